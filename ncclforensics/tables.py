@@ -1,0 +1,244 @@
+"""The schema of every frame, in one place.
+
+A parser hands over what it read through `conform`, which fills the columns that the
+format does not have with nulls and fails at the parser that is wrong. `rank` is always
+the global rank; a rank inside a group is `group_rank`. Times are UTC nanoseconds. The
+last two columns of every row cite where it was read: `source` is the evidence's own
+name of the file, `line` its 1-based line (in a dump: the 1-based entry).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+Schema = dict[str, pl.DataType]
+
+TIME = pl.Datetime("ns", "UTC")
+CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
+
+# Who says something: whatever of it the line, its prefixes and its path tell.
+WHO: Schema = {
+    "rank": pl.Int64(),
+    "local_rank": pl.Int64(),
+    "host": pl.String(),
+    "pid": pl.Int64(),
+    "device": pl.Int64(),
+    "attempt": pl.Int64(),
+}
+
+# A process group as one rank names it. `pg_id` counts the groups of one process, so it
+# means different groups on different ranks; `pg` is the name that all members share.
+GROUP: Schema = {
+    "pg": pl.String(),
+    "pg_id": pl.String(),
+    "pg_desc": pl.String(),
+    "group_rank": pl.Int64(),
+}
+
+SCHEMAS: dict[str, Schema] = {
+    # a file of the evidence; `why` is the reason for `kind`
+    "sources": {
+        "kind": pl.String(),
+        "why": pl.String(),
+        "rank": pl.Int64(),
+        "local_rank": pl.Int64(),
+        "host": pl.String(),
+        "attempt": pl.Int64(),
+        "stream": pl.String(),
+        "bytes": pl.Int64(),
+        "lines": pl.Int64(),
+        "rows": pl.Int64(),
+        "sha256": pl.String(),
+        **CITE,
+    },
+    # a recognised log line; `role` is the grammar's word on who prints such a line
+    "events": {
+        "message": pl.String(),
+        "role": pl.String(),
+        "level": pl.String(),
+        "text": pl.String(),
+        "t": TIME,
+        **WHO,
+        **CITE,
+    },
+    # who is who: a claim before `correlate`, one row per rank after it
+    "ranks": {
+        "rank": pl.Int64(),
+        "local_rank": pl.Int64(),
+        "host": pl.String(),
+        "pid": pl.Int64(),
+        "device": pl.Int64(),
+        "bus_id": pl.String(),
+        "attempt": pl.Int64(),
+        **CITE,
+    },
+    # a process group as one rank's evidence lists it; `members` are global ranks
+    "groups": {
+        "rank": pl.Int64(),
+        **GROUP,
+        "members": pl.List(pl.Int64()),
+        "size": pl.Int64(),
+        **CITE,
+    },
+    # one rank's one call; sizes are one shape per tensor, `src`/`dst` group ranks
+    "collectives": {
+        "rank": pl.Int64(),
+        **GROUP,
+        "seq": pl.Int64(),
+        "p2p_seq": pl.Int64(),
+        "op_id": pl.Int64(),
+        "record_id": pl.Int64(),
+        "op": pl.String(),
+        "backend": pl.String(),
+        "is_p2p": pl.Boolean(),
+        "src": pl.Int64(),
+        "dst": pl.Int64(),
+        "in_sizes": pl.List(pl.List(pl.Int64())),
+        "out_sizes": pl.List(pl.List(pl.Int64())),
+        "in_dtypes": pl.List(pl.String()),
+        "out_dtypes": pl.List(pl.String()),
+        "state": pl.String(),
+        "retired": pl.Boolean(),
+        "t": TIME,
+        "t_started": TIME,
+        "t_completed": TIME,
+        "duration_ms": pl.Float64(),
+        "timeout_ms": pl.Int64(),
+        "stack": pl.UInt64(),
+        **CITE,
+    },
+    # how far a rank came in a group; `timed_out` is the call that its watchdog gave up
+    "positions": {
+        "rank": pl.Int64(),
+        **GROUP,
+        "op": pl.String(),
+        "timed_out": pl.Int64(),
+        "last_enqueued": pl.Int64(),
+        "last_started": pl.Int64(),
+        "last_completed": pl.Int64(),
+        "numel_in": pl.Int64(),
+        "numel_out": pl.Int64(),
+        "timeout_ms": pl.Int64(),
+        "ran_ms": pl.Int64(),
+        "t": TIME,
+        "attempt": pl.Int64(),
+        **CITE,
+    },
+    # an interned stack: `stack` is its id, `depth` 0 the innermost frame
+    "stacks": {
+        "stack": pl.UInt64(),
+        "depth": pl.Int64(),
+        "function": pl.String(),
+        "file": pl.String(),
+        "file_line": pl.Int64(),
+        **CITE,
+    },
+    # a process that ended; `code` as Python spells it (-9 is SIGKILL)
+    "exits": {
+        **WHO,
+        "code": pl.Int64(),
+        "reason": pl.String(),
+        "reported_by": pl.String(),
+        "called_root_cause": pl.Boolean(),
+        "t": TIME,
+        **CITE,
+    },
+    # what was damaged, skipped or assumed, and at which stage
+    "notes": {"stage": pl.String(), "text": pl.String(), **CITE},
+}
+
+
+def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Give a frame exactly the columns, order and dtypes of schema `name`.
+
+    Missing columns become null. Raises ValueError on a column that the schema does not
+    have and polars' InvalidOperationError on a value that does not fit its dtype: both
+    are mistakes of the parser that calls.
+    """
+    schema = SCHEMAS[name]
+    strangers = [column for column in frame.columns if column not in schema]
+    if strangers:
+        raise ValueError(f"frame {name!r} has no column {', '.join(strangers)}")
+    return frame.select(
+        pl.col(column).cast(dtype)
+        if column in frame.columns
+        else pl.lit(None, dtype).alias(column)
+        for column, dtype in schema.items()
+    )
+
+
+def empty(name: str) -> pl.DataFrame:
+    """Return the frame `name` without rows."""
+    return pl.DataFrame(schema=SCHEMAS[name])
+
+
+def rows(name: str, records: Iterable[Mapping[str, object]]) -> pl.DataFrame:
+    """Build a conforming frame from a few records (never from a whole log)."""
+    listed = list(records)
+    if not listed:
+        return empty(name)
+    dtypes = SCHEMAS[name]
+    used = {c: dtypes[c] for record in listed for c in record if c in dtypes}
+    strangers = {c for record in listed for c in record} - used.keys()
+    if strangers:
+        raise ValueError(f"frame {name!r} has no column {', '.join(sorted(strangers))}")
+    return conform(name, pl.DataFrame(listed, schema=used, strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A row of the `notes` frame before it is one."""
+
+    stage: str
+    text: str
+    source: str | None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """All frames of one analysis; `messages` holds the captures of each message.
+
+    `tables` has a frame for every schema. A message's frame has the columns of `events`
+    and one more per capture of its grammar.
+    """
+
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        """Return the frame of schema `name`, without rows if nothing fed it."""
+        frame = self.tables.get(name)
+        return empty(name) if frame is None else frame
+
+    def message(self, *ids: str) -> pl.DataFrame:
+        """Return the captures of the messages `ids` together, in order of reading.
+
+        Columns that only some of them capture are null elsewhere. Without any such
+        line the frame has the columns of `events` and no rows.
+        """
+        found = [self.messages[i] for i in ids if i in self.messages]
+        if not found:
+            return empty("events")
+        return pl.concat(found, how="diagonal_relaxed").sort("source", "line")
+
+
+def join(parts: Iterable[Frames]) -> Frames:
+    """Stack the frames of several sources; the order of `parts` is kept."""
+    tables: dict[str, list[pl.DataFrame]] = {}
+    messages: dict[str, list[pl.DataFrame]] = {}
+    for part in parts:
+        for name, frame in part.tables.items():
+            tables.setdefault(name, []).append(frame)
+        for name, frame in part.messages.items():
+            messages.setdefault(name, []).append(frame)
+    return Frames(
+        {name: pl.concat(frames) for name, frames in tables.items()},
+        {
+            name: pl.concat(frames, how="diagonal_relaxed")
+            for name, frames in messages.items()
+        },
+    )
