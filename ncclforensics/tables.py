@@ -62,6 +62,7 @@ SCHEMAS: dict[str, Schema] = {
         "text": pl.String(),
         "t": TIME,
         **WHO,
+        **GROUP,
         **CITE,
     },
     # who is who: a claim before `correlate`, one row per rank after it
@@ -186,16 +187,6 @@ def rows(name: str, records: Iterable[Mapping[str, object]]) -> pl.DataFrame:
     if strangers:
         raise ValueError(f"frame {name!r} has no column {', '.join(sorted(strangers))}")
     return conform(name, pl.DataFrame(listed, schema=used, strict=False))
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A row of the `notes` frame before it is one."""
-
-    stage: str
-    text: str
-    source: str | None
-    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,230 @@
+"""Runs the torch lab: each case once, on pretended hosts, and keeps its evidence.
+
+A pretended host is a set of Linux namespaces (host name, network, process ids, mounts)
+with the name gpu0001 and an address of 10.0.0.0/24; /job is shared by all of them.
+Needs root, `unshare`, `nsenter` and `ip`, and a venv with torch whose path may be
+published, by default /opt/venv.
+
+    python tests/lab/torch_run.py all | SLUG…
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch_cases import CASES, Case
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LAB = Path(__file__).parent
+JOBS = LAB.parent / "fixtures" / "jobs"
+VENV = Path(os.environ.get("LAB_VENV", "/opt/venv"))
+PORT = 29500
+LONGEST_RUN_S = 120
+
+SET_UP_HOST = """
+hostname {name}
+mount --bind {shared}/hosts /etc/hosts
+mount --bind {shared}/job /job
+mount -t tmpfs tmpfs /tmp
+echo {pid} > /proc/sys/kernel/ns_last_pid
+ip link set lo up
+echo ready
+exec sleep infinity
+"""
+
+
+def host_name(node: int) -> str:
+    return f"gpu{node + 1:04d}"
+
+
+def address(node: int) -> str:
+    return f"10.0.0.{node + 1}"
+
+
+@contextmanager
+def host(node: int, shared: Path) -> Iterator[int]:
+    """Start a pretended host; yields the process id to enter it by."""
+    script = SET_UP_HOST.format(name=host_name(node), shared=shared, pid=41000)
+    kinds = ["--uts", "--net", "--mount", "--pid", "--mount-proc", "--kill-child"]
+    keeper = subprocess.Popen(
+        ["unshare", *kinds, "--fork", "sh", "-ec", script], stdout=subprocess.PIPE
+    )
+    try:
+        if keeper.stdout is None or keeper.stdout.readline() != b"ready\n":
+            raise RuntimeError(f"{host_name(node)} could not be set up")
+        children = Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text()
+        yield int(children.split()[0])
+    finally:
+        keeper.kill()
+        keeper.wait()
+
+
+def inside(pid: int, command: list[str]) -> list[str]:
+    return ["nsenter", "--target", str(pid), "--all", "--wdns=/job", *command]
+
+
+def connect(pids: list[int]) -> None:
+    """Give each host an eth0; its cable ends at the other host, or in the air."""
+    far_end = ["eth0", "netns", str(pids[1])] if len(pids) > 1 else ["uplink"]
+    add = "ip link add eth0 type veth peer name".split()
+    subprocess.run(inside(pids[0], [*add, *far_end]), check=True)
+    for node, pid in enumerate(pids):
+        setup = f"ip addr add {address(node)}/24 dev eth0 && ip link set eth0 up"
+        setup += "" if len(pids) > 1 else " && ip link set uplink up"
+        subprocess.run(inside(pid, ["sh", "-c", setup]), check=True)
+
+
+def command(case: Case, node: int) -> list[str]:
+    """What is typed on one host, environment included."""
+    settings = {"PATH": f"{VENV}/bin:/usr/bin:/bin", "HOME": "/job", "LANG": "C.UTF-8"}
+    settings["TORCH_FR_BUFFER_SIZE"] = "2000"
+    if case.debug:
+        settings["TORCH_DISTRIBUTED_DEBUG"] = case.debug
+    if case.record:
+        settings["LAB_RECORD"] = "1"
+    train = ["train.py", case.fault, *case.train]
+    train += ["--dump", case.dump] if case.dump else []
+    train += ["--who", *map(str, case.who)] if case.who else []
+    launcher = [
+        *("torchrun", "--nproc-per-node", str(case.processes)),
+        *("--log-dir", f"logs/{host_name(node)}" if case.nodes > 1 else "logs"),
+        *("--tee" if case.merged else "--redirects", "3"),
+    ]
+    if "--rdzv-backend" not in case.torchrun:
+        nodes = case.nodes + (case.launch == "absent-node")
+        launcher += ["--nnodes", str(nodes), "--node-rank", str(node)]
+        launcher += ["--master-addr", host_name(0), "--master-port", str(PORT)]
+    launcher = ["python3"] if case.launch == "python" else [*launcher, *case.torchrun]
+    pairs = [f"{name}={value}" for name, value in settings.items()]
+    return ["env", "-i", *pairs, *launcher, *train]
+
+
+def run(case: Case, shared: Path) -> None:
+    """Run the job to its end; the launchers' output lies in /job afterwards."""
+    with ExitStack() as stack:
+        pids = [stack.enter_context(host(node, shared)) for node in range(case.nodes)]
+        connect(pids)
+        if case.busy_port:
+            serve = f"import http.server as h; h.test(port={PORT}, bind='::')"
+            subprocess.Popen(
+                inside(pids[0], [sys.executable, "-c", serve]),
+                stderr=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+            time.sleep(2)
+        agents = []
+        for node, pid in enumerate(pids):
+            name = "job" if case.merged else case.launch.replace("absent-node", "torchrun")
+            name += f"-{host_name(node)}" if case.nodes > 1 else ""
+            output = stack.enter_context((shared / "job" / f"{name}.log").open("wb"))
+            agents.append(
+                subprocess.Popen(
+                    inside(pid, command(case, node)),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+        for agent in agents:
+            agent.wait(LONGEST_RUN_S)
+
+
+def collect(case: Case, job: Path, evidence: Path) -> None:
+    """Move what the job left into the fixture, less what the case says is lost."""
+    shutil.rmtree(evidence, ignore_errors=True)
+    (job / "train.py").unlink()
+    if case.merged:
+        shutil.rmtree(job / "logs", ignore_errors=True)
+    shutil.copytree(job, evidence)
+    for name in case.lost:
+        path = evidence / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for name in case.halved:
+        path = evidence / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+
+
+def toml(value: str | int | bool | list[str] | list[int]) -> str:
+    """Write a value as TOML; the strings here hold no control characters."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case list():
+            return "[" + ", ".join(toml(item) for item in value) + "]"
+        case _:
+            return str(value)
+
+
+def truth(case: Case, evidence: Path) -> str:
+    """The truth as TOML; a culprit's host counts only where the evidence names it."""
+    seen = b"".join(path.read_bytes() for path in evidence.rglob("*.log"))
+    culprits = sorted({host_name(rank // case.processes) for rank in case.ranks})
+    hosts = [name for name in culprits if name.encode() in seen]
+    where = "1 host" if case.nodes == 1 else f"{case.nodes} hosts"
+    version = (VENV / "lib").glob("python3*/site-packages/torch-*.dist-info")
+    torch = next(version).name.removeprefix("torch-").removesuffix(".dist-info")
+    launcher = "python" if case.launch == "python" else "torchrun"
+    processes = 1 if case.launch == "python" else case.processes * case.nodes
+    with_ = f"torch {torch}, Gloo, {launcher}, {processes} processes on {where}"
+    fields: dict[str, str | int | bool | list[str] | list[int] | None] = {
+        "title": case.title,
+        "what_happened": case.happened,
+        "made_by": f"tests/lab/torch_run.py {case.slug}",
+        "how": "real",
+        "with": f"{with_}, {case.debug}" if case.debug else with_,
+        "outcome": case.outcome,
+        "class": case.failure or None,
+        "also_acceptable": list(case.also),
+        "ranks": list(case.ranks),
+        "tie": True if case.tie else None,
+        "hosts": hosts,
+        "seq": case.seq,
+        "op": case.op or None,
+        "process_group": case.group or None,
+    }
+    known = ((key, value) for key, value in fields.items() if value is not None)
+    return "".join(f"{key} = {toml(value)}\n" for key, value in known)
+
+
+def make(case: Case) -> None:
+    """Run one case and write its fixture."""
+    fixture = JOBS / f"torch-{case.slug}"
+    with tempfile.TemporaryDirectory() as scratch:
+        shared = Path(scratch)
+        (shared / "job").mkdir()
+        shutil.copy(LAB / "torch_train.py", shared / "job" / "train.py")
+        names = [f"{address(node)} {host_name(node)}\n" for node in range(2)]
+        (shared / "hosts").write_text("127.0.0.1 localhost\n" + "".join(names))
+        run(case, shared)
+        collect(case, shared / "job", fixture / "evidence")
+    (fixture / "truth.toml").write_text(truth(case, fixture / "evidence"))
+
+
+def main() -> None:
+    """Make the fixtures that are asked for."""
+    parser = argparse.ArgumentParser(description="Make torch fixtures.")
+    parser.add_argument("slug", nargs="+", help="'all', or slugs of torch_cases.py")
+    asked = set(parser.parse_args().slug)
+    Path("/job").mkdir(exist_ok=True)
+    for case in CASES:
+        if {"all", case.slug} & asked:
+            print(case.slug, flush=True)
+            make(case)
+
+
+if __name__ == "__main__":
+    main()
