@@ -19,10 +19,12 @@ Schema = dict[str, pl.DataType]
 TIME = pl.Datetime("ns", "UTC")
 CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
 
-# Who says something: whatever of it the line, its prefixes and its path tell.
+# Who says something: whatever of it the line, its prefixes and its path tell. `task` is
+# a launcher's number of the process: its global rank only where a task is one rank.
 WHO: Schema = {
     "rank": pl.Int64(),
     "local_rank": pl.Int64(),
+    "task": pl.Int64(),
     "host": pl.String(),
     "pid": pl.Int64(),
     "device": pl.Int64(),
@@ -54,13 +56,15 @@ SCHEMAS: dict[str, Schema] = {
         "sha256": pl.String(),
         **CITE,
     },
-    # a recognised log line; `role` is the grammar's word on who prints such a line
+    # a recognised log line; `role` is the grammar's word on who prints such a line,
+    # `yearless` the time of a stamp without a year (see parsers.stamps)
     "events": {
         "message": pl.String(),
         "role": pl.String(),
         "level": pl.String(),
         "text": pl.String(),
         "t": TIME,
+        "yearless": TIME,
         **WHO,
         **GROUP,
         **CITE,

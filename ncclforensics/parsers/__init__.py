@@ -1,0 +1,63 @@
+"""Parsing is a pure function of one source: bytes in, frames out, damage as notes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics import tables
+from ncclforensics.parsers import error_json, flight_recorder, logs
+from ncclforensics.tables import Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ncclforensics.sources import Source
+
+READERS: Mapping[str, Callable[[Source], Frames]] = {
+    "log": logs.read,
+    "flight_recorder_pickle": flight_recorder.read,
+    "flight_recorder_json": flight_recorder.read,
+    "error_json": error_json.read,
+}
+
+
+def parse(source: Source) -> Frames:
+    """Read one source by its kind; a kind without a parser gives its row in `sources`.
+
+    Never raises on bytes: what is damaged becomes a row of `notes`.
+    """
+    reader = READERS.get(source.kind)
+    read = Frames() if reader is None else reader(source)
+    return Frames({**read.tables, "sources": _manifest(source, read)}, read.messages)
+
+
+def _manifest(source: Source, read: Frames) -> pl.DataFrame:
+    """Return the one row of `sources`: what the file is, and how much it gave."""
+    lines = read["sources"]["lines"].to_list()
+    given = ("events", "collectives", "groups", "positions", "exits")
+    row = {
+        "kind": source.kind,
+        "why": source.why,
+        "rank": source.rank,
+        "local_rank": source.local_rank,
+        "host": source.host,
+        "attempt": source.attempt,
+        "stream": source.stream,
+        "bytes": source.bytes,
+        "lines": lines[0] if lines else None,
+        "rows": sum(read[name].height for name in given),
+        "sha256": _digest(source),
+        "source": source.name,
+    }
+    return tables.rows("sources", [row])
+
+
+def _digest(source: Source) -> str | None:
+    try:
+        with source.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None

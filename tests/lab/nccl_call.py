@@ -1,27 +1,34 @@
-"""One process of a job: loads a libnccl, makes one call, sleeps, ends.
+"""One process of a job: loads a libnccl and walks the steps it is given.
 
-    python nccl_call.py LIBRARY CALL [--stub STUB] [--rank R] [--nranks N] …
+    python nccl_call.py --rank R --nranks N --id-file F LIBRARY STEP…
 
 NCCL reads its settings once for each process, so a run is one process. Rank 0 makes
-the unique id and leaves it in ``--id-file``, where the others wait for it, as they
+the unique id and leaves it in the id file, where the others wait for it, as they
 would at a launcher's store. Nothing is printed here: what the log holds, NCCL wrote.
 """
 
 import argparse
 import ctypes
 import os
+import signal
+import socket
+import struct
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nccl_patch import lead_to_stub
 
 ID_BYTES = 128
 FLOAT32, SUM = 7, 0
-ELEMENTS = 1024
+FAR_TOO_HIGH = 99
+LINE_BUFFERED = 1
+POINTER, INT, SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 
 
 class UniqueId(ctypes.Structure):
-    """ncclUniqueId: passed by value."""
+    """ncclUniqueId, which is passed by value; bytes 8 to 16 hold family and port."""
 
     _fields_ = [("internal", ctypes.c_byte * ID_BYTES)]
 
@@ -32,73 +39,113 @@ def load(library: Path, stub: Path | None) -> ctypes.CDLL:
     nccl = ctypes.CDLL(str(library))
     if answers:
         lead_to_stub(library, answers)
-    nccl.ncclCommInitRank.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_int,
-        UniqueId,
-        ctypes.c_int,
-    ]
-    nccl.ncclAllReduce.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-    ]
-    nccl.ncclBroadcast.argtypes = nccl.ncclAllReduce.argtypes
+    nccl.ncclCommInitRank.argtypes = [POINTER, INT, UniqueId, INT]
+    collective = [POINTER, POINTER, SIZE, INT, INT, POINTER, POINTER]
+    nccl.ncclAllReduce.argtypes = collective
+    nccl.ncclBroadcast.argtypes = collective
+    nccl.ncclCommAbort.argtypes = nccl.ncclCommDestroy.argtypes = [POINTER]
     return nccl
 
 
-def shared_unique_id(nccl: ctypes.CDLL, rank: int, id_file: Path) -> UniqueId:
-    """Rank 0's id; the others wait until it is there."""
-    unique_id = UniqueId()
-    if rank == 0:
-        if nccl.ncclGetUniqueId(ctypes.byref(unique_id)):
-            raise SystemExit(1)
-        draft = id_file.with_suffix(".draft")
-        draft.write_bytes(bytes(unique_id))
-        draft.rename(id_file)
-    while not id_file.exists():
-        time.sleep(0.05)
-    return UniqueId.from_buffer_copy(id_file.read_bytes())
+@dataclass
+class Process:
+    """What the steps work on."""
+
+    nccl: ctypes.CDLL
+    rank: int
+    nranks: int
+    id_file: Path
+    communicator: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
+    elements: int = 1024
+
+    def unique_id(self) -> UniqueId:
+        """Rank 0's id; the others wait until it is there."""
+        if self.rank == 0 and not self.id_file.exists():
+            made = UniqueId()
+            if self.nccl.ncclGetUniqueId(ctypes.byref(made)):
+                os._exit(1)
+            draft = self.id_file.with_suffix(".draft")
+            draft.write_bytes(bytes(made))
+            draft.rename(self.id_file)
+        while not self.id_file.exists():
+            time.sleep(0.05)
+        return UniqueId.from_buffer_copy(self.id_file.read_bytes())
+
+    def init(self, as_rank: int) -> int:
+        """ncclCommInitRank, as the rank given."""
+        into = ctypes.byref(self.communicator)
+        unique_id = self.unique_id()
+        return int(self.nccl.ncclCommInitRank(into, self.nranks, unique_id, as_rank))
+
+    def collective(self, name: str, times: int, operation_or_root: int) -> int:
+        """The same collective several times; the first error."""
+        memory = ctypes.create_string_buffer(self.elements * 4)
+        call = getattr(self.nccl, name)
+        where = (memory, memory, self.elements, FLOAT32, operation_or_root)
+        codes = [call(*where, self.communicator, None) for _ in range(times)]
+        return next((int(code) for code in codes if code), 0)
+
+    def knock(self, garbage_bytes: int) -> int:
+        """Connect to the root's port as a port scanner would, and send zeros."""
+        _, port = struct.unpack_from("!HH", bytes(self.unique_id()), 8)
+        time.sleep(0.5)
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(bytes(garbage_bytes))
+        return 0
+
+    def die(self, signal_number: int) -> int:
+        """End at once, by that signal."""
+        os.kill(os.getpid(), signal_number)
+        return 0
+
+
+STEPS: dict[str, Callable[[Process, float], int]] = {
+    "unique-id": lambda p, _: bool(p.unique_id()) and 0,
+    "init": lambda p, _: p.init(p.rank),
+    "init-as": lambda p, rank: p.init(int(rank)),
+    "all-reduce": lambda p, times: p.collective("ncclAllReduce", int(times), SUM),
+    "broadcast": lambda p, times: p.collective("ncclBroadcast", int(times), 0),
+    "bad-root": lambda p, _: p.collective("ncclBroadcast", 1, FAR_TOO_HIGH),
+    "bad-operation": lambda p, _: p.collective("ncclAllReduce", 1, FAR_TOO_HIGH),
+    "elements": lambda p, count: setattr(p, "elements", int(count)) or 0,
+    "null-communicator": lambda p, _: p.nccl.ncclCommInitRank(None, 1, UniqueId(), 0),
+    "destroy": lambda p, _: p.nccl.ncclCommDestroy(p.communicator),
+    "abort": lambda p, _: p.nccl.ncclCommAbort(p.communicator),
+    "knock": lambda p, count: p.knock(int(count)),
+    "stay": lambda _, seconds: time.sleep(seconds) or 0,
+    "die": lambda p, number: p.die(int(number or signal.SIGKILL)),
+}
 
 
 def main() -> None:
-    """Make the call named on the command line."""
+    """Walk the steps, each ``name`` or ``name=number``; a step that fails is last."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library", type=Path)
-    parser.add_argument("call", help="unique-id, init, never, all-reduce, usage")
     parser.add_argument("--stub", type=Path)
     parser.add_argument("--rank", type=int, default=0)
-    parser.add_argument("--as-rank", type=int, help="rank told to NCCL, if another")
     parser.add_argument("--nranks", type=int, default=1)
     parser.add_argument("--device", type=int, default=0)
-    parser.add_argument("--id-file", type=Path, default=Path("/tmp/nccl_id"))
-    parser.add_argument("--times", type=int, default=1, help="collectives to call")
-    parser.add_argument("--stay", type=float, default=0.0, help="seconds to live on")
+    parser.add_argument("--block-buffered", action="store_true", help="as libc does")
+    parser.add_argument("--id-file", type=Path, required=True)
+    parser.add_argument("steps", nargs="*", help=", ".join(STEPS))
     asked = parser.parse_args()
 
+    if not asked.block_buffered:
+        libc = ctypes.CDLL(None)
+        libc.setvbuf(POINTER.in_dll(libc, "stdout"), None, LINE_BUFFERED, 0)
     nccl = load(asked.library, asked.stub)
     if asked.stub:
         ctypes.CDLL(str(asked.stub)).cudaSetDevice(asked.device)
-    unique_id = shared_unique_id(nccl, asked.rank, asked.id_file)
-    comm = ctypes.c_void_p()
-    told = asked.rank if asked.as_rank is None else asked.as_rank
-    failed = 0
-    if asked.call in ("init", "all-reduce"):
-        failed = nccl.ncclCommInitRank(
-            ctypes.byref(comm), asked.nranks, unique_id, told
-        )
-    if asked.call == "all-reduce" and not failed:
-        memory = ctypes.create_string_buffer(ELEMENTS * 4)
-        for _ in range(asked.times):
-            failed |= nccl.ncclAllReduce(
-                memory, memory, ELEMENTS, FLOAT32, SUM, comm, None
-            )
-    time.sleep(asked.stay)
-    os._exit(1 if failed else 0)
+    process = Process(nccl, asked.rank, asked.nranks, asked.id_file)
+    for step in asked.steps:
+        name, _, number = step.partition("=")
+        code = STEPS[name](process, float(number or 0))
+        if code:
+            break
+    else:
+        code = 0
+    ctypes.CDLL(None).fflush(None)
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -150,6 +150,8 @@ int cuDriverGetVersion(int *version) { *version = 12080; return 0; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
 int cuDeviceGetAttribute(int *v, int number) { *v = attribute(number); return 0; }
 int cuDeviceGetCount(int *count) { *count = gpu_count(); return 0; }
+int cuDeviceGetUuid(char *uuid, int device) { memset(uuid, device, 16); return 0; }
+SAME(cuDeviceGetUuid_v2, cuDeviceGetUuid)
 int cuCtxGetDevice(int *device) { *device = current_device; return 0; }
 int cuCtxGetCurrent(void **context) { *context = stream_or_event; return 0; }
 int cuCtxSetCurrent(void) { return 0; }
@@ -204,7 +206,17 @@ int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor) {
 }
 int nvmlDeviceGetP2PStatus(void *a, void *b, int what, int *status) {
     (void)a, (void)b, (void)what;
-    *status = 1;
+    *status = 0;
+    return 0;
+}
+int nvmlDeviceGetCurrPcieLinkGeneration(void *device, unsigned *generation) {
+    (void)device;
+    *generation = 4;
+    return 0;
+}
+int nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned *width) {
+    (void)device;
+    *width = 16;
     return 0;
 }
 int nvmlDeviceGetNvLinkState(void) { return NVML_UNSUPPORTED; }
@@ -220,8 +232,6 @@ SAME(nvmlDeviceGetGpuFabricInfoV, nvmlDeviceGetNvLinkState)
 SAME(nvmlDeviceGetPciInfo_v3, nvmlDeviceGetNvLinkState)
 SAME(nvmlDeviceGetPciInfoExt, nvmlDeviceGetNvLinkState)
 SAME(nvmlDeviceGetPcieLinkMaxSpeed, nvmlDeviceGetNvLinkState)
-SAME(nvmlDeviceGetCurrPcieLinkGeneration, nvmlDeviceGetNvLinkState)
-SAME(nvmlDeviceGetCurrPcieLinkWidth, nvmlDeviceGetNvLinkState)
 SAME(nvmlDeviceGetPlatformInfo, nvmlDeviceGetNvLinkState)
 SAME(nvmlSystemGetConfComputeState, nvmlDeviceGetNvLinkState)
 SAME(nvmlSystemGetConfComputeSettings, nvmlDeviceGetNvLinkState)

@@ -5,7 +5,7 @@ with the name gpu0001 and an address of 10.0.0.0/24; /job is shared by all of th
 Needs root, `unshare`, `nsenter` and `ip`, and a venv with torch whose path may be
 published, by default /opt/venv.
 
-    python tests/lab/torch_run.py all | SLUG…
+    python tests/lab/torch_run.py all | list | SLUG…
 """
 
 from __future__ import annotations
@@ -21,14 +21,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_cases import CASES, Case
+import torch_cases_absent
+import torch_cases_differ
+import torch_cases_other
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torch_case import Case
+
 LAB = Path(__file__).parent
 JOBS = LAB.parent / "fixtures" / "jobs"
+CASES = torch_cases_differ.CASES + torch_cases_absent.CASES + torch_cases_other.CASES
 VENV = Path(os.environ.get("LAB_VENV", "/opt/venv"))
+PROGRAM = {"torch_train.py": "train.py", "torch_faults.py": "torch_faults.py"}
 PORT = 29500
 LONGEST_RUN_S = 120
 
@@ -77,8 +83,9 @@ def inside(pid: int, command: list[str]) -> list[str]:
 def connect(pids: list[int]) -> None:
     """Give each host an eth0; its cable ends at the other host, or in the air."""
     far_end = ["eth0", "netns", str(pids[1])] if len(pids) > 1 else ["uplink"]
-    add = "ip link add eth0 type veth peer name".split()
-    subprocess.run(inside(pids[0], [*add, *far_end]), check=True)
+    add = ["ip", "link", "add", "eth0", "type", "veth", "peer", "name"]
+    enter = ["nsenter", "--target", str(pids[0]), "--net"]
+    subprocess.run([*enter, *add, *far_end], check=True)
     for node, pid in enumerate(pids):
         setup = f"ip addr add {address(node)}/24 dev eth0 && ip link set eth0 up"
         setup += "" if len(pids) > 1 else " && ip link set uplink up"
@@ -92,7 +99,7 @@ def command(case: Case, node: int) -> list[str]:
     if case.debug:
         settings["TORCH_DISTRIBUTED_DEBUG"] = case.debug
     if case.record:
-        settings["LAB_RECORD"] = "1"
+        settings["RECORD_ERRORS"] = "1"
     train = ["train.py", case.fault, *case.train]
     train += ["--dump", case.dump] if case.dump else []
     train += ["--who", *map(str, case.who)] if case.who else []
@@ -125,7 +132,9 @@ def run(case: Case, shared: Path) -> None:
             time.sleep(2)
         agents = []
         for node, pid in enumerate(pids):
-            name = "job" if case.merged else case.launch.replace("absent-node", "torchrun")
+            name = (
+                "job" if case.merged else case.launch.replace("absent-node", "torchrun")
+            )
             name += f"-{host_name(node)}" if case.nodes > 1 else ""
             output = stack.enter_context((shared / "job" / f"{name}.log").open("wb"))
             agents.append(
@@ -143,10 +152,14 @@ def run(case: Case, shared: Path) -> None:
 def collect(case: Case, job: Path, evidence: Path) -> None:
     """Move what the job left into the fixture, less what the case says is lost."""
     shutil.rmtree(evidence, ignore_errors=True)
-    (job / "train.py").unlink()
+    for program in PROGRAM.values():
+        (job / program).unlink()
+    shutil.rmtree(job / "__pycache__", ignore_errors=True)
     if case.merged:
         shutil.rmtree(job / "logs", ignore_errors=True)
     shutil.copytree(job, evidence)
+    if case.dump and not all(dump.stat().st_size for dump in evidence.rglob("*rank_*")):
+        raise RuntimeError("a dump is empty")
     for name in case.lost:
         path = evidence / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -206,7 +219,8 @@ def make(case: Case) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         shared = Path(scratch)
         (shared / "job").mkdir()
-        shutil.copy(LAB / "torch_train.py", shared / "job" / "train.py")
+        for source, name in PROGRAM.items():
+            shutil.copy(LAB / source, shared / "job" / name)
         names = [f"{address(node)} {host_name(node)}\n" for node in range(2)]
         (shared / "hosts").write_text("127.0.0.1 localhost\n" + "".join(names))
         run(case, shared)
@@ -217,8 +231,10 @@ def make(case: Case) -> None:
 def main() -> None:
     """Make the fixtures that are asked for."""
     parser = argparse.ArgumentParser(description="Make torch fixtures.")
-    parser.add_argument("slug", nargs="+", help="'all', or slugs of torch_cases.py")
+    parser.add_argument("slug", nargs="+", help="'all', 'list', or slugs")
     asked = set(parser.parse_args().slug)
+    if "list" in asked:
+        print(*(case.slug for case in CASES), sep="\n")
     Path("/job").mkdir(exist_ok=True)
     for case in CASES:
         if {"all", case.slug} & asked:

@@ -1,17 +1,13 @@
 """A small data-parallel training program with one fault built in, chosen by name.
 
-It runs on CPU with Gloo under torchrun. A healthy life is: broadcast the weights
-(sequence number 1 of the default group), then one all_reduce a step (2, 3, 4, ...).
-Each fault is one function whose docstring says what goes wrong; `--who` names the
-ranks that do it. As on a real cluster each rank leaves at most one Flight Recorder
-dump, and a rank that crashes in its own code leaves none.
+It runs on CPU with Gloo, under torchrun. As on a real cluster each rank leaves at most
+one Flight Recorder dump: after some seconds, or when a collective fails, or at the end
+where that is asked for. A rank that crashes in its own code leaves none.
 """
 
 from __future__ import annotations
 
 import argparse
-import atexit
-import ctypes
 import faulthandler
 import logging
 import os
@@ -19,294 +15,20 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
 import torch.distributed as dist
-from torch import nn
-from torch._C import _distributed_c10d as c10d
+from torch._C import _distributed_c10d
 from torch.distributed.elastic.multiprocessing.errors import record
-from torch.nn.parallel import DistributedDataParallel
+from torch_faults import FAULTS, Job, broadcast_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOG = logging.getLogger("train")
-ELEMENTS = 1024
-
-
-@dataclass(frozen=True)
-class Job:
-    """Who this process is, and which ranks are at fault."""
-
-    rank: int
-    who: frozenset[int]
-    timeout: timedelta
-
-    @property
-    def is_at_fault(self) -> bool:
-        return self.rank in self.who
-
-    def group(self, ranks: list[int], name: str) -> dist.ProcessGroup:
-        """Make a sub-group; every rank must call this in the same order."""
-        group = dist.new_group(ranks, timeout=self.timeout, group_desc=name)
-        if self.rank in ranks:
-            LOG.info("group %s has ranks %s", name, ranks)
-        return group
-
-
-def broadcast_weights(group: dist.ProcessGroup | None = None) -> None:
-    dist.broadcast(torch.zeros(ELEMENTS), src=0, group=group)
-
-
-def reduce_gradients(
-    elements: int = ELEMENTS,
-    dtype: torch.dtype = torch.float32,
-    group: dist.ProcessGroup | None = None,
-) -> None:
-    dist.all_reduce(torch.ones(elements, dtype=dtype), group=group)
-
-
-def train(first: int, last: int) -> None:
-    """Train steps `first` to `last`, both included."""
-    for step in range(first, last + 1):
-        reduce_gradients()
-        LOG.info("step %d loss %.4f", step, 2.5 / (step + 1))
-
-
-def save_checkpoint(seconds: float) -> None:
-    LOG.info("saving checkpoint to /job/ckpt/step3.pt")
-    time.sleep(seconds)
-
-
-def evaluate() -> None:
-    """Average the validation loss over all ranks."""
-    LOG.info("evaluating")
-    dist.all_reduce(torch.zeros(1))
-
-
-def check_loss(loss: float) -> None:
-    if loss != loss:
-        raise ValueError(f"loss is {loss} at step 4, giving up")
-
-
-def healthy(job: Job) -> None:
-    """Nothing goes wrong."""
-    train(1, 5)
-
-
-def healthy_uneven_sizes(job: Job) -> None:
-    """Nothing goes wrong, though all_to_all moves other sizes on every rank."""
-    world = dist.get_world_size()
-    train(1, 2)
-    send, receive = [job.rank + 1] * world, [peer + 1 for peer in range(world)]
-    source, target = torch.ones(sum(send)), torch.empty(sum(receive))
-    dist.all_to_all_single(target, source, receive, send)
-    train(3, 4)
-
-
-def healthy_pipeline(job: Job) -> None:
-    """Nothing goes wrong: activations pass through four stages, in two groups."""
-    halves = [
-        job.group([0, 1], "FIRST_HALF_GROUP"),
-        job.group([2, 3], "SECOND_HALF_GROUP"),
-    ]
-    last = dist.get_world_size() - 1
-    for _ in range(3):
-        activations = torch.ones(64)
-        if job.rank > 0:
-            dist.recv(activations, src=job.rank - 1)
-        if job.rank < last:
-            dist.send(activations, dst=job.rank + 1)
-        reduce_gradients(group=halves[job.rank // 2])
-    train(1, 1)
-
-
-def missing_rank(job: Job) -> None:
-    """A rank sleeps in its checkpoint while its peers wait in step 4."""
-    train(1, 3)
-    if job.is_at_fault:
-        save_checkpoint(600)
-    train(4, 4)
-
-
-def straggler(job: Job) -> None:
-    """A rank comes to step 4 after its peers have given up on it."""
-    train(1, 3)
-    if job.is_at_fault:
-        save_checkpoint(job.timeout.total_seconds() + 2.5)
-        LOG.info("checkpoint saved, going on with step 4")
-    train(4, 4)
-
-
-def monitored_barrier(job: Job) -> None:
-    """Ranks sleep before a monitored barrier, which names them all."""
-    train(1, 3)
-    if job.is_at_fault:
-        save_checkpoint(600)
-    dist.monitored_barrier(wait_all_ranks=len(job.who) > 1)
-
-
-def collective_mismatch(job: Job) -> None:
-    """A rank broadcasts where its peers reduce."""
-    train(1, 3)
-    if job.is_at_fault:
-        broadcast_weights()
-    train(4, 4)
-
-
-def shape_mismatch(job: Job) -> None:
-    """A rank reduces a last, shorter batch."""
-    train(1, 3)
-    reduce_gradients(1000 if job.is_at_fault else ELEMENTS)
-    train(5, 5)
-
-
-def dtype_mismatch(job: Job) -> None:
-    """A rank reduces in double precision."""
-    train(1, 3)
-    reduce_gradients(dtype=torch.float64 if job.is_at_fault else torch.float32)
-    train(5, 5)
-
-
-def crashed_rank(job: Job) -> None:
-    """A rank raises in its own code; its peers lose the connection."""
-    train(1, 3)
-    check_loss(float("nan") if job.is_at_fault else 0.5)
-    train(4, 4)
-
-
-def crashed_rank_lingers(job: Job) -> None:
-    """A rank raises but its exit handler hangs, so its peers' timeouts end first."""
-    if job.is_at_fault:
-        atexit.register(time.sleep, 600)
-    crashed_rank(job)
-
-
-def exit_rank(job: Job) -> None:
-    """A rank ends itself without a word."""
-    train(1, 3)
-    if job.is_at_fault:
-        os._exit(3)
-    train(4, 4)
-
-
-def sigkill_rank(job: Job) -> None:
-    """A rank is killed by a signal that it cannot see."""
-    train(1, 3)
-    if job.is_at_fault:
-        os.kill(os.getpid(), signal.SIGKILL)
-    train(4, 4)
-
-
-def segfault_rank(job: Job) -> None:
-    """A rank reads address 0 in native code."""
-    train(1, 3)
-    if job.is_at_fault:
-        ctypes.string_at(0)
-    train(4, 4)
-
-
-def chain(job: Job) -> None:
-    """A rank sleeps; its group waits for it, and two further groups in turn."""
-    groups = [
-        (members, job.group(members, name))
-        for name, members in (("TP", [0, 1]), ("PP", [0, 2]), ("DP", [2, 3]))
-    ]
-    for step in (1, 2, 3):
-        if step == 3 and job.is_at_fault:
-            save_checkpoint(600)
-        for members, group in groups:
-            if job.rank in members:
-                reduce_gradients(group=group)
-        LOG.info("step %d loss %.4f", step, 2.5 / (step + 1))
-
-
-def call_order(job: Job) -> None:
-    """Ranks 0 and 1 enter their two groups in opposite order in step 3."""
-    tensor, expert = job.group([0, 1], "TP"), job.group([0, 1], "EP")
-    train(1, 2)
-    if job.rank < 2:
-        reduce_gradients(group=tensor)
-        reduce_gradients(group=expert)
-        order = [expert, tensor] if job.rank == 1 else [tensor, expert]
-        reduce_gradients(group=order[0])
-        reduce_gradients(group=order[1])
-    train(3, 3)
-
-
-def unused_parameter(job: Job) -> None:
-    """A rank leaves one layer out of its forward pass under DDP."""
-
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.body, self.adapter = nn.Linear(8, 8), nn.Linear(8, 8)
-
-        def forward(self, batch: torch.Tensor) -> torch.Tensor:
-            hidden: torch.Tensor = self.body(batch)
-            return hidden if job.is_at_fault else self.adapter(hidden) + hidden
-
-    model = DistributedDataParallel(Model())
-    for step in (1, 2):
-        model(torch.ones(4, 8)).sum().backward()
-        LOG.info("step %d done", step)
-
-
-def uneven_inputs(job: Job) -> None:
-    """A rank has fewer batches, leaves the loop and ends in peace."""
-    train(1, 3 if job.is_at_fault else 5)
-    LOG.info("epoch 1 done")
-
-
-def uneven_inputs_barrier(job: Job) -> None:
-    """A rank has fewer batches and waits at the end of the epoch, in another group."""
-    control = job.group(list(range(dist.get_world_size())), "control")
-    dist.barrier(group=control)
-    uneven_inputs(job)
-    dist.barrier(group=control)
-
-
-def rank_conditional(job: Job) -> None:
-    """A rank evaluates on its own with a collective; its peers are done and leave."""
-    train(1, 3)
-    if job.is_at_fault:
-        evaluate()
-    LOG.info("training done")
-
-
-def rank_conditional_barrier(job: Job) -> None:
-    """A rank evaluates on its own; its peers wait for it in another group."""
-    control = job.group(list(range(dist.get_world_size())), "control")
-    dist.barrier(group=control)
-    rank_conditional(job)
-    dist.barrier(group=control)
-
-
-def unmatched_p2p(job: Job) -> None:
-    """Rank 1 waits for activations that rank 0, already in step 3, never sends."""
-    activations = torch.ones(64)
-    for step in (1, 2, 3):
-        if job.rank == 0 and step < 3:
-            dist.send(activations, dst=1)
-        if job.rank == 1:
-            dist.recv(activations, src=0)
-        train(step, step)
-
-
-FAULTS: dict[str, Callable[[Job], None]] = {
-    run.__name__.replace("_", "-"): run
-    for run in (
-        healthy, healthy_uneven_sizes, healthy_pipeline, missing_rank, straggler,
-        monitored_barrier, collective_mismatch, shape_mismatch, dtype_mismatch,
-        crashed_rank, crashed_rank_lingers, exit_rank, sigkill_rank, segfault_rank,
-        chain, call_order, unused_parameter, uneven_inputs, uneven_inputs_barrier,
-        rank_conditional, rank_conditional_barrier, unmatched_p2p,
-    )
-}  # fmt: skip
+RECORDER: Any = _distributed_c10d  # the dump functions are in no stub
 
 
 def write_dump(path: Path, stacks: bool) -> None:
@@ -315,10 +37,24 @@ def write_dump(path: Path, stacks: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         is_json = path.suffix == ".json"
         path.write_bytes(
-            c10d._dump_fr_trace_json()
+            RECORDER._dump_fr_trace_json()
             if is_json
-            else c10d._dump_fr_trace(True, stacks, False)
+            else RECORDER._dump_fr_trace(True, stacks, False)
         )
+
+
+def dump_when_told_to_end(dump: Callable[[], None]) -> None:
+    """On SIGTERM dump and die; a thread waits, as the main one may be in C++."""
+    signals = {signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+
+    def wait() -> None:
+        signal.sigwait(signals)
+        dump()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def main() -> None:
@@ -330,9 +66,12 @@ def main() -> None:
     parser.add_argument("--dump", metavar="PATH", help="'{rank}' stands for the rank")
     parser.add_argument("--dump-after", type=float, default=4.0, help="seconds")
     parser.add_argument("--dump-at-end", action="store_true")
+    parser.add_argument("--dump-on-sigterm", action="store_true")
     parser.add_argument("--no-stacks", action="store_true")
     parser.add_argument("--linger", type=float, default=0.0, help="before dying, s")
     parser.add_argument("--stacks-on-sigterm", action="store_true")
+    parser.add_argument("--impatient", type=int, help="only this rank times out")
+    parser.add_argument("--odd-elements", type=int, default=1000)
     args = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(message)s"
@@ -340,16 +79,20 @@ def main() -> None:
     faulthandler.enable()
     if args.stacks_on_sigterm:
         faulthandler.register(signal.SIGTERM, chain=True)
-    timeout = timedelta(seconds=args.timeout)
-    dist.init_process_group("gloo", timeout=timeout)
-    job = Job(dist.get_rank(), frozenset(args.who), timeout)
-    LOG.info("rank %d of %d is ready", job.rank, dist.get_world_size())
 
     def dump() -> None:
         if args.dump:
-            path = Path(args.dump.replace("{rank}", str(job.rank)))
+            path = Path(args.dump.replace("{rank}", os.environ["RANK"]))
             write_dump(path, stacks=not args.no_stacks)
 
+    if args.dump_on_sigterm:
+        dump_when_told_to_end(dump)
+    timeout = timedelta(seconds=args.timeout)
+    if args.impatient not in (None, int(os.environ.get("RANK", "0"))):
+        timeout *= 10
+    dist.init_process_group("gloo", timeout=timeout)
+    job = Job(dist.get_rank(), frozenset(args.who), timeout, args.odd_elements)
+    LOG.info("rank %d of %d is ready", job.rank, dist.get_world_size())
     alarm = threading.Timer(args.dump_after, dump)
     alarm.daemon = True
     alarm.start()
@@ -361,9 +104,10 @@ def main() -> None:
         time.sleep(args.linger)
         raise
     if args.dump_at_end:
+        time.sleep(0.5)  # Gloo retires the last call a little after it returns
         dump()
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    record(main)() if os.environ.get("LAB_RECORD") else main()
+    record(main)() if os.environ.get("RECORD_ERRORS") else main()

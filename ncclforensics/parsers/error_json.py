@@ -1,0 +1,67 @@
+"""torchelastic's `error.json`: the exception of a worker whose main is `@record`ed.
+
+`{"message": {"message": "RuntimeError: boom", "extraInfo": {"py_callstack": "…",
+"timestamp": "1795167676"}}}`, as torch 1.9 to 2.13 write it
+(`elastic/multiprocessing/errors/error_handler.py`); older ones hold a plain string.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import polars as pl
+
+from ncclforensics import tables
+from ncclforensics.parsers.structures import traceback
+from ncclforensics.tables import TIME, Frames
+
+if TYPE_CHECKING:
+    from ncclforensics.sources import Source
+
+MESSAGE = "torchelastic.error_file"
+LARGEST = 16 << 20  # bytes; a call stack is some kilobytes
+
+
+def read(source: Source) -> Frames:
+    """Read one error file: one `events` row, with the exception as `python.traceback`."""
+    try:
+        with source.open() as stream:
+            content = msgspec.json.decode(stream.read(LARGEST))
+        told = content["message"]
+        extra: dict[str, Any] = {}
+        if isinstance(told, dict):
+            extra = told.get("extraInfo") or {}
+            told = told["message"]
+        text = str(told)
+        stack = str(extra.get("py_callstack") or text)
+    except (OSError, EOFError, KeyError, TypeError, ValueError, RecursionError) as error:
+        note = {"stage": "parsers", "text": f"no error file of torchelastic: {error}"}
+        return Frames({"notes": tables.rows("notes", [note | {"source": source.name}])})
+    stamp = str(extra.get("timestamp", ""))
+    event = {
+        "message": MESSAGE,
+        "role": "either",
+        "level": "ERROR",
+        "text": text.splitlines()[0] if text else "",
+        "rank": source.rank,
+        "local_rank": source.local_rank,
+        "host": source.host,
+        "attempt": source.attempt,
+        "source": source.name,
+        "line": 1,
+    }
+    events = tables.rows("events", [event]).with_columns(
+        (
+            pl.lit(int(stamp) if stamp.isdecimal() and len(stamp) < 12 else None)
+            * 1_000_000_000
+        )
+        .cast(pl.Int64)
+        .cast(TIME)
+        .alias("t")
+    )
+    exception = traceback.parse(stack) or [{"exception": text.partition(":")[0]}]
+    captures = events.join(
+        pl.DataFrame(exception[:1], infer_schema_length=None, strict=False), how="cross"
+    )
+    return Frames({"events": events}, {MESSAGE: captures})

@@ -1,0 +1,157 @@
+"""Takes a raw line apart: what a launcher put around it, its header, its message.
+
+A physical line may hold several messages (a progress bar with a c10 line glued to it,
+two NCCL writers in one stream), so a line becomes one or more segments. What the
+decorations and the header tell of rank, host and time is kept beside the text.
+The forms are those of NCCL 2.4 to 2.30, torch 1.13 to 2.13 (C++ and Python logging),
+and of the launchers named in `DECORATIONS`.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.parsers import headers, stamps
+from ncclforensics.tables import GROUP, WHO
+
+ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
+MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
+CUT = "\x1e"
+
+# Each alternative stands at the start of a line. Rust regex knows no look-ahead, so a
+# decoration that another form begins with comes later in the list.
+DECORATIONS = {
+    "quote": r"(?:[ \t]*> ?)+",
+    "pod": r"\[pod/(?P<pod>[^\]/\s]+)(?:/[^\]\s]+)?\] ?",
+    "cri": r"(?P<cri_t>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [PF] ",
+    "mpi": r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4})?"
+    r"\[(?:[\w.@-]+,)?(?P<mpi_rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>: ?",
+    "torch": r"\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
+    "torchrun": r"\[[A-Za-z_][A-Za-z_-]*(?P<tee_rank>\d{1,6})\]:",
+    "ray": r"\([^()\n]*(?:\([^()\n]*\))?[^()\n]*?pid=(?P<ray_pid>\d{1,10})"
+    r"(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
+    "kernel": r"(?:[a-z]+ *:[a-z]+ *: +)?(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
+    r"\d\d:\d\d:\d\d)|(?P<sys_iso>\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)) "
+    r"(?P<sys_host>[\w.-]+) (?:kernel|systemd)(?:\[\d+\])?: ",
+    "dmesg_t": r"\[[A-Z][a-z]{2} (?P<ctime>[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ",
+    "dmesg": r"(?:<\d+>)?\[ *\d+\.\d{3,6}\] ",
+    "facility": r"[a-z]+ *:[a-z]+ *: +",
+    "iso": r"\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+    r"(?:Z|[+-]\d\d:?\d\d)?)\]?(?: \| [A-Z]+ +\| |[ :]|$)",
+    "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host)[\w.-]*\d): ",
+    "accelerate": r"(?:stderr|stdout): ",
+    "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
+}
+_DECORATION = "^(?:" + "|".join(DECORATIONS.values()) + ")"
+_SAYS = (
+    "pod",
+    "cri_t",
+    "mpi_rank",
+    "torch_rank",
+    "tee_rank",
+    "ray_pid",
+    "ray_ip",
+    "sys_t",
+    "sys_iso",
+    "sys_host",
+    "ctime",
+    "iso_t",
+    "worker",
+    "task",
+)
+# The part of it that tells one writer of a stream from another.
+_SPEAKERS = (
+    "pod",
+    "mpi_rank",
+    "torch_rank",
+    "tee_rank",
+    "ray_pid",
+    "ray_ip",
+    "worker",
+    "task",
+)
+
+
+def frame(lines: pl.DataFrame) -> pl.DataFrame:
+    """Take lines (`line` Int64, `raw` String) apart into segments.
+
+    Returns a row per segment, in order: `line`, `part` (0-based in its line), `raw`,
+    `text` (the message), `speaker` (what tells one writer from another), `header` ("nccl",
+    "c10", "python" or null), `level`, the columns of WHO and GROUP, `t` and `yearless`
+    (see `stamps`).
+    """
+    bare = lines.select(
+        "line", pl.col("raw").str.replace_all(ANSI, "").str.split("\r")
+    ).explode("raw")
+    docker = pl.col("raw").str.starts_with('{"log":"')
+    bare = bare.with_columns(
+        pl.when(docker)
+        .then(pl.col("raw").str.json_path_match("$.log").str.strip_chars_end("\n"))
+        .otherwise(pl.col("raw"))
+        .fill_null("")
+        .alias("raw")
+    )
+    peeled = _peel(bare.filter(pl.col("raw") != ""))
+    split = peeled.with_columns(
+        pl.col("text").str.replace_all(headers.ANY, CUT + "$0").str.split(CUT)
+    ).explode("text")
+    segments = split.filter(pl.col("text") != "").with_columns(
+        pl.int_range(pl.len()).over("line").alias("part")
+    )
+    return _named(headers.take(segments))
+
+
+def _peel(lines: pl.DataFrame) -> pl.DataFrame:
+    """Strip the decorations at the start of each line, again and again."""
+    peeled = lines.with_columns(
+        pl.col("raw").alias("text"),
+        *(pl.lit(None, pl.String).alias(name) for name in _SAYS),
+    )
+    for _ in range(MAX_DECORATIONS):
+        decorated = peeled["text"].str.contains(_DECORATION)
+        if not decorated.any():
+            break
+        said = peeled.select(
+            pl.col("text").str.extract_groups(_DECORATION).alias("said")
+        ).unnest("said")
+        peeled = peeled.with_columns(
+            pl.col("text").str.replace(_DECORATION, ""),
+            *(pl.coalesce(said[name], pl.col(name)).alias(name) for name in _SAYS),
+        )
+    return peeled
+
+
+def _named(segments: pl.DataFrame) -> pl.DataFrame:
+    """Bring what decorations and headers said under the names of the frames."""
+
+    def number(*names: str) -> pl.Expr:
+        return pl.coalesce(names).cast(pl.Int64, strict=False)
+
+    who = {
+        "rank": number("head_rank", "torch_rank", "mpi_rank"),
+        "local_rank": number("tee_rank"),
+        "task": number("task"),
+        "host": pl.coalesce("head_host", "sys_host", "worker", "ray_ip", "pod"),
+        "pid": number("head_pid", "ray_pid"),
+        "device": number("head_dev"),
+        "attempt": pl.lit(None, pl.Int64),
+    }
+    group = {
+        "pg": pl.col("pg"),
+        "pg_id": pl.col("pg_id"),
+        "pg_desc": pl.col("pg_desc"),
+        "group_rank": number("pg_rank"),
+    }
+    return segments.select(
+        "line",
+        "part",
+        "raw",
+        "text",
+        pl.concat_str(_SPEAKERS, separator="|", ignore_nulls=True).alias("speaker"),
+        "header",
+        "level",
+        *(who[name].alias(name) for name in WHO),
+        *(group[name].alias(name) for name in GROUP),
+        stamps.absolute("head_t", "cri_t", "iso_t", "sys_iso", "ctime").alias("t"),
+        stamps.yearless("head_md", "head_hms", "sys_t").alias("yearless"),
+    )

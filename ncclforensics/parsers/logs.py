@@ -1,0 +1,260 @@
+"""Text logs: lines to `events`, to a frame per message, and to the frames they feed.
+
+Three steps for each block of lines: keep the lines that hold a needle; take them apart
+(`framing`) and match them (`grammar`); go back for what a message needs besides its own
+line, which is the lines of a table, a traceback or a report under it, and the rest of a
+message that a terminal wrapped. Only recognised lines leave this module.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics import grammar, tables
+from ncclforensics.parsers import framing
+from ncclforensics.parsers.lines import Block, blocks
+from ncclforensics.tables import CITE, SCHEMAS, Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ncclforensics.grammar import Message
+    from ncclforensics.sources import Source
+
+LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
+WRAPPED = 4  # lines that one message may be wrapped over
+LONGEST = 1 << 20  # characters of one line that are looked at
+MAX_STRUCTURES = 20_000  # blocks under messages that are parsed in one block of lines
+
+def read(source: Source) -> Frames:
+    """Read a text log: frames `events`, those that its messages feed, and `notes`.
+
+    Never raises on content; a stream that breaks off leaves a note and what came before.
+    """
+    messages = grammar.load()
+    parts: list[Frames] = []
+    notes: list[str] = []
+    count = 0
+    try:
+        with source.open() as stream:
+            for lines, own, said in _windows(blocks(stream)):
+                notes.extend(said)
+                count += own
+                parts.append(recognise(lines, own, messages))
+    except (OSError, EOFError, ValueError) as error:
+        notes.append(f"reading stopped after line {count:,}: {error}")
+    noted = [
+        {"stage": "parsers", "text": text, "source": source.name}
+        for text in dict.fromkeys(notes)
+    ]
+    counted = tables.rows("sources", [{"lines": count, "source": source.name}])
+    told = Frames({"notes": tables.rows("notes", noted), "sources": counted})
+    return tables.join([*(_placed(part, source) for part in parts), told])
+
+
+def recognise(lines: pl.DataFrame, own: int, messages: Sequence[Message]) -> Frames:
+    """Recognise the messages of the first `own` rows of `lines`.
+
+    `lines` has `line` Int64 and `raw` String; the rows behind `own` are looked at only
+    as the continuation of a message. `source` is null in the frames returned.
+    """
+    kept = lines.head(own).filter(grammar.has_needle("raw", messages))
+    segments = framing.frame(kept.with_columns(pl.col("raw").str.head(LONGEST)))
+    found = grammar.match(segments, messages)
+    by_id = {message.id: message for message in messages}
+    found = _with_wrapped(segments, found, lines, by_id)
+    frames: dict[str, pl.DataFrame] = {}
+    fed: dict[str, list[pl.DataFrame]] = {"events": []}
+    for message_id, frame in found.items():
+        message = by_id[message_id]
+        whole = _structured(frame, message, lines) if message.inner else frame
+        frames[message_id] = _event(whole, message)
+        fed["events"].append(_event(frame, message))
+        if message.feeds and whole.height:
+            constants = [pl.lit(v).alias(k) for k, v in message.constants.items()]
+            row = frames[message_id].with_columns(*constants)
+            fed.setdefault(message.feeds, []).append(row)
+    return Frames(
+        {name: _conforming(name, rows) for name, rows in fed.items() if rows}, frames
+    )
+
+
+def _windows(
+    stream: Iterator[Block],
+) -> Iterator[tuple[pl.DataFrame, int, tuple[str, ...]]]:
+    """Yield (lines, own, notes): each line is own once, with the lines under it."""
+    held: pl.DataFrame | None = None
+    notes: tuple[str, ...] = ()
+    for block in stream:
+        lines = block.lines if held is None else pl.concat([held, block.lines])
+        notes = (*notes, *block.notes)
+        own = max(lines.height - LOOK_AHEAD, 0)
+        if own:
+            yield lines, own, notes
+            notes = ()
+        held = lines.slice(own)
+    if held is not None:
+        yield held, held.height, notes
+
+
+def _with_wrapped(
+    segments: pl.DataFrame,
+    found: dict[str, pl.DataFrame],
+    lines: pl.DataFrame,
+    by_id: Mapping[str, Message],
+) -> dict[str, pl.DataFrame]:
+    """Match again what no specific message took, joined with the lines under it.
+
+    A terminal or a page wraps a long message inside a word, or at a space that it
+    swallows; both are tried. A line that is then recognised is no fallback's any more.
+    """
+    specific = [message for message in by_id.values() if not message.fallback]
+    place = ["line", "part"]
+    taken = [frame.select(place) for i, frame in found.items() if not by_id[i].fallback]
+    open_ends = segments.filter(grammar.has_needle("raw", specific))
+    if taken:
+        open_ends = open_ends.join(pl.concat(taken), on=place, how="anti")
+    if not open_ends.height:
+        return found
+    under = _under(open_ends, lines, WRAPPED).group_by(place).agg("text")
+    joined = open_ends.join(under, on=place, suffix="_under")
+    again: dict[str, pl.DataFrame] = {}
+    for glue in (" ", ""):
+        rest = pl.col("text_under").list.eval(pl.element().str.strip_chars_start(" "))
+        text = pl.concat_str("text", rest.list.join(glue), separator=glue)
+        whole = joined.with_columns(text.alias("text")).drop("text_under")
+        for message_id, frame in grammar.match(whole, specific).items():
+            again.setdefault(message_id, frame)
+    if not again:
+        return found
+    regained = pl.concat(frame.select(place) for frame in again.values())
+    kept = {
+        i: frame.join(regained, on=place, how="anti") if by_id[i].fallback else frame
+        for i, frame in found.items()
+    }
+    return {
+        i: pl.concat([f[i] for f in (kept, again) if i in f], how="diagonal")
+        for i in kept | again
+    }
+
+
+def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFrame:
+    """Return the segments of up to `count - 1` lines under each start, by its speaker.
+
+    A line with a header of its own ends a message, and so does not belong to it;
+    neither do the lines of another speaker that stand between.
+    """
+    first = starts.select("line", "part", "speaker")
+    wanted = first.select(
+        "line",
+        "part",
+        "speaker",
+        pl.int_ranges(pl.col("line") + 1, pl.col("line") + count).alias("under"),
+    ).explode("under")
+    framed = framing.frame(
+        lines.filter(pl.col("line").is_in(wanted["under"].unique().implode()))
+    ).select(
+        pl.col("line").alias("under"),
+        pl.col("part").alias("under_part"),
+        pl.col("speaker").alias("under_speaker"),
+        "header",
+        "text",
+    )
+    beside = wanted.join(framed, on="under").sort("line", "part", "under", "under_part")
+    same = (
+        pl.col("under_speaker").eq(pl.col("speaker"))
+        | pl.col("under_speaker").eq("")
+    )
+    return (
+        beside.filter(same)
+        .with_columns(pl.col("header").is_not_null().alias("headed"))
+        .filter(~pl.col("headed").cum_max().over("line", "part"))
+    )
+
+
+def _structured(
+    frame: pl.DataFrame, message: Message, lines: pl.DataFrame
+) -> pl.DataFrame:
+    """Read the inner structure of each message: a row per row of the structure."""
+    structure = import_module(f"ncclforensics.parsers.structures.{message.inner}")
+    starts = frame.head(MAX_STRUCTURES)
+    texts = starts["text"].to_list()
+    if message.block > 1:
+        under = (
+            _under(starts, lines, message.block)
+            .group_by("line", "part", maintain_order=True)
+            .agg(pl.col("text").str.join("\n"))
+        )
+        below = starts.select("line", "part").join(
+            under, on=["line", "part"], how="left", maintain_order="left"
+        )["text"]
+        texts = [
+            f"{text}\n{rest}" if rest else text
+            for text, rest in zip(texts, below, strict=True)
+        ]
+    parsed = [
+        {"_start": start, **record}
+        for start, text in enumerate(texts)
+        for record in structure.parse(text)
+    ]
+    if not parsed:
+        return frame.clear()
+    inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
+    start = starts.with_columns(pl.int_range(pl.len()).alias("_start"))
+    whole = start.join(inner, on="_start", suffix="_inner", maintain_order="left")
+    clashes = [c for c in inner.columns if f"{c}_inner" in whole.columns]
+    return whole.with_columns(
+        pl.coalesce(f"{c}_inner", pl.col(c).cast(inner.schema[c], strict=False)).alias(c)
+        for c in clashes
+    ).drop("_start", *(f"{c}_inner" for c in clashes))
+
+
+def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
+    """Give a message's frame the columns of `events`, then those of its captures."""
+    events = SCHEMAS["events"]
+    cites = [pl.lit(None, pl.String).alias("source"), "line"]
+    captures = [
+        c
+        for c in frame.columns
+        if c not in events and c not in ("part", "raw", "speaker", "header")
+    ]
+    return frame.with_columns(
+        pl.lit(message.id).alias("message"), pl.lit(message.role).alias("role")
+    ).select(*(c for c in events if c not in CITE), *captures, *cites)
+
+
+def _conforming(name: str, parts: list[pl.DataFrame]) -> pl.DataFrame:
+    schema = SCHEMAS[name]
+    return pl.concat(
+        tables.conform(name, part.select(c for c in part.columns if c in schema))
+        for part in parts
+    ).sort("line", maintain_order=True)
+
+
+def _placed(frames: Frames, source: Source) -> Frames:
+    """Add what the file's place tells: its name, and whose log it is."""
+
+    def place(frame: pl.DataFrame) -> pl.DataFrame:
+        known = {
+            "rank": source.rank,
+            "local_rank": source.local_rank,
+            "host": source.host,
+            "pid": source.pid,
+            "attempt": source.attempt,
+        }
+        return frame.with_columns(
+            pl.lit(source.name).alias("source"),
+            *(
+                pl.col(column).fill_null(value)
+                for column, value in known.items()
+                if value is not None and column in frame.columns
+            ),
+        )
+
+    return Frames(
+        {name: place(frame) for name, frame in frames.tables.items()},
+        {name: place(frame) for name, frame in frames.messages.items()},
+    )

@@ -1,0 +1,55 @@
+"""Make text out of a log harmless before anything prints it.
+
+A log line is written by whoever ran the job, so it may hold escape sequences, carriage
+returns, direction marks or half a code point. None of that may reach a terminal, a
+ticket or a JSON file: sequences are removed whole, what remains of them becomes a space
+or goes, and lone surrogates (undecodable bytes of a file name) become U+FFFD.
+"""
+
+from __future__ import annotations
+
+import re
+
+ELLIPSIS = "…"
+
+# CSI; then OSC, DCS, SOS, PM and APC with their text up to the terminator; then others.
+# An unterminated string keeps its text, so that nothing readable is hidden.
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-~]"
+)
+_BLANK = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
+# other controls, and characters that show nothing or turn the direction of writing
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def line(text: str, limit: int) -> str:
+    """Return `text` as one printable line of at most `limit` characters.
+
+    A longer text ends with …; it is cut before it is searched, so that a line of
+    hundreds of megabytes costs no more than a short one.
+    """
+    head = text[: 4 * limit]
+    head = _BLANK.sub(" ", _SEQUENCE.sub("", head))
+    head = _SURROGATE.sub("\ufffd", _UNSEEN.sub("", head)).strip()
+    whole = len(text) <= 4 * limit
+    return head if whole and len(head) <= limit else cut(head, limit, force=not whole)
+
+
+def paragraphs(text: str, limit: int) -> str:
+    """Return `text` cleaned like `line`, but keep its newlines."""
+    lines = (line(part, limit).rstrip() for part in text[: 4 * limit].split("\n"))
+    joined = "\n".join(lines).strip("\n")
+    return cut(joined, limit, force=len(text) > 4 * limit)
+
+
+def cut(text: str, limit: int, *, force: bool = False) -> str:
+    """Cut `text` to `limit` characters, the last being … where something went."""
+    if len(text) <= limit and not force:
+        return text
+    return text[: limit - 1].rstrip() + ELLIPSIS

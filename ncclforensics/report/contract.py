@@ -1,0 +1,156 @@
+"""The JSON contract, schema_version 1: the structs that a report is made of.
+
+Field order here is key order in the JSON, and schemas/report-v1.json is generated from
+here. Strings hold no control characters (see `clean`). Ranks are global ranks, in order;
+times are RFC 3339 UTC with nanoseconds; a `source` is the evidence's own name of a file,
+a `line` is 1-based.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+SCHEMA_VERSION = 1
+
+Outcome = Literal["failure", "no-failure", "inconclusive"]
+Family = Literal["desync", "dead-rank", "network", "platform", "launch", "runtime"]
+Confidence = Literal["certain", "likely", "possible"]
+Role = Literal["root", "echo", "witness"]
+
+
+class Tool(Struct, frozen=True, forbid_unknown_fields=True):
+    """What made the report."""
+
+    name: str
+    version: str
+
+
+class Evidence(Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of the evidence; `text` is cut with … where it was long."""
+
+    source: str
+    line: int | None
+    text: str
+
+
+class Culprits(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom a finding names; all empty where the evidence names nobody."""
+
+    ranks: tuple[int, ...]
+    ranks_folded: str
+    hosts: tuple[str, ...]
+    devices: tuple[str, ...]
+
+
+class Collective(Struct, frozen=True, forbid_unknown_fields=True):
+    """The call that failed; `seq` counts as the evidence counts it."""
+
+    process_group: str | None
+    process_group_desc: str | None
+    seq: int | None
+    op: str | None
+    call_site: str | None
+
+
+class Verdict(Struct, frozen=True, forbid_unknown_fields=True):
+    """One failure class that the evidence shows, whom it names, and why we say so."""
+
+    slug: str = field(name="class")
+    family: Family
+    confidence: Confidence
+    headline: str
+    culprits: Culprits
+    collective: Collective | None
+    first_seen: str | None
+    evidence: tuple[Evidence, ...]
+    explanation: str
+    remedy: tuple[str, ...]
+    references: tuple[str, ...]
+
+
+class Finding(Verdict, frozen=True, forbid_unknown_fields=True):
+    """A verdict's shape, and its place in the whole: cause, consequence or sign."""
+
+    role: Role
+
+
+class RuledOut(Struct, frozen=True, forbid_unknown_fields=True):
+    """A class that was looked for with the evidence to see it, and is not there."""
+
+    slug: str = field(name="class")
+    why: str
+    evidence: tuple[Evidence, ...]
+
+
+class NotChecked(Struct, frozen=True, forbid_unknown_fields=True):
+    """A class that this evidence cannot show, and what would show it next time."""
+
+    slug: str = field(name="class")
+    missing: str
+    next_time: str
+
+
+class Job(Struct, frozen=True, forbid_unknown_fields=True):
+    """The job as far as the evidence tells; null is unknown."""
+
+    world_size: int | None = None
+    ranks_seen: int | None = None
+    hosts: tuple[str, ...] = ()
+    nccl_version: str | None = None
+    torch_version: str | None = None
+    launcher: str | None = None
+
+
+class SourceFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of the evidence: what it is and why, whose it is, what was read of it.
+
+    `rows` counts what was recognised; `sha256` is of the bytes as they lie there.
+    """
+
+    source: str
+    kind: str
+    why: str
+    rank: int | None
+    local_rank: int | None
+    host: str | None
+    attempt: int | None
+    stream: str | None
+    bytes: int | None
+    lines: int | None
+    rows: int | None
+    sha256: str | None
+
+
+class Note(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a stage found damaged, skipped or assumed."""
+
+    stage: str
+    text: str
+    source: str | None
+    line: int | None
+
+
+class Report(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole answer; `findings` come in order of blame, the verdict's first."""
+
+    schema_version: Literal[1]
+    tool: Tool
+    outcome: Outcome
+    verdict: Verdict | None
+    findings: tuple[Finding, ...]
+    ruled_out: tuple[RuledOut, ...]
+    not_checked: tuple[NotChecked, ...]
+    job: Job
+    sources: tuple[SourceFile, ...]
+    notes: tuple[Note, ...]
+
+
+class Line(Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of the jsonl format: a finding, or null where there is none."""
+
+    schema_version: Literal[1]
+    tool: Tool
+    outcome: Outcome
+    finding: Finding | None

@@ -1,0 +1,117 @@
+"""Long sets in few words: ranks as `0-616,618-1023`, hosts as `gpu[0001-0016,0018]`.
+
+The one place where ranks and hosts fold, and where a folded set of ranks is read back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+_DIGITS = re.compile(r"([0-9]+)")
+MOST_RANKS = 1 << 20
+
+
+def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the runs (first, last) of consecutive numbers, in order."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+def fold_ranks(ranks: Iterable[int]) -> str:
+    """Fold ranks: {0, 1, 2, 5} is "0-2,5"; no ranks are ""."""
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in _runs(ranks))
+
+
+def unfold_ranks(text: str) -> frozenset[int]:
+    """Read what `fold_ranks` writes; spaces are allowed.
+
+    Raises ValueError on anything else, on a run that goes backwards, and on more than
+    a million ranks.
+    """
+    ranks: set[int] = set()
+    for part in text.replace(" ", "").split(","):
+        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+        if match is None:
+            raise ValueError(f"not a rank or a run of ranks: {part!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first or last - first >= MOST_RANKS or len(ranks) >= MOST_RANKS:
+            raise ValueError(f"not a run of ranks: {part!r}")
+        ranks.update(range(first, last + 1))
+    return frozenset(ranks)
+
+
+def fold_hosts(hosts: Iterable[str]) -> str:
+    """Fold hosts that differ in one number; zeros before it are kept.
+
+    {"gpu0001", "gpu0002", "head"} is "gpu[0001-0002],head".
+    """
+    shapes: dict[tuple[str, ...], list[list[str]]] = {}
+    for host in sorted(set(hosts), key=natural):
+        pieces = _DIGITS.split(host)
+        shapes.setdefault(tuple(pieces[::2]), []).append(pieces[1::2])
+    return ",".join(
+        name for words, rows in shapes.items() for name in _fold_shape(words, rows)
+    )
+
+
+def _fold_shape(words: Sequence[str], rows: list[list[str]]) -> list[str]:
+    """Fold hosts with the same words between their numbers, one row of numbers each."""
+    columns = [sorted(set(column)) for column in zip(*rows, strict=True)]
+    varying = [i for i, column in enumerate(columns) if len(column) > 1]
+    if not varying:
+        return [_join(words, rows[0])]
+    folded = varying[-1]
+    # a number with a zero before it says how wide all numbers beside it are
+    padded = {len(n) for n in columns[folded] if n.startswith("0") and len(n) > 1}
+    groups: dict[tuple[int, tuple[str, ...]], list[list[str]]] = {}
+    for row in rows:
+        width = len(row[folded]) if len(row[folded]) in padded else 0
+        rest = tuple(row[:folded] + row[folded + 1 :])
+        groups.setdefault((width, rest), []).append(row)
+    names = []
+    for (width, _), group in groups.items():
+        numbers = list(group[0])
+        runs = _runs(int(row[folded]) for row in group)
+        if len(group) > 1:
+            spans = (
+                f"{a:0{width}}" if a == b else f"{a:0{width}}-{b:0{width}}"
+                for a, b in runs
+            )
+            numbers[folded] = f"[{','.join(spans)}]"
+        names.append(_join(words, numbers))
+    return names
+
+
+def _join(words: Sequence[str], numbers: Sequence[str]) -> str:
+    """Put words and the numbers between them together again."""
+    pairs = zip(words, [*numbers, ""], strict=True)
+    return "".join(word + number for word, number in pairs)
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Return a sort key that puts gpu2 before gpu10."""
+    return tuple(
+        (0, int(piece), piece) if i % 2 else (1, 0, piece)
+        for i, piece in enumerate(_DIGITS.split(text))
+    )
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return "1,024 ranks" or "1 rank"."""
+    word = noun if number == 1 else plural or f"{noun}s"
+    return f"{number:,} {word}"
+
+
+def some(listed: str, length: int) -> str:
+    """Cut a folded set to `length` characters at a comma and end it with …."""
+    if len(listed) <= length:
+        return listed
+    head = listed[: max(length - 1, 1)]
+    at = head.rfind(",")
+    return f"{head[: at + 1] if at > 0 else head}…"

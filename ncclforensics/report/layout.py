@@ -1,0 +1,105 @@
+"""Lines of the text answer: labels in a column of nine, wrapped words, colour.
+
+Widths are terminal cells, so that wide characters keep the columns straight. Words are
+never broken: a path or a command longer than the line stays whole and pasteable. Colour
+goes through rich and says nothing that the words do not say.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from ncclforensics.report.clean import ELLIPSIS
+
+LABEL = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One printed line: a label (may be empty), its text, and the text's rich style."""
+
+    label: str
+    text: str
+    style: str = ""
+
+
+def wrap(text: str, width: int, *, hang: int = 0) -> list[str]:
+    """Break `text` at spaces to `width` cells; `hang` indents all lines but the first.
+
+    Newlines in `text` are kept. An empty text gives no lines.
+    """
+    lines: list[str] = []
+    for paragraph in text.splitlines():
+        current = ""
+        for word in paragraph.split():
+            if current and cell_len(current) + 1 + cell_len(word) > width:
+                lines.append(current)
+                current = " " * hang + word
+            else:
+                current = f"{current} {word}" if current else word
+        lines.append(current)
+    return lines
+
+
+def fold(text: str, width: int, most: int) -> list[str]:
+    """Break `text` anywhere, at `width` cells, into at most `most` lines.
+
+    The last one ends with … where something is left.
+    """
+    lines: list[str] = []
+    start = cells = 0
+    for i, character in enumerate(text):
+        cells += cell_len(character)
+        if cells > width and i > start:
+            if len(lines) + 1 == most:
+                return [*lines, shorten(text[start:], width)]
+            lines.append(text[start:i])
+            start, cells = i, cell_len(character)
+    return [*lines, text[start:]]
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut `text` to `width` cells, the last being … where something went."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + ELLIPSIS
+
+
+def labelled(label: str, lines: Iterable[str], style: str = "") -> list[Row]:
+    """Put `label` in front of the first of `lines`, and its width before the others."""
+    return [Row("" if i else label, text, style) for i, text in enumerate(lines)]
+
+
+def two_ends(left: str, right: str, width: int) -> str:
+    """Put `right` at the end of a line of `width` cells that starts with `left`."""
+    left = shorten(left, width - cell_len(right) - 1)
+    return left + " " * (width - cell_len(left) - cell_len(right)) + right
+
+
+def paint(rows: Iterable[Row], *, colour: bool = False, indent: int = 0) -> str:
+    """Return the rows as text; labels stand in a column of `indent` cells."""
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        width=1000,
+    )
+    for row in rows:
+        text = Text()
+        text.append(f"{row.label:<{indent}}", "bold cyan")
+        text.append(row.text, row.style or None)
+        console.print(text, soft_wrap=True)
+    lines = buffer.getvalue().split("\n")
+    return "\n".join(line.rstrip() for line in lines)

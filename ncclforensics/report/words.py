@@ -1,0 +1,157 @@
+"""The phrases that several renderers share: who, which call, the two opening lines.
+
+Words are the ecosystem's own (SeqNum, process group), so that a grep in the raw log
+finds them. Numbers have thousands separators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ncclforensics.report.contract import (
+    Collective,
+    Culprits,
+    Finding,
+    Job,
+    Report,
+    SourceFile,
+    Verdict,
+)
+from ncclforensics.report.folding import count, fold_hosts, some
+from ncclforensics.report.layout import shorten, two_ends
+
+TICKET_WIDTH = 80  # the two opening lines are pasted into tickets
+
+NOTHING_FAILED = "no-failure: nothing in this evidence failed"
+CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this evidence"
+NOT_EVIDENCE = "inconclusive: nothing here was recognised as evidence"
+GIVE = (
+    "Give the directory that holds NCCL_DEBUG logs, torchrun or Slurm output, or"
+    " Flight Recorder dumps."
+)
+_UNREAD = frozenset({"unknown", "empty", "pickle"})
+
+
+def was_read(source: SourceFile) -> bool:
+    """Say whether anything of a file was recognised."""
+    return source.kind not in _UNREAD and (source.rows is None or source.rows > 0)
+
+
+def recognised(report: Report) -> bool:
+    """Say whether there was any evidence at all; if not, the exit code is 3."""
+    return bool(report.findings) or any(was_read(source) for source in report.sources)
+
+
+def who(culprits: Culprits, room: int = 10_000) -> str:
+    """Name the culprits in at most `room` characters; "" where nobody is named."""
+    ranks, hosts, devices = culprits.ranks, culprits.hosts, culprits.devices
+    gpu = f"GPU{'s' if len(devices) > 1 else ''} {','.join(devices)}" if devices else ""
+    word = "rank" if len(ranks) == 1 else "ranks"
+    where = fold_hosts(hosts)
+    many = count(len(hosts), "host")
+    if not ranks and not hosts:
+        return shorten(gpu, room)
+    if not ranks:
+        whose = "host" if len(hosts) == 1 else "hosts"
+        tries = [f"{whose} {where}{f' ({gpu})' if gpu else ''}", f"{whose} {where}", many]
+    else:
+        full = f"{word} {culprits.ranks_folded}"
+        few = f"{word} {some(culprits.ranks_folded, 24)} ({len(ranks):,} in all)"
+        at = f" on {where}" if hosts else ""
+        about = f" on {many}" if hosts else ""
+        tries = [f"{full}{at} ({gpu})"] if gpu else []
+        tries += [full + at, full + about, few + about, count(len(ranks), "rank")]
+    return next((t for t in tries if len(t) <= room), shorten(tries[-1], room))
+
+
+def call(collective: Collective) -> str:
+    """Name a call: "all_reduce SeqNum=7 in process group 35 (TP) at train.py:12"."""
+    group = collective.process_group
+    parts = [
+        collective.op or "",
+        "" if collective.seq is None else f"SeqNum={collective.seq}",
+        "" if group is None else f"in process group {group}",
+        f"({collective.process_group_desc})" if collective.process_group_desc else "",
+        f"at {collective.call_site}" if collective.call_site else "",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def job(job: Job) -> str:
+    """Say what ran, as far as it is known; "" where nothing is."""
+    seen, size, hosts = job.ranks_seen, job.world_size, len(job.hosts)
+    if size is None:
+        ranks = "" if seen is None else f"{count(seen, 'rank')} seen"
+    elif seen is None or seen == size:
+        ranks = count(size, "rank")
+    elif seen < size:
+        ranks = f"{seen:,} of {count(size, 'rank')} seen"
+    else:
+        ranks = f"{count(seen, 'rank')} seen, world size {size:,}"
+    names = fold_hosts(job.hosts)
+    where = names if hosts == 1 else count(hosts, "host")
+    if 1 < hosts and len(names) <= 40:
+        where += f" ({names})"
+    parts = [
+        " on ".join(part for part in (ranks, where if hosts else "") if part),
+        f"NCCL {job.nccl_version}" if job.nccl_version else "",
+        f"torch {job.torch_version}" if job.torch_version else "",
+        job.launcher or "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def looked_at(report: Report) -> str:
+    """Say how much was read: "12 files of 8 ranks, 2 of them not recognised"."""
+    unread = sum(not was_read(source) for source in report.sources)
+    text = count(len(report.sources), "file")
+    if report.job.ranks_seen:
+        text += f" of {count(report.job.ranks_seen, 'rank')}"
+    return f"{text}, {unread:,} of them not recognised" if unread else text
+
+
+def opening(report: Report) -> tuple[str, str]:
+    """Return the two lines that stand alone in a ticket, 80 cells at most each."""
+    verdict = report.verdict
+    if verdict is not None:
+        return _named(verdict, report), shorten(verdict.headline, TICKET_WIDTH)
+    if not recognised(report):
+        first, second = NOT_EVIDENCE, f"looked at {looked_at(report)}"
+    elif report.outcome == "no-failure":
+        first = NOTHING_FAILED
+        second = f"looked at {looked_at(report)}; this is not a clean bill of health"
+    else:
+        first, second = CAUSE_UNSEEN, _would_tell(report)
+    return first, shorten(second, TICKET_WIDTH)
+
+
+def _named(verdict: Verdict, report: Report) -> str:
+    """Return the first line of a report that has a verdict."""
+    head = f"{verdict.slug}: "
+    if report.outcome == "inconclusive":
+        head += "inconclusive, "
+    room = TICKET_WIDTH - len(head) - len(verdict.confidence) - 2
+    name = who(verdict.culprits, room) or "no rank accused"
+    return two_ends(head + name, verdict.confidence, TICKET_WIDTH)
+
+
+def _would_tell(report: Report) -> str:
+    """Return what would have told the cause, else the first sign of it."""
+    if report.not_checked:
+        return f"next time: {report.not_checked[0].next_time}"
+    if report.findings:
+        return f"first sign: {report.findings[0].headline}"
+    return "no class fits; ncclforensics evidence PATH shows what was read"
+
+
+def others(report: Report) -> tuple[Finding, ...]:
+    """Return the findings that are not the verdict."""
+    return report.findings if report.verdict is None else report.findings[1:]
+
+
+def grouped(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Put the classes (first) that share one reason (second) together, in order."""
+    groups: dict[str, list[str]] = {}
+    for slug, reason in pairs:
+        groups.setdefault(reason, []).append(slug)
+    return [(", ".join(slugs), reason) for reason, slugs in groups.items()]

@@ -1,0 +1,4 @@
+"""x."""
+from pathlib import Path
+def make_samples(d: Path) -> None:
+    """x."""

@@ -1,0 +1,42 @@
+"""What a case of the torch lab is: what is run, and what the evidence then shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SLOW_AGENT = ("--monitor-interval", "2")  # so that all peers fail by themselves
+HANG = ("--dump-after", "4", "--timeout", "7")
+NCCL_TRACE = "fr/nccl_trace_rank_{rank}"
+COMM_LIB_TRACE = "comm_lib_trace_rank_{rank}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One job: how it is launched, what of it is kept, and the truth about it."""
+
+    slug: str
+    title: str
+    happened: str
+    fault: str = "healthy"
+    who: tuple[int, ...] = ()
+    nodes: int = 1
+    processes: int = 4
+    debug: str = ""
+    dump: str = ""  # path of a dump in the evidence; "" for none
+    train: tuple[str, ...] = HANG
+    torchrun: tuple[str, ...] = ()
+    launch: str = "torchrun"  # or "python", or "absent-node"
+    busy_port: bool = False
+    record: bool = False
+    merged: bool = False  # one stream for all ranks, not a tree of files
+    lost: tuple[str, ...] = ()  # evidence removed afterwards
+    halved: tuple[str, ...] = ()  # evidence cut in half afterwards
+
+    outcome: str = "failure"
+    failure: str = ""
+    also: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    tie: bool = False
+    seq: int | None = None
+    op: str = ""
+    group: str = ""
