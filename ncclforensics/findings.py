@@ -6,9 +6,11 @@ failure_classes.md; `explains` names the classes whose findings are echoes of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Confidence = Literal["certain", "likely", "possible"]
 Role = Literal["root", "echo", "witness"]

@@ -9,10 +9,13 @@ name of the file, `line` its 1-based line (in a dump: the 1-based entry).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import polars as pl
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 Schema = dict[str, pl.DataType]
 
@@ -151,6 +154,50 @@ SCHEMAS: dict[str, Schema] = {
         "t": TIME,
         **CITE,
     },
+    # correlated: how far a rank came in a group, from dumps and logs together; `waits_in`
+    # is its first unfinished call there, `place` that call's order among all of its rank
+    "standings": {
+        "rank": pl.Int64(),
+        "group": pl.String(),
+        "pg": pl.String(),
+        "pg_desc": pl.String(),
+        "members": pl.List(pl.Int64()),
+        "waits_in": pl.Int64(),
+        "op": pl.String(),
+        "enqueued": pl.Int64(),
+        "completed": pl.Int64(),
+        "place": pl.Int64(),
+        "t": TIME,
+        **CITE,
+    },
+    # correlated: a call that somebody cannot get past, and what each member does about
+    # it. `behind` has joined it but is held up earlier; of `unseen` there is no evidence
+    "calls": {
+        "call": pl.Int64(),
+        "group": pl.String(),
+        "pg": pl.String(),
+        "pg_desc": pl.String(),
+        "seq": pl.Int64(),
+        "op": pl.String(),
+        "is_p2p": pl.Boolean(),
+        "members": pl.List(pl.Int64()),
+        "waiting": pl.List(pl.Int64()),
+        "behind": pl.List(pl.Int64()),
+        "done": pl.List(pl.Int64()),
+        "absent": pl.List(pl.Int64()),
+        "unseen": pl.List(pl.Int64()),
+        "stack": pl.UInt64(),
+        "t": TIME,
+        **CITE,
+    },
+    # correlated: a rank that others wait for and that waits for nobody; `call` is where
+    # most of them wait directly, `blocked` counts all ranks that hang on it
+    "roots": {
+        "rank": pl.Int64(),
+        "why": pl.String(),
+        "call": pl.Int64(),
+        "blocked": pl.Int64(),
+    },
     # what was damaged, skipped or assumed, and at which stage
     "notes": {"stage": pl.String(), "text": pl.String(), **CITE},
 }
@@ -191,6 +238,11 @@ def rows(name: str, records: Iterable[Mapping[str, object]]) -> pl.DataFrame:
     if strangers:
         raise ValueError(f"frame {name!r} has no column {', '.join(sorted(strangers))}")
     return conform(name, pl.DataFrame(listed, schema=used, strict=False))
+
+
+def noted(notes: Iterable[Note]) -> pl.DataFrame:
+    """Return notes as the frame `notes`."""
+    return rows("notes", (asdict(note) for note in notes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,96 @@
+"""One failure class per module: frames in, findings out. Listed by hand, in order.
+
+A module's docstring is its class's only documentation; its constants say what it needs
+to see (`NEEDS`: frames, or prefixes of message ids), what to collect where that is
+absent, and which classes its findings explain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncclforensics.diagnosers import (
+    collective_mismatch,
+    crashed_rank,
+    fabric_manager,
+    gpu_oom,
+    missing_rank,
+    shape_mismatch,
+    timeout_masking,
+    wrong_nic,
+)
+from ncclforensics.findings import NotChecked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import ModuleType
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+# the order in which equally likely roots are reported: what explains most comes first
+MODULES = (
+    fabric_manager,
+    wrong_nic,
+    gpu_oom,
+    collective_mismatch,
+    shape_mismatch,
+    crashed_rank,
+    missing_rank,
+    timeout_masking,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnoser:
+    """One failure class: its name, its documentation, and how to look for it."""
+
+    slug: str
+    family: str
+    doc: str
+    needs: tuple[str, ...]
+    missing: str
+    next_time: str
+    explains: tuple[str, ...]
+    diagnose: Callable[[Frames], Iterable[Statement]]
+
+
+def _of(module: ModuleType) -> Diagnoser:
+    return Diagnoser(
+        slug=module.__name__.rpartition(".")[2].replace("_", "-"),
+        family=module.FAMILY,
+        doc=module.__doc__ or "",
+        needs=module.NEEDS,
+        missing=module.MISSING,
+        next_time=module.NEXT_TIME,
+        explains=module.EXPLAINS,
+        diagnose=module.diagnose,
+    )
+
+
+CLASSES: Mapping[str, Diagnoser] = {d.slug: d for d in map(_of, MODULES)}
+
+
+def diagnose(
+    frames: Frames,
+    select: frozenset[str] = frozenset(),
+    ignore: frozenset[str] = frozenset(),
+) -> Iterator[Statement]:
+    """Run the diagnosers of the classes wanted, each if it has anything to see."""
+    for slug, diagnoser in CLASSES.items():
+        if (select and slug not in select) or slug in ignore:
+            continue
+        if can_see(frames, diagnoser.needs):
+            yield from diagnoser.diagnose(frames)
+        else:
+            yield NotChecked(slug, diagnoser.missing, diagnoser.next_time)
+
+
+def can_see(frames: Frames, needs: tuple[str, ...]) -> bool:
+    """Whether any of these frames has rows, or any message of these ids was read."""
+    return any(
+        (need in frames.tables and not frames[need].is_empty())
+        or any(found.startswith(need) for found in frames.messages)
+        for need in needs
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.parsers import error_json, flight_recorder, logs
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
+    import polars as pl
     from collections.abc import Callable, Mapping
 
     from ncclforensics.sources import Source

@@ -35,7 +35,14 @@ def read(source: Source) -> Frames:
             told = told["message"]
         text = str(told)
         stack = str(extra.get("py_callstack") or text)
-    except (OSError, EOFError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (
+        OSError,
+        EOFError,
+        KeyError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:
         note = {"stage": "parsers", "text": f"no error file of torchelastic: {error}"}
         return Frames({"notes": tables.rows("notes", [note | {"source": source.name}])})
     stamp = str(extra.get("timestamp", ""))

@@ -122,7 +122,9 @@ def _without_header() -> pl.Expr:
 
 
 def _take_group(segments: pl.DataFrame) -> pl.DataFrame:
-    groups = segments.select(pl.col("text").str.extract_groups(_GROUP_PREFIX).alias("g"))
+    groups = segments.select(
+        pl.col("text").str.extract_groups(_GROUP_PREFIX).alias("g")
+    )
     alone = segments.select(pl.col("text").str.extract_groups(_RANK_PREFIX).alias("g"))
     named = groups.unnest("g")
     return segments.with_columns(

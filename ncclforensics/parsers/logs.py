@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
 WRAPPED = 4  # lines that one message may be wrapped over
 LONGEST = 1 << 20  # characters of one line that are looked at
+# columns that say what the event is; a structure's key of that name is kept beside it
+OWN_COLUMNS = ("message", "role", "level", "text", "t")
 MAX_STRUCTURES = 20_000  # blocks under messages that are parsed in one block of lines
+
 
 def read(source: Source) -> Frames:
     """Read a text log: frames `events`, those that its messages feed, and `notes`.
@@ -164,9 +167,8 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
         "text",
     )
     beside = wanted.join(framed, on="under").sort("line", "part", "under", "under_part")
-    same = (
-        pl.col("under_speaker").eq(pl.col("speaker"))
-        | pl.col("under_speaker").eq("")
+    same = pl.col("under_speaker").eq(pl.col("speaker")) | pl.col("under_speaker").eq(
+        ""
     )
     return (
         beside.filter(same)
@@ -203,11 +205,14 @@ def _structured(
     if not parsed:
         return frame.clear()
     inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
+    inner = inner.rename({c: f"{c}_text" for c in inner.columns if c in OWN_COLUMNS})
     start = starts.with_columns(pl.int_range(pl.len()).alias("_start"))
     whole = start.join(inner, on="_start", suffix="_inner", maintain_order="left")
     clashes = [c for c in inner.columns if f"{c}_inner" in whole.columns]
     return whole.with_columns(
-        pl.coalesce(f"{c}_inner", pl.col(c).cast(inner.schema[c], strict=False)).alias(c)
+        pl.coalesce(f"{c}_inner", pl.col(c).cast(inner.schema[c], strict=False)).alias(
+            c
+        )
         for c in clashes
     ).drop("_start", *(f"{c}_inner" for c in clashes))
 

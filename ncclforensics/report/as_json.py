@@ -7,9 +7,16 @@ as schemas/report-v1.json.
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 import msgspec
 
+from ncclforensics.errors import UsageError
 from ncclforensics.report.contract import SCHEMA_VERSION, Line, Report
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def render_json(report: Report) -> str:
@@ -35,6 +42,22 @@ def decode(data: bytes) -> Report:
     return msgspec.json.decode(data, type=Report)
 
 
+def load(path: Path) -> Report | None:
+    """Read a saved report, or return None where the file does not look like one.
+
+    Raises UsageError on a file that starts like a report and does not fit the contract.
+    """
+    if path.suffix != ".json" or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        if not re.match(rb'\s*\{\s*"schema_version"\s*:', file.read(100)):
+            return None
+    try:
+        return decode(path.read_bytes())
+    except msgspec.DecodeError as caught:
+        raise UsageError(f"{path} is no report of this version: {caught}") from caught
+
+
 def schema() -> str:
     """Return the JSON Schema of the report, indented, with a newline at its end."""
     document = {
@@ -42,7 +65,7 @@ def schema() -> str:
         "title": f"ncclforensics report, version {SCHEMA_VERSION}",
         **msgspec.json.schema(Report),
     }
-    encoded = msgspec.json.encode(document, order="sorted")
+    encoded = msgspec.json.encode(document)
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ncclforensics.report.layout import Row, paint, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 HEADINGS = ("What it means", "How we know", "What to do", "Looks like", "References")
 _HEADING = re.compile(rf"({'|'.join(HEADINGS)})(?:\s+\(.*\))?:?", re.IGNORECASE)
@@ -57,7 +59,9 @@ def page(doc: str) -> Page:
         else:
             parts[current].append(text)
     # a blank line in front keeps cleandoc from treating the first line apart
-    sections = {name: inspect.cleandoc("\n".join(["", *p])) for name, p in parts.items()}
+    sections = {
+        name: inspect.cleandoc("\n".join(["", *p])) for name, p in parts.items()
+    }
     first = sections.pop("").split("\n\n")[0]
     return Page(" ".join(first.split()), sections)
 

@@ -6,7 +6,10 @@ The one place where ranks and hosts fold, and where a folded set of ranks is rea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 _DIGITS = re.compile(r"([0-9]+)")
 MOST_RANKS = 1 << 20

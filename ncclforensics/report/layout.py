@@ -8,14 +8,19 @@ goes through rich and says nothing that the words do not say.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
 from ncclforensics.report.clean import ELLIPSIS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 LABEL = 9
 
@@ -48,20 +53,22 @@ def wrap(text: str, width: int, *, hang: int = 0) -> list[str]:
 
 
 def fold(text: str, width: int, most: int) -> list[str]:
-    """Break `text` anywhere, at `width` cells, into at most `most` lines.
+    """Break `text` to `width` cells, at a space where one is near, else anywhere.
 
-    The last one ends with … where something is left.
+    Nothing between the spaces is lost. Of more than `most` lines the last ends with ….
     """
     lines: list[str] = []
-    start = cells = 0
-    for i, character in enumerate(text):
-        cells += cell_len(character)
-        if cells > width and i > start:
-            if len(lines) + 1 == most:
-                return [*lines, shorten(text[start:], width)]
-            lines.append(text[start:i])
-            start, cells = i, cell_len(character)
-    return [*lines, text[start:]]
+    rest = text
+    while cell_len(rest) > width:
+        if len(lines) + 1 == most:
+            return [*lines, shorten(rest, width)]
+        cells = list(accumulate(cell_len(letter) for letter in rest[: width + 1]))
+        size = max(bisect_right(cells, width), 1)
+        space = rest.rfind(" ", width // 2, size)
+        size = space if space > 0 else size
+        lines.append(rest[:size])
+        rest = rest[size:].lstrip(" ")
+    return [*lines, rest]
 
 
 def shorten(text: str, width: int) -> str:
@@ -98,7 +105,7 @@ def paint(rows: Iterable[Row], *, colour: bool = False, indent: int = 0) -> str:
     )
     for row in rows:
         text = Text()
-        text.append(f"{row.label:<{indent}}", "bold cyan")
+        text.append(f"{row.label:<{indent}}", "bold cyan" if row.label else None)
         text.append(row.text, row.style or None)
         console.print(text, soft_wrap=True)
     lines = buffer.getvalue().split("\n")

@@ -8,11 +8,18 @@ see them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ncclforensics.report.contract import Evidence, Finding, Note, Report, Verdict
 from ncclforensics.report.folding import count
-from ncclforensics.report.layout import LABEL, Row, cell_len, fold, labelled, paint, wrap
+from ncclforensics.report.layout import (
+    LABEL,
+    Row,
+    fold,
+    labelled,
+    paint,
+    shorten,
+    wrap,
+)
 from ncclforensics.report.words import (
     GIVE,
     call,
@@ -23,6 +30,11 @@ from ncclforensics.report.words import (
     recognised,
     who,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncclforensics.report.contract import Evidence, Finding, Note, Report, Verdict
 
 PROSE = 100  # cells; longer lines of prose are hard to read
 MOST = 1000  # entries of any list even with -v: the JSON has them all
@@ -112,17 +124,20 @@ def _quote(cite: Evidence, room: int, *, verbose: bool) -> list[str]:
     where = cite.source if cite.line is None else f"{cite.source}:{cite.line}"
     if not cite.text:
         return [where]
-    if cell_len(where) + 2 + cell_len(cite.text) <= room:
-        return [f"{where}  {cite.text}"]
-    parts = fold(cite.text, room - 4, MOST if verbose else 3)
+    together = f"{where}  {cite.text}"
+    if shorten(together, room) == together:
+        return [together]
+    parts = fold(cite.text, room - 4, MOST if verbose else 4)
     return [where, *(f"  | {part}" for part in parts)]
 
 
 def _brief(finding: Finding) -> str:
     """Return another finding in one line."""
     named = who(finding.culprits, 80)
-    return f"{finding.slug}: {named} ({finding.headline})" if named else (
-        f"{finding.slug}: {finding.headline}"
+    return (
+        f"{finding.slug}: {named} ({finding.headline})"
+        if named
+        else (f"{finding.slug}: {finding.headline}")
     )
 
 

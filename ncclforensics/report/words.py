@@ -6,19 +6,23 @@ finds them. Numbers have thousands separators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from ncclforensics.report.contract import (
-    Collective,
-    Culprits,
-    Finding,
-    Job,
-    Report,
-    SourceFile,
-    Verdict,
-)
 from ncclforensics.report.folding import count, fold_hosts, some
 from ncclforensics.report.layout import shorten, two_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ncclforensics.report.contract import (
+        Collective,
+        Culprits,
+        Finding,
+        Job,
+        Report,
+        SourceFile,
+        Verdict,
+    )
 
 TICKET_WIDTH = 80  # the two opening lines are pasted into tickets
 
@@ -53,7 +57,11 @@ def who(culprits: Culprits, room: int = 10_000) -> str:
         return shorten(gpu, room)
     if not ranks:
         whose = "host" if len(hosts) == 1 else "hosts"
-        tries = [f"{whose} {where}{f' ({gpu})' if gpu else ''}", f"{whose} {where}", many]
+        tries = [
+            f"{whose} {where}{f' ({gpu})' if gpu else ''}",
+            f"{whose} {where}",
+            many,
+        ]
     else:
         full = f"{word} {culprits.ranks_folded}"
         few = f"{word} {some(culprits.ranks_folded, 24)} ({len(ranks):,} in all)"
@@ -90,7 +98,7 @@ def job(job: Job) -> str:
         ranks = f"{count(seen, 'rank')} seen, world size {size:,}"
     names = fold_hosts(job.hosts)
     where = names if hosts == 1 else count(hosts, "host")
-    if 1 < hosts and len(names) <= 40:
+    if hosts > 1 and len(names) <= 40:
         where += f" ({names})"
     parts = [
         " on ".join(part for part in (ranks, where if hosts else "") if part),
@@ -102,12 +110,12 @@ def job(job: Job) -> str:
 
 
 def looked_at(report: Report) -> str:
-    """Say how much was read: "12 files of 8 ranks, 2 of them not recognised"."""
+    """Say how much was read: "12 files of 8 ranks, 2 not recognised"."""
     unread = sum(not was_read(source) for source in report.sources)
     text = count(len(report.sources), "file")
     if report.job.ranks_seen:
         text += f" of {count(report.job.ranks_seen, 'rank')}"
-    return f"{text}, {unread:,} of them not recognised" if unread else text
+    return f"{text}, {unread:,} not recognised" if unread else text
 
 
 def opening(report: Report) -> tuple[str, str]:
@@ -119,7 +127,7 @@ def opening(report: Report) -> tuple[str, str]:
         first, second = NOT_EVIDENCE, f"looked at {looked_at(report)}"
     elif report.outcome == "no-failure":
         first = NOTHING_FAILED
-        second = f"looked at {looked_at(report)}; this is not a clean bill of health"
+        second = f"not a clean bill of health; looked at {looked_at(report)}"
     else:
         first, second = CAUSE_UNSEEN, _would_tell(report)
     return first, shorten(second, TICKET_WIDTH)

@@ -24,11 +24,12 @@ ID_BYTES = 128
 FLOAT32, SUM = 7, 0
 FAR_TOO_HIGH = 99
 LINE_BUFFERED = 1
+RAS_PORT = 28028
 POINTER, INT, SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 
 
 class UniqueId(ctypes.Structure):
-    """ncclUniqueId, which is passed by value; bytes 8 to 16 hold family and port."""
+    """ncclUniqueId, which is passed by value; bytes 10 to 16 hold port and address."""
 
     _fields_ = [("internal", ctypes.c_byte * ID_BYTES)]
 
@@ -39,11 +40,12 @@ def load(library: Path, stub: Path | None) -> ctypes.CDLL:
     nccl = ctypes.CDLL(str(library))
     if answers:
         lead_to_stub(library, answers)
-    nccl.ncclCommInitRank.argtypes = [POINTER, INT, UniqueId, INT]
-    collective = [POINTER, POINTER, SIZE, INT, INT, POINTER, POINTER]
-    nccl.ncclAllReduce.argtypes = collective
-    nccl.ncclBroadcast.argtypes = collective
-    nccl.ncclCommAbort.argtypes = nccl.ncclCommDestroy.argtypes = [POINTER]
+    nccl.ncclCommInitRank.argtypes = (POINTER, INT, UniqueId, INT)
+    for name in ("ncclAllReduce", "ncclBroadcast"):
+        arguments = (POINTER, POINTER, SIZE, INT, INT, POINTER, POINTER)
+        getattr(nccl, name).argtypes = arguments
+    for name in ("ncclCommAbort", "ncclCommDestroy"):
+        getattr(nccl, name).argtypes = (POINTER,)
     return nccl
 
 
@@ -71,6 +73,10 @@ class Process:
             time.sleep(0.05)
         return UniqueId.from_buffer_copy(self.id_file.read_bytes())
 
+    def leave_unique_id(self) -> None:
+        """Make the unique id now, long before init."""
+        self.unique_id()
+
     def init(self, as_rank: int) -> int:
         """ncclCommInitRank, as the rank given."""
         into = ctypes.byref(self.communicator)
@@ -85,35 +91,42 @@ class Process:
         codes = [call(*where, self.communicator, None) for _ in range(times)]
         return next((int(code) for code in codes if code), 0)
 
-    def knock(self, garbage_bytes: int) -> int:
+    def bring(self, elements: int) -> None:
+        """How many elements the collectives from here on have."""
+        self.elements = elements
+
+    def knock(self, garbage_bytes: int) -> None:
         """Connect to the root's port as a port scanner would, and send zeros."""
-        _, port = struct.unpack_from("!HH", bytes(self.unique_id()), 8)
-        time.sleep(0.5)
-        with socket.create_connection(("127.0.0.1", port)) as stranger:
+        port, *address = struct.unpack_from("!H4B", bytes(self.unique_id()), 10)
+        root = (".".join(map(str, address)), port)
+        with socket.create_connection(root) as stranger:
             stranger.sendall(bytes(garbage_bytes))
-        return 0
 
-    def die(self, signal_number: int) -> int:
-        """End at once, by that signal."""
-        os.kill(os.getpid(), signal_number)
-        return 0
+    def ask_ras(self, patience: float) -> None:
+        """Print what ``ncclras -v`` would: the library's own report on the job."""
+        asked = f"CLIENT PROTOCOL 2\nTIMEOUT {int(patience)}\nVERBOSE STATUS\n"
+        with socket.create_connection(("localhost", RAS_PORT)) as ras:
+            ras.sendall(asked.encode())
+            ras.shutdown(socket.SHUT_WR)
+            answered = b"".join(iter(lambda: ras.recv(65536), b""))
+        *_, report = answered.split(b"\n", maxsplit=2)
+        os.write(1, report)
 
 
-STEPS: dict[str, Callable[[Process, float], int]] = {
-    "unique-id": lambda p, _: bool(p.unique_id()) and 0,
+STEPS: dict[str, Callable[[Process, float], int | None]] = {
+    "unique-id": lambda p, _: p.leave_unique_id(),
     "init": lambda p, _: p.init(p.rank),
     "init-as": lambda p, rank: p.init(int(rank)),
     "all-reduce": lambda p, times: p.collective("ncclAllReduce", int(times), SUM),
     "broadcast": lambda p, times: p.collective("ncclBroadcast", int(times), 0),
     "bad-root": lambda p, _: p.collective("ncclBroadcast", 1, FAR_TOO_HIGH),
-    "bad-operation": lambda p, _: p.collective("ncclAllReduce", 1, FAR_TOO_HIGH),
-    "elements": lambda p, count: setattr(p, "elements", int(count)) or 0,
-    "null-communicator": lambda p, _: p.nccl.ncclCommInitRank(None, 1, UniqueId(), 0),
+    "elements": lambda p, count: p.bring(int(count)),
     "destroy": lambda p, _: p.nccl.ncclCommDestroy(p.communicator),
     "abort": lambda p, _: p.nccl.ncclCommAbort(p.communicator),
     "knock": lambda p, count: p.knock(int(count)),
-    "stay": lambda _, seconds: time.sleep(seconds) or 0,
-    "die": lambda p, number: p.die(int(number or signal.SIGKILL)),
+    "ras": lambda p, patience: p.ask_ras(patience),
+    "stay": lambda _, seconds: time.sleep(seconds),
+    "die": lambda p, _: os.kill(os.getpid(), signal.SIGKILL),
 }
 
 
@@ -136,14 +149,13 @@ def main() -> None:
     nccl = load(asked.library, asked.stub)
     if asked.stub:
         ctypes.CDLL(str(asked.stub)).cudaSetDevice(asked.device)
+    code = 0
     process = Process(nccl, asked.rank, asked.nranks, asked.id_file)
     for step in asked.steps:
         name, _, number = step.partition("=")
-        code = STEPS[name](process, float(number or 0))
+        code = STEPS[name](process, float(number or 0)) or 0
         if code:
             break
-    else:
-        code = 0
     ctypes.CDLL(None).fflush(None)
     os._exit(code)
 

@@ -1,18 +1,11 @@
-"""The jobs of the lab that fail in a GPU, a process, a version or a call."""
+"""The jobs of the lab that fail in a GPU, a process, an image or a setting."""
 
 from nccl_hosts import Host
-from nccl_job import Job, Rank, Truth, eth0, ranks_on
+from nccl_job import COUNT_CALLS, Job, Rank, Truth, eth0, one_odd, ranks_on
 
 ONE = ("gpu0001",)
 TWO = ("gpu0001", "gpu0002")
 FOUR_CALLS = "init all-reduce=4 stay=2"
-COUNT_CALLS = {"NCCL_DEBUG_SUBSYS": "INIT,ENV,COLL"}
-
-
-def three_and(odd: Rank, steps: str = FOUR_CALLS) -> tuple[Rank, ...]:
-    """Four ranks on two hosts, of which one is not like the others."""
-    all_alike = ranks_on(TWO, 2, steps)
-    return tuple(odd if rank.rank == odd.rank else rank for rank in all_alike)
 
 
 CUDA_JOBS = (
@@ -28,7 +21,7 @@ CUDA_JOBS = (
             Rank("gpu0002", 2, FOUR_CALLS, 0, {"STUB_FAIL": "*:802:1"}),
             Rank("gpu0002", 3, FOUR_CALLS, 1, {"STUB_FAIL": "*:802:1"}),
         ),
-        truth=Truth("failure", "fabric-manager", (), hosts=("gpu0002",)),
+        truth=Truth("failure", "fabric-manager", (), (2, 3), ("gpu0002",)),
     ),
     Job(
         slug="nccl-no-driver",
@@ -42,7 +35,7 @@ CUDA_JOBS = (
             Rank("gpu0002", 2, FOUR_CALLS, 0, driver=False),
             Rank("gpu0002", 3, FOUR_CALLS, 1, driver=False),
         ),
-        truth=Truth("failure", "driver-mismatch", (), hosts=("gpu0002",)),
+        truth=Truth("failure", "driver-mismatch", (), (2, 3), ("gpu0002",)),
     ),
     *(
         Job(
@@ -67,12 +60,14 @@ CUDA_JOBS = (
     Job(
         slug="nccl-oom",
         title="no GPU memory left for NCCL's buffers on one rank",
-        what_happened="The GPU of rank 1 is full: from NCCL's sixth cudaMalloc on it "
+        what_happened="The GPU of rank 1 is full: from NCCL's 14th cudaMalloc on it "
         "returns out of memory; the others fail when rank 1 goes.",
         version="2.19.3",
         hosts=eth0(*TWO),
-        ranks=three_and(
-            Rank("gpu0001", 1, FOUR_CALLS, 1, {"STUB_FAIL": "cudaMalloc:2:6"})
+        ranks=one_odd(
+            TWO,
+            Rank("gpu0001", 1, FOUR_CALLS, 1, {"STUB_FAIL": "cudaMalloc:2:14"}),
+            FOUR_CALLS,
         ),
         truth=Truth("failure", "gpu-oom", ranks=(1,), hosts=ONE),
         seconds=40,
@@ -85,114 +80,61 @@ CUDA_JOBS = (
         version="2.24.3",
         hosts={**eth0("gpu0001"), "gpu0002": Host({"eth0": "10.0.0.2/24"}, shm="16m")},
         ranks=ranks_on(TWO, 2, FOUR_CALLS),
-        truth=Truth("failure", "shm-exhausted", hosts=("gpu0002",)),
+        truth=Truth("failure", "shm-exhausted", (), (2, 3), ("gpu0002",)),
         environment={"NCCL_DEBUG": "WARN"},
         seconds=80,
     ),
-    Job(
-        slug="nccl-init-missing-rank",
-        title="one rank never calls ncclCommInitRank",
-        what_happened="Rank 2 loads the library and then sits in its data loader; ranks "
-        "0, 1 and 3 print Init START and wait until the job is cancelled.",
-        version="2.29.7",
-        hosts=eth0(*TWO),
-        ranks=three_and(Rank("gpu0002", 2, "stay=60", 0)),
-        truth=Truth("failure", "missing-rank", ranks=(2,), hosts=("gpu0002",)),
-    ),
-    Job(
-        slug="nccl-coll-missing-rank",
-        title="one rank stops calling collectives",
-        what_happened="Rank 1 makes four all-reduces and no fifth; its peers make the "
-        "fifth and wait in it until the job is cancelled.",
-        version="2.26.2",
-        hosts=eth0(*TWO),
-        ranks=three_and(
-            Rank("gpu0001", 1, "init all-reduce=4 stay=60", 1),
-            "init all-reduce=5 stay=60",
-        ),
-        truth=Truth("failure", "missing-rank", ranks=(1,), hosts=ONE),
-        environment=COUNT_CALLS,
-    ),
-    Job(
-        slug="nccl-coll-mismatch",
-        title="one rank calls another collective",
-        what_happened="As its fourth call rank 3 makes a broadcast while the others "
-        "make an all-reduce; all of them wait until the job is cancelled.",
-        version="2.23.4",
-        hosts=eth0(*TWO),
-        ranks=three_and(
-            Rank("gpu0002", 3, "init all-reduce=3 broadcast=1 stay=60", 1),
-            "init all-reduce=4 stay=60",
-        ),
-        truth=Truth("failure", "collective-mismatch", ranks=(3,), hosts=("gpu0002",)),
-        environment=COUNT_CALLS,
-    ),
-    Job(
-        slug="nccl-coll-shape",
-        title="one rank brings another size",
-        what_happened="In the fourth all-reduce rank 2 brings 512 elements and the "
-        "others 1024; all of them wait until the job is cancelled.",
-        version="2.18.3",
-        hosts=eth0(*TWO),
-        ranks=three_and(
-            Rank(
-                "gpu0002", 2, "init all-reduce=3 elements=512 all-reduce=1 stay=60", 0
+    *(
+        Job(
+            slug=slug,
+            title=f"one rank is killed between collectives, {resolving}",
+            what_happened="Rank 2 is ended by SIGKILL after four all-reduces. Its "
+            "peers make the fifth and see its connections close.",
+            version=version,
+            hosts=eth0(*TWO),
+            ranks=one_odd(
+                TWO,
+                Rank("gpu0002", 2, "init all-reduce=4 stay=3 die", 0),
+                "init all-reduce=4 stay=2 all-reduce=1 stay=6 abort",
             ),
-            "init all-reduce=4 stay=60",
-        ),
-        truth=Truth("failure", "shape-mismatch", ranks=(2,), hosts=("gpu0002",)),
-        environment=COUNT_CALLS,
-        log="slurm-50917.out",
+            truth=Truth(
+                "failure",
+                "crashed-rank",
+                ("socket-error", "missing-rank"),
+                ranks=(2,),
+                hosts=("gpu0002",),
+            ),
+            environment=COUNT_CALLS,
+            debug_file="nccl.%h.%p.log",
+            seconds=30,
+            name_service=resolving == "names resolve",
+        )
+        for slug, version, resolving in (
+            ("nccl-killed-rank", "2.27.5", "names resolve"),
+            ("nccl-killed-rank-no-names", "2.20.5", "names do not resolve"),
+        )
     ),
-    Job(
-        slug="nccl-killed-rank",
-        title="one rank is killed between collectives",
-        what_happened="Rank 2 is ended by SIGKILL after four all-reduces. Its peers make "
-        "the fifth and see its connections close.",
-        version="2.27.5",
-        hosts=eth0(*TWO),
-        ranks=three_and(
-            Rank("gpu0002", 2, "init all-reduce=4 stay=3 die", 0),
-            "init all-reduce=4 stay=2 all-reduce=1 stay=8 abort",
-        ),
-        truth=Truth(
-            "failure",
-            "crashed-rank",
-            ("socket-error", "missing-rank"),
-            ranks=(2,),
-            hosts=("gpu0002",),
-        ),
-        environment={
-            **COUNT_CALLS,
-            "NCCL_DEBUG_FILE": "nccl.%h.%p.log",
-        },
-        seconds=40,
-    ),
-    Job(
-        slug="nccl-cut-by-buffer",
-        title="a killed job whose last lines never left the buffers",
-        what_happened="Rank 1 never came to ncclCommInitRank; the job was killed, and as "
-        "stdout was a file, each rank's last lines, up to 4 KiB, were lost.",
-        version="2.28.9",
-        hosts=eth0(*TWO),
-        ranks=three_and(Rank("gpu0001", 1, "stay=60", 1)),
-        truth=Truth("inconclusive"),
-        environment={"NCCL_DEBUG_SUBSYS": "ALL"},
-        block_buffered=True,
-    ),
-    Job(
-        slug="nccl-version-mismatch",
-        title="one host has another NCCL",
-        what_happened="The image of gpu0002 holds NCCL 2.26.2, that of the others "
-        "2.27.5; the library notices and refuses.",
-        version="2.27.5",
-        hosts=eth0(*TWO, "gpu0003"),
-        ranks=(
-            Rank("gpu0001", 0, FOUR_CALLS),
-            Rank("gpu0002", 1, FOUR_CALLS, version="2.26.2"),
-            Rank("gpu0003", 2, FOUR_CALLS),
-        ),
-        truth=Truth("failure", "nccl-version-mismatch", ranks=(1,), hosts=("gpu0002",)),
+    *(
+        Job(
+            slug=slug,
+            title="one host has another NCCL",
+            what_happened=f"The image of gpu0002 holds NCCL {odd}, that of the others "
+            f"2.27.5. {consequence}",
+            version="2.27.5",
+            hosts=eth0(*TWO, "gpu0003"),
+            ranks=(
+                Rank("gpu0001", 0, FOUR_CALLS, 0),
+                Rank("gpu0002", 1, FOUR_CALLS, 0, version=odd),
+                Rank("gpu0003", 2, FOUR_CALLS, 0),
+            ),
+            truth=Truth(
+                "failure", "nccl-version-mismatch", ranks=(1,), hosts=("gpu0002",)
+            ),
+        )
+        for slug, odd, consequence in (
+            ("nccl-version-mismatch", "2.26.2", "Their bootstrap messages differ."),
+            ("nccl-version-mismatch-named", "2.27.7", "Each rank names the odd one."),
+        )
     ),
     Job(
         slug="nccl-version-wave",
@@ -208,13 +150,13 @@ CUDA_JOBS = (
             Rank("gpu0002", 1, FOUR_CALLS, version="2.28.9", communicator="training"),
         ),
         truth=Truth("no-failure"),
-        environment={"NCCL_DEBUG_FILE": "nccl.%h.%p.log"},
+        debug_file="nccl.%h.%p.log",
     ),
     Job(
         slug="nccl-inconsistent-env",
         title="one rank was started with NCCL_SHM_DISABLE=1",
-        what_happened="Rank 1 alone has NCCL_SHM_DISABLE=1: it waits for its neighbour "
-        "on a socket, while the neighbour offers shared memory.",
+        what_happened="Rank 1 alone has NCCL_SHM_DISABLE=1: the ranks count "
+        "different nodes and channels, and every one fails on rings that do not close.",
         version="2.27.5",
         hosts=eth0(*ONE),
         ranks=(
@@ -224,19 +166,5 @@ CUDA_JOBS = (
         ),
         truth=Truth("failure", "inconsistent-env", ranks=(1,), hosts=ONE),
         seconds=40,
-    ),
-    Job(
-        slug="nccl-bad-usage",
-        title="a rank number outside the world",
-        what_happened="The launcher told the process on gpu0002 that it is rank 7 of 2; "
-        "NCCL refuses, and rank 0 waits for rank 1.",
-        version="2.16.2",
-        hosts=eth0(*TWO),
-        ranks=(
-            Rank("gpu0001", 0, FOUR_CALLS),
-            Rank("gpu0002", 1, "init-as=7"),
-        ),
-        truth=Truth("failure", "missing-env", ("crashed-rank",), hosts=("gpu0002",)),
-        log="nccl.{host}.log",
     ),
 )

@@ -1,7 +1,7 @@
 """The jobs of the lab whose network is wrong, or right and only looks wrong."""
 
 from nccl_hosts import Host
-from nccl_job import DOCKER0, Job, Rank, Truth, eth0, ranks_on
+from nccl_job import COUNT_CALLS, DOCKER0, Job, Rank, Truth, eth0, ranks_on
 
 TWO = ("gpu0001", "gpu0002")
 FOUR_CALLS = "init all-reduce=4 stay=2"
@@ -19,7 +19,9 @@ NETWORK_JOBS = (
             "gpu0002": Host({"docker0": DOCKER0}),
         },
         ranks=ranks_on(TWO, 2, FOUR_CALLS),
-        truth=Truth("failure", "wrong-nic", ("unreachable-peer",), hosts=("gpu0002",)),
+        truth=Truth(
+            "failure", "wrong-nic", ("unreachable-peer",), (2, 3), ("gpu0002",)
+        ),
     ),
     Job(
         slug="nccl-docker0-env",
@@ -37,30 +39,34 @@ NETWORK_JOBS = (
             Rank("gpu0002", 2, FOUR_CALLS, 0, {IFNAME: "docker0"}),
             Rank("gpu0002", 3, FOUR_CALLS, 1, {IFNAME: "docker0"}),
         ),
-        truth=Truth("failure", "wrong-nic", ("inconsistent-env",), hosts=("gpu0002",)),
+        truth=Truth(
+            "failure", "wrong-nic", ("inconsistent-env",), (2, 3), ("gpu0002",)
+        ),
         seconds=80,
     ),
     Job(
         slug="nccl-lo",
         title="one host with nothing but lo",
-        what_happened="No network of gpu0002 was up when the job started: NCCL bound lo "
-        "there and could not reach the root on gpu0001.",
+        what_happened="No network of gpu0002 was up when the job started: NCCL bound "
+        "lo there and could not reach the root on gpu0001.",
         version="2.21.5",
         hosts={**eth0("gpu0001"), "gpu0002": Host()},
         ranks=ranks_on(TWO, 2, FOUR_CALLS),
-        truth=Truth("failure", "wrong-nic", ("unreachable-peer",), hosts=("gpu0002",)),
+        truth=Truth(
+            "failure", "wrong-nic", ("unreachable-peer",), (2, 3), ("gpu0002",)
+        ),
         log="nccl.{host}.rank{rank}.log",
     ),
     *(
         Job(
             slug=slug,
             title="NCCL_SOCKET_IFNAME names an interface that one host has not",
-            what_happened="The job was started with NCCL_SOCKET_IFNAME=ib0; gpu0002 has "
-            "no ib0, so its ranks fail at once and the others wait for them.",
+            what_happened="The job was started with NCCL_SOCKET_IFNAME=ib0; gpu0002 "
+            "has no ib0, so its ranks fail at once and the others wait for them.",
             version=version,
             hosts={"gpu0001": Host({"ib0": "10.1.0.1/24"}), **eth0("gpu0002")},
             ranks=ranks_on(TWO, 2, FOUR_CALLS),
-            truth=Truth("failure", "wrong-nic", (), hosts=("gpu0002",)),
+            truth=Truth("failure", "wrong-nic", (), (2, 3), ("gpu0002",)),
             environment={IFNAME: "ib0"},
         )
         for slug, version in (
@@ -71,8 +77,8 @@ NETWORK_JOBS = (
     Job(
         slug="nccl-different-subnet",
         title="one host of three speaks from another subnet",
-        what_happened="gpu0003 was started with NCCL_SOCKET_IFNAME=eth1, the management "
-        "net 192.168.50.0/24, to which the others have no route.",
+        what_happened="gpu0003 was started with NCCL_SOCKET_IFNAME=eth1, the "
+        "management net 192.168.50.0/24, to which the others have no route.",
         version="2.23.4",
         hosts={
             **eth0("gpu0001", "gpu0002"),
@@ -82,7 +88,7 @@ NETWORK_JOBS = (
             *ranks_on(TWO, 1, FOUR_CALLS),
             Rank("gpu0003", 2, FOUR_CALLS, environment={IFNAME: "eth1"}),
         ),
-        truth=Truth("failure", "wrong-nic", ("inconsistent-env",), hosts=("gpu0003",)),
+        truth=Truth("failure", "wrong-nic", ("inconsistent-env",), (2,), ("gpu0003",)),
         log="nccl.{host}.log",
         seconds=60,
     ),
@@ -97,20 +103,20 @@ NETWORK_JOBS = (
             "gpu0003": Host({"eth0": "10.0.0.3/24"}, isolated=True),
         },
         ranks=ranks_on((*TWO, "gpu0003"), 1, FOUR_CALLS),
-        truth=Truth("failure", "unreachable-peer", (), hosts=("gpu0003",)),
+        truth=Truth("failure", "unreachable-peer", (), (2,), ("gpu0003",)),
         seconds=100,
     ),
     *(
         Job(
             slug=f"nccl-healthy-{name}",
             title=f"a healthy job on one host over {interface}",
-            what_happened=f"Four ranks on one host, bound to {interface}, which is right "
-            "for a single host: they come up, make four collectives and end.",
+            what_happened=f"Four ranks on one host, bound to {interface}, which is "
+            "right for a single host: they come up, make four collectives and end.",
             version=version,
             hosts={"gpu0001": host},
             ranks=ranks_on(("gpu0001",), 4, "init all-reduce=4 stay=1 destroy"),
             truth=Truth("no-failure"),
-            environment={"NCCL_DEBUG_SUBSYS": "INIT,ENV,COLL"},
+            environment=COUNT_CALLS,
         )
         for name, interface, version, host in (
             ("single-node", "eth0", "2.18.3", Host({"eth0": "10.0.0.1/24"})),
@@ -157,7 +163,7 @@ NETWORK_JOBS = (
         hosts=eth0("gpu0001"),
         ranks=(
             Rank("gpu0001", 0, f"unique-id stay=2 {FOUR_CALLS}"),
-            Rank("gpu0001", 0, "knock=128", nranks=2),
+            Rank("gpu0001", 1, "knock=128"),
             Rank("gpu0001", 1, f"stay=2 {FOUR_CALLS}"),
         ),
         truth=Truth("no-failure"),

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HOLD = "mount -t sysfs sysfs /sys && mount -t tmpfs -o size={shm} shm /dev/shm && "
-HOLD += "hostname {name} && exec sleep infinity"
+HOLD += "{bind_names}hostname {name} && exec sleep infinity"
+BIND_NAMES = "mount --bind {names} /etc/hosts && "
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,20 @@ def run_ip(holder: int, arguments: str) -> None:
     subprocess.run(inside(holder, ["ip", *arguments.split()]), check=True)
 
 
-def hold(name: str, shm: str) -> subprocess.Popen[bytes]:
+def names_file(hosts: Mapping[str, Host], file: Path) -> None:
+    """Write an /etc/hosts that knows every address of every host."""
+    lines = [
+        f"{address.split('/')[0]} {name}.cluster.local {name}\n"
+        for name, host in hosts.items()
+        for address in host.interfaces.values()
+    ]
+    file.write_text("127.0.0.1 localhost\n" + "".join(lines))
+
+
+def hold(name: str, shm: str, names: Path | None) -> subprocess.Popen[bytes]:
     """A process that keeps fresh namespaces with that host name alive."""
-    script = HOLD.format(name=name, shm=shm)
+    bind_names = BIND_NAMES.format(names=names) if names else ""
+    script = HOLD.format(name=name, shm=shm, bind_names=bind_names)
     unshare = ["unshare", "--uts", "--net", "--mount", "sh", "-c", script]
     holder = subprocess.Popen(unshare)
     for _ in range(100):
@@ -74,15 +86,20 @@ def wire(host: Host, name: str, holder: int, switch: int) -> None:
 
 
 @contextmanager
-def cluster(hosts: Mapping[str, Host]) -> Iterator[dict[str, int]]:
-    """The hosts, up and wired: host name to the process that holds it."""
-    switch = hold("switch", "1m")
+def cluster(hosts: Mapping[str, Host], names: Path | None) -> Iterator[dict[str, int]]:
+    """The hosts, up and wired: host name to the process that holds it.
+
+    ``names`` becomes their /etc/hosts; without it no address has a name.
+    """
+    if names:
+        names_file(hosts, names)
+    switch = hold("switch", "1m", None)
     holders = {"switch": switch}
     try:
         run_ip(switch.pid, "link add bridge type bridge")
         run_ip(switch.pid, "link set bridge up")
         for name, host in hosts.items():
-            holders[name] = hold(name, host.shm)
+            holders[name] = hold(name, host.shm, names)
             wire(host, name, holders[name].pid, switch.pid)
         time.sleep(0.5)
         yield {name: holder.pid for name, holder in holders.items()}

@@ -5,10 +5,11 @@ is still there (as an operator would) and leaves the logs in the evidence direct
 """
 
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from nccl_hosts import Host, cluster, inside
 HERE = Path(__file__).parent
 GPUS_OF_A_HOST = 8
 DOCKER0 = "172.17.0.1/16"
+COUNT_CALLS = {"NCCL_DEBUG_SUBSYS": "INIT,ENV,COLL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Rank:
     version: str | None = None
     communicator: str = "world"
     driver: bool = True
-    nranks: int | None = None
+    log: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,10 @@ class Job:
     truth: Truth
     environment: Mapping[str, str] = field(default_factory=dict)
     log: str = "{host}/rank_{rank}.log"
+    debug_file: str | None = None
     seconds: float = 15.0
     block_buffered: bool = False
+    name_service: bool = True
 
     def versions(self) -> list[str]:
         """Every NCCL version in the job."""
@@ -89,6 +93,12 @@ def ranks_on(hosts: Iterable[str], each: int, steps: str) -> tuple[Rank, ...]:
     )
 
 
+def one_odd(hosts: Iterable[str], odd: Rank, steps: str) -> tuple[Rank, ...]:
+    """Two ranks on every host, all alike but one."""
+    alike = ranks_on(hosts, 2, steps)
+    return tuple(odd if rank.rank == odd.rank else rank for rank in alike)
+
+
 def start(
     job: Job, rank: Rank, holder: int, evidence: Path, scratch: Path
 ) -> subprocess.Popen[bytes]:
@@ -97,9 +107,11 @@ def start(
     stub = nccl_wheels.LAB / "stub" / nccl_wheels.STUB_NAMES[0]
     environment = {"PATH": "/usr/bin:/bin", "NCCL_DEBUG": "INFO"}
     environment |= {**job.environment, **rank.environment}
+    if job.debug_file:
+        environment["NCCL_DEBUG_FILE"] = str(scratch / job.debug_file)
     command = [sys.executable, "-B", str(HERE / "nccl_call.py")]
     command += ["--rank", str(rank.rank), "--device", str(device)]
-    command += ["--nranks", str(rank.nranks or job.nranks(rank.communicator))]
+    command += ["--nranks", str(job.nranks(rank.communicator))]
     command += ["--id-file", str(scratch / f"{rank.communicator}.id")]
     if rank.driver:
         command += ["--stub", str(stub)]
@@ -108,7 +120,7 @@ def start(
         command.append("--block-buffered")
     command += [str(nccl_wheels.library(rank.version or job.version))]
     command += rank.steps.split()
-    log = evidence / job.log.format(host=rank.host, rank=rank.rank)
+    log = evidence / (rank.log or job.log).format(host=rank.host, rank=rank.rank)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         return subprocess.Popen(
@@ -121,26 +133,37 @@ def start(
         )
 
 
+def wait_or_end(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Give the processes their time, then end the rest.
+
+    They are stopped before they are killed, so that none sees another go.
+    """
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and any(p.poll() is None for p in processes):
+        time.sleep(0.1)
+    for last_signal in (signal.SIGSTOP, signal.SIGKILL):
+        for process in processes:
+            process.send_signal(last_signal)
+    for process in processes:
+        process.wait()
+
+
 def run(job: Job, evidence: Path) -> None:
     """Run the job; its logs lie in the evidence directory afterwards."""
-    scratch = nccl_wheels.LAB / "run"
+    scratch = nccl_wheels.LAB / "run" / job.slug
     shutil.rmtree(scratch, ignore_errors=True)
     shutil.rmtree(evidence, ignore_errors=True)
     scratch.mkdir(parents=True)
-    with cluster(job.hosts) as holders:
+    names = scratch / "hosts" if job.name_service else None
+    with cluster(job.hosts, names) as holders:
         processes = [
             start(job, rank, holders[rank.host], evidence, scratch)
             for rank in job.ranks
         ]
-        deadline = time.monotonic() + job.seconds
-        for process in processes:
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        wait_or_end(processes, job.seconds)
     for written in scratch.glob("nccl.*"):
         written.rename(evidence / written.name)
+    shutil.rmtree(scratch)
     for log in evidence.rglob("*"):
         if log.is_file() and not log.stat().st_size:
             log.unlink()

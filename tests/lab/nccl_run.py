@@ -12,19 +12,20 @@ nothing, so what only a GPU could say (a hang in a kernel, NVLink, IB) is not he
 import argparse
 import json
 import re
-import shutil
 import socket
 from pathlib import Path
 
 import nccl_wheels
+from nccl_cases_calls import CALL_JOBS
 from nccl_cases_cuda import CUDA_JOBS
 from nccl_cases_network import NETWORK_JOBS
 from nccl_job import Job, run
 from nccl_samples import make_samples
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-JOBS = {job.slug: job for job in (*NETWORK_JOBS, *CUDA_JOBS)}
-NEVER_IN_EVIDENCE = re.compile(rf"/work|/root|/tmp/|\b{re.escape(socket.gethostname())}\b")
+JOBS = {job.slug: job for job in (*NETWORK_JOBS, *CUDA_JOBS, *CALL_JOBS)}
+THIS_HOST = re.escape(socket.gethostname())
+NEVER_IN_EVIDENCE = re.compile(rf"/work|/root|/tmp/|\b{THIS_HOST}\b")
 
 
 def made_with(job: Job) -> str:
@@ -79,7 +80,6 @@ def main() -> None:
             print(job.slug)
     if "samples" in asked or "all" in asked:
         make_samples(FIXTURES / "samples")
-    shutil.rmtree(nccl_wheels.LAB / "run", ignore_errors=True)
 
 
 if __name__ == "__main__":

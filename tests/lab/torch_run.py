@@ -158,8 +158,8 @@ def collect(case: Case, job: Path, evidence: Path) -> None:
     if case.merged:
         shutil.rmtree(job / "logs", ignore_errors=True)
     shutil.copytree(job, evidence)
-    if case.dump and not all(dump.stat().st_size for dump in evidence.rglob("*rank_*")):
-        raise RuntimeError("a dump is empty")
+    if any(evidence.rglob(".*")):
+        raise RuntimeError("a rank was ended while it wrote its dump")
     for name in case.lost:
         path = evidence / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -29,18 +29,27 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("train")
 RECORDER: Any = _distributed_c10d  # the dump functions are in no stub
+ONE_DUMP_AT_A_TIME = threading.Lock()
 
 
 def write_dump(path: Path, stacks: bool) -> None:
-    """Write what the Flight Recorder holds, once; the suffix decides the format."""
-    if not path.exists():
+    """Write what the Flight Recorder holds, once; the suffix decides the format.
+
+    Two threads may try at a time, and a signal may end either: so that no dump is
+    cut short, the file gets its name when it is complete.
+    """
+    with ONE_DUMP_AT_A_TIME:
+        if path.exists():
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         is_json = path.suffix == ".json"
-        path.write_bytes(
+        unfinished = path.with_name(f".{path.name}")
+        unfinished.write_bytes(
             RECORDER._dump_fr_trace_json()
             if is_json
             else RECORDER._dump_fr_trace(True, stacks, False)
         )
+        unfinished.rename(path)
 
 
 def dump_when_told_to_end(dump: Callable[[], None]) -> None:

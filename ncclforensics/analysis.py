@@ -1,0 +1,83 @@
+"""The whole way, start to end: evidence in, one report out.
+
+    sources -> parsers -> frames -> correlate -> diagnosers -> ranking -> report
+
+Parsing is a pure function of one source, so an executor is the only seam for going
+wider; everything after it works on frames of the whole job.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncclforensics import diagnosers, facts, ranking, report, tables
+from ncclforensics.correlate import correlate
+from ncclforensics.parsers import parse
+from ncclforensics.sources import discover
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Executor
+
+    from ncclforensics.findings import Ranked
+    from ncclforensics.notes import Note
+    from ncclforensics.report.contract import Report
+    from ncclforensics.sources import Source
+    from ncclforensics.tables import Frames
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What came of one run: the frames, the findings in order, and the report."""
+
+    frames: Frames
+    ranked: Ranked
+    report: Report
+
+
+def analyze(
+    paths: Sequence[str],
+    *,
+    executor: Executor | None = None,
+    world_size: int | None = None,
+    select: frozenset[str] = frozenset(),
+    ignore: frozenset[str] = frozenset(),
+    progress: Callable[[int, int], None] | None = None,
+) -> Analysis:
+    """Analyze evidence: directories, files, globs, archives, or `-` for stdin.
+
+    `executor` parses sources elsewhere than in this process. `world_size` overrides
+    what the evidence says of it. `select` and `ignore` are classes. `progress` is
+    called with the sources read and all of them. Raises UsageError on a path that does
+    not exist, and nothing on what lies in the evidence.
+    """
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        found = discover(paths, scratch)
+        frames = read(found.sources, found.notes, executor, progress)
+    joined = correlate(frames)
+    job = facts.of_job(joined, world_size)
+    statements = diagnosers.diagnose(joined, select, ignore)
+    explains = {slug: d.explains for slug, d in diagnosers.CLASSES.items()}
+    ranked = ranking.rank(statements, explains, facts.signs_of_failure(joined), job)
+    return Analysis(joined, ranked, report.build(ranked, joined, diagnosers.CLASSES))
+
+
+def read(
+    sources: Sequence[Source],
+    notes: Iterable[Note] = (),
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Frames:
+    """Parse every source, in order, and stack what they give; `notes` come first."""
+    parts = [tables.Frames({"notes": tables.noted(notes)})]
+    parsed = map(parse, sources) if executor is None else executor.map(parse, sources)
+    for done, part in enumerate(parsed, 1):
+        parts.append(part)
+        if progress is not None:
+            progress(done, len(sources))
+    return tables.join(parts)

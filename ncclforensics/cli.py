@@ -1,0 +1,192 @@
+"""The commands. Each imports what it needs when it runs: `--help` stays instant.
+
+A command returns its exit code. `main` turns every way to end into one: errors that a
+user can cause are one line on stderr, anything else is a bug with its traceback.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ncclforensics import console, lookup, stdout
+from ncclforensics.errors import ExitCode, NcclForensicsError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ncclforensics.report.contract import Report
+    from ncclforensics.report.formats import Format
+
+FORMATS = ("text", "json", "jsonl", "markdown", "github")
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+
+def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        stdout.write(console.versions() + "\n")
+        context.exit()
+
+
+@click.group(
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 88},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Print the versions that a bug report needs.",
+)
+def cli() -> None:
+    """Name the rank, the host and the collective that hung or killed a training job.
+
+    Exit codes: 0 the analysis ran to its end, 1 a failure was named and --exit-code was
+    given, 2 usage, 3 nothing was recognised as evidence, 70 a bug, 130 interrupted.
+    """
+
+
+for command in (lookup.explain, lookup.classes, lookup.grammars):
+    cli.add_command(command)
+
+
+def _reads_evidence(command: Command) -> Command:
+    """Add the paths and the options of every command that reads evidence."""
+    for add in (
+        click.option("--color", type=click.Choice(stdout.COLOURS), default="auto"),
+        click.option("--no-progress", is_flag=True, help="No progress on a terminal."),
+        click.option("--jobs", type=click.IntRange(min=1), help="Processes that read."),
+        click.argument("paths", metavar="PATH...", nargs=-1, required=True),
+    ):
+        command = add(command)
+    return command
+
+
+@cli.command()
+@_reads_evidence
+@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="text")
+@click.option("--exit-code", is_flag=True, help="Exit 1 where a failure is named.")
+@click.option("--world-size", type=click.IntRange(min=1), help="Ranks the job had.")
+@click.option("--select", multiple=True, metavar="CLASS", help="Only these classes.")
+@click.option("--ignore", multiple=True, metavar="CLASS", help="Not these classes.")
+@click.option("--rank", metavar="RANKS", help="Show what concerns ranks, as 0-3,617.")
+@click.option("--pg", metavar="NAME", help="Show what concerns a process group.")
+@click.option("-q", "--quiet", is_flag=True, help="The first two lines only.")
+@click.option("-v", "--verbose", is_flag=True, help="Whole lists.")
+def analyze(
+    form: Format,
+    exit_code: bool,
+    rank: str | None,
+    pg: str | None,
+    color: stdout.Colour,
+    quiet: bool,
+    verbose: bool,
+    no_progress: bool,
+    **options: Any,
+) -> int:
+    """Say what failed, on which rank and host, and what to do.
+
+    PATH is a directory, a file, a glob, a tar or zip archive, "-", or a saved report.
+    """
+    from ncclforensics.report.folding import unfold_ranks
+    from ncclforensics.report.formats import render
+    from ncclforensics.report.narrow import narrow
+    from ncclforensics.report.words import recognised
+
+    try:
+        ranks = frozenset[int]() if rank is None else unfold_ranks(rank)
+    except ValueError as caught:
+        raise UsageError(f"--rank: {caught}") from caught
+    report = _report(**options, progress=not (no_progress or quiet))
+    text = render(
+        narrow(report, ranks=ranks, pg=pg),
+        form,
+        width=stdout.width(),
+        colour=form == "text" and stdout.coloured(color),
+        verbose=verbose,
+        quiet=quiet,
+    )
+    stdout.write(text, utf8=form != "text")
+    if not recognised(report):
+        return ExitCode.NO_EVIDENCE
+    named = report.outcome == "failure"
+    return ExitCode.FAILURE_NAMED if exit_code and named else ExitCode.OK
+
+
+@cli.command()
+@_reads_evidence
+def evidence(
+    paths: Sequence[str], jobs: int | None, color: stdout.Colour, no_progress: bool
+) -> int:
+    """List every file: what it is, why, and what was read of it."""
+    from ncclforensics.report.manifest import render_manifest
+    from ncclforensics.report.words import recognised
+
+    report = _report(paths, jobs, progress=not no_progress)
+    colour = stdout.coloured(color)
+    stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
+    return ExitCode.OK if recognised(report) else ExitCode.NO_EVIDENCE
+
+
+def _report(
+    paths: Sequence[str],
+    jobs: int | None,
+    world_size: int | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    *,
+    progress: bool,
+) -> Report:
+    """Analyze the evidence, or read the report that was saved of it."""
+    from ncclforensics.report.as_json import load
+
+    saved = load(Path(paths[0])) if len(paths) == 1 else None
+    if saved is not None:
+        return saved
+    from ncclforensics.analysis import analyze as run
+
+    return run(
+        paths,
+        jobs=jobs,
+        world_size=world_size,
+        select=_classes(select),
+        ignore=_classes(ignore),
+        progress=console.progress(enabled=progress),
+    ).report
+
+
+def _classes(asked: Sequence[str]) -> frozenset[str]:
+    """Return the classes named, with commas or one by one; UsageError on another."""
+    named = [slug.strip() for text in asked for slug in text.split(",")]
+    return frozenset(lookup.known(slug) for slug in named)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code (see `errors.ExitCode`)."""
+    try:
+        code = cli.main(args, prog_name="ncclforensics", standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
+        console.wipe()
+        console.error("interrupted")
+        return ExitCode.INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as caught:
+        console.usage(caught.format_message())
+        return ExitCode.USAGE
+    except click.ClickException as caught:
+        context = getattr(caught, "ctx", None)
+        path = "ncclforensics" if context is None else context.command_path
+        console.error(f"{caught.format_message()} (see {path} --help)")
+        return ExitCode.USAGE
+    except NcclForensicsError as caught:
+        console.wipe()
+        console.error(str(caught))
+        return caught.code
+    except Exception as caught:
+        console.wipe()
+        console.bug(caught)
+        return ExitCode.BUG
+    return int(code or 0)

@@ -1,0 +1,216 @@
+"""Who is global rank 7: its host, process and GPU, from all evidence together.
+
+Each line and each file claims some of it: a `[rank7]:` prefix, the agent's table, the
+path of a log, a communicator that spans the whole job. Claims are joined on what
+identifies a process (its file, its host and pid) and never on a number that only looks
+like a rank: the device, a communicator's own rank, a task that holds several ranks.
+Claims that contradict each other become a note, and the value stays unknown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics import tables
+from ncclforensics.tables import CITE, Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COMPLETE = ("nccl.init.complete", "nccl.init.start")
+TOLD = ("host", "pid", "local_rank", "device", "bus_id")
+
+
+def identify(frames: Frames) -> Frames:
+    """Fill in `rank` and `host` everywhere, and resolve `ranks` to one row per rank."""
+    ranked = _with_default_group(frames)
+    claims = _claims(ranked)
+    for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
+        owners = _owners(claims, key)
+        ranked = _filled(ranked, owners, key)
+        claims = _claims(ranked)
+    if (local := _single_node(claims, ranked)) is not None:
+        ranked = _filled(ranked, local, ["local_rank"])
+        claims = _claims(ranked)
+    resolved, notes = _resolved(claims)
+    hosts = resolved.select("rank", "host").drop_nulls()
+    ranked = _filled(ranked, hosts, ["rank"], "host")
+    return Frames(
+        {
+            **ranked.tables,
+            "ranks": resolved,
+            "notes": pl.concat([ranked["notes"], notes]),
+        },
+        ranked.messages,
+    )
+
+
+def _with_default_group(frames: Frames) -> Frames:
+    """Take the group rank for the global one in the default group, which holds all."""
+    default = (pl.col("pg_desc") == "default_pg") | (pl.col("pg_id") == "0")
+    return _each(
+        frames,
+        lambda frame: (
+            frame.with_columns(
+                pl.coalesce(
+                    "rank", pl.when(default.fill_null(False)).then("group_rank")
+                ).alias("rank")
+            )
+            if "group_rank" in frame.columns
+            else frame
+        ),
+    )
+
+
+def _claims(frames: Frames) -> pl.DataFrame:
+    """Return what the evidence claims of ranks, one row a claim, in schema `ranks`."""
+    told = [
+        frames[name].select(
+            *(
+                pl.col(c) if c in frames[name].columns else pl.lit(None, dtype).alias(c)
+                for c, dtype in tables.SCHEMAS["ranks"].items()
+            )
+        )
+        for name in ("sources", "events", "exits", "ranks", "collectives")
+    ]
+    inits = frames.message(*COMPLETE)
+    if inits.height:
+        told.append(_from_inits(inits))
+    return pl.concat(told).unique(maintain_order=True)
+
+
+def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
+    """Read ranks off the communicators that span the job.
+
+    A communicator's rank is the global one only in a group of all ranks. Such a group
+    is the largest, and every rank in it belongs to one process; where two processes
+    claim one rank, these are several groups of that size and tell nothing.
+    """
+    largest = inits.filter(pl.col("nranks") == pl.col("nranks").max())
+    processes = largest.group_by("comm_rank").agg(
+        pl.struct("host", "pid", "source").n_unique().alias("owners")
+    )
+    spans = processes.filter(pl.col("owners") > 1).is_empty()
+    rank = pl.col("comm_rank") if spans else pl.lit(None, pl.Int64)
+    return largest.select(
+        pl.coalesce("rank", rank).alias("rank"),
+        "local_rank",
+        "host",
+        "pid",
+        pl.col("cuda_dev").alias("device"),
+        pl.col("bus_id"),
+        "attempt",
+        *CITE,
+    )
+
+
+def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Return the rank behind each `key` that only ever belongs to one.
+
+    A file speaks for one rank if its path says so or if one process wrote it: that one
+    rank happens to print its name into a stream of many proves nothing.
+    """
+    known = claims.drop_nulls(key)
+    if key == ["source"]:
+        whole = known.group_by("source").agg(
+            pl.col("rank").drop_nulls().unique().alias("ranks"),
+            pl.struct("host", "pid").filter(pl.col("pid").is_not_null()).n_unique(),
+            (pl.col("line").is_null() & pl.col("local_rank").is_not_null()).any(),
+        )
+        one = (pl.col("host") == 1) | pl.col("line")
+        return whole.filter(one & (pl.col("ranks").list.len() == 1)).select(
+            "source", pl.col("ranks").list.first().alias("rank")
+        )
+    return (
+        known.drop_nulls("rank")
+        .group_by(key)
+        .agg(pl.col("rank").unique().alias("ranks"))
+        .filter(pl.col("ranks").list.len() == 1)
+        .select(*key, pl.col("ranks").list.first().alias("rank"))
+    )
+
+
+def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
+    """Return local rank = global rank where the whole job ran under one agent."""
+    local = claims.drop_nulls("local_rank")
+    both = local.drop_nulls("rank")
+    hosts = claims["host"].drop_nulls().n_unique()
+    agents = frames.message("torchelastic.child_failed")["source"].n_unique()
+    highest = claims["rank"].max()
+    top = local["local_rank"].max()
+    same = both.filter(pl.col("rank") != pl.col("local_rank")).is_empty()
+    beyond = isinstance(highest, int) and isinstance(top, int) and highest > top
+    if local.is_empty() or hosts > 1 or agents > 1 or not same or beyond:
+        return None
+    folders = (
+        frames["sources"]
+        .filter(pl.col("local_rank").is_not_null())
+        .select(pl.col("source").str.extract(r"^(.*?/?)attempt_\d+/"))["source"]
+    )
+    if folders.n_unique() > 1:
+        return None
+    ranks = local.select("local_rank").unique()
+    return ranks.with_columns(pl.col("local_rank").alias("rank"))
+
+
+def _filled(
+    frames: Frames, owners: pl.DataFrame, key: list[str], column: str = "rank"
+) -> Frames:
+    """Fill nulls of `column` from `owners`, which has one row per `key`."""
+    if owners.is_empty():
+        return frames
+
+    def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        if not {column, *key} <= set(frame.columns):
+            return frame
+        theirs = owners.rename({column: "_theirs"})
+        joined = frame.join(theirs, on=key, how="left", maintain_order="left")
+        return joined.with_columns(pl.coalesce(column, "_theirs").alias(column)).drop(
+            "_theirs"
+        )
+
+    skip = {"sources", "groups", "stacks", "notes"} if column == "rank" else {"sources"}
+    return Frames(
+        {n: frame if n in skip else fill(frame) for n, frame in frames.tables.items()},
+        {name: fill(frame) for name, frame in frames.messages.items()},
+    )
+
+
+def _each(frames: Frames, change: object) -> Frames:
+    assert callable(change)
+    tables_: Mapping[str, pl.DataFrame] = frames.tables
+    return Frames(
+        {name: change(frame) for name, frame in tables_.items()},
+        {name: change(frame) for name, frame in frames.messages.items()},
+    )
+
+
+def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Give each rank one value for each column; more than one becomes a note."""
+    known = claims.drop_nulls("rank").filter(pl.col("rank") >= 0)
+    latest = pl.col("attempt").fill_null(0)
+    current = known.filter(latest == latest.max().over("rank"))
+    values = current.group_by("rank").agg(
+        *(pl.col(c).drop_nulls().unique(maintain_order=True) for c in TOLD),
+        pl.col("attempt").max(),
+        *(pl.col(c).first() for c in CITE),
+    )
+    one = values.with_columns(
+        pl.when(pl.col(c).list.len() == 1).then(pl.col(c).list.first()).alias(c)
+        for c in TOLD
+    )
+    # a process forks helpers and a host has two names: only these two mark a conflict
+    torn = [
+        {
+            "stage": "correlate",
+            "text": f"rank {row['rank']} is claimed by {len(row[c])} {what}: "
+            f"{', '.join(sorted(row[c])[:4])}",
+            "source": row["source"],
+            "line": row["line"],
+        }
+        for c, what in (("host", "hosts"), ("bus_id", "GPUs"))
+        for row in values.filter(pl.col(c).list.len() > 1).sort("rank").to_dicts()
+    ]
+    return tables.conform("ranks", one.sort("rank")), tables.rows("notes", torn)

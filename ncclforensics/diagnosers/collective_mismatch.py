@@ -1,0 +1,83 @@
+"""Ranks of one group are in different collectives at the same sequence number.
+
+What it means
+    The n-th call of a group has to be the same operation on every member. Here some
+    ranks call one and some another, usually because a branch depends on the rank, on
+    data, or on which of two code paths a rank took. Nothing can match these calls, so
+    the job hangs, corrupts data, or fails at the check of TORCH_DISTRIBUTED_DEBUG.
+
+How we know
+    Flight Recorder dumps hold different operations under one SeqNum of one group; or
+    torch says `Detected mismatch between collectives on ranks` and prints both sides;
+    or watchdogs name different OpTypes for one SeqNum. The ranks are counted by
+    operation and the minority is named; where there is no minority, both sides are.
+
+What to do
+    Compare the call sites of both sides. TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch
+    check each call before it starts, at the cost of speed.
+
+Looks like
+    A rank one call ahead because it skipped one is `rank-conditional-collective` or
+    `missing-rank`. DETAIL's `SequenceNumber=1` against 0 for a barrier is its own flaw,
+    and the operation it prints for the other side is wrong where the sizes differ.
+
+References
+    torch ProcessGroupWrapper.cpp; Flight Recorder tutorial.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+
+from ncclforensics.diagnosers import common, signatures
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.diagnosers.signatures import Split
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "desync"
+NEEDS = ("collectives", "positions", "c10d.fingerprint")
+MISSING = "no Flight Recorder dump, and TORCH_DISTRIBUTED_DEBUG was not DETAIL"
+NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
+EXPLAINS = ("missing-rank", "shape-mismatch", "timeout-masking", "crashed-rank")
+
+REMEDY = (
+    "compare the call sites of both sides: which condition makes them differ?",
+    "export TORCH_DISTRIBUTED_DEBUG=DETAIL",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the ranks whose operation is the odd one, for the first call that differs."""
+    for split in signatures.splits(frames, "op"):
+        yield _finding(frames, split)
+        return
+
+
+def _finding(frames: Frames, split: Split) -> Finding:
+    sides = "; ".join(
+        f"{common.plural('rank', ranks)} in {op}" for op, ranks in split.sides
+    )
+    where = common.call_words(split.call)
+    who = common.plural("rank", split.odd)
+    tie = "" if split.decided else " No side is the smaller one."
+    return Finding(
+        slug="collective-mismatch",
+        confidence=split.confidence,
+        headline=f"{who} called {split.odd_op} where others called {split.usual_op}"
+        if split.decided
+        else f"{split.sides[0][0]} against {split.sides[1][0]} at one SeqNum",
+        evidence=split.evidence,
+        explanation=f"At {where} the members are in different operations: {sides}.{tie}",
+        remedy=REMEDY,
+        ranks=split.odd,
+        hosts=common.hosts_of(frames, split.odd),
+        devices=common.devices_of(frames, split.odd),
+        collective=split.call,
+        first_seen=split.first_seen,
+    )

@@ -1,0 +1,122 @@
+"""What diagnosers share: cites out of a frame, names of ranks' hosts, the failing call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.findings import Cite, Collective
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ncclforensics.tables import Frames
+
+MAX_CITES = 6  # of one claim; the rest is counted in its explanation
+# frames of the library itself: the call site is the first one that is none of these
+LIBRARY = (
+    r"(?:^|/)(?:site-packages|dist-packages)/(?:torch|torchvision)/|<frozen |<string>"
+)
+
+
+def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
+    """Cite the first rows of a frame that has `text`, `source` and `line`.
+
+    Every source gets its turn before one is cited twice.
+    """
+    places = (
+        frame.select("source", "line", "text")
+        .unique(maintain_order=True)
+        .with_columns(pl.int_range(pl.len()).over("source").alias("turn"))
+        .sort("turn", "source", "line", maintain_order=True)
+        .head(limit)
+    )
+    return tuple(
+        Cite(source or "?", line, text or "")
+        for source, line, text, _ in places.iter_rows()
+    )
+
+
+def numbers(column: pl.Series) -> tuple[int, ...]:
+    """Return the distinct integers of a column, in order."""
+    return tuple(int(value) for value in column.drop_nulls().unique().sort())
+
+
+def strings(column: pl.Series) -> tuple[str, ...]:
+    """Return the distinct strings of a column, in order."""
+    return tuple(str(value) for value in column.drop_nulls().unique().sort())
+
+
+def hosts_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
+    """Return the hosts of some global ranks, as far as they are known."""
+    mine = frames["ranks"].filter(pl.col("rank").is_in(list(ranks)))
+    return strings(mine["host"])
+
+
+def devices_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
+    """Return the CUDA devices of some global ranks, as far as they are known."""
+    mine = frames["ranks"].filter(pl.col("rank").is_in(list(ranks)))
+    return tuple(str(device) for device in numbers(mine["device"]))
+
+
+def first_seen(frame: pl.DataFrame) -> int | None:
+    """Return the earliest `t` of a frame, in UTC nanoseconds."""
+    epochs = frame["t"].dt.epoch("ns").drop_nulls()
+    return int(epochs.min()) if epochs.len() else None  # type: ignore[arg-type]
+
+
+def call_site(frames: Frames, stack: int | None) -> str | None:
+    """Return `file:line function` of the innermost frame that is not the library's."""
+    if stack is None:
+        return None
+    mine = (
+        frames["stacks"]
+        .filter((pl.col("stack") == stack) & ~pl.col("file").str.contains(LIBRARY))
+        .sort("depth")
+        .head(1)
+    )
+    for row in mine.iter_rows(named=True):
+        file = str(row["file"]).rpartition("/")[2]
+        return f"{file}:{row['file_line']} {row['function']}"
+    return None
+
+
+def collective(frames: Frames, call: Mapping[str, object]) -> Collective:
+    """Describe a row of `calls` (or one with its columns) as the call that failed."""
+    stack = call.get("stack")
+    return Collective(
+        process_group=_text(call.get("pg")),
+        process_group_desc=_text(call.get("pg_desc")),
+        seq=call["seq"] if isinstance(call.get("seq"), int) else None,  # type: ignore[arg-type]
+        op=_text(call.get("op")),
+        call_site=call_site(frames, stack if isinstance(stack, int) else None),
+    )
+
+
+def call_words(call: Collective) -> str:
+    """Return `all_reduce SeqNum=7 on process group 35 (TP)`, as far as it is known."""
+    words = [call.op or "a call"]
+    if call.seq is not None:
+        words.append(f"SeqNum={call.seq}")
+    if call.process_group:
+        name = call.process_group_desc
+        told = f" ({name})" if name and name != "undefined" else ""
+        words.append(f"on process group {call.process_group}{told}")
+    return " ".join(words)
+
+
+def some(values: Sequence[object], limit: int = 4) -> str:
+    """Return `a, b, c and 9 more`."""
+    shown = ", ".join(str(value) for value in values[:limit])
+    rest = len(values) - limit
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def plural(noun: str, ranks: Sequence[object]) -> str:
+    """Return `rank 7` or `ranks 7, 9`: the noun as the number of `ranks` wants it."""
+    return f"{noun}{'s' if len(ranks) > 1 else ''} {some(ranks)}"
+
+
+def _text(value: object) -> str | None:
+    return str(value) if value not in (None, "") else None

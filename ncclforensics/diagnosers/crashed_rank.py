@@ -1,0 +1,97 @@
+"""One rank fell: an exception of its own, a signal, an exit; its peers lost it.
+
+What it means
+    A process ended for a reason of its own while its peers were in a collective with
+    it. They report closed connections or timeouts, and the agent then kills them.
+
+How we know
+    An uncaught exception that is not about lost peers; SIGSEGV, SIGBUS, SIGABRT,
+    SIGFPE or SIGKILL that nobody of this job sent; an exit code with no exception at
+    all. The first such end is named: agents note the time, and a victim's error says
+    itself that it lost somebody.
+
+What to do
+    Read that rank's traceback. For SIGKILL ask the kernel log of that host who killed
+    it (`dmesg -T | grep -i -E 'killed process|oom'`); for SIGSEGV and SIGBUS run with
+    `python -X faulthandler` and keep a core (`ulimit -c unlimited`).
+
+Looks like
+    SIGABRT after `taking the entire process down` is a victim's own watchdog, SIGTERM
+    the agent's. What torchrun calls `Root Cause (first observed failure)` is only the
+    first child that its agent saw dead.
+    CUDA out of memory is `gpu-oom`; a kill by the kernel is `host-oom`.
+
+References
+    torch.distributed.elastic error propagation; signal(7).
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+
+from ncclforensics.diagnosers import common, deaths
+from ncclforensics.findings import Collective, Finding
+
+if TYPE_CHECKING:
+    import polars as pl
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "dead-rank"
+NEEDS = ("exits", "python.traceback", "torchelastic.error_file", "python.fatal")
+MISSING = "no exit codes, and no stderr of the ranks"
+NEXT_TIME = "keep stderr of every rank and the launcher's own output"
+EXPLAINS = ("missing-rank", "timeout-masking")
+
+SEEN_EVERYWHERE = 0.9  # the same error on nearly all ranks is no single rank's
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the ranks that fell first, for a reason of their own."""
+    first = deaths.first(deaths.of_own(frames))
+    if first.is_empty():
+        return
+    ranks = common.numbers(first["rank"])
+    hosts = common.strings(first["host"]) or common.hosts_of(frames, ranks)
+    why = str(first["why"][0])
+    who = common.plural("rank", ranks) if ranks else "a process"
+    where = f" on {common.some(hosts)}" if hosts else ""
+    sites = first["site"].drop_nulls()
+    site = str(sites[0]) if sites.len() else None
+    traceback = first["by"] == "traceback"
+    yield Finding(
+        slug="crashed-rank",
+        confidence="certain" if traceback.all() else "likely",
+        headline=f"{who} ended: {why}"[:200],
+        evidence=common.cites(first),
+        explanation=f"{who.capitalize()}{where} ended first, for a reason of its own: "
+        f"{why}" + (f", in {site}" if site else "") + ". " + _hint(first),
+        remedy=_remedy(first),
+        ranks=ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, ranks),
+        collective=Collective(call_site=site) if site else None,
+        first_seen=common.first_seen(first),
+    )
+
+
+def _hint(first: pl.DataFrame) -> str:
+    if (first["code"] == -signal.SIGKILL).any():
+        return "Who sent SIGKILL is not in this evidence; the kernel log would tell."
+    if (first["code"] == -signal.SIGBUS).any():
+        return "SIGBUS is often a full /dev/shm."
+    return ""
+
+
+def _remedy(first: pl.DataFrame) -> tuple[str, ...]:
+    if (first["code"] == -signal.SIGKILL).any():
+        return ("dmesg -T | grep -i -E 'killed process|oom'   # on that host",)
+    if (first["code"] == -signal.SIGBUS).any():
+        return ("df -h /dev/shm   # on that host", "docker run --shm-size=16g …")
+    if (first["by"] == "traceback").any():
+        return ("read the traceback at the cited line",)
+    return ("python -X faulthandler …", "ulimit -c unlimited")

@@ -1,0 +1,95 @@
+"""The fabric of NVSwitches on a host is not up, so its GPUs cannot be used together.
+
+What it means
+    On machines with NVSwitch a daemon, nvidia-fabricmanager, sets up the switches.
+    Until it has, CUDA refuses to initialise (error 802) or NCCL cannot use multicast
+    over NVLink. A fabric manager of another version than the driver does the same.
+
+How we know
+    CUDA error 802 `system not yet initialized`; NCCL's words about Fabric Manager or
+    NVSwitches; `Fabric State` other than Completed; the service not active. The hosts
+    that print it are named; their peers wait for them.
+
+What to do
+    On that host: `systemctl status nvidia-fabricmanager`, compare
+    `nv-fabricmanager --version` with the driver of `nvidia-smi`, restart the service,
+    and drain the node if `nvidia-smi -q | grep -A2 Fabric` does not say Completed.
+
+Looks like
+    `CUDA driver version is insufficient` is `driver-mismatch`: the library, not the
+    switches. `UUID 0.0 … state 3` is normal on HGX machines.
+
+References
+    NVIDIA Fabric Manager user guide; CUDA error codes, cudaErrorSystemNotReady.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "platform"
+NEEDS = ("events",)
+MISSING = "no NCCL log"
+NEXT_TIME = "NCCL_DEBUG=INFO; nvidia-smi -q of every host"
+EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "wrong-nic")
+
+NOT_READY = ("nccl.cuda.failure", "python.cuda_error", "nvidia.not_initialized")
+SAYS_802 = r"(?i)system not yet initialized|\b802\b|SystemNotReady"
+SERVICE = ("nvidia.fabric_manager.inactive", "nvidia.fabric_manager.error")
+FABRIC = ("nvidia.fabric_state",)
+NVLS = ("nccl.nvls.bind_failed", "nccl.mnnvl.unavailable")
+
+REMEDY = (
+    "systemctl status nvidia-fabricmanager          # on the host that is named",
+    "nv-fabricmanager --version; nvidia-smi --query-gpu=driver_version --format=csv",
+    "systemctl restart nvidia-fabricmanager && nvidia-smi -q | grep -A2 Fabric",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the hosts whose fabric is not up."""
+    not_ready = frames.message(*NOT_READY)
+    not_ready = not_ready.filter(pl.col("text").str.contains(SAYS_802))
+    certain = [not_ready, frames.message(*SERVICE), _fabric_state(frames)]
+    shared = ["text", "t", "rank", "host", "source", "line"]
+    lines = pl.concat([frame.select(shared) for frame in certain])
+    likely = frames.message(*NVLS).select(shared)
+    if lines.is_empty() and likely.is_empty():
+        return
+    told = lines if lines.height else likely
+    ranks = common.numbers(told["rank"])
+    hosts = common.strings(told["host"]) or common.hosts_of(frames, ranks)
+    where = common.some(hosts) if hosts else "a host that the lines do not name"
+    yield Finding(
+        slug="fabric-manager",
+        confidence="certain" if lines.height else "likely",
+        headline=f"the NVSwitch fabric is not up on {where}",
+        evidence=common.cites(told),
+        explanation=f"CUDA or NCCL could not use the NVSwitch fabric on {where}: "
+        f"{told['text'][0][:160]}. The fabric manager is down, not done, or of another "
+        "version than the driver.",
+        remedy=REMEDY,
+        # the host is at fault, not the ranks that happen to run on it
+        ranks=() if hosts else ranks,
+        hosts=hosts,
+        first_seen=common.first_seen(told),
+    )
+
+
+def _fabric_state(frames: Frames) -> pl.DataFrame:
+    """Return `nvidia-smi -q` lines of a fabric that is neither done nor not there."""
+    lines = frames.message(*FABRIC)
+    if "state" not in lines.columns:
+        return lines
+    return lines.filter(~pl.col("state").str.contains(r"(?i)^(?:completed|n/?a)"))

@@ -1,0 +1,99 @@
+"""A rank ran out of GPU memory, and its peers waited for it.
+
+What it means
+    An allocation on one rank's GPU failed. The rank raised, its peers stayed in their
+    collective until they lost it or timed out, and their errors are echoes.
+
+How we know
+    torch's `CUDA out of memory. Tried to allocate …`, NCCL's `Cuda failure … 'out of
+    memory'`, before any rank's timeout. Where the times tell them apart, the first rank
+    to run out is named; otherwise all that did.
+
+What to do
+    Look at how much of the memory belongs to the process: where most of it does not,
+    another process sits on that GPU (nvidia-smi). Else lower the batch or sequence
+    length, shard more, or set PYTORCH_ALLOC_CONF=expandable_segments:True against
+    fragmentation.
+
+Looks like
+    The kernel's OOM killer is `host-oom`: that is the host's memory.
+    An `out of memory` that a broken GPU reports comes with an Xid: `gpu-fault`.
+
+References
+    torch CUDA semantics, memory management.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "dead-rank"
+NEEDS = ("events",)
+MISSING = "no log of a rank"
+NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
+EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
+
+MESSAGES = ("python.cuda_oom",)
+NCCL = ("nccl.cuda.failure",)
+APART_NS = 2_000_000_000  # cross-rank stamps are good to about a second
+
+REMEDY = (
+    "nvidia-smi --query-compute-apps=pid,used_memory --format=csv   # on that host",
+    "export PYTORCH_ALLOC_CONF=expandable_segments:True",
+    "lower the micro batch or sequence length, or shard more",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the first rank that ran out of GPU memory."""
+    nccl = frames.message(*NCCL)
+    if nccl.height:
+        nccl = nccl.filter(
+            pl.col("error").str.contains("out of memory") | (pl.col("code") == 2)
+        )
+    common_columns = ["text", "t", "rank", "host", "device", "source", "line"]
+    lines = pl.concat(
+        [
+            frames.message(*MESSAGES).select(common_columns),
+            nccl.select(common_columns),
+        ]
+    )
+    if lines.is_empty():
+        return
+    first = _first(lines)
+    ranks = common.numbers(first["rank"])
+    hosts = common.strings(first["host"]) or common.hosts_of(frames, ranks)
+    who = common.plural("rank", ranks) if ranks else f"a process on {hosts or 'a host'}"
+    where = f" on {common.some(hosts)}" if hosts else ""
+    yield Finding(
+        slug="gpu-oom",
+        confidence="certain",
+        headline=f"{who} ran out of GPU memory{where}",
+        evidence=common.cites(first),
+        explanation=f"{who.capitalize()} could not allocate GPU memory: "
+        f"{first['text'][0][:200]}",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, ranks),
+        first_seen=common.first_seen(first),
+    )
+
+
+def _first(lines: pl.DataFrame) -> pl.DataFrame:
+    """Keep the rows of the first to run out, where every row has a time."""
+    if lines["t"].null_count():
+        return lines
+    since = (lines["t"] - lines["t"].min()).dt.total_nanoseconds()
+    return lines.filter(since < APART_NS)

@@ -1,0 +1,116 @@
+"""Lines that name the rank that did not come; `missing_rank` reads them.
+
+monitoredBarrier and the store's barrier know who did not report; the desync report and
+NCCL's own `Init START` lines tell who did, which leaves the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Collective, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Confidence
+    from ncclforensics.tables import Frames
+
+BOOTSTRAPPED = ("nccl.comm.layout", "nccl.bootstrap.timings", "nccl.init.connected")
+# fewer logs than this share of a communicator, and a silent rank may be a lost file
+MOST = 2 / 3
+
+REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",)
+
+
+def named(frames: Frames) -> Iterator[Finding]:
+    """Return a finding of the first of these sources that names a rank."""
+    for source in (_barrier, _desync, _init):
+        if found := source(frames):
+            yield found
+            return
+
+
+def _barrier(frames: Frames) -> Finding | None:
+    lines = frames.message(
+        "c10d.monitored_barrier.failed", "c10d.store.barrier_missing"
+    )
+    if lines.is_empty() or "missing" not in lines.columns:
+        return None
+    ranks = common.numbers(
+        lines["missing"].str.extract_all(r"\d+").explode().cast(pl.Int64)
+    )
+    return _finding(
+        frames, lines, ranks, Collective(op="barrier"), "a barrier names it"
+    )
+
+
+def _desync(frames: Frames) -> Finding | None:
+    lines = frames.message("c10d.desync_report")
+    if "kind" not in lines.columns:
+        return None
+    lagging = lines.filter(
+        pl.col("kind").is_in(["never_joined", "finished_not_joined"])
+    )
+    ranks = common.numbers(lagging["group_rank"])
+    if not ranks:
+        return None
+    timed_out = frames["positions"].filter(pl.col("timed_out").is_not_null())
+    call = Collective()
+    for row in timed_out.sort("timed_out").head(1).iter_rows(named=True):
+        call = Collective(row["pg"], row["pg_desc"], row["timed_out"], row["op"])
+    return _finding(
+        frames, lagging, ranks, call, "the desync report of its peers names it"
+    )
+
+
+def _init(frames: Frames) -> Finding | None:
+    """Find a communicator that some ranks began to build and others never did."""
+    started = frames.message("nccl.init.start")
+    if started.is_empty():
+        return None
+    # what a rank prints once all have joined; after that, a hang has another cause
+    joined = frames.message("nccl.init.complete", *BOOTSTRAPPED)
+    through = joined.select("host", "pid").unique()
+    largest = started.filter(pl.col("nranks") == pl.col("nranks").max())
+    hung = largest.join(through, on=["host", "pid"], how="anti")
+    for (_,), lines in hung.group_by("comm_id", maintain_order=True):
+        size = int(lines["nranks"][0])
+        there = common.numbers(lines["comm_rank"])
+        if not MOST * size <= len(there) < size:
+            continue
+        ranks = tuple(sorted(set(range(size)) - set(there)))
+        call = Collective(process_group=str(lines["comm_id"][0]), op="init")
+        why = f"the other {len(there):,} printed Init START and nothing after it"
+        return _finding(frames, lines, ranks, call, why, "likely")
+    return None
+
+
+def _finding(
+    frames: Frames,
+    lines: pl.DataFrame,
+    ranks: tuple[int, ...],
+    call: Collective,
+    why: str,
+    confidence: Confidence = "certain",
+) -> Finding | None:
+    if not ranks:
+        return None
+    who = common.plural("rank", ranks)
+    return Finding(
+        slug="missing-rank",
+        confidence=confidence,
+        headline=f"{who} never joined {common.call_words(call)}",
+        evidence=common.cites(lines),
+        explanation=f"{who.capitalize()} did not come to {common.call_words(call)}: "
+        f"{why}.",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        devices=common.devices_of(frames, ranks),
+        collective=call,
+        first_seen=common.first_seen(lines),
+    )

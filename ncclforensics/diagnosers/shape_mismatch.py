@@ -1,0 +1,99 @@
+"""Ranks make the same call with tensors that do not fit each other.
+
+What it means
+    The operation needs equal sizes and dtypes on all members (all_reduce, broadcast,
+    all_gather into one tensor, reduce_scatter), and some rank passes others: a last
+    batch that is smaller, a padded sequence, a parameter that exists on one rank only.
+    NCCL does not check this: it hangs, or sums what does not belong together.
+
+How we know
+    Flight Recorder dumps hold the same operation under one SeqNum with different
+    element counts or dtypes; or torch's DETAIL check prints `Tensor shapes` or
+    `dtypes` that differ; or watchdogs name one SeqNum with different NumelIn. The
+    smaller side is named; where there is none, both are.
+
+What to do
+    Print shape and dtype at the call site on the named ranks. Pad to a common size, or
+    use an operation that takes uneven input (all_to_all with split sizes).
+
+Looks like
+    all_to_all, uneven all_gather, gather and scatter differ in health.
+    Different operations at one SeqNum are `collective-mismatch`.
+
+References
+    torch ProcessGroupWrapper.cpp; NCCL user guide, collective operations.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.diagnosers import common, signatures
+from ncclforensics.findings import Collective, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "desync"
+NEEDS = ("collectives", "positions", "c10d.fingerprint", "c10d.shape_check")
+MISSING = "no Flight Recorder dump, and TORCH_DISTRIBUTED_DEBUG was not DETAIL"
+NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
+EXPLAINS = ("missing-rank", "timeout-masking", "crashed-rank")
+
+REMEDY = (
+    "print shape and dtype at the call site on the named ranks",
+    "pad to a common size, or use an operation that takes uneven input",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the ranks whose tensors are the odd ones, for the first call that differs."""
+    for split in signatures.splits(frames, "shape"):
+        sides = "; ".join(
+            f"{common.plural('rank', ranks)} with {shape}"
+            for shape, ranks in split.sides
+        )
+        who = common.plural("rank", split.odd)
+        yield Finding(
+            slug="shape-mismatch",
+            confidence=split.confidence,
+            headline=f"{who} passed {split.odd_op}, others {split.usual_op}"
+            if split.decided
+            else f"{split.sides[0][0]} against {split.sides[1][0]} in one call",
+            evidence=split.evidence,
+            explanation=f"At {common.call_words(split.call)} the members pass tensors "
+            f"that do not fit: {sides}."
+            + ("" if split.decided else " No side is the smaller one."),
+            remedy=REMEDY,
+            ranks=split.odd,
+            hosts=common.hosts_of(frames, split.odd),
+            devices=common.devices_of(frames, split.odd),
+            collective=split.call,
+            first_seen=split.first_seen,
+        )
+        return
+    yield from _old_check(frames)
+
+
+def _old_check(frames: Frames) -> Iterator[Finding]:
+    """Read torch 1.9 to 1.12's text, in which a rank prints only its own shapes."""
+    lines = frames.message("c10d.shape_check")
+    if lines.is_empty():
+        return
+    op = (
+        next(iter(common.strings(lines["op"])), None) if "op" in lines.columns else None
+    )
+    yield Finding(
+        slug="shape-mismatch",
+        confidence="certain",
+        headline=f"{op or 'a call'} with tensors that differ between ranks",
+        evidence=common.cites(lines),
+        explanation="torch's check of shapes failed. The text of this version shows only "
+        "the printing rank's own shapes, so it does not say which rank is the odd one.",
+        remedy=REMEDY,
+        collective=Collective(op=op),
+        first_seen=common.first_seen(lines),
+    )

@@ -1,0 +1,91 @@
+"""The first thing that anybody saw was a timeout; the job had stopped long before.
+
+What it means
+    A watchdog speaks when a call has waited as long as its timeout. The job stopped
+    when that call began to wait, and for the time between it looked alive. Timeouts
+    say who waited, never who was waited for.
+
+How we know
+    `ran for N milliseconds before timing out` in a watchdog's line: the onset is the
+    line's time less N. Where another class names the cause, this stands beside it and
+    says how long it was hidden; alone, nobody is accused.
+
+What to do
+    Shorten the timeout (`init_process_group(timeout=…)`) where the longest healthy call
+    allows it. To be told the cause next time, set TORCH_FR_BUFFER_SIZE=2000 and keep
+    the dumps and the log of every rank, the silent ones above all.
+
+Looks like
+    Any class in which peers wait: this is only how the waiting ended.
+
+References
+    torch ProcessGroupNCCL watchdog; TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "runtime"
+NEEDS = ("events",)
+MISSING = "no log of a rank"
+NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
+EXPLAINS = ()
+
+TIMEOUTS = ("c10d.watchdog.timeout", "c10d.gloo.timeout")
+
+REMEDY = (
+    "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
+    "keep the log of every rank: torchrun --log-dir DIR --redirects 3 --tee 3",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Say since when the job had stopped when the first watchdog spoke."""
+    lines = frames.message(*TIMEOUTS)
+    if lines.is_empty():
+        return
+    waited = [pl.col(c) for c in ("ran_ms", "waited_ms") if c in lines.columns]
+    told = lines.with_columns(
+        pl.coalesce(*waited, pl.lit(None, pl.Int64)).alias("ran")
+    ).with_columns((pl.col("t") - pl.duration(milliseconds="ran")).alias("t"))
+    ran = told["ran"].max()
+    ranks = common.numbers(told["rank"])
+    hidden = f" The job had stopped {_span(int(str(ran)))} before." if ran else ""
+    calls = frames["calls"].filter(pl.col("waiting").list.len() > 0)
+    call = None
+    for row in (
+        calls.sort(pl.col("waiting").list.len(), descending=True).head(1).to_dicts()
+    ):
+        call = common.collective(frames, row)
+    spoke = f"{len(ranks):,} ranks" if ranks else f"{told.height:,} lines"
+    yield Finding(
+        slug="timeout-masking",
+        confidence="certain",
+        headline="the first visible failure is a timeout"
+        + (f" in {common.call_words(call)}" if call else ""),
+        evidence=common.cites(lines, 3),
+        explanation=f"Timeouts were reported by {spoke}.{hidden} They say who waited, "
+        "not who was waited for.",
+        remedy=REMEDY,
+        collective=call,
+        first_seen=common.first_seen(told),
+    )
+
+
+def _span(milliseconds: int) -> str:
+    seconds = milliseconds / 1000
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min"

@@ -1,0 +1,255 @@
+"""A host talks over the wrong network interface, or finds none at all.
+
+What it means
+    NCCL picked an interface that does not lead to the other hosts: a container bridge,
+    loopback, a virtual or management network, or none because NCCL_SOCKET_IFNAME names
+    one that this host does not have. Its bootstrap or its data never reaches the peers.
+
+How we know
+    `no socket interface found`; or `Bootstrap : Using` and `NET/Socket : Using` bind an
+    interface whose kind cannot reach another host, in a job of several hosts; or hosts
+    whose interfaces share no subnet with the rest; or hosts that use Socket while the
+    others use IB. The hosts with the odd choice are named.
+
+What to do
+    Name the right interface on every host: `export NCCL_SOCKET_IFNAME=eth0`, or exclude
+    the wrong ones: `export NCCL_SOCKET_IFNAME=^docker0,lo`. `ip -br addr` lists them.
+
+Looks like
+    A job on one host works over any interface, loopback included.
+    The same interface everywhere and no connection is `unreachable-peer`.
+    A job whose hosts have no fast network at all chose rightly.
+
+References
+    NCCL environment variables: NCCL_SOCKET_IFNAME, NCCL_IB_HCA.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Cite, Finding, RuledOut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Confidence, Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "network"
+NEEDS = ("nccl.bootstrap.", "nccl.net.", "nccl.init.")
+MISSING = "no NCCL_DEBUG=INFO lines that say which interface was chosen"
+NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV"
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking"),
+    *("unreachable-peer", "socket-error"),
+)
+
+NONE_FOUND = ("nccl.bootstrap.no_interface", "nccl.bootstrap.no_device")
+USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
+# kinds of interface that lead to no other host
+LOCAL_ONLY = (
+    r"^(?:lo|docker\d*|virbr\d+.*|veth.*|br-.*|cni\d+|podman\d*|lxcbr\d+|dummy\d+)$"
+)
+PAIRED = 0.5  # an odd choice is one that fewer than this share of the hosts made
+
+REMEDY = (
+    "ip -br addr                                # on the hosts that are named",
+    "export NCCL_SOCKET_IFNAME=^docker0,lo      # on all hosts, or name the right one",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the hosts whose choice of network is the odd one."""
+    using = _using(frames)
+    for look in (_no_interface, _local_only, _network_differs, _subnet_differs):
+        if found := look(frames, using):
+            yield found
+            return
+    if using["host"].n_unique() > 1:
+        chosen = common.strings(using["interface"])
+        yield RuledOut(
+            "wrong-nic",
+            f"{using['host'].n_unique():,} hosts use {common.some(chosen)}, on networks "
+            "that they share",
+            common.cites(using, 2),
+        )
+
+
+def _using(frames: Frames) -> pl.DataFrame:
+    """Return each process's interface: its bootstrap's, else its first for data."""
+    lines = frames.message(*USING)
+    if "interface" not in lines.columns:
+        empty = [
+            "host",
+            "pid",
+            "rank",
+            "interface",
+            "address",
+            "text",
+            "source",
+            "line",
+        ]
+        return pl.DataFrame(schema=dict.fromkeys(empty, pl.String()))
+    first = lines.drop_nulls("interface").sort(
+        pl.col("message") != "nccl.bootstrap.using", "source", "line"
+    )
+    return first.unique(["host", "pid", "source"], keep="first", maintain_order=True)
+
+
+def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
+    lines = frames.message(*NONE_FOUND)
+    if lines.is_empty():
+        return None
+    asked = frames.message("nccl.env", "nccl.env.set")
+    named = ""
+    if asked.height:
+        asked = asked.filter(pl.col("variable") == "NCCL_SOCKET_IFNAME")
+        values = common.strings(asked["value"])
+        named = f" (NCCL_SOCKET_IFNAME={values[0]})" if len(values) == 1 else ""
+    hosts = common.strings(lines["host"])
+    return _finding(
+        frames,
+        lines,
+        "certain",
+        f"no usable network interface on {common.some(hosts) or 'a host'}{named}",
+        f"NCCL found no interface to use on {common.some(hosts) or 'a host'}{named}: the "
+        "filter matches nothing that this host has.",
+        (*common.cites(lines, 4), *common.cites(asked, 2)),
+    )
+
+
+def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
+    """Find hosts whose interface leads nowhere, in a job that has other hosts."""
+    local = using.filter(pl.col("interface").str.contains(LOCAL_ONLY))
+    if local.is_empty() or not _spans_hosts(frames, using) or _all_joined(frames):
+        return None
+    hosts = common.strings(local["host"])
+    chosen = common.strings(local["interface"])
+    others = using.join(local.select("host").unique(), on="host", how="anti")
+    right = common.strings(others["interface"])
+    return _finding(
+        frames,
+        local,
+        "certain" if right else "likely",
+        f"{common.some(hosts)} uses {common.some(chosen)}"
+        + (f", the others {common.some(right)}" if right else ""),
+        f"{common.some(hosts)} bound {common.some(chosen)}, which leads to no other host, "
+        "in a job of several hosts.",
+        (*common.cites(local, 4), *common.cites(others, 2)),
+    )
+
+
+def _network_differs(frames: Frames, _using: pl.DataFrame) -> Finding | None:
+    """Find hosts that use another network than most: Socket beside IB."""
+    lines = frames.message("nccl.net.selected")
+    if "network" not in lines.columns or lines["host"].n_unique() < 2:
+        return None
+    kinds = lines.group_by("network").agg(pl.col("host").n_unique().alias("hosts"))
+    if kinds.height < 2 or not _failed(frames):
+        return None
+    odd = lines.filter(pl.col("network") == "Socket")
+    odd = odd if odd.height else _minority(lines, "network")
+    hosts = common.strings(odd["host"])
+    if not hosts:
+        return None
+    rest = lines.join(odd.select("host").unique(), on="host", how="anti")
+    mine, theirs = common.strings(odd["network"]), common.strings(rest["network"])
+    return _finding(
+        frames,
+        odd,
+        "likely",
+        f"{common.some(hosts)} uses network {common.some(mine)}, the others "
+        f"{common.some(theirs)}",
+        "Ranks of one job chose different networks, and these do not talk to each other.",
+        (*common.cites(odd, 3), *common.cites(rest, 3)),
+    )
+
+
+def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
+    """Find hosts with another interface in another /16 than most, once a job failed."""
+    if using.is_empty() or not _failed(frames) or _all_joined(frames):
+        return None
+    placed = using.with_columns(
+        pl.col("address").str.extract(r"^(\d+\.\d+)\.").alias("subnet")
+    ).drop_nulls("subnet")
+    odd = _minority(placed, "subnet")
+    rest = placed.join(odd.select("host").unique(), on="host", how="anti")
+    hosts = common.strings(odd["host"])
+    if not hosts or set(odd["interface"]) & set(rest["interface"]):
+        return None
+    return _finding(
+        frames,
+        odd,
+        "likely",
+        f"{common.some(hosts)} is on {common.some(common.strings(odd['address']), 2)}, the "
+        f"others on {common.some(common.strings(rest['interface']), 2)}",
+        "The address that NCCL bound here shares no subnet with those of the other hosts.",
+        (*common.cites(odd, 3), *common.cites(rest, 3)),
+    )
+
+
+def _minority(lines: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return the lines of hosts whose value fewer than half of the hosts share."""
+    hosts = lines["host"].n_unique()
+    shares = lines.group_by(column).agg(
+        (pl.col("host").n_unique() / hosts).alias("share")
+    )
+    odd = shares.filter(pl.col("share") < PAIRED)
+    if odd.height == shares.height:
+        return lines.clear()
+    return lines.filter(pl.col(column).is_in(odd[column].implode()))
+
+
+def _spans_hosts(frames: Frames, using: pl.DataFrame) -> bool:
+    """Whether the job has more than one host, by its lines or by its own count."""
+    if using["host"].n_unique() > 1:
+        return True
+    layout = frames.message("nccl.comm.layout")
+    return bool(layout.height and (layout["nodes"] > 1).any())
+
+
+def _all_joined(frames: Frames) -> bool:
+    """Whether a communicator of several hosts was built: the choice did work."""
+    complete = frames.message("nccl.init.complete")
+    if complete.is_empty():
+        return False
+    built = complete.group_by("comm_id").agg(
+        pl.col("host").n_unique().alias("hosts"),
+        pl.col("comm_rank").n_unique().alias("ranks"),
+        pl.col("nranks").max(),
+    )
+    return not built.filter(
+        (pl.col("hosts") > 1) & (pl.col("ranks") == pl.col("nranks"))
+    ).is_empty()
+
+
+def _failed(frames: Frames) -> bool:
+    roles = frames["events"]["role"]
+    return bool(roles.is_in(["culprit", "victim", "either"]).any())
+
+
+def _finding(
+    frames: Frames,
+    lines: pl.DataFrame,
+    confidence: Confidence,
+    headline: str,
+    explanation: str,
+    evidence: tuple[Cite, ...],
+) -> Finding:
+    hosts = common.strings(lines["host"])
+    ranks = common.numbers(lines["rank"])
+    return Finding(
+        slug="wrong-nic",
+        confidence=confidence,
+        headline=headline,
+        evidence=evidence,
+        explanation=explanation,
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
+    )

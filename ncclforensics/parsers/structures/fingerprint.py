@@ -1,0 +1,100 @@
+"""torch's `Detected mismatch between collectives on ranks` (ProcessGroupWrapper.cpp).
+
+Printed under TORCH_DISTRIBUTED_DEBUG=DETAIL by a rank that compared its own call with
+its peers': its own fingerprint, and that of the first peer that differs (since 1.13).
+Ranks are those of the group. A fingerprint without tensors lacks a comma
+(`SequenceNumber=0OpType=BARRIER`). Where the two serialised fingerprints have different
+lengths, torch decodes the peer's operation out of the length, and its number is 0.
+"""
+
+from __future__ import annotations
+
+import pyparsing as pp
+
+from ncclforensics.parsers.structures.limits import capped
+
+# OpType by number 3, 6 to 14: what a length of that many numbers is decoded as. Two
+# calls without tensors have the length 3, so there such a name may also be a length.
+_LENGTHS_READ_AS_OPS = frozenset(
+    ("REDUCE", "ALLGATHER_COALESCED", "GATHER", "SCATTER", "REDUCE_SCATTER")
+    + ("ALLTOALL_BASE", "ALLTOALL", "SEND", "RECV", "RECVANYSOURCE")
+)
+_ASPECTS = {
+    "Sequence number": "seq",
+    "Op type": "op",
+    "Tensor shapes": "shape",
+    "Tensor dtypes": "dtype",
+    "Tensor devices": "device",
+}
+
+_INT = pp.Word(pp.nums).set_parse_action(lambda found: int(found[0]))
+_COMMA = pp.Suppress(pp.Opt(","))
+_SEQ = pp.Suppress("SequenceNumber=") + _INT("seq") + _COMMA
+_OP = pp.Suppress("OpType=") + pp.Word(pp.alphas + "_", pp.alphanums + "_")("op")
+_SHAPE = (
+    pp.Suppress("TensorShape=[") + pp.Group(pp.Opt(pp.DelimitedList(_INT)))("shape")
+) + pp.Suppress("]")
+_DTYPE = pp.Suppress("TensorDtypes=") + pp.SkipTo(
+    pp.Literal(", TensorDeviceTypes=") | ")" | pp.LineEnd()
+)("dtype")
+_DEVICE = (
+    pp.Suppress("TensorDeviceTypes=")
+    + pp.Opt(pp.Suppress(pp.Regex(r"TensorOptions\([^\n]*?device=")))
+    + pp.Word(pp.alphanums + ":")("device")
+)
+_TENSORS = _COMMA + _SHAPE + pp.Opt(_COMMA + _DTYPE) + pp.Opt(_COMMA + _DEVICE)
+_FINGERPRINT = (
+    pp.Suppress("CollectiveFingerPrint(") + pp.Opt(_SEQ) + _OP + pp.Opt(_TENSORS)
+)
+_SIDE = (
+    pp.Suppress(pp.Keyword("Rank"))
+    + _INT("group_rank")
+    + pp.Suppress(pp.Literal("is running") + pp.Opt("inconsistent") + "collective:")
+    + _FINGERPRINT
+)
+_DIFFERS = pp.Suppress("Collectives differ in the following aspects:") + pp.SkipTo(
+    pp.StringEnd()
+)("aspects")
+
+
+def parse(text: str) -> list[dict[str, object]]:
+    """Return the printer's own fingerprint, then its peer's where it is printed.
+
+    Rows: `group_rank`, `seq`, `op`, `shape` (of the first tensor, null without tensors),
+    `dtype`, `device`, `is_peer`, `op_reliable` (False where `op` and `seq` of the peer
+    may be made out of a length), `differs` (which of seq op shape dtype device).
+    """
+    text = capped(text)
+    sides = [found for found, _, _ in _SIDE.scan_string(text, max_matches=2)]
+    differs = _differing(text)
+    own_has_tensors = bool(sides) and "shape" in sides[0]
+    return [
+        _row(side, bool(place), own_has_tensors) | {"differs": differs}
+        for place, side in enumerate(sides)
+    ]
+
+
+def _row(side: pp.ParseResults, is_peer: bool, own_has_tensors: bool) -> dict[str, object]:
+    has_tensors = "shape" in side
+    reliable = (
+        not is_peer
+        or has_tensors
+        or not (own_has_tensors or side["op"] in _LENGTHS_READ_AS_OPS)
+    )
+    return {
+        "group_rank": side["group_rank"],
+        "seq": side.get("seq"),
+        "op": side["op"],
+        "shape": list(side["shape"]) if has_tensors else None,
+        "dtype": side["dtype"].strip() if "dtype" in side else None,
+        "device": side.get("device"),
+        "is_peer": is_peer,
+        "op_reliable": reliable,
+    }
+
+
+def _differing(text: str) -> list[str]:
+    for found, _, _ in _DIFFERS.scan_string(text, max_matches=1):
+        aspects = str(found["aspects"])
+        return [name for words, name in _ASPECTS.items() if words in aspects]
+    return []

@@ -1,0 +1,45 @@
+"""Sets of ranks as programs print them: `[1, 2]`, `0-3,7`, `Ranks 1, 2`, `rank 5`.
+
+Ranges are Slurm's and torch's own folding. A range wider than MAX_RANKS is no set of
+ranks of a job and is left out.
+"""
+
+from __future__ import annotations
+
+import pyparsing as pp
+
+from ncclforensics.parsers.structures.limits import capped
+
+MAX_RANKS = 1 << 20
+
+_NUMBER = pp.Word(pp.nums, max=9).set_parse_action(lambda found: int(found[0]))
+_SPAN = pp.Group(_NUMBER + pp.Opt(pp.Suppress("-") + _NUMBER))
+_NAME = pp.Opt(pp.Suppress(pp.one_of("ranks rank tasks task", caseless=True)))
+SET = (
+    _NAME
+    + pp.Opt(pp.Suppress(pp.one_of("[ {")))
+    + pp.DelimitedList(_SPAN)("spans")
+    + pp.Opt(pp.Suppress(pp.one_of("] }")))
+)
+
+
+def ranks(text: str) -> list[int]:
+    """Return the ranks of the first set in `text`, in the order printed."""
+    for found, _, _ in SET.scan_string(capped(text), max_matches=1):
+        return expanded(found.spans)
+    return []
+
+
+def expanded(spans: pp.ParseResults) -> list[int]:
+    """Return the numbers of parsed spans: `0-3,7` gives 0, 1, 2, 3, 7."""
+    numbers: list[int] = []
+    for span in spans:
+        first, last = span[0], span[-1]
+        if first <= last and last - first + len(numbers) < MAX_RANKS:
+            numbers.extend(range(first, last + 1))
+    return numbers
+
+
+def parse(text: str) -> list[dict[str, object]]:
+    """Return one row `group_rank` per rank of the first set in `text`."""
+    return [{"group_rank": rank} for rank in ranks(text)]

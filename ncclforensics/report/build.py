@@ -1,0 +1,191 @@
+"""From ranked findings and frames to the report.
+
+This is where text that came out of logs is cleaned and cut, where references and
+families are read from the classes, and where lists that have no natural end get one;
+whatever a limit hides is said in a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from ncclforensics import __version__, findings
+from ncclforensics.report import contract as c
+from ncclforensics.report import explain
+from ncclforensics.report.clean import line, paragraphs
+from ncclforensics.report.folding import fold_ranks, natural
+from ncclforensics.report.words import recognised
+
+if TYPE_CHECKING:
+    from ncclforensics.tables import Frames
+
+NAME, HEADLINE, QUOTE, PROSE = 300, 300, 400, 4000  # characters
+MOST_CITES = 1000
+MOST_NOTES = 10_000
+_EPOCH = datetime(1970, 1, 1)  # UTC, without a zone so that isoformat ends in seconds
+
+Classes = Mapping[str, explain.Documented]
+
+
+def build(ranked: findings.Ranked, frames: Frames, classes: Classes) -> c.Report:
+    """Return the report of one analysis.
+
+    `frames` gives the `sources` and `notes`; `classes` maps every class that a finding
+    may have to its diagnoser. Raises KeyError on a finding of another class.
+    """
+    verdict = None if ranked.verdict is None else _verdict(ranked.verdict, classes)
+    report = c.Report(
+        schema_version=c.SCHEMA_VERSION,
+        tool=c.Tool("ncclforensics", __version__),
+        outcome=ranked.outcome,
+        verdict=verdict,
+        findings=tuple(_finding(role, f, classes) for role, f in ranked.findings),
+        ruled_out=tuple(
+            c.RuledOut(r.slug, line(r.why, PROSE), _evidence(r.evidence))
+            for r in ranked.ruled_out
+        ),
+        not_checked=tuple(
+            c.NotChecked(n.slug, line(n.missing, PROSE), line(n.next_time, PROSE))
+            for n in ranked.not_checked
+        ),
+        job=_job(ranked.job),
+        sources=_sources(frames),
+        notes=_notes(frames, [f for _, f in ranked.findings]),
+    )
+    if report.outcome == "no-failure" and not recognised(report):
+        # where nothing could be read, nothing is known to be well
+        return msgspec.structs.replace(report, outcome="inconclusive")
+    return report
+
+
+def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
+    """Return a finding as the contract spells it."""
+    entry = classes[finding.slug]
+    call = finding.collective
+    return c.Verdict(
+        slug=finding.slug,
+        family=cast("c.Family", entry.family),
+        confidence=finding.confidence,
+        headline=line(finding.headline, HEADLINE),
+        culprits=c.Culprits(
+            tuple(sorted(set(finding.ranks))),
+            fold_ranks(finding.ranks),
+            _names(finding.hosts),
+            _names(finding.devices),
+        ),
+        collective=None
+        if call is None
+        else c.Collective(
+            _name(call.process_group),
+            _name(call.process_group_desc),
+            call.seq,
+            _name(call.op),
+            _name(call.call_site),
+        ),
+        first_seen=rfc3339(finding.first_seen),
+        evidence=_evidence(finding.evidence),
+        explanation=paragraphs(finding.explanation, PROSE),
+        remedy=tuple(line(item, PROSE) for item in finding.remedy),
+        references=explain.references(entry.doc),
+    )
+
+
+def _finding(
+    role: findings.Role, finding: findings.Finding, classes: Classes
+) -> c.Finding:
+    """Return a finding with its role."""
+    fields = msgspec.structs.asdict(_verdict(finding, classes))
+    return c.Finding(**fields, role=role)
+
+
+def _evidence(cites: Sequence[findings.Cite]) -> tuple[c.Evidence, ...]:
+    """Return the first MOST_CITES cites, cleaned, in the diagnoser's order."""
+    return tuple(
+        c.Evidence(line(cite.source, NAME), cite.line, line(cite.text, QUOTE))
+        for cite in cites[:MOST_CITES]
+    )
+
+
+def _notes(frames: Frames, told: Sequence[findings.Finding]) -> tuple[c.Note, ...]:
+    """Return the notes by file and line, and at their end what the limits hide."""
+    notes = [
+        c.Note(
+            line(row["stage"] or "", NAME),
+            line(row["text"] or "", QUOTE),
+            _name(row["source"]),
+            row["line"],
+        )
+        for row in frames["notes"].iter_rows(named=True)
+    ]
+    notes.sort(key=lambda n: (n.source or "", n.line or 0, n.stage, n.text))
+    hidden = [
+        f"{f.slug}: {MOST_CITES} of {len(f.evidence)} cited lines are kept"
+        for f in told
+        if len(f.evidence) > MOST_CITES
+    ]
+    if len(notes) > MOST_NOTES:
+        hidden.append(f"{MOST_NOTES} of {len(notes)} notes are kept")
+    return (
+        *notes[:MOST_NOTES],
+        *(c.Note("report", text, None, None) for text in hidden),
+    )
+
+
+def _sources(frames: Frames) -> tuple[c.SourceFile, ...]:
+    """Return the files of the evidence, by name."""
+    files = [
+        c.SourceFile(
+            source=line(row["source"], NAME),
+            kind=line(row["kind"] or "unknown", NAME),
+            why=line(row["why"] or "", NAME),
+            rank=row["rank"],
+            local_rank=row["local_rank"],
+            host=_name(row["host"]),
+            attempt=row["attempt"],
+            stream=_name(row["stream"]),
+            bytes=row["bytes"],
+            lines=row["lines"],
+            rows=row["rows"],
+            sha256=_name(row["sha256"]),
+        )
+        for row in frames["sources"].iter_rows(named=True)
+    ]
+    return tuple(sorted(files, key=lambda file: file.source))
+
+
+def _job(job: Mapping[str, Any]) -> c.Job:
+    """Return what is known of the job; a missing key is null."""
+    return c.Job(
+        world_size=job.get("world_size"),
+        ranks_seen=job.get("ranks_seen"),
+        hosts=_names(job.get("hosts") or ()),
+        nccl_version=_name(job.get("nccl_version")),
+        torch_version=_name(job.get("torch_version")),
+        launcher=_name(job.get("launcher")),
+    )
+
+
+def _name(text: str | None) -> str | None:
+    """Return a name cleaned; null stays null."""
+    return None if text is None else line(text, NAME)
+
+
+def _names(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return names cleaned, each once, gpu2 before gpu10."""
+    return tuple(sorted({line(text, NAME) for text in texts}, key=natural))
+
+
+def rfc3339(t: int | None) -> str | None:
+    """Return UTC nanoseconds as RFC 3339; null where null or beyond the year 9999."""
+    if t is None:
+        return None
+    seconds, nanoseconds = divmod(t, 1_000_000_000)
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+    return f"{moment.isoformat()}.{nanoseconds:09d}Z"

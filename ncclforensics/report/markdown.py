@@ -1,0 +1,128 @@
+"""The report as GitHub-flavoured Markdown: short on top, the rest behind folds.
+
+Text of the evidence is quoted in fences longer than any run of backticks in it; all
+other text is escaped, so that nothing in a log can draw a link, an image or a tag, or
+notify a person.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ncclforensics.report.words import (
+    GIVE,
+    call,
+    grouped,
+    job,
+    opening,
+    others,
+    recognised,
+    who,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ncclforensics.report.contract import Evidence, Finding, Report, Verdict
+
+MOST = 50  # entries of a fold: a ticket has a limit, the JSON has them all
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~&!])")
+# people, issues and addresses, which GitHub links even where they are escaped
+_LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
+_BULLET = re.compile(r"(?m)^(\s*[0-9]*)([-+=#.)])")
+
+
+def render_markdown(report: Report) -> str:
+    """Return the report as Markdown that ends with a newline."""
+    verdict = report.verdict
+    first, second = opening(report)
+    if verdict is None:
+        blocks = [f"**{escape(first)}**", escape(second)]
+        if not recognised(report):
+            blocks.append(GIVE)
+    else:
+        blocks = _verdict(verdict, report)
+    folds = [(f"{f.role}: {f.slug}", _brief(f)) for f in others(report)]
+    blocks += _fold("Other findings", [f"{head} {text}" for head, text in folds])
+    ruled_out = grouped((r.slug, r.why) for r in report.ruled_out)
+    blocks += _fold("Ruled out", [f"{s}: {escape(why)}" for s, why in ruled_out])
+    unseen = grouped(
+        (n.slug, f"{n.missing}; next time: {n.next_time}") for n in report.not_checked
+    )
+    blocks += _fold("Not checked", [f"{s}: {escape(why)}" for s, why in unseen])
+    notes = [f"{n.source}: {n.text}" if n.source else n.text for n in report.notes]
+    blocks += _fold("Notes", [escape(note) for note in notes])
+    ran = job(report.job)
+    made = f"{report.tool.name} {report.tool.version}"
+    blocks.append(f"<sub>{' · '.join(escape(t) for t in (ran, made) if t)}</sub>")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _verdict(verdict: Verdict, report: Report) -> list[str]:
+    """Return the blocks that name the failure."""
+    unsure = ", inconclusive" if report.outcome == "inconclusive" else ""
+    named = who(verdict.culprits, 200) or "no rank accused"
+    blocks = [
+        f"**`{verdict.slug}`: {escape(named)}** ({verdict.confidence}{unsure})",
+        escape(verdict.headline),
+        escape(verdict.explanation),
+    ]
+    facts = []
+    if verdict.collective is not None:
+        facts.append(f"- call: {escape(call(verdict.collective))}")
+    if verdict.first_seen is not None:
+        facts.append(f"- first seen: {verdict.first_seen}")
+    if facts:
+        blocks.append("\n".join(facts))
+    if verdict.remedy:
+        blocks += ["**What to do**", fence(verdict.remedy)]
+    cited = [_cite(cite) for cite in verdict.evidence]
+    blocks += _fold("Evidence", cited, fenced=True)
+    if verdict.references:
+        blocks.append(
+            _fold_text("References", "\n".join(f"- {r}" for r in verdict.references))
+        )
+    return blocks
+
+
+def _cite(cite: Evidence) -> str:
+    """Return a cited line as `path:line  text`."""
+    where = cite.source if cite.line is None else f"{cite.source}:{cite.line}"
+    return f"{where}  {cite.text}".rstrip()
+
+
+def _brief(finding: Finding) -> str:
+    """Return whom another finding names, and its headline."""
+    named = who(finding.culprits, 120)
+    return escape(f"{named}: {finding.headline}" if named else finding.headline)
+
+
+def _fold(title: str, entries: Sequence[str], *, fenced: bool = False) -> list[str]:
+    """Return a list behind a fold, or nothing; it says how much it leaves out."""
+    if not entries:
+        return []
+    shown = list(entries[:MOST])
+    body = fence(shown) if fenced else "\n".join(f"- {entry}" for entry in shown)
+    if len(entries) > MOST:
+        body += f"\n\n{len(entries) - MOST:,} more in the JSON report"
+    return [_fold_text(f"{title} ({len(entries):,})", body)]
+
+
+def _fold_text(title: str, body: str) -> str:
+    """Return `body` behind a fold."""
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def escape(text: str) -> str:
+    """Return `text` as Markdown that shows exactly it and links nothing."""
+    escaped = _LINKED.sub("<!-- -->", _SPECIAL.sub(r"\\\1", text))
+    return _BULLET.sub(r"\1\\\2", escaped)
+
+
+def fence(lines: Iterable[str]) -> str:
+    """Return `lines` as a block of plain text that none of them can close."""
+    body = "\n".join(lines)
+    longest = max((len(run) for run in re.findall("`+", body)), default=0)
+    mark = "`" * max(3, longest + 1)
+    return f"{mark}text\n{body}\n{mark}"

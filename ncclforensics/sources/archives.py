@@ -1,0 +1,51 @@
+"""Takes tar and zip archives apart into scratch, member by member.
+
+An archive is told by its content. Members that would land elsewhere (absolute paths,
+`..`), links, devices and encrypted ones are refused; one that is cut gives what lies
+before the cut; one without end is left when the account of scratch.py is empty.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from typing import TYPE_CHECKING
+
+from ncclforensics.sources.compression import open_file
+from ncclforensics.sources.contents import Contents
+from ncclforensics.sources.scratch import EndlessError, Scratch
+from ncclforensics.sources.tars import take_tar
+from ncclforensics.sources.zips import take_zip
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def format_of(head: bytes) -> str | None:
+    """Return "tar" or "zip" if a file with these (unpacked) first bytes is one."""
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"
+    block = head[: tarfile.BLOCKSIZE]
+    if len(block) < tarfile.BLOCKSIZE or not block[0]:
+        return None
+    try:
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except (tarfile.HeaderError, ValueError):
+        return None
+    return "tar"
+
+
+def unpack(form: str, path: Path, compression: str | None, to: Scratch) -> Contents:
+    """Unpack the archive at `path` into `to`; whatever its bytes, it does not raise."""
+    contents = Contents(to)
+    take = take_zip if form == "zip" else take_tar
+    try:
+        with open_file(path, compression) as packed:
+            take(packed, contents)
+            if packed.damage:
+                contents.note(f"{form} archive: {packed.damage}")
+    except EndlessError as error:
+        contents.note(f"the archive unpacks without end: {error}")
+    except Exception as error:  # damage shows as any exception of the two modules
+        reason = str(error) or type(error).__name__
+        contents.note(f"{form} archive is cut or damaged: {reason}")
+    return contents

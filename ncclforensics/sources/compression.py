@@ -1,0 +1,150 @@
+"""Compressed streams, told apart by their first bytes and read without trust.
+
+Damage is normal: a stream that is cut, corrupt or endless gives what was readable and
+then ends, and `Reader.damage` says why. All four decoders are driven in one way, with
+little input at a time, so that no single call can fill the memory.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import zstandard
+
+from ncclforensics.sources import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from _typeshed import WriteableBuffer
+
+
+class Decoder(Protocol):
+    """What zlib, lzma, bz2 and zstandard objects have in common."""
+
+    def decompress(self, data: bytes, /) -> bytes: ...  # noqa: D102
+    @property
+    def eof(self) -> bool: ...  # noqa: D102
+    @property
+    def unused_data(self) -> bytes: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """A compression: its magic bytes and a fresh decoder for each frame."""
+
+    magic: bytes
+    decoder: Callable[[], Decoder]
+
+
+CODECS = {
+    "gzip": Codec(b"\x1f\x8b\x08", lambda: zlib.decompressobj(wbits=31)),
+    "xz": Codec(
+        b"\xfd7zXZ\x00",
+        lambda: lzma.LZMADecompressor(memlimit=limits.MAX_WINDOW_BYTES),
+    ),
+    "bzip2": Codec(b"BZh", bz2.BZ2Decompressor),
+    "zstd": Codec(
+        b"\x28\xb5\x2f\xfd",
+        lambda: zstandard.ZstdDecompressor(
+            max_window_size=limits.MAX_WINDOW_BYTES
+        ).decompressobj(),
+    ),
+}
+ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, EOFError, MemoryError)
+
+
+def compression_of(head: bytes) -> str | None:
+    """Name the compression that a file with these first bytes has, or None."""
+    for name, codec in CODECS.items():
+        if head.startswith(codec.magic) and (name != "bzip2" or head[4:7] == b"1AY"):
+            return name
+    return None
+
+
+class Unpacked(io.RawIOBase):
+    """The unpacked bytes of a compressed stream, up to the limits.
+
+    `damage` is None until the stream ends early, then one line that says why.
+    """
+
+    def __init__(self, packed: io.RawIOBase, compression: str) -> None:
+        """Read `packed` from where it stands as a stream of `compression`."""
+        self._packed = packed
+        self._name = compression
+        self._codec = CODECS[compression]
+        self._decoder = self._codec.decoder()
+        self._ready = memoryview(b"")
+        self._taken = self._given = 0
+        self._ended = False
+        self.damage: str | None = None
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fill `buffer` with the next bytes; 0 at the end, be it clean or not."""
+        while not self._ready and not self._ended:
+            self._ready = memoryview(self._next())
+        target = memoryview(buffer).cast("B")
+        count = min(len(target), len(self._ready))
+        target[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def close(self) -> None:
+        """Close the packed file as well."""
+        self._packed.close()
+        super().close()
+
+    def _next(self) -> bytes:
+        packed = self._packed.read(limits.FEED_BYTES) or b""
+        self._taken += len(packed)
+        if self._decoder.eof:
+            # another frame, padding, or the end
+            packed = (self._decoder.unused_data + packed).lstrip(b"\0")
+            if not packed:
+                return self._end(None)
+            if not packed.startswith(self._codec.magic[: len(packed)]):
+                return self._end("bytes that are none of it follow and are left out")
+            self._decoder = self._codec.decoder()
+        elif not packed:
+            return self._end("the stream is cut")
+        try:
+            unpacked = self._decoder.decompress(packed)
+        except ERRORS as error:
+            return self._end(f"the stream is damaged ({error or 'no memory'})")
+        self._given += len(unpacked)
+        if self._given > limits.MAX_STREAM_BYTES or (
+            self._given > limits.RATIO_FREE_BYTES
+            and self._given > limits.MAX_RATIO * self._taken
+        ):
+            return self._end("it unpacks without end")
+        return unpacked
+
+    def _end(self, damage: str | None) -> bytes:
+        self._ended = True
+        self.damage = f"{self._name}: {damage}" if damage else None
+        return b""
+
+
+class Reader(io.BufferedReader):
+    """A file's content; `damage` says why it ended early, None if it did not."""
+
+    @property
+    def damage(self) -> str | None:
+        """One line on the damage met so far."""
+        return getattr(self.raw, "damage", None)
+
+
+def open_file(path: Path, compression: str | None) -> Reader:
+    """Open `path` and unpack it if `compression` names a codec. Raises OSError."""
+    packed = io.FileIO(path)
+    return Reader(packed if compression is None else Unpacked(packed, compression))

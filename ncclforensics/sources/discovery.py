@@ -1,0 +1,135 @@
+"""From the paths that a user gives to the sources: find, open archives, tell kinds."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ncclforensics.notes import Note
+from ncclforensics.sources import archives, find, layouts, limits, voices
+from ncclforensics.sources.compression import compression_of, open_file
+from ncclforensics.sources.find import Found
+from ncclforensics.sources.given import roots
+from ncclforensics.sources.kinds import kind_of
+from ncclforensics.sources.model import Discovery, Source
+from ncclforensics.sources.names import printable, unique
+from ncclforensics.sources.scratch import EndlessError, Scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+STDIN = "-"
+
+
+def discover(paths: Sequence[str], scratch: Path) -> Discovery:
+    """Find every file under `paths` and say what each is; sorted by name.
+
+    `paths` are directories, files, patterns, or `-` for stdin. Archives are unpacked
+    into a new directory in `scratch`, which must outlive the sources. Raises UsageError
+    for a path or pattern that matches nothing; whatever else is wrong becomes a note.
+    """
+    found, notes = find.files(roots([path for path in paths if path != STDIN]))
+    stage = _Stage(Scratch(scratch), notes)
+    if STDIN in paths:
+        stage.take_stdin()
+    for file in found:
+        stage.take(file, depth=0)
+    ordered = sorted(stage.sources, key=lambda source: (source.name, str(source.path)))
+    names = unique(source.name for source in ordered)
+    return Discovery(
+        tuple(replace(s, name=n) for s, n in zip(ordered, names, strict=True)),
+        tuple(sorted(notes, key=lambda note: (note.source or "", note.text))),
+    )
+
+
+@dataclass(slots=True)
+class _Stage:
+    """The sources and notes of one discovery while it runs."""
+
+    scratch: Scratch
+    notes: list[Note]
+    sources: list[Source] = field(default_factory=list)
+
+    def note(self, text: str, name: str) -> None:
+        self.notes.append(Note("sources", text, name))
+
+    def take_stdin(self) -> None:
+        stream = getattr(sys.stdin, "buffer", None) or io.BytesIO()
+        try:
+            stored = self.scratch.keep(stream.read, limits.MAX_UNPACKED_BYTES)
+        except (EndlessError, OSError) as error:
+            self.note(f"cannot be kept: {error}", "stdin")
+            return
+        if stored.damage:
+            self.note(f"kept up to byte {stored.bytes}: {stored.damage}", "stdin")
+        self.take(Found("stdin", stored.path, "stdin"), depth=0)
+
+    def take(self, file: Found, depth: int) -> None:
+        """List a file, or the members of the archive that it is."""
+        source = Source(file.name, file.path, "unknown", "")
+        try:
+            size = file.path.stat().st_size
+            compression, head, tail = _ends(file.path)
+        except (OSError, ValueError) as error:
+            why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+            self.note(why, file.name)
+            self.sources.append(replace(source, why=why))
+            return
+        source = replace(source, compression=compression, bytes=size)
+        if form := archives.format_of(head):
+            self._take_archive(form, file, source, depth)
+        elif compression and not head:
+            why = f"{compression} stream that gives nothing"
+            self.sources.append(replace(source, why=why))
+        else:
+            self._take_file(file, source, head, tail)
+
+    def _take_archive(self, form: str, file: Found, source: Source, depth: int) -> None:
+        packed = f"{form} archive" + (
+            f" in {source.compression}" if source.compression else ""
+        )
+        if depth >= limits.MAX_DEPTH or (form == "zip" and source.compression):
+            self.note(f"{packed} inside an archive, not opened", file.name)
+            self.sources.append(
+                replace(source, kind="archive", why=f"{packed}, not opened")
+            )
+            return
+        contents = archives.unpack(form, file.path, source.compression, self.scratch)
+        for text, member in contents.notes:
+            inside = f"!{printable(member)}" if member is not None else ""
+            self.note(text, file.name + inside)
+        if contents.why_not:
+            self.sources.append(replace(source, why=contents.why_not))
+        elif not contents.members:
+            why = f"{packed} without a member that could be taken"
+            self.sources.append(replace(source, kind="archive", why=why))
+        for member, path in contents.members.items():
+            name = f"{file.name}!{printable(member)}"
+            self.take(Found(name, path, f"{file.layout}!{member}"), depth + 1)
+
+    def _take_file(self, file: Found, source: Source, head: bytes, tail: bytes) -> None:
+        kind, why = kind_of(head, tail)
+        who: dict[str, Any] = dict(layouts.read(file.layout, kind))
+        if kind == "log":
+            for said, reason in voices.objections(head, who).items():
+                text = f"the path says {said} {who.pop(said)}, but {reason}"
+                self.note(f"{text}: the path is not believed", file.name)
+        self.sources.append(replace(source, kind=kind, why=why, **who))
+
+
+def _ends(path: Path) -> tuple[str | None, bytes, bytes]:
+    """Return compression, the (unpacked) first bytes and the last of a longer file."""
+    with open_file(path, None) as file:
+        head = file.read(limits.HEAD_BYTES)
+        tail = b""
+        if len(head) == limits.HEAD_BYTES and not head.strip(b"\0"):
+            file.seek(-limits.TAIL_BYTES, io.SEEK_END)
+            tail = file.read(limits.TAIL_BYTES)
+    compression = compression_of(head)
+    if compression is None:
+        return None, head, tail
+    with open_file(path, compression) as unpacked:
+        return compression, unpacked.read(limits.HEAD_BYTES), b""

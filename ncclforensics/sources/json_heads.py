@@ -1,0 +1,87 @@
+"""Tells JSON that is evidence of its own (dumps, error files, reports) from log text.
+
+Only the keys of the first value are looked at, level by level, so a log that quotes a
+dump, or a JSON line whose text holds one, stays a log; a file that is cut is known by
+its head.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# a key or another string, an unfinished string, or a bracket
+_TOKEN = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*(:?)|(")|([{}\[\]])', re.DOTALL)
+_OPENS = re.compile(r'\{\s*["}]|\[\s*(?:\{\s*"|\])')
+
+DUMP_KEYS = frozenset({"pg_config", "pg_status", "nccl_comm_state"})
+ENTRY_KEYS = frozenset(
+    {"collective_seq_id", "p2p_seq_id", "profiling_name", "time_created_ns"}
+)
+ERROR_KEYS = frozenset({"message", "extraInfo", "errorCode"})
+REPORT = re.compile(r'"tool"\s*:\s*\{\s*"name"\s*:\s*"ncclforensics"')
+# tokens looked at: a dump is known after some twenty
+MOST_TOKENS = 4000
+
+
+class _Key(NamedTuple):
+    depth: int
+    word: str
+    parent: str
+
+
+def json_kind(head: bytes) -> tuple[str, str] | None:
+    """Return kind and reason if `head` opens a JSON value of a known kind, or None.
+
+    `head` begins with the value's bracket; text that is no JSON gives None.
+    """
+    text = head.decode("utf-8", "replace")
+    if _OPENS.match(text) is None:
+        return None
+    listed = text[0] == "["
+    shape = "JSON list of entries with" if listed else "JSON object with"
+    top: list[str] = []
+    for key in itertools.islice(_keys(text), MOST_TOKENS):
+        if key.depth == 1:
+            top.append(key.word)
+            if key.word in DUMP_KEYS:
+                return "flight_recorder_json", f"{shape} {_listed(top)}"
+            if key.word == "schema_version" and REPORT.search(text):
+                return "report", f"{shape} schema_version, its tool ncclforensics"
+        elif key.word in ENTRY_KEYS and (
+            (listed and key.depth == 2) or (key.parent == "entries" and key.depth == 3)
+        ):
+            return "flight_recorder_json", f"{shape} {_listed([*top, key.word])}"
+        elif top == ["message"] and key.depth == 2 and key.word in ERROR_KEYS:
+            return "error_json", f"{shape} message holding {key.word}"
+    if {"entries", "version"} <= set(top):
+        return "flight_recorder_json", f"{shape} entries and version"
+    return None
+
+
+def _listed(words: list[str]) -> str:
+    shown = words[-3:]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def _keys(text: str) -> Iterator[_Key]:
+    """Walk the keys of the first value: their depth, name and top-level parent."""
+    depth, parent = 0, ""
+    for match in _TOKEN.finditer(text):
+        word, colon, unfinished, bracket = match.groups()
+        if unfinished:
+            return
+        if bracket:
+            depth += 1 if bracket in "{[" else -1
+            if depth == 0:
+                return
+        elif colon:
+            if depth == 1:
+                parent = ""
+            yield _Key(depth, word, parent)
+            if depth == 1:
+                parent = word

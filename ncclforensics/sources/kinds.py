@@ -1,0 +1,91 @@
+"""Says what a file is, from its first bytes and never from its name.
+
+A dump is told by the keys at its head, so one that is cut is still known; text is told
+by its share of printable characters, so a few bad bytes, colours or a run of NULs that
+a crash left do not hide a log. Everything else is named as well as its magic allows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ncclforensics.sources import json_heads, pickle_heads
+from ncclforensics.sources.magics import magic_of
+
+KINDS = (
+    "flight_recorder_pickle",
+    "flight_recorder_json",
+    "log",
+    "error_json",
+    "report",
+    "empty",
+    "pickle",
+    "archive",
+    "unknown",
+)
+
+# noise has some 45 % of bytes that no text holds; a log with a damaged block far less
+TEXT_SHARE = 0.7
+
+NUL_RUN = re.compile(rb"\0{16,}")
+CONTROLS = bytes([*range(9), *range(14, 27), *range(28, 32), 127])  # ESC begins colours
+WIDE = (  # the longer mark first: UTF-32 begins like UTF-16
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+
+
+class Kind(NamedTuple):
+    """A kind and, in one plain line, what decided it."""
+
+    kind: str
+    why: str
+
+
+def kind_of(head: bytes, tail: bytes = b"") -> Kind:
+    """Decide the kind of a file from its first and (if it has more) last bytes."""
+    if not head:
+        return Kind("empty", "0 bytes")
+    if why := pickle_heads.dump(head):
+        return Kind("flight_recorder_pickle", why)
+    if why := pickle_heads.pickle(head):
+        return Kind("pickle", f"{why} without any key of a Flight Recorder dump")
+    if why := magic_of(head):
+        return Kind("unknown", why)
+    if not head.strip(b"\0"):
+        if not tail.strip(b"\0"):
+            return Kind("unknown", "nothing but NUL bytes")
+        kind, why = _text(tail)
+        return Kind(kind, f"NUL bytes, at the end {why}")
+    for mark, encoding in WIDE:
+        if head.startswith(mark):
+            share = _share(head.decode(encoding, "replace"))
+            if share >= TEXT_SHARE:
+                return Kind("log", f"{encoding.upper()} text: {share:.0%} printable")
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text[:1] in (b"{", b"[") and (found := json_heads.json_kind(text)):
+        return Kind(*found)
+    return _text(head)
+
+
+def _text(head: bytes) -> Kind:
+    plain = NUL_RUN.sub(b"", head).strip(b"\0")
+    controls = len(plain) - len(plain.translate(None, CONTROLS))
+    # a character cut at the end of the head is no damage
+    broken = 0 if plain.isascii() else plain.decode("utf-8", "replace").count("\ufffd")
+    share = 1 - min(len(plain), controls + max(0, broken - 1)) / len(plain)
+    percent = int(share * 100)
+    if len(plain) < 4 and controls + broken:
+        share = 0.0
+    if share < TEXT_SHARE:
+        return Kind("unknown", f"binary: {percent} % printable, no magic known")
+    nuls = ", with runs of NUL bytes" if len(plain) < len(head) else ""
+    return Kind("log", f"text: {percent} % printable{nuls}")
+
+
+def _share(text: str) -> float:
+    good = sum(char.isprintable() or char.isspace() or char == "\x1b" for char in text)
+    return good / len(text)

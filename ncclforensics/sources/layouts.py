@@ -1,0 +1,144 @@
+"""What a path tells of who wrote a file: a table of the layouts that launchers use.
+
+`FOLDERS` are tried on the directories, innermost last, and add up; of `FILES` the first
+that fits the file's stem counts. A pattern names what it captures. An index that could
+mean something else (a rotation, a date, a device, a rank inside a group) is not read:
+a path that tells nothing costs less than one that lies.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Who = dict[str, int | str]
+
+# a host by a name that only hosts have; `gpu3` may be a device and `node1` a label
+HOST = (
+    r"(?:(?:gpu-?node|compute|node|host|dgx|hgx|nid|cn|gn)-?[a-z]?\d{2,}|gpu-?\d{3,}"
+    r"|(?:gpu-node|compute-node|gpu-host)-[a-z0-9]+|ip(?:-\d{1,3}){4})"
+    r"(?:[.-][a-z0-9][a-z0-9.-]*)?"
+)
+# a host at a place where only a host stands: a letter, and no word of file names
+ANY_HOST = (
+    r"(?!(?:logs?|debug|info|trace|out|err|rank|tests?|file|pid|old|new|all|v|exp|run"
+    r"|job|step|try|part|boot|node|gpu)[.\d-]*(?:[._-]|$))(?=[a-z0-9.-]*[a-z])[a-z0-9][a-z0-9.-]*?"
+)
+POD = r"(?:[a-z0-9][a-z0-9.-]*-)?(?:worker|master|launcher)-\d+"
+# a rank of something smaller than the job
+SUBRANK = (
+    r"(?:local|node|machine|group|role|host|shard|replica|tensor|data|pipeline|model"
+    r"|expert|context|(?<![a-z])(?:tp|pp|dp|ep|cp|sp|mp|fsdp|hsdp))[-_.]?rank"
+)
+RANK = r"rank[-_.=]?(?P<rank>\d{1,6})(?!\d)"
+
+FOLDERS = (
+    rf"(?:global[-_]?)?{RANK}",  # Open MPI and Horovod --output-filename: rank.3/stdout
+    rf"(?P<host>{HOST})",
+    rf"(?P<host>{POD})",
+    r"attempt_(?P<attempt>\d+)",
+)
+# several directories together, on the whole path
+PATHS = (
+    # torchrun --log-dir: the index is the rank on that node, not in the job
+    r"/attempt_\d+/(?P<local_rank>\d+)/[^/]+$",
+    # kubelet: <namespace>_<pod>_<uid>/<container>/<restart>.log
+    r"/pods/[^/_]+_(?P<host>[^/_]+)_[0-9a-f-]{8,}/[^/]+/(?P<attempt>\d+)\.log[^/]*$",
+    r"[/._-](?P<stream>stdout|stderr)(?:\.(?:log|txt|out))?$",
+    r"/(?P<stream>stdout|stderr)[._-][^/]*$",
+    # Slurm %j_%t; a year or a day in front is no job
+    r"/(?!(?:19|20)\d\d(?:\d{4})?_)\d{4,}_(?P<rank>\d{1,5})\.(?:out|err)$",
+)
+FILES = (
+    # NCCL_DEBUG_FILE with %h and %p
+    rf"nccl(?:[._-]?(?:debug|log|info|trace))?\.(?P<host>{ANY_HOST})\.(?P<pid>\d+)",
+    rf"nccl(?:[._-]?(?:debug|log|info|trace))?[._-](?P<host>{HOST})[._-](?P<pid>\d+)",
+    rf"nccl(?:[._-]?(?:debug|log|info|trace))?[._-](?P<host>{HOST})",
+    # Slurm: %N.%t, then %j_%t; %A_%a of a job array looks alike, see voices.py
+    rf"[a-z]+[._-](?:\d+[._-])?(?P<host>{HOST})[._-](?P<rank>\d{{1,5}})",
+    rf"(?:slurm|job|out|err)\.(?:\d+\.)?(?P<host>(?=\D*\d+\D*\d|\D*\d\d){ANY_HOST})"
+    r"\.(?P<rank>\d{1,5})",
+    rf"\d{{3,}}[._-](?P<host>{HOST})[._-](?P<rank>\d{{1,5}})",
+    r"(?:slurm|job|out|err)[._-]\d{3,}(?:\.\d+)?_(?P<rank>\d{1,5})",
+    # Ray: worker-<worker id>-<job id>-<pid>
+    r"(?:python-core-)?worker-[0-9a-f]{20,}-[0-9a-f]{8,}-(?P<pid>\d+)",
+    # NeMo: nemo_log_globalrank-5_localrank-5
+    r".*globalrank-(?P<rank>\d+)_localrank-(?P<local_rank>\d+)",
+    r".*(?<![a-z])local[-_]?rank[-_.=]?(?P<local_rank>\d{1,3})(?!\d|[-_.]\d{1,4}(?!\d))",
+    rf".*{SUBRANK}.*",
+    rf"(?:.*(?<![a-z]))??(?:global[-_]?)?{RANK}(?![-_]\d{{1,5}}(?!\d)).*",
+    rf"(?:dmesg|kern|syslog|messages|journal)[._-](?P<host>{HOST}|{ANY_HOST})",
+    rf"(?:[a-z]+[._-])?(?P<host>{HOST})",
+    rf"(?P<host>{POD})",
+    # kubelet's /var/log/containers: <pod>_<namespace>_<container>-<id>
+    r"(?P<host>[a-z0-9][a-z0-9.-]*)_[a-z0-9-]+_[a-z0-9.-]+-[0-9a-f]{64}",
+)
+# Flight Recorder: the rank is told by the name alone, in whatever form a writer chose
+DUMPS = (
+    rf".*{SUBRANK}.*",
+    rf".*?(?P<host>{HOST})",
+    r".*rank[-_](?P<host>(?=[a-z0-9.-]*[a-z.-])[a-z0-9][a-z0-9.-]*)_(?P<rank>\d{1,6})",
+    rf".*{RANK}(?![-_.]\d{{1,6}}(?!\d)).*",
+    r"(?:.*\D)?(?<!gpu)(?<!node)(?<!host)(?<!cuda)(?<!step)(?<!iter)(?<!attempt)"
+    r"(?<!gpu[-_])(?<!node[-_])(?<!host[-_])(?<!step[-_])(?<!iter[-_])(?<!attempt[-_])"
+    r"(?P<rank>\d{1,6})\D*",
+)
+
+_PACKED = re.compile(r"\.(?:gz|zst|xz|bz2|tgz|txz|tar|zip)$", re.IGNORECASE)
+_ENDING = re.compile(r"\.(?:log|txt|out|err)(?:\.\d{1,2})?$", re.IGNORECASE)
+_DUMP_ENDING = re.compile(
+    r"(?:\.(?:json|pkl|pickle|bin|pt|txt|log|dump|dat|trace|bak|old)"
+    r"|[-_. ]?\(\d+\)|[-_.]?of[-_.]?\d+|[-_.]v\d+)$",
+    re.IGNORECASE,
+)
+
+
+def _compiled(table: tuple[str, ...]) -> list[re.Pattern[str]]:
+    return [re.compile(pattern, re.IGNORECASE) for pattern in table]
+
+
+_FOLDERS, _PATHS, _FILES, _DUMPS = map(_compiled, (FOLDERS, PATHS, FILES, DUMPS))
+
+
+def read(path: str, kind: str) -> Mapping[str, int | str]:
+    """Return what `path` tells: some of rank, local_rank, attempt, pid, host, stream.
+
+    `path` is the name in the evidence with the given directory's own name in front; an
+    archive counts as a directory. `kind` is the file's kind: of a dump's name the last
+    number is its rank, of a log's name it is not.
+    """
+    *folders, name = path.replace("!", "/").split("/")
+    folders = [_bare(folder, _PACKED) for folder in folders]
+    name = _bare(name, _PACKED)
+    who: Who = {}
+    for folder in folders:
+        for pattern in _FOLDERS:
+            _add(who, pattern.fullmatch(folder))
+    for pattern in _PATHS:
+        _add(who, pattern.search("/".join(["", *folders, name])))
+    is_dump = kind.startswith("flight_recorder")
+    stem = _bare(name, _DUMP_ENDING if is_dump else _ENDING)
+    for pattern in _DUMPS if is_dump else _FILES:
+        if match := pattern.fullmatch(stem):
+            _add(who, match)
+            break
+    if name.lower().endswith(".err"):
+        who.setdefault("stream", "stderr")
+    return who
+
+
+def _bare(name: str, ending: re.Pattern[str]) -> str:
+    while (bare := ending.sub("", name)) != name:
+        name = bare
+    return name
+
+
+def _add(who: Who, match: re.Match[str] | None) -> None:
+    if match is None:
+        return
+    for field, value in match.groupdict().items():
+        is_text = field in ("host", "stream")
+        who[field] = value if is_text else int(value)

@@ -1,0 +1,55 @@
+"""What the stage hands on: a `Source` per file of the evidence, and its notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncclforensics.sources.compression import Reader, open_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ncclforensics.notes import Note
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of the evidence, or a member of an archive there.
+
+    `name` is unique, printable and the same on every machine; `path` is where the bytes
+    lie now. `kind` is one of kinds.KINDS, decided from the content, and `why` says in
+    one line from what. `bytes` is the size as it lies there (of a compressed file: the
+    packed size). The rest is what the layout of the path tells, None where it does not:
+    `rank` is global, `attempt` counts restarts from 0, `stream` is stdout or stderr.
+    """
+
+    name: str
+    path: Path
+    kind: str
+    why: str
+    compression: str | None = None
+    bytes: int = 0
+    rank: int | None = None
+    local_rank: int | None = None
+    attempt: int | None = None
+    host: str | None = None
+    stream: str | None = None
+    pid: int | None = None
+
+    def open(self) -> Reader:
+        """Return the content as a binary stream, unpacked if it is compressed.
+
+        Reading never raises on damage: the stream ends where the file is cut, damaged
+        or unpacks without end, and its `damage` then says why, for the reader to note.
+        Raises OSError where the file cannot be opened or read at all.
+        """
+        return open_file(self.path, self.compression)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """All sources, sorted by name, and what was skipped or refused on the way."""
+
+    sources: tuple[Source, ...]
+    notes: tuple[Note, ...]

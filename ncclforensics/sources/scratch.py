@@ -1,0 +1,74 @@
+"""Where unpacked bytes go: numbered files, with one account for all archives.
+
+A member's name never becomes a path, so nothing can be written outside the directory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncclforensics.sources import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class EndlessError(Exception):
+    """The account is empty: what unpacks further is not wanted."""
+
+
+class Scratch:
+    """Numbered files in a fresh directory of `parent`, made when first needed."""
+
+    def __init__(self, parent: Path) -> None:
+        """Open an account with the limits of limits.py."""
+        self._parent = parent
+        self._folder: Path | None = None
+        self._files = 0
+        self._bytes_left = limits.MAX_UNPACKED_BYTES
+
+    def keep(self, read: Callable[[int], bytes], packed_bytes: int) -> Stored:
+        """Copy what `read(size)` gives into a new file, as far as it can be read.
+
+        `packed_bytes` is what it took in the archive, to tell a bomb by its ratio. The
+        file stands also where reading or writing ends early; `Stored.damage` says why.
+        Raises EndlessError if there may be no further file at all.
+        """
+        if self._files >= limits.MAX_MEMBERS:
+            raise EndlessError(f"more than {limits.MAX_MEMBERS} members")
+        if self._folder is None:
+            self._parent.mkdir(parents=True, exist_ok=True)
+            self._folder = Path(tempfile.mkdtemp(prefix="unpacked-", dir=self._parent))
+        self._files += 1
+        stored = Stored(self._folder / f"{self._files:06d}")
+        most = max(limits.RATIO_FREE_BYTES, limits.MAX_RATIO * packed_bytes)
+        with stored.path.open("xb") as target:
+            try:
+                while chunk := read(limits.COPY_BYTES):
+                    allowed = min(self._bytes_left, most - stored.bytes)
+                    target.write(chunk[:allowed])
+                    written = min(len(chunk), allowed)
+                    stored.bytes += written
+                    self._bytes_left -= written
+                    if len(chunk) > allowed:
+                        stored.is_endless = True
+                        stored.damage = "it unpacks without end"
+                        break
+            except Exception as error:  # decoders raise whatever they like on damage
+                stored.damage = str(error) or type(error).__name__
+        return stored
+
+
+class Stored:
+    """A kept file: where, how many bytes, and why it is not whole (None if it is)."""
+
+    __slots__ = ("bytes", "damage", "is_endless", "path")
+
+    def __init__(self, path: Path) -> None:
+        """Describe the file at `path`, still empty."""
+        self.path = path
+        self.bytes = 0
+        self.damage: str | None = None
+        self.is_endless = False

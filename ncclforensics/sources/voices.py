@@ -1,0 +1,51 @@
+"""Asks a log's own lines whether what its path says of rank and host can hold.
+
+A task of Slurm is a rank under one process per task, a node under torchrun, and in a
+job array it is neither; a file named after one node may hold the output of all. The
+lines tell: torch labels them `[rank3]:`, torchrun `[default3]:`, NCCL `host:pid:tid`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RANK = re.compile(rb"\[rank(\d{1,6})\]")
+_LOCAL = re.compile(rb"\[default(\d{1,4})\]:")
+_NCCL = re.compile(
+    rb"([A-Za-z0-9][\w.-]{0,80}):(\d{1,7}):\d{1,7} (?:\[\d+\] )?"
+    rb"(?:\S{1,80} )?NCCL (?:INFO|WARN|CALL)"
+)
+
+
+def objections(head: bytes, who: Mapping[str, int | str]) -> dict[str, str]:
+    """Return the fields of `who` that the lines in `head` contradict, and how."""
+    against: dict[str, str] = {}
+    spoken = [(host.decode("ascii"), int(pid)) for host, pid in _NCCL.findall(head)]
+    if "rank" in who:
+        ranks = {int(number) for number in _RANK.findall(head)}
+        locals_ = {int(number) for number in _LOCAL.findall(head)}
+        pids = {pid for _, pid in spoken}
+        if others := ranks - {who["rank"]}:
+            against["rank"] = f"its lines speak for rank {_few(others)}"
+        elif len(locals_) > 1:
+            against["rank"] = f"its lines speak for local ranks {_few(locals_)}"
+        elif len(pids) > 1 and not ranks:
+            against["rank"] = f"its lines come from several processes: {_few(pids)}"
+    if "host" in who:
+        hosts = {_short(host) for host, _ in spoken}
+        if hosts - {_short(str(who["host"]))}:
+            against["host"] = f"its lines come from {', '.join(sorted(hosts)[:4])}"
+    return against
+
+
+def _short(host: str) -> str:
+    return host.split(".")[0].lower()
+
+
+def _few(numbers: set[int]) -> str:
+    shown = ", ".join(map(str, sorted(numbers)[:4]))
+    return f"{shown}, …" if len(numbers) > 4 else shown

@@ -1,0 +1,117 @@
+"""The JSON is the contract: keys in order, the same bytes, readable back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from ncclforensics.errors import UsageError
+from ncclforensics.report.as_json import (
+    decode,
+    load,
+    render_json,
+    render_jsonl,
+    schema,
+)
+
+if TYPE_CHECKING:
+    from ncclforensics.report.contract import Report
+
+SCHEMA = Path(__file__).parents[2] / "schemas" / "report-v1.json"
+
+
+def test_keys_stand_in_the_order_of_the_contract(report: Report) -> None:
+    document = json.loads(render_json(report))
+    assert list(document) == [
+        "schema_version",
+        "tool",
+        "outcome",
+        "verdict",
+        "findings",
+        "ruled_out",
+        "not_checked",
+        "job",
+        "sources",
+        "notes",
+    ]
+    assert list(document["verdict"]) == [
+        "class",
+        "family",
+        "confidence",
+        "headline",
+        "culprits",
+        "collective",
+        "first_seen",
+        "evidence",
+        "explanation",
+        "remedy",
+        "references",
+    ]
+    assert list(document["findings"][0]) == [*document["verdict"], "role"]
+
+
+def test_values_are_what_was_found(report: Report) -> None:
+    document = json.loads(render_json(report))
+    assert document["verdict"]["class"] == "missing-rank"
+    assert document["verdict"]["culprits"] == {
+        "ranks": [617],
+        "ranks_folded": "617",
+        "hosts": ["gpu0078"],
+        "devices": ["1"],
+    }
+    assert document["verdict"]["collective"]["seq"] == 84925
+    assert document["verdict"]["first_seen"] == "2026-01-02T03:04:05.678901234Z"
+    assert [f["role"] for f in document["findings"]] == ["root", "echo"]
+    assert document["findings"][1]["culprits"]["ranks_folded"] == "0-616,618-1023"
+    assert document["job"]["ranks_seen"] == 1023
+
+
+def test_json_reads_back_to_the_same_report(report: Report) -> None:
+    text = render_json(report)
+    assert text.endswith("}\n")
+    assert decode(text.encode()) == report
+
+
+def test_an_unknown_key_is_refused(report: Report) -> None:
+    document = json.loads(render_json(report))
+    document["verdict"]["severity"] = 5
+    with pytest.raises(msgspec.ValidationError, match="severity"):
+        decode(json.dumps(document).encode())
+
+
+def test_the_committed_schema_is_the_generated_one() -> None:
+    # to renew it: python -m ncclforensics.report.as_json > schemas/report-v1.json
+    assert SCHEMA.read_text("utf-8") == schema()
+
+
+def test_jsonl_has_a_line_per_finding_and_never_none(report: Report) -> None:
+    lines = [json.loads(text) for text in render_jsonl(report).splitlines()]
+    assert [text["finding"]["class"] for text in lines] == [
+        "missing-rank",
+        "timeout-masking",
+    ]
+    healthy = msgspec.structs.replace(
+        report, outcome="no-failure", verdict=None, findings=()
+    )
+    (only,) = render_jsonl(healthy).splitlines()
+    assert json.loads(only)["outcome"] == "no-failure"
+    assert json.loads(only)["finding"] is None
+
+
+def test_a_saved_report_is_loaded_and_other_files_are_not(
+    report: Report, tmp_path: Path
+) -> None:
+    saved = tmp_path / "report.json"
+    saved.write_text(render_json(report))
+    assert load(saved) == report
+    other = tmp_path / "error.json"
+    other.write_text('{"message": {"schema_version": 1}}')
+    assert load(other) is None
+    assert load(tmp_path) is None
+    saved.write_text('{"schema_version": 2}')
+    with pytest.raises(UsageError, match=r"report\.json is no report of this version"):
+        load(saved)
