@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncclforensics import diagnosers, facts, ranking, report, tables
-from ncclforensics.correlate import correlate
+from ncclforensics import diagnosers, ranking, report, tables
+from ncclforensics.correlate import correlate, job
 from ncclforensics.parsers import parse
 from ncclforensics.sources import discover
 
@@ -60,10 +60,10 @@ def analyze(
         found = discover(paths, scratch)
         frames = read(found.sources, found.notes, executor, progress)
     joined = correlate(frames)
-    job = facts.of_job(joined, world_size)
+    told = job.facts(joined, world_size)
     statements = diagnosers.diagnose(joined, select, ignore)
     explains = {slug: d.explains for slug, d in diagnosers.CLASSES.items()}
-    ranked = ranking.rank(statements, explains, facts.signs_of_failure(joined), job)
+    ranked = ranking.rank(statements, explains, job.signs_of_failure(joined), told)
     return Analysis(joined, ranked, report.build(ranked, joined, diagnosers.CLASSES))
 
 

@@ -6,6 +6,7 @@ user can cause are one line on stderr, anything else is a bug with its traceback
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +16,8 @@ from ncclforensics import console, lookup, stdout
 from ncclforensics.errors import ExitCode, NcclForensicsError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Executor
 
     from ncclforensics.report.contract import Report
     from ncclforensics.report.formats import Format
@@ -95,7 +97,7 @@ def analyze(
     from ncclforensics.report.folding import unfold_ranks
     from ncclforensics.report.formats import render
     from ncclforensics.report.narrow import narrow
-    from ncclforensics.report.words import recognised
+    from ncclforensics.report.reading import recognised
 
     try:
         ranks = frozenset[int]() if rank is None else unfold_ranks(rank)
@@ -124,7 +126,7 @@ def evidence(
 ) -> int:
     """List every file: what it is, why, and what was read of it."""
     from ncclforensics.report.manifest import render_manifest
-    from ncclforensics.report.words import recognised
+    from ncclforensics.report.reading import recognised
 
     report = _report(paths, jobs, progress=not no_progress)
     colour = stdout.coloured(color)
@@ -149,14 +151,34 @@ def _report(
         return saved
     from ncclforensics.analysis import analyze as run
 
-    return run(
-        paths,
-        jobs=jobs,
-        world_size=world_size,
-        select=_classes(select),
-        ignore=_classes(ignore),
-        progress=console.progress(enabled=progress),
-    ).report
+    with _executor(jobs) as executor:
+        return run(
+            paths,
+            executor=executor,
+            world_size=world_size,
+            select=_classes(select),
+            ignore=_classes(ignore),
+            progress=console.progress(enabled=progress),
+        ).report
+
+
+@contextmanager
+def _executor(jobs: int | None) -> Iterator[Executor | None]:
+    """Give a pool of `jobs` processes; None, which reads in this one, for fewer than 2.
+
+    Processes are spawned: polars' threads do not survive a fork.
+    """
+    if jobs is None or jobs < 2:
+        yield None
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _classes(asked: Sequence[str]) -> frozenset[str]:
@@ -185,7 +207,9 @@ def main(args: Sequence[str] | None = None) -> int:
         console.wipe()
         console.error(str(caught))
         return caught.code
-    except Exception as caught:
+    except SystemExit:
+        raise
+    except BaseException as caught:  # a panic inside polars is no Exception
         console.wipe()
         console.bug(caught)
         return ExitCode.BUG

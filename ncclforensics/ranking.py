@@ -97,5 +97,6 @@ def _related(cause: Finding, effect: Finding) -> bool:
 # classes whose culprit makes other ranks crash or go missing
 SPREADS = (
     *("collective-mismatch", "shape-mismatch", "gpu-oom", "fabric-manager"),
-    *("wrong-nic", "missing-rank"),
+    *("wrong-nic", "missing-rank", "gpu-stall", "call-order-deadlock"),
+    *("rank-conditional-collective", "unmatched-p2p"),
 )

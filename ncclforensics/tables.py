@@ -283,9 +283,9 @@ def join(parts: Iterable[Frames]) -> Frames:
         for name, frame in part.messages.items():
             messages.setdefault(name, []).append(frame)
     return Frames(
-        {name: pl.concat(frames) for name, frames in tables.items()},
+        {name: pl.concat(frames, rechunk=True) for name, frames in tables.items()},
         {
-            name: pl.concat(frames, how="diagonal_relaxed")
+            name: pl.concat(frames, how="diagonal_relaxed", rechunk=True)
             for name, frames in messages.items()
         },
     )

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from ncclforensics import __version__, cli
+from ncclforensics import __version__, cli, console
 from ncclforensics.errors import UsageError
 from ncclforensics.report.as_json import decode, render_json
 from ncclforensics.report.contract import (
@@ -150,18 +151,25 @@ def test_every_format_answers_even_to_nothing(
 
 def test_options_reach_the_analysis(run: Any, analysis: Analysis) -> None:
     code, _, _ = run(
-        *("analyze", "a", "b", "--jobs", "2", "--world-size", "8"),
+        *("analyze", "a", "b", "--jobs", "1", "--world-size", "8"),
         *("--select", "gpu-oom,missing-rank", "--ignore", "gpu-oom"),
     )
     assert code == 0
     assert analysis.asked == {
         "paths": ("a", "b"),
-        "jobs": 2,
+        "executor": None,
         "world_size": 8,
         "select": frozenset({"gpu-oom", "missing-rank"}),
         "ignore": frozenset({"gpu-oom"}),
         "progress": None,
     }
+
+
+def test_jobs_are_processes(run: Any, analysis: Analysis) -> None:
+    assert run("analyze", "a", "--jobs", "2")[0] == 0
+    assert isinstance(analysis.asked["executor"], ProcessPoolExecutor)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        analysis.asked["executor"].submit(print)
 
 
 def test_rank_narrows_and_a_bad_one_is_usage(run: Any) -> None:
@@ -218,12 +226,19 @@ def test_no_arguments_show_the_help_on_stderr(run: Any) -> None:
     assert err.startswith("Usage: ncclforensics")
 
 
-def test_a_bug_has_its_traceback(run: Any, analysis: Analysis) -> None:
-    analysis.error = ZeroDivisionError("oops")
+class Panic(BaseException):
+    """As polars raises it: no Exception."""
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("oops"), Panic("oops")])
+def test_a_bug_has_its_traceback(
+    run: Any, analysis: Analysis, error: BaseException
+) -> None:
+    analysis.error = error
     code, out, err = run("analyze", "x")
     assert (code, out) == (70, "")
     assert "Traceback" in err
-    assert "ZeroDivisionError: oops" in err
+    assert f"{type(error).__name__}: oops" in err
     assert "ncclforensics: error: this is a bug" in err
     assert f"ncclforensics {__version__}, polars " in err
 
@@ -294,8 +309,8 @@ def test_help_and_version_import_nothing_heavy(args: list[str]) -> None:
     done = spawn(
         "import sys; from ncclforensics.cli import main\n"
         f"assert main({args}) == 0\n"
-        "heavy = {'polars', 'textual', 'rich', 'torch', 'pyparsing'} & set(sys.modules)\n"
-        "sys.exit(f'imported {heavy}' if heavy else 0)"
+        "heavy = {'polars', 'textual', 'rich', 'torch', 'pyparsing'}\n"
+        "sys.exit(' '.join(heavy & set(sys.modules)) or 0)"
     )
     assert done.stderr == b""
     assert done.returncode == 0
@@ -340,3 +355,17 @@ def test_a_poor_encoding_loses_letters_and_not_the_answer() -> None:
     latin = {"PYTHONIOENCODING": "ascii"}
     assert spawn(code.format(False), **latin).stdout == b"1 ? 2\n"
     assert spawn(code.format(True), **latin).stdout == "1 · 2\n".encode()
+
+
+def test_progress_is_for_terminals_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert console.progress() is None
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert console.progress(enabled=False) is None
+    show = console.progress()
+    assert show is not None
+    show(1, 2000)
+    show(2, 2000)
+    show(2000, 2000)
+    assert capfd.readouterr().err == "\r\x1b[Kreading 1/2,000 files\r\x1b[K"

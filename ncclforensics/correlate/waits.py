@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 
 def roots(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the `roots` frame of the `calls` frame."""
+    """Return the `roots` frame of the `calls` frame.
+
+    `why` is "absent" (the rank is in no call at all), "stalled" (it is in a call that
+    its peers have finished) or "stuck" (in one that nobody has finished).
+    """
     waiting_in: dict[int, int] = {}
     wanted: dict[int, dict[int, str]] = {}
     waiters: dict[int, list[int]] = {}
     rows = calls.select(
-        "call", "waiting", "behind", "absent", "unseen", "is_p2p"
+        "call", "waiting", "behind", "done", "absent", "unseen", "is_p2p"
     ).to_dicts()
     for row in rows:
         call = row["call"]
@@ -41,11 +45,17 @@ def roots(calls: pl.DataFrame) -> pl.DataFrame:
     for call, ranks in wanted.items():
         for rank in ranks:
             direct[rank].append(call)
+    done = {row["call"]: row["done"] for row in rows}
     found = []
     for rank, through in sorted(direct.items()):
+        own = waiting_in.get(rank)
         why = {wanted[call][rank] for call in through}
-        if why == {"unseen"} or wanted.get(waiting_in.get(rank, -1)):
+        if why == {"unseen"} or (own is not None and wanted[own]):
             continue
+        if own is None:
+            reason = "absent"
+        else:
+            reason = "stalled" if done[own] else "stuck"
         most = max(
             through, key=lambda call: (collective[call], len(waiters[call]), -call)
         )
@@ -53,7 +63,7 @@ def roots(calls: pl.DataFrame) -> pl.DataFrame:
         found.append(
             {
                 "rank": rank,
-                "why": wanted[most][rank],
+                "why": reason,
                 "call": most,
                 "blocked": len(blocked),
             }

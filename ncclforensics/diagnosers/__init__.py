@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncclforensics.diagnosers import (
+    call_order_deadlock,
     collective_mismatch,
     crashed_rank,
     fabric_manager,
     gpu_oom,
+    gpu_stall,
     missing_rank,
+    rank_conditional_collective,
     shape_mismatch,
     timeout_masking,
+    unmatched_p2p,
     wrong_nic,
 )
 from ncclforensics.findings import NotChecked
@@ -36,8 +40,12 @@ MODULES = (
     gpu_oom,
     collective_mismatch,
     shape_mismatch,
+    call_order_deadlock,
+    gpu_stall,
     crashed_rank,
+    rank_conditional_collective,
     missing_rank,
+    unmatched_p2p,
     timeout_masking,
 )
 

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-
 from ncclforensics.diagnosers import common, signatures
 from ncclforensics.findings import Finding
 

@@ -20,6 +20,14 @@ LIBRARY = (
 )
 
 
+def sentence(*parts: str | pl.Expr) -> pl.Expr:
+    """Join literals and columns to one string a row; null where a column is null.
+
+    In place of `pl.format`, which panics on a frame of several chunks (polars 2.1).
+    """
+    return pl.concat_str(pl.lit(p) if isinstance(p, str) else p for p in parts)
+
+
 def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
     """Cite the first rows of a frame that has `text`, `source` and `line`.
 

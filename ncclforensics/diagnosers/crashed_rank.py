@@ -30,13 +30,13 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-
 from ncclforensics.diagnosers import common, deaths
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
-    import polars as pl
     from collections.abc import Iterator
+
+    import polars as pl
 
     from ncclforensics.findings import Statement
     from ncclforensics.tables import Frames

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.diagnosers import common
+
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
@@ -93,7 +95,9 @@ def _raised(frames: Frames) -> pl.DataFrame:
         .unique()
         .with_columns(pl.lit(True).alias("of_others"))
     )
-    said = pl.format("{}: {}", "exception", pl.col("message_text").fill_null(""))
+    said = common.sentence(
+        pl.col("exception"), ": ", pl.col("message_text").fill_null("")
+    )
     file = pl.col("file").str.extract(r"([^/]+)$")
     return (
         lines.with_columns(said.alias("said"))
@@ -105,7 +109,9 @@ def _raised(frames: Frames) -> pl.DataFrame:
             ).alias("echo"),
             pl.lit(None, pl.Int64).alias("code"),
             pl.col("said").str.head(160).alias("why"),
-            pl.format("{}:{} {}", file, "file_line", "function").alias("site"),
+            common.sentence(
+                file, ":", pl.col("file_line"), " ", pl.col("function")
+            ).alias("site"),
             pl.lit("traceback").alias("by"),
             pl.col("said").alias("text"),
         )
@@ -123,7 +129,7 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
     why = (
         pl.when(code.is_in(list(names)))
         .then(code.replace_strict(names, default=None, return_dtype=pl.String))
-        .otherwise(pl.format("exit code {}", code))
+        .otherwise(common.sentence("exit code ", code))
     )
     return (
         frames["exits"]
@@ -136,7 +142,9 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
             why.alias("why"),
             pl.lit(None, pl.String).alias("site"),
             pl.lit("exit").alias("by"),
-            pl.format("{} (reported by {})", why, "reported_by").alias("text"),
+            common.sentence(why, " (reported by ", pl.col("reported_by"), ")").alias(
+                "text"
+            ),
         )
         .select(SCHEMA.keys())
     )

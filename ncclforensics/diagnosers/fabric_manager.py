@@ -80,8 +80,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         f"{told['text'][0][:160]}. The fabric manager is down, not done, or of another "
         "version than the driver.",
         remedy=REMEDY,
-        # the host is at fault, not the ranks that happen to run on it
-        ranks=() if hosts else ranks,
+        ranks=ranks,
         hosts=hosts,
         first_seen=common.first_seen(told),
     )

@@ -29,13 +29,13 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers import common, roots
 from ncclforensics.diagnosers.named_missing import named
-from ncclforensics.findings import Cite, Finding
+from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,63 +56,38 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the roots of the wait graph that are absent, one finding per call."""
+    """Name the absent roots of the wait graph, one finding per call."""
     found = False
-    absent = frames["roots"].filter(pl.col("why") == "absent")
-    for (call_id,), ranks in absent.group_by("call", maintain_order=True):
-        call = frames["calls"].row(int(str(call_id)), named=True)
+    for call, ranks, blocked in roots.by_call(frames, "absent"):
+        if call["is_p2p"] or roots.is_majority(call, ranks):
+            continue
         found = True
-        yield _finding(frames, call, ranks)
+        yield _finding(frames, call, ranks, blocked)
     if not found:
         yield from named(frames)
 
 
-def _finding(frames: Frames, call: dict[str, object], roots: pl.DataFrame) -> Finding:
-    ranks = common.numbers(roots["rank"])
+def _finding(
+    frames: Frames, call: dict[str, Any], ranks: tuple[int, ...], blocked: int
+) -> Finding:
     failing = common.collective(frames, call)
-    waiting = [int(rank) for rank in call["waiting"] or ()]  # type: ignore[attr-defined]
-    blocked = max(common.numbers(roots["blocked"]))
     own = frames["standings"].filter(
         pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
     )
-    waits = frames["standings"].filter(
-        pl.col("rank").is_in(waiting)
-        & (pl.col("group") == call["group"])
-        & (pl.col("waits_in") == call["seq"])
-    )
-    others = blocked - len(waiting)
-    spread = f"; {others:,} more wait behind them in other groups" if others > 0 else ""
     last = common.numbers(own["enqueued"])
-    reached = (
-        f"its last call there is SeqNum={last[-1]}" if last else "it made none there"
-    )
+    reached = f"its last call there is SeqNum={last[-1]}" if last else "it made none"
+    who = common.plural("rank", ranks)
     return Finding(
         slug="missing-rank",
-        confidence="certain" if failing.seq is not None else "likely",
-        headline=f"{common.plural('rank', ranks)} never joined "
-        f"{common.call_words(failing)}",
-        evidence=(*_cites(waits, "waits in"), *_cites(own, "came as far as")),
-        explanation=f"{len(waiting):,} of {len(call['members'] or ()):,} members wait in "  # type: ignore[arg-type]
-        f"{common.call_words(failing)}{spread}. {common.plural('rank', ranks).capitalize()}"
-        f" did not make that call ({reached}) and waits for nobody, so the others "
-        "hang on it.",
+        confidence="certain",
+        headline=f"{who} never joined {common.call_words(failing)}",
+        evidence=(*roots.waiting(frames, call), *roots.cites(own, "came as far as")),
+        explanation=f"{roots.spread(call, failing, blocked)} {who.capitalize()} did not "
+        f"make that call ({reached}) and waits for nobody, so the others hang on it.",
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),
         devices=common.devices_of(frames, ranks),
         collective=failing,
-        first_seen=common.first_seen(waits),
-    )
-
-
-def _cites(standings: pl.DataFrame, says: str) -> tuple[Cite, ...]:
-    """Cite where the standing of a rank was read."""
-    return tuple(
-        Cite(
-            str(row["source"]),
-            row["line"],
-            f"rank {row['rank']} {says} "
-            f"{row['op'] or 'a call'} SeqNum={row['waits_in'] or row['enqueued']}",
-        )
-        for row in standings.drop_nulls("source").head(3).iter_rows(named=True)
+        first_seen=roots.onset(frames, call),
     )

@@ -17,9 +17,9 @@ import polars as pl
 from ncclforensics.diagnosers import common
 
 if TYPE_CHECKING:
-    from ncclforensics.findings import Cite, Collective, Confidence
     from collections.abc import Iterator
 
+    from ncclforensics.findings import Cite, Collective, Confidence
     from ncclforensics.tables import Frames
 
 Aspect = Literal["op", "shape"]
@@ -121,6 +121,8 @@ def _entries(frames: Frames) -> pl.DataFrame:
     )
     key = ["pg", "pg_desc", "seq"]
     stuck = entries.filter((~finished.fill_null(False)).any().over(key))
+    if stuck.is_empty():
+        return pl.DataFrame()
     numel = pl.col("in_sizes").list.eval(
         pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
     )
@@ -138,9 +140,7 @@ def _entries(frames: Frames) -> pl.DataFrame:
         "t",
         "source",
         "line",
-        pl.format("rank {}: {} SeqNum={} of {}", "rank", "op", "seq", shape).alias(
-            "text"
-        ),
+        _told(pl.col("seq")).alias("text"),
     ).drop_nulls("rank")
 
 
@@ -183,7 +183,7 @@ def _fingerprints(frames: Frames) -> pl.DataFrame:
 def _watchdogs(frames: Frames) -> pl.DataFrame:
     """Return the votes of watchdog lines, by the group that the same rank named."""
     told = frames["positions"].drop_nulls(["timed_out", "op", "rank", "pg"])
-    shape = pl.format("{} elements", "numel_in")
+    shape = common.sentence(pl.col("numel_in"), " elements")
     return told.select(
         "pg",
         "pg_desc",
@@ -194,5 +194,9 @@ def _watchdogs(frames: Frames) -> pl.DataFrame:
         "t",
         "source",
         "line",
-        pl.format("rank {}: {} SeqNum={}", "rank", "op", "timed_out").alias("text"),
+        _told(pl.col("timed_out")).alias("text"),
     )
+
+
+def _told(seq: pl.Expr) -> pl.Expr:
+    return common.sentence("rank ", pl.col("rank"), ": ", pl.col("op"), " SeqNum=", seq)

@@ -68,7 +68,8 @@ def read(source: Source) -> Frames:
         .alias("t")
     )
     exception = traceback.parse(stack) or [{"exception": text.partition(":")[0]}]
+    captured = pl.DataFrame(exception[:1], infer_schema_length=None, strict=False)
     captures = events.join(
-        pl.DataFrame(exception[:1], infer_schema_length=None, strict=False), how="cross"
+        captured.rename({"message": "message_text"}, strict=False), how="cross"
     )
     return Frames({"events": events}, {MESSAGE: captures})

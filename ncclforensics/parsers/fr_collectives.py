@@ -10,35 +10,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import polars as pl
 
 from ncclforensics import tables
+from ncclforensics.parsers.fr_fields import SHARED
 
 if TYPE_CHECKING:
-    from ncclforensics.parsers.fr_fields import Columns
     from collections.abc import Callable, Mapping, Sequence
 
-# what tells calls apart, without what differs from call to call
-CALL = (
-    "pg_id",
-    "process_group",
-    "profiling_name",
-    "is_p2p",
-    "input_sizes",
-    "output_sizes",
-    "input_dtypes",
-    "output_dtypes",
-    "state",
-    "retired",
-    "timeout_ms",
-)
+    from ncclforensics.parsers.fr_fields import Columns
+
 # group ranks: `send 0->3` goes from 0 to 3, `recv 3<-0` as well; `?` is any source
 P2P = re.compile(r"(send|recv) (\d{1,9})(?:->|<-)(\d{1,9}|\?)")
 BACKEND = re.compile(r"[A-Za-z][\w-]*")
 
+Operation = tuple[str | None, str | None, int | None, int | None]
 GroupKey = tuple[str | None, str | None, str | None]  # pg_id, pg, pg_desc
 
 
@@ -46,31 +35,40 @@ GroupKey = tuple[str | None, str | None, str | None]  # pg_id, pg, pg_desc
 class Calls:
     """The distinct calls of a dump, and which of them each entry is.
 
-    `groups` has the group of each distinct call, `p2p` whether it is point to point;
-    `last` is the distinct call that a group (by pg_id) made last, `first` the index of
-    the first entry of a group.
+    `fields` has a column per field of SHARED, `groups` and `p2p` say which group each
+    distinct call is made in and whether it is point to point; `numbers` has one index
+    per entry.
     """
 
-    rows: Sequence[tuple[Any, ...]]
+    fields: Mapping[str, Sequence[Any]]
     numbers: list[int]
     groups: list[GroupKey]
+    p2p: list[bool | None]
 
     @property
-    def first(self) -> Mapping[GroupKey, int]:
-        """Return the index of the first entry of each group, in that order."""
-        found: dict[int, int] = {}
-        for number, entry in zip(
-            reversed(self.numbers), range(len(self.numbers) - 1, -1, -1), strict=True
-        ):
-            found[number] = entry
+    def first(self) -> dict[GroupKey, int]:
+        """Return the index of each group's first entry, in order of the entries."""
+        height = len(self.numbers)
+        found = dict(
+            zip(reversed(self.numbers), range(height - 1, -1, -1), strict=True)
+        )
         result: dict[GroupKey, int] = {}
-        for number in sorted(found, key=found.__getitem__):
-            result.setdefault(self.groups[number], found[number])
+        for number, group in enumerate(self.groups):
+            result.setdefault(group, found[number])
         return result
+
+    @property
+    def last(self) -> dict[str | None, bool]:
+        """Return for each pg_id whether the last entry is point to point."""
+        ids = [group[0] for group in self.groups]
+        last = dict(zip(map(ids.__getitem__, self.numbers), self.numbers, strict=True))
+        return {pg_id: self.p2p[number] is True for pg_id, number in last.items()}
 
 
 @lru_cache(maxsize=4096)
-def operation(name: str | None) -> tuple[str | None, str | None, int | None, int | None]:
+def operation(
+    name: str | None,
+) -> tuple[str | None, str | None, int | None, int | None]:
     """Split a profiling_name into backend, op, src and dst (group ranks).
 
     `nccl:all_reduce` has no src and dst; a name without a backend is all op.
@@ -90,21 +88,33 @@ def operation(name: str | None) -> tuple[str | None, str | None, int | None, int
 
 def calls(columns: Columns) -> Calls:
     """Intern the entries by what their calls have in common."""
-    rows = list(zip(*(columns[key] for key in CALL), strict=True))
+    missing = [None] * columns.height
+    shared = [columns.shared.get(key, missing) for key in SHARED]
+    rows = list(zip(*shared, strict=True))
     keys = list(map(msgspec.msgpack.Encoder().encode, rows))
     distinct = dict(zip(keys, rows, strict=True))
     number = {key: n for n, key in enumerate(distinct)}
-    different = list(distinct.values())
+    fields = dict(zip(SHARED, zip(*distinct.values(), strict=True), strict=True))
+    pairs = zip(fields["pg_id"], fields["process_group"], strict=True)
+    names = zip(fields["profiling_name"], fields["is_p2p"], strict=True)
     return Calls(
-        different,
+        fields,
         list(map(number.__getitem__, keys)),
-        [_group(row[0], row[1]) for row in different],
+        [_group(pg_id, pair) for pg_id, pair in pairs],
+        [_is_p2p(name, told) for name, told in names],
     )
 
 
 def _group(pg_id: int | None, process_group: Sequence[str] | None) -> GroupKey:
     name, desc = [*(process_group or ()), None, None][:2]
     return None if pg_id is None else str(pg_id), name, desc
+
+
+def _is_p2p(name: str | None, told: bool | None) -> bool | None:
+    """Torch before 2.4 does not tell, but its names do."""
+    if told is None and name is not None:
+        return operation(name)[1] in ("send", "recv")
+    return told
 
 
 def collectives(
@@ -115,44 +125,40 @@ def collectives(
     Times that are 0 (JSON's null) or negative are null. Calls of torch 2.2 and 2.3
     count collectives and P2P in one `seq`.
     """
-    numbers = pl.Series(made.numbers, dtype=pl.UInt32)
-    seq = "seq_id" if "seq_id" in columns.values else "collective_seq_id"
-    own = {
-        "seq": columns[seq],
-        "p2p_seq": columns["p2p_seq_id"],
-        "op_id": columns["op_id"],
-        "record_id": columns["record_id"],
-        "t": columns["time_created_ns"],
-        "t_started": columns["time_discovered_started_ns"],
-        "t_completed": columns["time_discovered_completed_ns"],
+    seq = "seq_id" if "seq_id" in columns.numbers else "collective_seq_id"
+    created = columns.number("time_created_ns")
+    if "time_created_us" in columns.numbers:
+        micros = columns.number("time_created_us")
+        created = micros.set(micros >= 2**53, None) * 1000  # ns beyond do not fit
+    numbers = {
+        "seq": columns.number(seq),
+        "p2p_seq": columns.number("p2p_seq_id"),
+        "op_id": columns.number("op_id"),
+        "record_id": columns.number("record_id"),
+        "t": _time(created),
+        "t_started": _time(columns.number("time_discovered_started_ns")),
+        "t_completed": _time(columns.number("time_discovered_completed_ns")),
+        "duration_ms": columns.number("duration_ms"),
     }
-    frame = pl.DataFrame(
+    shared = _distinct(made, group_rank)[pl.Series(made.numbers, dtype=pl.UInt32)]
+    return pl.DataFrame(
         [
-            *_distinct(made, group_rank)[numbers].get_columns(),
-            *(pl.Series(name, v, dtype=pl.Int64) for name, v in own.items()),
-            pl.Series("duration_ms", columns["duration_ms"], dtype=pl.Float64),
+            *shared.get_columns(),
+            *(series.alias(name) for name, series in numbers.items()),
         ]
     )
-    if "time_created_us" in columns.values:
-        micros = pl.Series(columns["time_created_us"], dtype=pl.Int64)
-        micros = micros.set(micros.abs() >= 2**53, None)  # ns of it must fit
-        frame = frame.with_columns(pl.coalesce("t", micros * 1000))
-    times = [pl.col(c) for c in ("t", "t_started", "t_completed")]
-    return frame.with_columns(
-        pl.when(t > 0).then(t).cast(tables.TIME).name.keep() for t in times
-    )
+
+
+def _time(nanoseconds: pl.Series) -> pl.Series:
+    return nanoseconds.set(nanoseconds < 1, None).cast(tables.TIME)
 
 
 def _distinct(
     made: Calls, group_rank: Callable[[GroupKey], int | None]
 ) -> pl.DataFrame:
     """Return one row per distinct call: the columns that the calls share."""
-    fields = dict(zip(CALL, zip(*made.rows, strict=True), strict=True))
+    fields = made.fields
     named = [operation(name) for name in fields["profiling_name"]]
-    is_p2p = [
-        op in ("send", "recv") if told is None and op is not None else told
-        for told, (_, op, _, _) in zip(fields["is_p2p"], named, strict=True)
-    ]
     schema = tables.SCHEMAS["collectives"]
     plain: dict[str, Sequence[Any]] = {
         "pg": [group[1] for group in made.groups],
@@ -163,7 +169,7 @@ def _distinct(
         "op": [op for _, op, _, _ in named],
         "src": [src for _, _, src, _ in named],
         "dst": [dst for _, _, _, dst in named],
-        "is_p2p": is_p2p,
+        "is_p2p": made.p2p,
         "state": fields["state"],
         "retired": fields["retired"],
         "timeout_ms": fields["timeout_ms"],
@@ -177,14 +183,16 @@ def _distinct(
     return pl.DataFrame(
         [
             *(pl.Series(name, v, dtype=schema[name]) for name, v in plain.items()),
-            *(nested(name, v, schema[name]) for name, v in lists.items()),
+            *nested(lists, schema).get_columns(),
         ]
     )
 
 
-def nested(name: str, values: Sequence[Any], dtype: pl.DataType) -> pl.Series:
-    """Build a Series of lists; by way of JSON, 20 times faster than from Python lists."""
-    if not values:
-        return pl.Series(name, [], dtype=dtype)
-    text = msgspec.json.encode(values).decode()
-    return pl.Series(name, [text]).str.json_decode(pl.List(dtype)).explode()
+def nested(columns: Mapping[str, Sequence[Any]], schema: tables.Schema) -> pl.DataFrame:
+    """Build columns of lists by way of JSON, 20 times faster than from the lists."""
+    texts = {name: msgspec.json.encode(v).decode() for name, v in columns.items() if v}
+    if not texts:
+        return pl.DataFrame(schema={name: schema[name] for name in columns})
+    return pl.DataFrame([texts]).select(
+        pl.col(name).str.json_decode(pl.List(schema[name])).explode() for name in texts
+    )

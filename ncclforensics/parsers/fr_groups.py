@@ -8,17 +8,18 @@ A rank without entries has no such link, and its positions stay without a name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.parsers.fr_collectives import Calls, GroupKey, nested, operation
+from ncclforensics.parsers.fr_collectives import Calls, GroupKey, nested
 from ncclforensics.parsers.fr_fields import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 MAX_GROUPS = 100_000
 # members of all groups of one dump together
@@ -27,57 +28,74 @@ MAX_RANK = 2**31
 # a count beyond it is damage (-1 is "not known": the timing of starts is off)
 MAX_SEQ = 2**40
 
+COUNTS = {
+    "last_enqueued_collective": "last_enqueued",
+    "last_started_collective": "last_started",
+    "last_completed_collective": "last_completed",
+}
+
 
 @dataclass(slots=True)
 class Groups:
-    """A rank's groups: members by group, and what of pg_config was not as it should."""
+    """A rank's groups: their members and its place among them, None where not known.
 
-    members: dict[GroupKey, list[int] | None] = field(default_factory=dict)
+    `odd` counts what of `pg_config` was not as it should be.
+    """
+
+    members: dict[GroupKey, list[int] | None]
+    places: dict[GroupKey, int | None] = field(default_factory=dict)
     odd: int = 0
 
-    def group_rank(self, group: GroupKey, rank: int | None) -> int | None:
-        """Return the place of a global rank in a group, None if it is not known."""
-        members = self.members.get(group)
-        if members is None or rank not in members:
-            return None
-        return members.index(rank)
 
-
-def groups(config: object, learned: list[GroupKey]) -> Groups:
-    """Join `pg_config` (by name; torch 2.3: by pg_id) with the groups of the entries."""
+def groups(config: object, learned: Iterable[GroupKey], rank: int | None) -> Groups:
+    """Join `pg_config` (by name, in torch 2.3 by pg_id) with the entries' groups."""
     result = Groups(dict.fromkeys(learned))
-    if config is None:
-        return result
-    if not isinstance(config, dict):
-        result.odd += 1
-        return result
+    same: dict[object, list[GroupKey]] = {}
+    for group in result.members:
+        same.setdefault(group[1:], []).append(group)
+        same.setdefault(group[0], []).append(group)
     budget = MAX_MEMBERS
-    for key, told in list(config.items())[:MAX_GROUPS]:
+    for name, told in _items(config):
         by_id = isinstance(told, list | tuple)  # torch 2.3
-        if not by_id and not isinstance(told, dict):
+        own = _group(name, None if by_id else told)
+        if own is None or not (by_id or isinstance(told, dict)):
             result.odd += 1
             continue
-        ranks = told if by_id else told.get("ranks")
-        members = _members(ranks, budget)
+        members = _members(told if by_id else told.get("ranks"), budget)
         result.odd += members is None
         budget -= len(members or ())
-        if by_id:
-            same = [group for group in learned if group[0] == str(key)[:100]]
-            own: GroupKey = (str(key)[:100], None, None)
-        else:
-            name, desc = text_of(told.get("name", key)), text_of(told.get("desc"))
-            same = [group for group in learned if group[1:] == (name, desc)]
-            own = (None, name, desc)
-        for group in same or [own]:
+        place = members.index(rank) if members and rank in members else None
+        for group in same.get(own[0] if by_id else own[1:]) or [own]:
             result.members[group] = members or None
+            result.places[group] = place
+    result.odd += not isinstance(config, dict | None)
     return result
+
+
+def _items(table: object) -> Iterable[tuple[Any, Any]]:
+    return islice(table.items(), MAX_GROUPS) if isinstance(table, dict) else ()
+
+
+def _group(key: Any, told: Any) -> GroupKey | None:
+    """Name the group of a member of pg_config; `told` is None if the key is a pg_id."""
+    known = _text(key)
+    if known is None:
+        return None
+    if not isinstance(told, dict):
+        return known, None, None
+    return None, text_of(told.get("name", known)), text_of(told.get("desc"))
+
+
+def _text(key: Any) -> str | None:
+    """Return a key as text, None if it is neither a name nor a number of sane size."""
+    return str(key) if type(key) is int and abs(key) <= MAX_SEQ else text_of(key)
 
 
 def _members(ranks: Any, budget: int) -> list[int] | None:
     """Read `[0, 1]` or "[0, 1]"; None if it is neither, or too long."""
     if type(ranks) is str:
         try:
-            ranks = msgspec.json.decode(ranks)
+            ranks = msgspec.json.decode(ranks, type=list[int])
         except (msgspec.DecodeError, ValueError, RecursionError):
             return None
     if type(ranks) not in (list, tuple) or len(ranks) > budget:
@@ -89,67 +107,52 @@ def _members(ranks: Any, budget: int) -> list[int] | None:
     return list(ranks)
 
 
-def group_rows(found: Groups, rank: int | None, lines: Mapping[GroupKey, int]) -> pl.DataFrame:
-    """Return the rows of `groups` without their source; `line` is a group's first entry."""
+def group_rows(found: Groups, lines: Mapping[GroupKey, int]) -> pl.DataFrame:
+    """Return the rows of `groups` without rank and source.
+
+    `line` is a group's first entry, null if the dump has none.
+    """
     keys = list(found.members)
     schema = tables.SCHEMAS["groups"]
     columns: dict[str, list[Any]] = {
         "pg": [key[1] for key in keys],
         "pg_id": [key[0] for key in keys],
         "pg_desc": [key[2] for key in keys],
-        "group_rank": [found.group_rank(key, rank) for key in keys],
+        "group_rank": [found.places.get(key) for key in keys],
         "size": [len(m) if m else None for m in found.members.values()],
         "line": [lines.get(key) for key in keys],
     }
     return pl.DataFrame(
         [
             *(pl.Series(name, v, dtype=schema[name]) for name, v in columns.items()),
-            nested("members", list(found.members.values()), schema["members"]),
+            *nested({"members": list(found.members.values())}, schema).get_columns(),
         ]
     )
 
 
 def position_rows(
-    status: object, made: Calls, found: Groups, rank: int | None
+    status: object, made: Calls | None, found: Groups
 ) -> tuple[pl.DataFrame, int]:
-    """Return the rows of `positions` without their source, and how many are odd.
+    """Return the rows of `positions` without rank and source, and how many are odd.
 
     Where the last call of a group is point to point, `pg_status` counts those calls:
     its numbers say nothing about collectives and are left out.
     """
-    if not isinstance(status, dict):
-        return tables.empty("positions"), int(status is not None)
-    names = {group[0]: group for group in made.groups}
-    last = {made.groups[n][0]: n for n in made.numbers}
-    p2p = {pg_id for pg_id, number in last.items() if _is_p2p(made.rows[number])}
-    rows = []
-    odd = 0
-    for pg_id, told in list(status.items())[:MAX_GROUPS]:
-        key = str(pg_id)[:100]
-        if not isinstance(told, dict):
+    names = {group[0]: group for group in found.members}
+    p2p = made.last if made else {}
+    rows: list[tuple[Any, ...]] = []
+    odd = int(not isinstance(status, dict | None))
+    for pg_id, told in _items(status):
+        key = _text(pg_id)
+        if key is None or not isinstance(told, dict):
             odd += 1
             continue
         group = names.get(key, (key, None, None))
-        counts = {
-            column: _seq(told.get(f"{column}_collective"))
-            for column in ("last_enqueued", "last_started", "last_completed")
-        }
-        rows.append(
-            {
-                "pg_id": key,
-                "pg": group[1],
-                "pg_desc": group[2],
-                "group_rank": found.group_rank(group, rank),
-                **(dict.fromkeys(counts) if key in p2p else counts),
-            }
-        )
-    return tables.rows("positions", rows), odd
-
-
-def _is_p2p(row: tuple[Any, ...]) -> bool:
-    """Tell whether a distinct call (fields as in CALL) is point to point."""
-    told = row[3]
-    return operation(row[2])[1] in ("send", "recv") if told is None else bool(told)
+        counts = [None if p2p.get(key) else _seq(told.get(count)) for count in COUNTS]
+        rows.append((*group, found.places.get(group), *counts))
+    schema = tables.SCHEMAS["positions"]
+    columns = ("pg_id", "pg", "pg_desc", "group_rank", *COUNTS.values())
+    return pl.DataFrame(rows, {c: schema[c] for c in columns}, orient="row"), odd
 
 
 def _seq(value: object) -> int | None:

@@ -58,7 +58,7 @@ def _address_space() -> int | None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Pause the cycle collector, which would walk a dump's live objects again and again.
+    """Pause the cycle collector, which would walk a growing dump again and again.
 
     A dump's values hold no cycles, and the pause takes a third off the load.
     """

@@ -17,14 +17,19 @@ from typing import Any
 MAX_OPCODES = 5_000_000
 
 LITERALS = frozenset(
-    "BINUNICODE SHORT_BINUNICODE BINUNICODE8 BININT BININT1 BININT2 LONG1 BINFLOAT".split()
+    {
+        *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+        *("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
+    }
 )
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 IGNORED = frozenset({"PROTO", "FRAME"})
 REFUSED = frozenset(
-    "GLOBAL STACK_GLOBAL INST OBJ REDUCE BUILD NEWOBJ NEWOBJ_EX EXT1 EXT2 EXT4"
-    " PERSID BINPERSID".split()
+    {
+        *("GLOBAL", "STACK_GLOBAL", "INST", "OBJ", "REDUCE", "BUILD"),
+        *("NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"),
+    }
 )
 
 
@@ -135,7 +140,7 @@ def _extend(target: Any, items: list[Any]) -> None:
 
 
 def _update(target: Any, items: list[Any], lenient: bool = False) -> None:
-    """Put pairs into a dict; a key that is no str or int would be hashed at any cost."""
+    """Put pairs into a dict; another key than str or int could hash without end."""
     if type(target) is not dict:
         raise _StopError("damaged: members for what is no dict")
     for key, value in zip(items[::2], items[1::2], strict=False):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -104,10 +104,8 @@ def stacks(
     Returns each entry's stack id (UInt64, null without frames) and the frame `stacks`
     without its source; `line` is that of the first entry with the stack.
     """
-    if column is None:
-        return pl.repeat(None, height, dtype=pl.UInt64, eager=True), tables.empty("stacks")
     interner = Interner()
-    numbers = interner.numbers(column)
+    numbers = interner.numbers([None] * height if column is None else column)
     ids: list[int | None] = [None, *map(digest, interner.stacks[1:])]
     first = dict(zip(reversed(numbers), reversed(lines), strict=True))
     rows = [
@@ -117,5 +115,5 @@ def stacks(
     ]
     schema = tables.SCHEMAS["stacks"]
     names = ["stack", "depth", "function", "file", "file_line", "line"]
-    frame = pl.DataFrame(rows, schema={n: schema[n] for n in names}, orient="row")
-    return pl.Series(ids, dtype=pl.UInt64).gather(numbers), frame
+    found = pl.DataFrame(rows, {name: schema[name] for name in names}, orient="row")
+    return pl.Series(ids, dtype=pl.UInt64).gather(numbers), found

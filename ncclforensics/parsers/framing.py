@@ -28,8 +28,7 @@ DECORATIONS = {
     r"\[(?:[\w.@-]+,)?(?P<mpi_rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>: ?",
     "torch": r"\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
     "torchrun": r"\[[A-Za-z_][A-Za-z_-]*(?P<tee_rank>\d{1,6})\]:",
-    "ray": r"\([^()\n]*(?:\([^()\n]*\))?[^()\n]*?pid=(?P<ray_pid>\d{1,10})"
-    r"(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
+    "ray": r"\([^\n]{0,200}?pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
     "kernel": r"(?:[a-z]+ *:[a-z]+ *: +)?(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
     r"\d\d:\d\d:\d\d)|(?P<sys_iso>\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)) "
     r"(?P<sys_host>[\w.-]+) (?:kernel|systemd)(?:\[\d+\])?: ",

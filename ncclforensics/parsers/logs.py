@@ -9,13 +9,13 @@ message that a terminal wrapped. Only recognised lines leave this module.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
 
 from ncclforensics import grammar, tables
 from ncclforensics.parsers import framing
-from ncclforensics.parsers.lines import Block, blocks
+from ncclforensics.parsers.lines import blocks
 from ncclforensics.tables import CITE, SCHEMAS, Frames
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def read(source: Source) -> Frames:
     count = 0
     try:
         with source.open() as stream:
-            for lines, own, said in _windows(blocks(stream)):
+            for lines, own, said in windows(stream):
                 notes.extend(said)
                 count += own
                 parts.append(recognise(lines, own, messages))
@@ -85,13 +85,11 @@ def recognise(lines: pl.DataFrame, own: int, messages: Sequence[Message]) -> Fra
     )
 
 
-def _windows(
-    stream: Iterator[Block],
-) -> Iterator[tuple[pl.DataFrame, int, tuple[str, ...]]]:
-    """Yield (lines, own, notes): each line is own once, with the lines under it."""
+def windows(stream: BinaryIO) -> Iterator[tuple[pl.DataFrame, int, tuple[str, ...]]]:
+    """Yield (lines, own, notes) for `recognise`: each line of a stream is own once."""
     held: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
-    for block in stream:
+    for block in blocks(stream):
         lines = block.lines if held is None else pl.concat([held, block.lines])
         notes = (*notes, *block.notes)
         own = max(lines.height - LOOK_AHEAD, 0)

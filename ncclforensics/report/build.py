@@ -15,10 +15,10 @@ import msgspec
 
 from ncclforensics import __version__, findings
 from ncclforensics.report import contract as c
-from ncclforensics.report import explain
 from ncclforensics.report.clean import line, paragraphs
+from ncclforensics.report.docs import Documented, references
 from ncclforensics.report.folding import fold_ranks, natural
-from ncclforensics.report.words import recognised
+from ncclforensics.report.reading import recognised
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
@@ -28,7 +28,7 @@ MOST_CITES = 1000
 MOST_NOTES = 10_000
 _EPOCH = datetime(1970, 1, 1)  # UTC, without a zone so that isoformat ends in seconds
 
-Classes = Mapping[str, explain.Documented]
+Classes = Mapping[str, Documented]
 
 
 def build(ranked: findings.Ranked, frames: Frames, classes: Classes) -> c.Report:
@@ -90,7 +90,7 @@ def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
         evidence=_evidence(finding.evidence),
         explanation=paragraphs(finding.explanation, PROSE),
         remedy=tuple(line(item, PROSE) for item in finding.remedy),
-        references=explain.references(entry.doc),
+        references=references(entry.doc),
     )
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ncclforensics.report.folding import count
-from ncclforensics.report.words import was_read
+from ncclforensics.report.reading import was_read
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Note, Report, SourceFile

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ncclforensics.report.reading import recognised
 from ncclforensics.report.words import (
     GIVE,
     call,
@@ -17,7 +18,6 @@ from ncclforensics.report.words import (
     job,
     opening,
     others,
-    recognised,
     who,
 )
 

@@ -20,6 +20,7 @@ from ncclforensics.report.layout import (
     shorten,
     wrap,
 )
+from ncclforensics.report.reading import recognised
 from ncclforensics.report.words import (
     GIVE,
     call,
@@ -27,7 +28,6 @@ from ncclforensics.report.words import (
     job,
     opening,
     others,
-    recognised,
     who,
 )
 
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 PROSE = 100  # cells; longer lines of prose are hard to read
 MOST = 1000  # entries of any list even with -v: the JSON has them all
 _OUTCOME = {"failure": "bold red", "inconclusive": "bold yellow"}
-# what is typed into a shell stays one line
+# what is typed into a shell stays one line: it starts like a command, or holds what
+# only commands hold and is no sentence that leads up to one
 _COMMAND = re.compile(
     r"(?:\$ |export |[A-Z][A-Z0-9_]*=\S|(?:sudo|ssh|pdsh|srun|scontrol|sacct|systemctl"
     r"|journalctl|dmesg|nvidia-smi|dcgmi|kubectl|torchrun|python3?|ip|ibstat|df|mount"
-    r"|ncclforensics) [^ ]*[^ .,]( |$))"
+    r"|ncclforensics) [^ ]*[^ .,]( |$)|(?!.*: ).* (?:#|&&|\||--[a-z][a-z-]*) )"
 )
 
 
@@ -74,7 +75,6 @@ def render_text(
 def _body(report: Report, room: int, *, verbose: bool) -> list[Row]:
     """Return all rows below the opening lines, `room` cells wide beside the label."""
     prose = min(room, PROSE)
-    unsure = report.outcome == "inconclusive"
     rows: list[Row] = []
     if report.verdict is not None:
         rows += _verdict(report.verdict, opening(report)[1], room, verbose=verbose)
@@ -86,11 +86,7 @@ def _body(report: Report, room: int, *, verbose: bool) -> list[Row]:
     ruled_out = grouped((r.slug, r.why) for r in report.ruled_out)
     told = [f"{slugs}: {why}" for slugs, why in ruled_out]
     rows += _listed("not", told, prose, 5, verbose=verbose)
-    unseen = grouped(
-        (n.slug, f"{n.missing}; next time: {n.next_time}") for n in report.not_checked
-    )
-    told = [f"{slugs}: {why}" for slugs, why in unseen]
-    rows += _listed("unknown", told, prose, 8 if unsure else 3, verbose=verbose)
+    rows += _unknown(report, prose, verbose=verbose)
     rows += labelled("job", wrap(job(report.job), prose))
     rows += _notes(report.notes, prose, verbose=verbose)
     return [*rows, Row("next", _next(report))]
@@ -117,6 +113,22 @@ def _verdict(verdict: Verdict, second: str, room: int, *, verbose: bool) -> list
         for line in ([item] if _COMMAND.match(item) else wrap(item, prose, hang=2))
     ]
     return rows + labelled("do", do)
+
+
+def _unknown(report: Report, width: int, *, verbose: bool) -> list[Row]:
+    """Return what was not checked; how to check it, where the cause is still open."""
+    if report.outcome == "inconclusive" or verbose:
+        if not (recognised(report) or verbose):
+            return []  # it would be every class
+        seen_by = (
+            (n.slug, f"{n.missing}; next time: {n.next_time}")
+            for n in report.not_checked
+        )
+        told = [f"{slugs}: {why}" for slugs, why in grouped(seen_by)]
+        return _listed("unknown", told, width, 8, verbose=verbose)
+    missing = grouped((n.slug, n.missing) for n in report.not_checked)
+    told = [shorten(f"{slugs}: {why}", width) for slugs, why in missing]
+    return _listed("unknown", told, width, 3, verbose=verbose)
 
 
 def _quote(cite: Evidence, room: int, *, verbose: bool) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.report.folding import count, fold_hosts, some
 from ncclforensics.report.layout import shorten, two_ends
+from ncclforensics.report.reading import recognised, was_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         Finding,
         Job,
         Report,
-        SourceFile,
         Verdict,
     )
 
@@ -33,17 +33,6 @@ GIVE = (
     "Give the directory that holds NCCL_DEBUG logs, torchrun or Slurm output, or"
     " Flight Recorder dumps."
 )
-_UNREAD = frozenset({"unknown", "empty", "pickle"})
-
-
-def was_read(source: SourceFile) -> bool:
-    """Say whether anything of a file was recognised."""
-    return source.kind not in _UNREAD and (source.rows is None or source.rows > 0)
-
-
-def recognised(report: Report) -> bool:
-    """Say whether there was any evidence at all; if not, the exit code is 3."""
-    return bool(report.findings) or any(was_read(source) for source in report.sources)
 
 
 def who(culprits: Culprits, room: int = 10_000) -> str:
@@ -89,8 +78,8 @@ def job(job: Job) -> str:
     """Say what ran, as far as it is known; "" where nothing is."""
     seen, size, hosts = job.ranks_seen, job.world_size, len(job.hosts)
     if size is None:
-        ranks = "" if seen is None else f"{count(seen, 'rank')} seen"
-    elif seen is None or seen == size:
+        ranks = f"{count(seen, 'rank')} seen" if seen else ""
+    elif not seen or seen == size:
         ranks = count(size, "rank")
     elif seen < size:
         ranks = f"{seen:,} of {count(size, 'rank')} seen"

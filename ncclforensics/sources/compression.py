@@ -57,7 +57,8 @@ CODECS = {
         ).decompressobj(),
     ),
 }
-ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, EOFError, MemoryError)
+# bz2 says OSError
+ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, MemoryError)
 
 
 def compression_of(head: bytes) -> str | None:

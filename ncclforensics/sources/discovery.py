@@ -72,7 +72,7 @@ class _Stage:
         source = Source(file.name, file.path, "unknown", "")
         try:
             size = file.path.stat().st_size
-            compression, head, tail = _ends(file.path)
+            compression, head, tail, damage = _ends(file.path)
         except (OSError, ValueError) as error:
             why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
             self.note(why, file.name)
@@ -82,7 +82,8 @@ class _Stage:
         if form := archives.format_of(head):
             self._take_archive(form, file, source, depth)
         elif compression and not head:
-            why = f"{compression} stream that gives nothing"
+            why = f"gives nothing, {damage or f'{compression}: no content'}"
+            self.note(why, file.name)
             self.sources.append(replace(source, why=why))
         else:
             self._take_file(file, source, head, tail)
@@ -120,8 +121,8 @@ class _Stage:
         self.sources.append(replace(source, kind=kind, why=why, **who))
 
 
-def _ends(path: Path) -> tuple[str | None, bytes, bytes]:
-    """Return compression, the (unpacked) first bytes and the last of a longer file."""
+def _ends(path: Path) -> tuple[str | None, bytes, bytes, str | None]:
+    """Return compression, (unpacked) first bytes, last bytes if they matter, damage."""
     with open_file(path, None) as file:
         head = file.read(limits.HEAD_BYTES)
         tail = b""
@@ -130,6 +131,6 @@ def _ends(path: Path) -> tuple[str | None, bytes, bytes]:
             tail = file.read(limits.TAIL_BYTES)
     compression = compression_of(head)
     if compression is None:
-        return None, head, tail
+        return None, head, tail, None
     with open_file(path, compression) as unpacked:
-        return compression, unpacked.read(limits.HEAD_BYTES), b""
+        return compression, unpacked.read(limits.HEAD_BYTES), b"", unpacked.damage

@@ -34,6 +34,7 @@ class Rank:
     version: str | None = None
     communicator: str = "world"
     driver: bool = True
+    nranks: int | None = None
     log: str | None = None
 
 
@@ -111,7 +112,7 @@ def start(
         environment["NCCL_DEBUG_FILE"] = str(scratch / job.debug_file)
     command = [sys.executable, "-B", str(HERE / "nccl_call.py")]
     command += ["--rank", str(rank.rank), "--device", str(device)]
-    command += ["--nranks", str(job.nranks(rank.communicator))]
+    command += ["--nranks", str(rank.nranks or job.nranks(rank.communicator))]
     command += ["--id-file", str(scratch / f"{rank.communicator}.id")]
     if rank.driver:
         command += ["--stub", str(stub)]

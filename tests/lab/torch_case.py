@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SLOW_AGENT = ("--monitor-interval", "2")  # so that all peers fail by themselves
+SLOW_AGENT = ("--monitor-interval", "8")  # so that all peers fail by themselves
 HANG = ("--dump-after", "4", "--timeout", "7")
 NCCL_TRACE = "fr/nccl_trace_rank_{rank}"
 COMM_LIB_TRACE = "comm_lib_trace_rank_{rank}"

@@ -39,6 +39,7 @@ CASES = (
         happened="After step 3 rank 2 hangs in save_checkpoint; there are no dumps.",
         fault="missing-rank",
         who=(2,),
+        torchrun=SLOW_AGENT,
         debug="DETAIL",
         merged=True,
         failure="missing-rank",
@@ -99,13 +100,25 @@ CASES = (
     ),
     Case(
         slug="monitored-barrier",
-        title="rank 1 does not come to a monitored barrier",
+        title="rank 1 does not come to a monitored barrier, and rank 0 names it",
         happened="Rank 1 hangs in save_checkpoint before dist.monitored_barrier().",
         fault="monitored-barrier",
         who=(1,),
+        torchrun=SLOW_AGENT,
         merged=True,
         failure="missing-rank",
         ranks=(1,),
+    ),
+    Case(
+        slug="monitored-barrier-unheard",
+        title="rank 0 is ended before it can say who missed its monitored barrier",
+        happened="Rank 1 hangs before dist.monitored_barrier(). Ranks 2 and 3 fail "
+        "first, and torchrun ends rank 0, which alone knows: ranks 0 and 1 are both "
+        "silent.",
+        fault="monitored-barrier",
+        who=(1,),
+        merged=True,
+        outcome="inconclusive",
     ),
     Case(
         slug="monitored-barrier-two-absent",
@@ -115,6 +128,7 @@ CASES = (
         fault="monitored-barrier",
         who=(5, 6),
         nodes=2,
+        torchrun=SLOW_AGENT,
         merged=True,
         failure="missing-rank",
         ranks=(5, 6),

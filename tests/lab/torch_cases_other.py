@@ -78,6 +78,20 @@ CASES = (
         "workers, and it raises again.",
         fault="crashed-rank",
         who=(1,),
+        torchrun=(
+            *("--max-restarts", "1", "--nnodes", "1", "--rdzv-id", "4711"),
+            *("--rdzv-backend", "c10d", "--rdzv-endpoint", "gpu0001:29400"),
+        ),
+        failure="crashed-rank",
+        ranks=(1,),
+    ),
+    Case(
+        slug="elastic-restart-static",
+        title="rank 1 raises in attempt 0; attempt 1 of a static job cannot connect",
+        happened="Rank 1 raises ValueError in attempt 0; torchrun restarts all workers "
+        "with the same store, and they try to connect to ports of attempt 0.",
+        fault="crashed-rank",
+        who=(1,),
         torchrun=("--max-restarts", "1"),
         failure="crashed-rank",
         ranks=(1,),

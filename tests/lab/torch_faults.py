@@ -72,7 +72,8 @@ def train(first: int, last: int) -> None:
 
 
 def save_checkpoint(seconds: float) -> None:
-    LOG.info("saving checkpoint to /job/ckpt/step3.pt")
+    """Take so long; all ranks call it and say so, so that no log line betrays one."""
+    LOG.info("saving checkpoint to /job/ckpt")
     time.sleep(seconds)
 
 
@@ -122,25 +123,22 @@ def healthy_pipeline(job: Job) -> None:
 def missing_rank(job: Job) -> None:
     """A rank sleeps in its checkpoint while its peers wait in step 4."""
     train(1, 3)
-    if job.is_at_fault:
-        save_checkpoint(600)
+    save_checkpoint(600 if job.is_at_fault else 0)
     train(4, 4)
 
 
 def straggler(job: Job) -> None:
     """A rank comes to step 4 after its peers have given up on it."""
     train(1, 3)
-    if job.is_at_fault:
-        save_checkpoint(job.timeout.total_seconds() + 2.5)
-        LOG.info("checkpoint saved, going on with step 4")
+    save_checkpoint(job.timeout.total_seconds() + 2.5 if job.is_at_fault else 0)
+    LOG.info("checkpoint saved, going on with step 4")
     train(4, 4)
 
 
 def monitored_barrier(job: Job) -> None:
     """Ranks sleep before a monitored barrier, which names them all."""
     train(1, 3)
-    if job.is_at_fault:
-        save_checkpoint(600)
+    save_checkpoint(600 if job.is_at_fault else 0)
     dist.monitored_barrier(wait_all_ranks=len(job.who) > 1)
 
 
@@ -211,8 +209,8 @@ def chain(job: Job) -> None:
         for name, members in (("TP", [0, 1]), ("PP", [0, 2]), ("DP", [2, 3]))
     ]
     for step in (1, 2, 3):
-        if step == 3 and job.is_at_fault:
-            save_checkpoint(600)
+        if step == 3:
+            save_checkpoint(600 if job.is_at_fault else 0)
         for members, group in groups:
             if job.rank in members:
                 reduce_gradients(group=group)

@@ -16,7 +16,7 @@ from ncclforensics.findings import (
     Ranked,
     RuledOut,
 )
-from ncclforensics.report import build
+from ncclforensics.report.build import build
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Report
@@ -164,12 +164,12 @@ def frames() -> tables.Frames:
 
 @pytest.fixture
 def ranked() -> Ranked:
-    """A missing rank, its echo, a class ruled out and two that share what is missing."""
+    """A missing rank, its echo, a class ruled out, two that lack the same file."""
     return Ranked(
         outcome="failure",
         verdict=MISSING,
         findings=(("root", MISSING), ("echo", ECHO)),
-        ruled_out=(RuledOut("gpu-oom", "no rank reports an allocation that failed"),),
+        ruled_out=(RuledOut("gpu-oom", "no rank reports a failed allocation"),),
         not_checked=(
             NotChecked("host-oom", "no kernel log", "save dmesg -T of each host"),
             NotChecked("gpu-fault", "no kernel log", "save dmesg -T of each host"),
@@ -188,4 +188,4 @@ def ranked() -> Ranked:
 @pytest.fixture
 def report(ranked: Ranked, frames: tables.Frames) -> Report:
     """The report of that job."""
-    return build.build(ranked, frames, CLASSES)
+    return build(ranked, frames, CLASSES)

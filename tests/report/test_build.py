@@ -15,7 +15,7 @@ from ncclforensics.report.build import MOST_CITES, build, rfc3339
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ncclforensics.report.explain import Documented
+    from ncclforensics.report.docs import Documented
 
 
 def test_family_and_references_come_from_the_class(

@@ -1,63 +1,16 @@
-"""A docstring is split at its headings and filled without touching commands."""
+"""Prose is filled, commands stay, and sections keep their order."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.explain import (
-    HEADINGS,
-    fill,
-    page,
-    references,
-    render_class,
-    render_classes,
-)
+from ncclforensics.report.docs import HEADINGS
+from ncclforensics.report.explain import fill, render_class, render_classes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ncclforensics.report.explain import Documented
-
-PLAIN = """The class in one
-line.
-
-More on it.
-
-What it means
-A thing happened. What it means is this.
-
-Looks like (and why it is not):
-
-    straggler: late.
-"""
-
-
-def test_a_page_has_the_sections_of_the_docstring(
-    classes: Mapping[str, Documented],
-) -> None:
-    split = page(classes["missing-rank"].doc)
-    assert split.summary == "One rank of a group never joins a collective."
-    assert tuple(split.sections) == HEADINGS
-    assert split.sections["How we know"] == (
-        "- its position is behind\n  that of its peers"
-    )
-
-
-def test_plain_paragraphs_and_remarks_at_headings_are_understood() -> None:
-    split = page(PLAIN)
-    assert split.summary == "The class in one line."
-    assert split.sections == {
-        "What it means": "A thing happened. What it means is this.",
-        "Looks like": "straggler: late.",
-    }
-
-
-def test_references_are_one_each(classes: Mapping[str, Documented]) -> None:
-    assert references(classes["missing-rank"].doc) == (
-        "https://pytorch.org/docs/stable/distributed.html",
-        "ProcessGroupNCCL.cpp, function runLoop",
-    )
-    assert references(PLAIN) == ()
+    from ncclforensics.report.docs import Documented
 
 
 def test_commands_stay_and_prose_fills() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ncclforensics import tables
     from ncclforensics.report.contract import Report
-    from ncclforensics.report.explain import Documented
+    from ncclforensics.report.docs import Documented
 
 HOSTILE = (
     "@alice #12 <img src=x> [a](http://e.vil) ![b](c) ``` </details> https://e.vil"

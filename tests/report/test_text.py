@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ncclforensics.report.contract import Report
-    from ncclforensics.report.explain import Documented
+    from ncclforensics.report.docs import Documented
 
 ANSWER = """\
 missing-rank: rank 617 on gpu0078 (GPU 1)                                certain
@@ -41,9 +41,8 @@ do       Look at what rank 617 does:
          ssh gpu0078 py-spy dump --pid 41234
 echoes   timeout-masking: ranks 0-616,618-1023 (1,023 watchdogs timed out after
            10 minutes)
-not      gpu-oom: no rank reports an allocation that failed
-unknown  host-oom, gpu-fault: no kernel log; next time: save dmesg -T of each
-           host
+not      gpu-oom: no rank reports a failed allocation
+unknown  host-oom, gpu-fault: no kernel log
 job      1,023 of 1,024 ranks seen on 128 hosts (gpu[0001-0128]) · NCCL 2.27.5 ·
          torch 2.9 · torchrun
 notes    3 notes
@@ -132,6 +131,7 @@ def test_an_unknown_cause_says_what_would_have_told_it(report: Report) -> None:
         "inconclusive: something stopped, and its cause is not in this evidence"
     )
     assert lines[1] == "next time: save dmesg -T of each host"
+    assert "host-oom, gpu-fault: no kernel log; next time: save dmesg" in lines[3]
     no_hint = with_(report, outcome="inconclusive", verdict=None, not_checked=())
     assert render_text(no_hint).splitlines()[1].startswith("first sign: rank 617 never")
 
@@ -139,12 +139,15 @@ def test_an_unknown_cause_says_what_would_have_told_it(report: Report) -> None:
 def test_photographs_are_no_evidence(classes: Mapping[str, Documented]) -> None:
     photos = tables.rows("sources", [{"source": "a.jpg", "kind": "unknown"}])
     frames = tables.Frames({"sources": photos})
-    text = render_text(build(Ranked("inconclusive", None), frames, classes))
+    unseen = (NotChecked("gpu-oom", "no log", "keep stderr"),)
+    ranked = Ranked("inconclusive", None, not_checked=unseen, job={"ranks_seen": 0})
+    text = render_text(build(ranked, frames, classes))
     assert text.splitlines()[:2] == [
         "inconclusive: nothing here was recognised as evidence",
         "looked at 1 file, 1 not recognised",
     ]
     assert "Give the directory that holds NCCL_DEBUG logs" in text
+    assert "unknown" not in text
 
 
 def test_long_lists_fold_and_say_how_to_see_them(
@@ -194,9 +197,13 @@ def test_commands_stay_whole_and_sentences_wrap(
 ) -> None:
     assert ranked.verdict is not None
     command = "NCCL_SOCKET_IFNAME=ib0 torchrun --nnodes 128 " + "--flag " * 12 + "a.py"
+    piped = (
+        "nv-fabricmanager --version; nvidia-smi --query-gpu=driver_version | sort -u"
+    )
     sentence = "Set NCCL_SOCKET_IFNAME on every host to the interface " * 2
-    verdict = replace(ranked.verdict, remedy=(command, sentence))
+    verdict = replace(ranked.verdict, remedy=(command, piped, sentence))
     text = render_text(build(replace(ranked, verdict=verdict), frames, classes))
     assert f"do       {command}\n" in text
+    assert f"         {piped}\n" in text
     wrapped = [line for line in text.splitlines() if "the interface" in line]
     assert max(map(len, wrapped)) <= 80

@@ -13,7 +13,12 @@ from ncclforensics.parsers.structures.limits import capped
 from ncclforensics.parsers.structures.rank_set import SET, expanded
 
 _INT = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
-_NUMBER = pp.Suppress("#") + _INT
+
+
+def _number(name: str) -> pp.ParserElement:
+    return pp.Suppress("#") + _INT(name)
+
+
 _OP = pp.Word(pp.alphas + "_", pp.alphanums + "_")("op")
 _BRACKETED = pp.FollowedBy("[") + SET
 _DID_NOT = pp.Suppress(pp.one_of("didn't did'nt didnt"))
@@ -25,24 +30,24 @@ def _kind(name: str) -> pp.ParserElement:
 
 _TIMED_OUT = (
     _BRACKETED + pp.Suppress("Timeout at collective:") + _OP + pp.Suppress(",")
-) + (_NUMBER("seq") + _kind("timed_out"))
+) + (_number("seq") + _kind("timed_out"))
 _NEVER = (
     pp.Suppress("ranks") + _BRACKETED + pp.Suppress("are the lagging ranks")
 ) + _kind("never_joined")
 _UNFINISHED = (
     _BRACKETED + pp.Suppress("joined but") + _DID_NOT + pp.Suppress("finish collective")
-) + (_NUMBER("seq") + _kind("joined_not_finished"))
+) + (_number("seq") + _kind("joined_not_finished"))
 _LAGGING = (
     _BRACKETED
     + pp.Suppress("finished collective")
-    + _NUMBER("last_finished")
+    + _number("last_finished")
     + pp.Suppress(pp.Opt(",") + "but")
     + _DID_NOT
     + pp.Suppress("join collective")
-    + (_NUMBER("seq") + _kind("finished_not_joined"))
+    + (_number("seq") + _kind("finished_not_joined"))
 )
 _HEADING = (
-    _NUMBER("seq") + pp.one_of("started finished") + pp.Suppress("ranks:")
+    _number("seq") + pp.one_of("started finished") + pp.Suppress("ranks:")
 ) + _kind("heading")
 _STATE = _BRACKETED + pp.one_of("started finished")("kind") + _OP
 _LINE = _TIMED_OUT | _NEVER | _UNFINISHED | _LAGGING | _HEADING | _STATE

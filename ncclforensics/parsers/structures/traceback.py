@@ -3,67 +3,77 @@
 Of a chain (`During handling of …`, `The above exception was the direct cause of …`) the
 first exception is the cause of the rest, and the one that is returned. Frames of torch,
 of Python itself and of other installed packages are passed over, as the call site that
-helps is the user's; a traceback without such a frame gives its last one.
+helps is the user's. Its lines are read one by one with plain expressions: every rank of
+a large job may print one, and there is nothing nested in them.
 """
 
 from __future__ import annotations
 
-import pyparsing as pp
+import re
+from itertools import takewhile
 
 from ncclforensics.parsers.structures.limits import capped
 
-MAX_FRAMES = 500
-INSTALLED = ("site-packages/", "dist-packages/")
-NOT_THE_USERS = ("<frozen ", "/lib/python3", "lib64/python3", *INSTALLED)
-NEVER_THE_USERS = ("<frozen ", "-packages/torch/", "/torch/distributed/")
+HEAD = "Traceback (most recent call last)"
 CHAINS = ("During handling of the above", "The above exception was the direct cause")
-
-_LINE_REST = pp.Regex(r"[^\n]*")
-_HEAD = pp.Regex(r"[^\n]*Traceback \(most recent call last\):?[^\n]*")
-_FRAME = pp.Group(
-    pp.Suppress("File")
-    + pp.QuotedString('"')("file")
-    + pp.Suppress(pp.Literal(",") + "line")
-    + pp.Word(pp.nums, max=9).set_parse_action(lambda found: int(found[0]))("file_line")
-    + pp.Opt(pp.Suppress(pp.Opt(",") + "in") + _LINE_REST("function"))
+# torch may be installed, or built in place (`/pytorch/torch/distributed/…`)
+_MACHINERY = re.compile(r"<frozen |-packages/torch/|/torch/(?:distributed|nn)/")
+_INSTALLED = re.compile(r"-packages/|/lib(?:64)?/python3|^<")
+_FRAME = re.compile(
+    r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
 )
-# code, carets and `[Previous line repeated …]`, all indented
-_SOURCE = pp.Regex(r"(?m)^[ \t]+(?!File \"|Traceback \()[^\n]*")
-_EXCEPTION = pp.Regex(
-    r"(?P<exception>[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)*)(?::(?: (?P<message>[^\n]*)|[ \t]*)"
-    r"(?=\n|$)|(?=[ \t]*(?:\n|$)))"
-)
-_TRACEBACK = (
-    pp.Suppress(_HEAD)
-    + pp.ZeroOrMore(_FRAME | pp.Suppress(_SOURCE.copy().leave_whitespace()))("frames")
-    + pp.Opt(_EXCEPTION("raised"))
-)
+_RAISED = re.compile(r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row for a traceback that `text` begins with, or an empty list.
+    """Return one row for the first traceback in `text`, or an empty list.
 
     Row: `exception` (its type as printed), `message` (its first line), `file`,
-    `file_line` and `function` of the user's last frame, `chained` (whether other
-    exceptions followed from it). A traceback that is cut off has null for the rest.
+    `file_line` and `function` of the user's last frame, `chained` (whether another
+    exception followed from it). What was cut off is null.
     """
-    text = capped(text)
-    start = text.find("Traceback (most recent call last)")
-    if start < 0:
+    before, head, after = capped(text).partition(HEAD)
+    if not head:
         return []
-    frames: list[tuple[str, int, str]] = []
-    lines = text[start:].splitlines()
-    exception: dict[str, str | None] = {"exception": None, "message": None}
-    end = len(lines)
-    for number, line in enumerate(lines[1:], 1):
-        if frame := _frame(line):
-            frames.append(frame)
-        elif line[:1] not in (" ", "\t", ""):
-            exception = _raised(line)
-            end = number
-            break
-    if not frames and exception["exception"] is None:
+    # a traceback that someone quotes is indented as a whole
+    margin = before.rpartition("\n")[2]
+    margin = margin if margin.isspace() else ""
+    lines = [line.removeprefix(margin) for line in after.splitlines()[1:]]
+    block = list(takewhile(_is_inside, lines))
+    rest = lines[len(block) :]
+    frames = [found for line in block if (found := _FRAME.match(line))]
+    raised = _RAISED.match(rest[0]) if rest else None
+    if not frames and not raised:
         return []
-    where = _users(frames[-MAX_FRAMES:])
-    chained = any(line.startswith(CHAINS) for line in _until_next(lines[end + 1 :]))
-    return [{**exception, **where, "chained": chained}]
+    return [
+        {
+            "exception": raised["exception"] if raised else None,
+            "message": (raised["message"] or "").strip() if raised else None,
+            **_call_site(frames),
+            "chained": _is_chained(rest),
+        }
+    ]
+
+
+def _is_inside(line: str) -> bool:
+    return not line.strip() or line[0] in " \t"
+
+
+def _call_site(frames: list[re.Match[str]]) -> dict[str, object]:
+    """Return the innermost frame of the user's code, or the best there is."""
+    own = [frame for frame in frames if not _MACHINERY.search(frame["file"])]
+    users = [frame for frame in own if not _INSTALLED.search(frame["file"])]
+    for frame in reversed(users or own or frames):
+        return {
+            "file": frame["file"],
+            "file_line": int(frame["file_line"]),
+            "function": (frame["function"] or "").strip() or None,
+        }
+    return {"file": None, "file_line": None, "function": None}
+
+
+def _is_chained(rest: list[str]) -> bool:
+    """Say whether the exception that `rest` begins with was followed by another."""
+    return any(
+        line.startswith(CHAINS) for line in takewhile(lambda x: HEAD not in x, rest)
+    )

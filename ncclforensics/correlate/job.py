@@ -1,0 +1,62 @@
+"""What the evidence says of the job as a whole, and whether anything failed in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from ncclforensics.tables import Frames
+
+# roles of lines that a healthy job does not print
+FAILING = ("culprit", "victim", "either")
+LAUNCHERS = {"torchelastic": "torchrun", "slurm": "Slurm", "launchers": "mpirun"}
+
+
+def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
+    """Return world size, ranks and hosts seen, versions and launcher, or None each."""
+    ranks = frames["ranks"]
+    hosts = ranks["host"].drop_nulls().unique().sort().to_list()
+    if not hosts:
+        hosts = frames["events"]["host"].drop_nulls().unique().sort().to_list()
+    return {
+        "world_size": world_size or _world_size(frames),
+        "ranks_seen": ranks.height,
+        "hosts": hosts,
+        "nccl_version": _one(frames, "nccl.version", "version"),
+        "torch_version": None,
+        "launcher": _launcher(frames),
+    }
+
+
+def signs_of_failure(frames: Frames) -> int:
+    """Count the lines that a healthy job does not print, exits and open calls."""
+    lines = frames["events"].filter(pl.col("role").is_in(FAILING)).height
+    exits = frames["exits"].filter(pl.col("code") != 0).height
+    return lines + exits + frames["roots"].height
+
+
+def _world_size(frames: Frames) -> int | None:
+    """Return the size of the largest group that the evidence knows of."""
+    sizes = [frames["groups"]["members"].list.len().max()]
+    inits = frames.message("nccl.init.start", "nccl.init.complete")
+    if "nranks" in inits.columns:
+        sizes.append(inits["nranks"].max())
+    known = [int(str(size)) for size in sizes if size]
+    return max(known, default=None)
+
+
+def _one(frames: Frames, message: str, column: str) -> str | None:
+    lines = frames.message(message)
+    if column not in lines.columns:
+        return None
+    values = lines[column].drop_nulls().unique().sort().to_list()
+    return ", ".join(values[:3]) if values else None
+
+
+def _launcher(frames: Frames) -> str | None:
+    for program, name in LAUNCHERS.items():
+        if any(message.startswith(f"{program}.") for message in frames.messages):
+            return name
+    return None

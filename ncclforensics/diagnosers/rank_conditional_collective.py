@@ -1,0 +1,69 @@
+"""Some ranks make a call that the others never make at all.
+
+What it means
+    A collective stands behind a condition that is true on a few ranks only: evaluation,
+    logging or saving on rank 0, an early stop that not all ranks see. The ranks that
+    make the call wait in it; the others have gone on, or finished.
+
+How we know
+    Fewer ranks wait in the call than are absent from it, and the absent ones are in no
+    trouble of their own. The ranks that make the extra call are named, with its site.
+
+What to do
+    Move the collective out of the condition, or let every rank take the branch. Check
+    `if rank == 0:` blocks for metrics, barriers and state_dict calls of sharded models.
+
+Looks like
+    One absent rank among many is `missing-rank`: there the few are the ones stuck.
+
+References
+    torch.distributed: all ranks must make the same calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.diagnosers import common, roots
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "desync"
+NEEDS = ("standings",)
+MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
+NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank")
+
+REMEDY = (
+    "look for a condition on the rank around the call site that is named",
+    "move the collective out of the condition, or let every rank take the branch",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the few that wait in a call which most members never made."""
+    for call, absent, _ in roots.by_call(frames, "absent"):
+        if call["is_p2p"] or not roots.is_majority(call, absent):
+            continue
+        ranks = tuple(call["waiting"])
+        failing = common.collective(frames, call)
+        who = common.plural("rank", ranks)
+        yield Finding(
+            slug="rank-conditional-collective",
+            confidence="likely",
+            headline=f"{who} alone made {common.call_words(failing)}",
+            evidence=roots.waiting(frames, call),
+            explanation=f"{who.capitalize()} waits in {common.call_words(failing)}, which "
+            f"{len(absent):,} other members never made: they wait for nobody.",
+            remedy=REMEDY,
+            ranks=ranks,
+            hosts=common.hosts_of(frames, ranks),
+            devices=common.devices_of(frames, ranks),
+            collective=failing,
+            first_seen=roots.onset(frames, call),
+        )

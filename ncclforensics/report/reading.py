@@ -1,0 +1,20 @@
+"""Whether there was any evidence: what was recognised, and what was not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ncclforensics.report.contract import Report, SourceFile
+
+_UNREAD = frozenset({"unknown", "empty", "pickle"})
+
+
+def was_read(source: SourceFile) -> bool:
+    """Say whether anything of a file was recognised."""
+    return source.kind not in _UNREAD and (source.rows is None or source.rows > 0)
+
+
+def recognised(report: Report) -> bool:
+    """Say whether there was any evidence at all; if not, the exit code is 3."""
+    return bool(report.findings) or any(was_read(source) for source in report.sources)

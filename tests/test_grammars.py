@@ -1,0 +1,13 @@
+"""Every message of every grammar holds against its own samples and look-alikes."""
+
+import pytest
+
+from ncclforensics import grammar
+from ncclforensics.parsers import check
+
+FILES = sorted(grammar.grammar_folder().glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_sample_is_its_own_message_and_no_other(file):
+    assert check.check_file(file) == []
