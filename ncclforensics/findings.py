@@ -7,7 +7,7 @@ failure_classes.md; `explains` names the classes whose findings are echoes of th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

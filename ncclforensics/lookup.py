@@ -68,6 +68,7 @@ def check(files: Sequence[str]) -> int:
     Without a file, verify the grammars that are shipped. Exits 2 where one is wrong.
     """
     from ncclforensics import grammar
+    from ncclforensics.parsers import check as checker
 
     folder = grammar.grammar_folder()
     paths = [Path(file) for file in files] or sorted(folder.glob("*.toml"))
@@ -76,10 +77,10 @@ def check(files: Sequence[str]) -> int:
         if not path.is_file():
             raise UsageError(f"no such file: {path}")
         if path.suffix != ".toml":
-            for number, message, text in grammar.matches(path):
-                stdout.write(f"{path.name}:{number}  {message or '-'}  {text}\n")
+            for number, message, text in checker.matches(path):
+                stdout.write(f"{path.name}:{number}  {message}  {text}\n")
             continue
-        problems = grammar.check(path)
+        problems = checker.check_file(path)
         code = ExitCode.USAGE if problems else code
         for told in problems or ["ok"]:
             stdout.write(f"{path.name}: {told}\n")

@@ -10,12 +10,14 @@ name of the file, `line` its 1-based line (in a dump: the 1-based entry).
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 import polars as pl
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from ncclforensics.notes import Note
 
 Schema = dict[str, pl.DataType]
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from ncclforensics.correlate import calls, clock, identity, standings, waits
-
-if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+from ncclforensics.tables import Frames
 
 
 def correlate(frames: Frames) -> Frames:
-    """Add `standings`, `calls` and `roots`, resolve `ranks`, and fill in who and when."""
-    from ncclforensics.tables import Frames as Joined
-
+    """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
     known = clock.with_year(identity.identify(frames))
     names = standings.name_groups(known)
     made = standings.grouped(known["collectives"], names)
@@ -24,7 +18,7 @@ def correlate(frames: Frames) -> Frames:
     standing = standings.standings(made, unfinished, told)
     held = calls.held_up(unfinished, standing)
     stuck = calls.calls(held, unfinished, standing, ranks_with_calls(known))
-    return Joined(
+    return Frames(
         {
             **known.tables,
             "standings": standing,

@@ -1,4 +1,4 @@
-"""One clock: gives stamps that lack a year the year that the rest of the evidence tells.
+"""One clock: gives stamps without a year the year that other evidence tells.
 
 c10 and torch's Python logging print month, day and time. Where all full dates of the
 evidence (Flight Recorder times, NCCL and agent stamps) share one year, that is the year

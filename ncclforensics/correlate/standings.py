@@ -1,8 +1,8 @@
 """How far each rank came in each process group, from dumps and logs together.
 
 A group is told by its name and its members, never by `pg_id`, which counts the groups
-of one process. A dump says of every call whether it finished; a watchdog line says which
-call its rank gave up; both count calls per group, so both give a standing.
+of one process. A dump says of every call whether it finished; a watchdog line says
+which call its rank gave up; both count calls per group, so both give a standing.
 
 Finished means: `completed`, or `retired` on a backend that retires what it finishes
 (Gloo; NCCL retires what it aborts, too), or not above the group's last completed call.

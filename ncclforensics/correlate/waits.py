@@ -52,10 +52,8 @@ def roots(calls: pl.DataFrame) -> pl.DataFrame:
         why = {wanted[call][rank] for call in through}
         if why == {"unseen"} or (own is not None and wanted[own]):
             continue
-        if own is None:
-            reason = "absent"
-        else:
-            reason = "stalled" if done[own] else "stuck"
+        held = "stalled" if own is not None and done[own] else "stuck"
+        reason = "absent" if own is None else held
         most = max(
             through, key=lambda call: (collective[call], len(waiters[call]), -call)
         )

@@ -52,7 +52,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks whose operation is the odd one, for the first call that differs."""
+    """Name the ranks whose operation is the odd one, at the first such call."""
     for split in signatures.splits(frames, "op"):
         yield _finding(frames, split)
         return
@@ -72,7 +72,8 @@ def _finding(frames: Frames, split: Split) -> Finding:
         if split.decided
         else f"{split.sides[0][0]} against {split.sides[1][0]} at one SeqNum",
         evidence=split.evidence,
-        explanation=f"At {where} the members are in different operations: {sides}.{tie}",
+        explanation=f"At {where} the members are in different operations: {sides}."
+        f"{tie}",
         remedy=REMEDY,
         ranks=split.odd,
         hosts=common.hosts_of(frames, split.odd),

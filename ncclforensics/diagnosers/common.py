@@ -1,4 +1,4 @@
-"""What diagnosers share: cites out of a frame, names of ranks' hosts, the failing call."""
+"""What diagnosers share: cites, the hosts of ranks, words for a call."""
 
 from __future__ import annotations
 

@@ -68,9 +68,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
                 *roots.cites(own, "has not finished"),
                 *roots.waiting(frames, call),
             ),
-            explanation=f"{roots.spread(call, failing, blocked)} {who.capitalize()} went "
-            "on enqueueing but is in an earlier call, which its peers have finished: its "
-            "own GPU does not move.",
+            explanation=f"{roots.spread(call, failing, blocked)} {who.capitalize()} is "
+            "still in an earlier call, which its peers have finished: its own GPU does "
+            "not move.",
             remedy=REMEDY,
             ranks=ranks,
             hosts=common.hosts_of(frames, ranks),

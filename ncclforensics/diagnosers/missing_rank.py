@@ -82,8 +82,9 @@ def _finding(
         confidence="certain",
         headline=f"{who} never joined {common.call_words(failing)}",
         evidence=(*roots.waiting(frames, call), *roots.cites(own, "came as far as")),
-        explanation=f"{roots.spread(call, failing, blocked)} {who.capitalize()} did not "
-        f"make that call ({reached}) and waits for nobody, so the others hang on it.",
+        explanation=f"{roots.spread(call, failing, blocked)} {who.capitalize()} did "
+        f"not make that call ({reached}), and none of its own holds it up: the others "
+        "hang on it.",
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),

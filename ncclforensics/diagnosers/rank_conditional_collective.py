@@ -58,8 +58,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             confidence="likely",
             headline=f"{who} alone made {common.call_words(failing)}",
             evidence=roots.waiting(frames, call),
-            explanation=f"{who.capitalize()} waits in {common.call_words(failing)}, which "
-            f"{len(absent):,} other members never made: they wait for nobody.",
+            explanation=f"{common.call_words(failing)} was made by {who} alone; "
+            f"{len(absent):,} other members never made it, and wait for nobody.",
             remedy=REMEDY,
             ranks=ranks,
             hosts=common.hosts_of(frames, ranks),

@@ -37,7 +37,7 @@ def by_call(
 
 
 def is_majority(call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
-    """Whether more members are absent than came: then those that came are the odd ones."""
+    """Whether more members are absent than came: then the latter are the odd ones."""
     came = len(call["waiting"]) + len(call["behind"]) + len(call["done"])
     return len(ranks) > came
 

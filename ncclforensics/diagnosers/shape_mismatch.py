@@ -50,7 +50,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks whose tensors are the odd ones, for the first call that differs."""
+    """Name the ranks whose tensors are the odd ones, at the first such call."""
     for split in signatures.splits(frames, "shape"):
         sides = "; ".join(
             f"{common.plural('rank', ranks)} with {shape}"
@@ -91,8 +91,8 @@ def _old_check(frames: Frames) -> Iterator[Finding]:
         confidence="certain",
         headline=f"{op or 'a call'} with tensors that differ between ranks",
         evidence=common.cites(lines),
-        explanation="torch's check of shapes failed. The text of this version shows only "
-        "the printing rank's own shapes, so it does not say which rank is the odd one.",
+        explanation="torch's check of shapes failed. The text of this version shows "
+        "only the printing rank's own shapes, so it does not say which rank is odd.",
         remedy=REMEDY,
         collective=Collective(op=op),
         first_seen=common.first_seen(lines),

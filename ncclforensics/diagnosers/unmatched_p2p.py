@@ -56,8 +56,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             confidence="likely",
             headline=f"{who} never posted the {other} that {peer} waits for",
             evidence=roots.waiting(frames, call),
-            explanation=f"{roots.spread(call, failing, blocked)} {who.capitalize()} posted "
-            f"no {other} for it and waits for nobody.",
+            explanation=f"{roots.spread(call, failing, blocked)} {who.capitalize()} "
+            f"posted no {other} for it and waits for nobody.",
             remedy=REMEDY,
             ranks=ranks,
             hosts=common.hosts_of(frames, ranks),

@@ -73,8 +73,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         chosen = common.strings(using["interface"])
         yield RuledOut(
             "wrong-nic",
-            f"{using['host'].n_unique():,} hosts use {common.some(chosen)}, on networks "
-            "that they share",
+            f"{using['host'].n_unique():,} hosts use {common.some(chosen)}, none an odd "
+            "one",
             common.cites(using, 2),
         )
 
@@ -110,14 +110,14 @@ def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         asked = asked.filter(pl.col("variable") == "NCCL_SOCKET_IFNAME")
         values = common.strings(asked["value"])
         named = f" (NCCL_SOCKET_IFNAME={values[0]})" if len(values) == 1 else ""
-    hosts = common.strings(lines["host"])
+    where = common.some(common.strings(lines["host"])) or "a host"
     return _finding(
         frames,
         lines,
         "certain",
-        f"no usable network interface on {common.some(hosts) or 'a host'}{named}",
-        f"NCCL found no interface to use on {common.some(hosts) or 'a host'}{named}: the "
-        "filter matches nothing that this host has.",
+        f"no usable network interface on {where}{named}",
+        f"NCCL found no interface to use on {where}{named}: the filter matches nothing "
+        "that this host has.",
         (*common.cites(lines, 4), *common.cites(asked, 2)),
     )
 
@@ -137,8 +137,8 @@ def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
         "certain" if right else "likely",
         f"{common.some(hosts)} uses {common.some(chosen)}"
         + (f", the others {common.some(right)}" if right else ""),
-        f"{common.some(hosts)} bound {common.some(chosen)}, which leads to no other host, "
-        "in a job of several hosts.",
+        f"{common.some(hosts)} bound {common.some(chosen)}, which leads to no other "
+        "host, in a job of several hosts.",
         (*common.cites(local, 4), *common.cites(others, 2)),
     )
 
@@ -164,7 +164,7 @@ def _network_differs(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         "likely",
         f"{common.some(hosts)} uses network {common.some(mine)}, the others "
         f"{common.some(theirs)}",
-        "Ranks of one job chose different networks, and these do not talk to each other.",
+        "Ranks of one job chose different networks, which do not talk to each other.",
         (*common.cites(odd, 3), *common.cites(rest, 3)),
     )
 
@@ -185,9 +185,9 @@ def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
         frames,
         odd,
         "likely",
-        f"{common.some(hosts)} is on {common.some(common.strings(odd['address']), 2)}, the "
-        f"others on {common.some(common.strings(rest['interface']), 2)}",
-        "The address that NCCL bound here shares no subnet with those of the other hosts.",
+        f"{common.some(hosts)} is on {common.some(common.strings(odd['address']), 2)}, "
+        f"the others on {common.some(common.strings(rest['address']), 2)}",
+        "The address that NCCL bound there shares no subnet with the other hosts'.",
         (*common.cites(odd, 3), *common.cites(rest, 3)),
     )
 

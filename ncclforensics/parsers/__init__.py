@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-
 from ncclforensics import tables
 from ncclforensics.parsers import error_json, flight_recorder, logs
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
-    import polars as pl
     from collections.abc import Callable, Mapping
+
+    import polars as pl
 
     from ncclforensics.sources import Source
 

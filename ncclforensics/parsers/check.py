@@ -82,8 +82,9 @@ def first_line(text: str, messages: Sequence[Message]) -> dict[str, pl.DataFrame
     return {name: frame for name, frame in found.items() if frame.height}
 
 
-def matches(file: Path, messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
+def matches(file: Path) -> Iterator[tuple[int, str, str]]:
     """Yield (line, message id, text) of every recognised line of a log, in order."""
+    messages = grammar.load()
     with file.open("rb") as stream:
         events = pl.concat(
             logs.recognise(lines, own, messages)["events"]

@@ -24,7 +24,7 @@ LARGEST = 16 << 20  # bytes; a call stack is some kilobytes
 
 
 def read(source: Source) -> Frames:
-    """Read one error file: one `events` row, with the exception as `python.traceback`."""
+    """Read one error file: one `events` row, with captures as of a traceback."""
     try:
         with source.open() as stream:
             content = msgspec.json.decode(stream.read(LARGEST))

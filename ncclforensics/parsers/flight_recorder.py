@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # a dump of 100,000 calls with stacks has some 60 MB
 MAX_BYTES = 256 * 1024**2
+# a ring of 100,000 calls is a large one; the newest are kept
+MAX_ENTRIES = 500_000
 NEWEST = (2, 10)
 PLACES = ("entries", "pg_config", "pg_status", "version")
 
@@ -98,7 +100,9 @@ def _dump(value: object) -> _Dump:
     if not isinstance(found, list | tuple):
         kind = type(found).__name__
         problem, found = f"its entries are a {kind}, no list", ()
-    entries, lines = list(found), list(range(1, len(found) + 1))
+    skipped = max(0, len(found) - MAX_ENTRIES)
+    entries = list(found[-MAX_ENTRIES:])
+    lines = list(range(skipped + 1, len(found) + 1))
     if set(map(type, entries)) - {dict}:
         whole = [(e, n) for e, n in zip(entries, lines, strict=True) if type(e) is dict]
         entries, lines = [e for e, _ in whole], [n for _, n in whole]
@@ -142,7 +146,11 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
     fields = Columns(0)
     if dump.entries:
         fields = columns(dump.entries)
-        made = calls(fields)
+        try:
+            made = calls(fields)
+        except UnicodeEncodeError:  # half of a surrogate pair, which no dump writes
+            fields = columns(dump.entries, careful=True)
+            made = calls(fields)
     first = made.first if made else {}
     found = groups(dump.config, first, source.rank)
     positions, odd = position_rows(dump.status, made, found)

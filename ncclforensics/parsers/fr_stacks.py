@@ -2,7 +2,7 @@
 
 A training loop repeats the same few stacks in the same order, and c10d's pickle shares
 the frames among entries, so a stack is first compared with the one that came last time
-after the same predecessor. Only a new stack costs work per frame.
+after the same two. Only a new stack costs work per frame.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ class Interner:
         """Number the stacks of a column of `frames`; it must outlive the call."""
         following: dict[int, int] = {}
         result = []
-        number = 0
+        number = context = 0
         for frames in column:
-            guess = following.get(number, 0)
+            guess = following.get(context, 0)
             # what was seen is flat, so this comparison never goes deep
             if self._seen[guess] != frames:
-                following[number] = guess = self._look_up(frames)
+                following[context] = guess = self._look_up(frames)
+            context = number << 32 | guess
             number = guess
             result.append(number)
         return result

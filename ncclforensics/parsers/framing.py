@@ -23,7 +23,8 @@ CUT = "\x1e"
 DECORATIONS = {
     "quote": r"(?:[ \t]*> ?)+",
     "pod": r"\[pod/(?P<pod>[^\]/\s]+)(?:/[^\]\s]+)?\] ?",
-    "cri": r"(?P<cri_t>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [PF] ",
+    "cri": r"(?P<cri_t>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) "
+    r"(?:stdout|stderr) [PF] ",
     "mpi": r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4})?"
     r"\[(?:[\w.@-]+,)?(?P<mpi_rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>: ?",
     "torch": r"\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
@@ -32,7 +33,8 @@ DECORATIONS = {
     "kernel": r"(?:[a-z]+ *:[a-z]+ *: +)?(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
     r"\d\d:\d\d:\d\d)|(?P<sys_iso>\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)) "
     r"(?P<sys_host>[\w.-]+) (?:kernel|systemd)(?:\[\d+\])?: ",
-    "dmesg_t": r"\[[A-Z][a-z]{2} (?P<ctime>[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ",
+    "dmesg_t": r"\[[A-Z][a-z]{2} "
+    r"(?P<ctime>[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ",
     "dmesg": r"(?:<\d+>)?\[ *\d+\.\d{3,6}\] ",
     "facility": r"[a-z]+ *:[a-z]+ *: +",
     "iso": r"\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
@@ -75,8 +77,8 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     """Take lines (`line` Int64, `raw` String) apart into segments.
 
     Returns a row per segment, in order: `line`, `part` (0-based in its line), `raw`,
-    `text` (the message), `speaker` (what tells one writer from another), `header` ("nccl",
-    "c10", "python" or null), `level`, the columns of WHO and GROUP, `t` and `yearless`
+    `text` (the message), `speaker` (what tells one writer from another), `header`
+    ("nccl", "c10", "python" or null), `level`, the columns of WHO and GROUP, `t` and `yearless`
     (see `stamps`).
     """
     bare = lines.select(

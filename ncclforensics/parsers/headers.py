@@ -26,7 +26,8 @@ _SCRUBBED = (
 # times 100 plus the day, and the fraction is another clock's.
 _C10 = (
     r"(?:\[rank(?P<c10_rank>\d{1,9})[\[\]]{1,2}:)?"
-    r"\[(?P<c10_level>[IWEF])(?:(?P<c10_md>\d{3,4}) (?P<c10_hms>\d\d:\d\d:\d\d)\.\d{1,9})? "
+    r"\[(?P<c10_level>[IWEF])"
+    r"(?:(?P<c10_md>\d{3,4}) (?P<c10_hms>\d\d:\d\d:\d\d)\.\d{1,9})? "
     r"[\w./+-]+\.(?:cpp|h|hpp|cu|cuh):\d+\] ?(?:\[c10d\] )?"
 )
 # `W0801 13:23:17.366000 32974 torch/distributed/elastic/agent.py:900] …`; torch 2.3 and

@@ -1,8 +1,8 @@
 """Reads a text stream as frames of lines, in blocks, whatever its bytes are.
 
-Lines end at LF, as grep and editors count them; a CR stays inside its line. UTF-16 with
-a byte order mark is decoded; a block that is no valid UTF-8 is decoded with U+FFFD in
-place of each bad byte. A line longer than a block comes in pieces that share its number.
+Lines end at LF, as grep and editors count them; a CR stays inside its line. UTF-16
+with a byte order mark is decoded; a block that is no valid UTF-8 is decoded with U+FFFD
+in place of each bad byte. A line longer than a block comes in pieces of one number.
 """
 
 from __future__ import annotations

@@ -178,7 +178,10 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
 def _structured(
     frame: pl.DataFrame, message: Message, lines: pl.DataFrame
 ) -> pl.DataFrame:
-    """Read the inner structure of each message: a row per row of the structure."""
+    """Read the inner structure of each message: a row per row of the structure.
+
+    A message in which the structure finds nothing keeps its one row.
+    """
     structure = import_module(f"ncclforensics.parsers.structures.{message.inner}")
     starts = frame.head(MAX_STRUCTURES)
     texts = starts["text"].to_list()
@@ -201,11 +204,13 @@ def _structured(
         for record in structure.parse(text)
     ]
     if not parsed:
-        return frame.clear()
+        return frame
     inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
     inner = inner.rename({c: f"{c}_text" for c in inner.columns if c in OWN_COLUMNS})
     start = starts.with_columns(pl.int_range(pl.len()).alias("_start"))
-    whole = start.join(inner, on="_start", suffix="_inner", maintain_order="left")
+    whole = start.join(
+        inner, on="_start", how="left", suffix="_inner", maintain_order="left"
+    )
     clashes = [c for c in inner.columns if f"{c}_inner" in whole.columns]
     return whole.with_columns(
         pl.coalesce(f"{c}_inner", pl.col(c).cast(inner.schema[c], strict=False)).alias(

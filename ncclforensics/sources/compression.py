@@ -57,7 +57,6 @@ CODECS = {
         ).decompressobj(),
     ),
 }
-# bz2 says OSError
 ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, MemoryError)
 
 

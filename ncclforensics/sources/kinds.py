@@ -72,7 +72,7 @@ def kind_of(head: bytes, tail: bytes = b"") -> Kind:
 
 
 def _text(head: bytes) -> Kind:
-    plain = NUL_RUN.sub(b"", head).strip(b"\0")
+    plain = NUL_RUN.sub(b"", head).strip(b"\0") if b"\0" in head else head
     controls = len(plain) - len(plain.translate(None, CONTROLS))
     # a character cut at the end of the head is no damage
     broken = 0 if plain.isascii() else plain.decode("utf-8", "replace").count("\ufffd")

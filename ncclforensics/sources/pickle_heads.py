@@ -33,19 +33,17 @@ OPENING_KEYS = ("entries", "pg_id", "record_id", "frames", "seq_id", "process_gr
 SHORT = 400
 
 
+def _openings(word: str) -> tuple[bytes, ...]:
+    """Return what stands before `word` where a pickle holds it as a string."""
+    size = len(word)
+    return b"X" + size.to_bytes(4, "little"), b"\x8c%c" % size, b"U%c" % size
+
+
 def _string(word: str) -> bytes:
-    size, text = len(word), word.encode()
-    return b"|".join(
-        re.escape(opcode + text)
-        for opcode in (
-            b"X" + size.to_bytes(4, "little"),
-            b"\x8c" + size.to_bytes(1, "little"),
-            b"U" + size.to_bytes(1, "little"),
-        )
-    )
+    return b"|".join(re.escape(start + word.encode()) for start in _openings(word))
 
 
-_KEY = re.compile(b"|".join(b"(" + _string(key) + b")" for key in KEYS))
+_KEYS = [(key, key.encode(), _openings(key)) for key in KEYS]
 _MEMO = rb"(?:q.|r....|\x94)?"
 _OPENING = re.compile(
     rb"\x80.(?:\x95.{8})?"
@@ -78,15 +76,15 @@ def dump(head: bytes) -> str | None:
     protocol = pickle(head)
     if protocol is None:
         return None
-    found: set[str] = set()
-    for match in itertools.islice(_KEY.finditer(head), 200):
-        key = KEYS[(match.lastindex or 1) - 1]
-        if key != COMMON or match.start() < COMMON_WITHIN or found:
-            found.add(key)
+    found = [
+        key
+        for key, word, openings in _KEYS
+        if (at := head.find(word, 0, COMMON_WITHIN if key == COMMON else None)) > 0
+        and head[:at].endswith(openings)
+    ]
     if found:
         shape = ", a bare list of entries" if head[2:3] == b"]" else ""
-        named = [key for key in KEYS if key in found][:3]
-        return f"{protocol}{shape} holding {_listed(named)}"
+        return f"{protocol}{shape} holding {_listed(found[:3])}"
     opening = _OPENING.match(head) if len(head) <= SHORT else None
     if opening is None:
         return None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _RANK = re.compile(rb"\[rank(\d{1,6})\]")
 _LOCAL = re.compile(rb"\[default(\d{1,4})\]:")
 _NCCL = re.compile(
-    rb"([A-Za-z0-9][\w.-]{0,80}):(\d{1,7}):\d{1,7} (?:\[\d+\] )?"
+    rb"(?<![\w.-])([A-Za-z0-9][\w.-]{0,80}+):(\d{1,7}):\d{1,7} (?:\[\d+\] )?"
     rb"(?:\S{1,80} )?NCCL (?:INFO|WARN|CALL)"
 )
 

@@ -74,7 +74,9 @@ def parse(text: str) -> list[dict[str, object]]:
     ]
 
 
-def _row(side: pp.ParseResults, is_peer: bool, own_has_tensors: bool) -> dict[str, object]:
+def _row(
+    side: pp.ParseResults, is_peer: bool, own_has_tensors: bool
+) -> dict[str, object]:
     has_tensors = "shape" in side
     reliable = (
         not is_peer

@@ -11,7 +11,9 @@ import pyparsing as pp
 from ncclforensics.parsers.structures.limits import capped
 
 _CLASS = pp.Combine("nccl" + pp.Word(pp.alphas))
-_EXPLAINED = _CLASS("error_class") + pp.Suppress(":") + pp.Regex(r"[^\n]*")("explanation")
+_EXPLAINED = (
+    _CLASS("error_class") + pp.Suppress(":") + pp.Regex(r"[^\n]*")("explanation")
+)
 _LAST = pp.Suppress("Last error:") + pp.Regex(r"[^\n]*")("last_error")
 
 
