@@ -34,7 +34,7 @@ def signs_of_failure(frames: Frames) -> int:
     """Count the lines that a healthy job does not print, exits and open calls."""
     lines = frames["events"].filter(pl.col("role").is_in(FAILING)).height
     exits = frames["exits"].filter(pl.col("code") != 0).height
-    return lines + exits + frames["roots"].height
+    return lines + exits + frames["calls"].height
 
 
 def _world_size(frames: Frames) -> int | None:

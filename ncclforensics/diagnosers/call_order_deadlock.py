@@ -7,7 +7,8 @@ What it means
 
 How we know
     Following who waits for whom over all groups leads back to where it began. Every
-    rank of the circle is named, with the call that each is in.
+    rank of the circle is named, with the call that each is in; where both calls are of
+    the same members and fewer took one than the other, those few.
 
 What to do
     Make every rank enter the groups in one order, or give the calls streams and async
@@ -46,13 +47,14 @@ REMEDY = ("make every rank enter these groups in the same order",)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks of each circle of waits."""
-    for ranks in waits.circles(frames["calls"]):
-        held = pl.col("waiting").list.set_intersection(list(ranks)).list.len() > 0
+    """Name the ranks of each circle of waits, or those that took the odd order."""
+    for circle in waits.circles(frames["calls"]):
+        held = pl.col("waiting").list.set_intersection(list(circle)).list.len() > 0
         calls: list[dict[str, Any]] = frames["calls"].filter(held).to_dicts()
+        ranks = _odd(calls) or circle
         described = [common.collective(frames, call) for call in calls]
         inside = [
-            f"{common.plural('rank', [r for r in call['waiting'] if r in ranks])} in "
+            f"{common.plural('rank', [r for r in call['waiting'] if r in circle])} in "
             f"{common.call_words(what)}"
             + (f" at {what.call_site}" if what.call_site else "")
             for call, what in zip(calls, described, strict=True)
@@ -60,7 +62,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield Finding(
             slug="call-order-deadlock",
             confidence="certain",
-            headline=f"{common.plural('rank', ranks)} wait for each other in a circle",
+            headline=f"{common.plural('rank', circle)} wait for each other in a circle",
             evidence=tuple(c for call in calls for c in roots.waiting(frames, call))[
                 :6
             ],
@@ -76,3 +78,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
                 default=None,
             ),
         )
+
+
+def _odd(calls: list[dict[str, Any]]) -> tuple[int, ...]:
+    """Return the few of two calls of the same members, if one is taken by fewer."""
+    if len(calls) != 2 or calls[0]["members"] != calls[1]["members"]:
+        return ()
+    few, many = sorted((call["waiting"] for call in calls), key=len)
+    return tuple(few) if len(few) < len(many) else ()

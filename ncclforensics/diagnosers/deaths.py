@@ -61,7 +61,11 @@ def of_own(frames: Frames) -> pl.DataFrame:
     # the exit of a rank whose exception is at hand says nothing more
     told = own["rank"].drop_nulls().unique()
     silent = exits.filter(~pl.col("rank").is_in(told.implode()).fill_null(False))
-    return pl.concat([own, silent.filter(pl.lit(own.is_empty()) | _sharp())])
+    faults = silent.filter(_fault())
+    if own.height or faults.height:
+        return pl.concat([own, faults])
+    # a bare exit code tells of its own fault only where every other one is explained
+    return silent if silent["rank"].n_unique() == 1 else silent.clear()
 
 
 def first(deaths: pl.DataFrame) -> pl.DataFrame:
@@ -78,8 +82,8 @@ def first(deaths: pl.DataFrame) -> pl.DataFrame:
     return raised if raised.height else deaths
 
 
-def _sharp() -> pl.Expr:
-    """Whether an exit code is a fault by itself: a signal that no agent sends."""
+def _fault() -> pl.Expr:
+    """Whether an exit code is a fault by itself: a signal that no agent sends first."""
     return pl.col("code").is_in([-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGFPE])
 
 
@@ -121,9 +125,8 @@ def _raised(frames: Frames) -> pl.DataFrame:
 
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
     """Return the exits that no agent and no loss of a peer brought about, in SCHEMA."""
-    aborted = pl.concat(
-        [frames.message(*SELF_ABORT)["rank"], echoing["rank"]]
-    ).drop_nulls()
+    victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
+    echoed = pl.concat([victims, echoing["rank"]]).drop_nulls().unique()
     names = {-s.value: s.name for s in signal.Signals}
     code = pl.col("code")
     why = (
@@ -136,7 +139,7 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
         .filter(
             (code != 0)
             & ~code.is_in(SENT_BY_AGENT)
-            & ~pl.col("rank").is_in(aborted.unique().implode()).fill_null(False)
+            & (_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False))
         )
         .with_columns(
             why.alias("why"),

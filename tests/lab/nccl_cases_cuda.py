@@ -60,13 +60,13 @@ CUDA_JOBS = (
     Job(
         slug="nccl-oom",
         title="no GPU memory left for NCCL's buffers on one rank",
-        what_happened="The GPU of rank 1 is full: from NCCL's 14th cudaMalloc on it "
+        what_happened="The GPU of rank 1 is full: from NCCL's seventh cudaMalloc on it "
         "returns out of memory; the others fail when rank 1 goes.",
         version="2.19.3",
         hosts=eth0(*TWO),
         ranks=one_odd(
             TWO,
-            Rank("gpu0001", 1, FOUR_CALLS, 1, {"STUB_FAIL": "cudaMalloc:2:14"}),
+            Rank("gpu0001", 1, FOUR_CALLS, 1, {"STUB_FAIL": "cudaMalloc:2:7"}),
             FOUR_CALLS,
         ),
         truth=Truth("failure", "gpu-oom", ranks=(1,), hosts=ONE),
@@ -77,7 +77,7 @@ CUDA_JOBS = (
         title="/dev/shm of one host is too small",
         what_happened="gpu0002 is a container with a /dev/shm of 16 MB; NCCL cannot "
         "make its segments there and gpu0001 loses its peers.",
-        version="2.24.3",
+        version="2.23.4",
         hosts={**eth0("gpu0001"), "gpu0002": Host({"eth0": "10.0.0.2/24"}, shm="16m")},
         ranks=ranks_on(TWO, 2, FOUR_CALLS),
         truth=Truth("failure", "shm-exhausted", (), (2, 3), ("gpu0002",)),
@@ -111,7 +111,7 @@ CUDA_JOBS = (
         )
         for slug, version, resolving in (
             ("nccl-killed-rank", "2.27.5", "names resolve"),
-            ("nccl-killed-rank-no-names", "2.20.5", "names do not resolve"),
+            ("nccl-killed-rank-no-names", "2.26.2", "names do not resolve"),
         )
     ),
     *(

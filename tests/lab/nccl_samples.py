@@ -70,7 +70,9 @@ def root_complaints(version: str) -> bytes:
         Rank("gpu0002", 1, "knock=128 stay=2 init"),
     )
     disorders = (given_twice, disagreeing, stranger)
-    return b"".join(first_rank_says(version, ROOT_SUBSYSTEMS, ranks) for ranks in disorders)
+    return b"".join(
+        first_rank_says(version, ROOT_SUBSYSTEMS, ranks) for ranks in disorders
+    )
 
 
 def make_samples(directory: Path) -> None:

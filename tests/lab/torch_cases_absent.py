@@ -61,9 +61,9 @@ CASES = (
     ),
     Case(
         slug="missing-rank-silent",
-        title="rank 2 is the only one that does not time out, and says nothing",
+        title="rank 2 is the only one that does not fail by itself, and says nothing",
         happened="After step 3 rank 2 hangs; neither dumps nor DETAIL nor its stack, "
-        "but all three peers time out in the same all_reduce.",
+        "but all three peers fail in the same all_reduce.",
         fault="missing-rank",
         who=(2,),
         torchrun=SLOW_AGENT,
@@ -112,10 +112,10 @@ CASES = (
     Case(
         slug="monitored-barrier-unheard",
         title="rank 0 is ended before it can say who missed its monitored barrier",
-        happened="Rank 1 hangs before dist.monitored_barrier(). Ranks 2 and 3 fail "
-        "first, and torchrun ends rank 0, which alone knows: ranks 0 and 1 are both "
-        "silent.",
-        fault="monitored-barrier",
+        happened="Rank 1 hangs before dist.monitored_barrier(), where rank 0 waits 30 "
+        "minutes and the others only for the group's timeout: ranks 2 and 3 fail, and "
+        "torchrun ends rank 0, which alone knows. Ranks 0 and 1 are both silent.",
+        fault="monitored-barrier-unheard",
         who=(1,),
         merged=True,
         outcome="inconclusive",

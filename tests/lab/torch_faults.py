@@ -139,7 +139,14 @@ def monitored_barrier(job: Job) -> None:
     """Ranks sleep before a monitored barrier, which names them all."""
     train(1, 3)
     save_checkpoint(600 if job.is_at_fault else 0)
-    dist.monitored_barrier(wait_all_ranks=len(job.who) > 1)
+    dist.monitored_barrier(timeout=job.timeout, wait_all_ranks=len(job.who) > 1)
+
+
+def monitored_barrier_unheard(job: Job) -> None:
+    """As above, but rank 0 waits for torch's 30 minutes and never gets to name them."""
+    train(1, 3)
+    save_checkpoint(600 if job.is_at_fault else 0)
+    dist.monitored_barrier()
 
 
 def collective_mismatch(job: Job) -> None:
@@ -293,7 +300,7 @@ FAULTS: dict[str, Callable[[Job], None]] = {
     run.__name__.replace("_", "-"): run
     for run in (
         healthy, healthy_uneven_sizes, healthy_pipeline, missing_rank, straggler,
-        monitored_barrier, collective_mismatch, shape_mismatch, dtype_mismatch,
+        monitored_barrier, monitored_barrier_unheard, collective_mismatch, shape_mismatch, dtype_mismatch,
         crashed_rank, crashed_rank_lingers, exit_rank, sigkill_rank, segfault_rank,
         chain, call_order, unused_parameter, uneven_inputs, uneven_inputs_barrier,
         rank_conditional, rank_conditional_barrier, unmatched_p2p,
