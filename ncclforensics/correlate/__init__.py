@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.correlate import calls, clock, identity, standings, waits
+from ncclforensics.correlate import calls, clock, identity, positions, standings, waits
 from ncclforensics.tables import Frames
 
 
 def correlate(frames: Frames) -> Frames:
     """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
     known = clock.with_year(identity.identify(frames))
-    names = standings.name_groups(known)
+    told = positions.named(known["positions"])
+    names = standings.name_groups(known["groups"], known["collectives"], told)
     made = standings.grouped(known["collectives"], names)
-    told = standings.grouped(known["positions"], names)
+    told = standings.grouped(told, names)
     unfinished = standings.unfinished(made, told)
     standing = standings.standings(made, unfinished, told)
     held = calls.held_up(unfinished, standing)

@@ -12,34 +12,29 @@ entries of NCCL are often never marked (pytorch#137969).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from ncclforensics import tables
-
-if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
 
 # backends that set `retired` on a call that they abort as well
 ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
 
 
-def name_groups(frames: Frames) -> pl.DataFrame:
+def name_groups(
+    groups: pl.DataFrame, collectives: pl.DataFrame, positions: pl.DataFrame
+) -> pl.DataFrame:
     """Return which group a rank means: `rank pg pg_desc group members`.
 
     `group` is the same on all members and differs between groups that share a name.
     Where no evidence lists the members, they are the ranks seen in a call of that name.
     """
     told = (
-        frames["groups"]
-        .filter(pl.col("members").is_not_null() & pl.col("pg").is_not_null())
+        groups.filter(pl.col("members").is_not_null() & pl.col("pg").is_not_null())
         .select("rank", "pg", "pg_desc", pl.col("members").list.sort())
         .unique(["rank", "pg", "pg_desc"], keep="first", maintain_order=True)
     )
     used = pl.concat(
-        frames[name].select("rank", "pg", "pg_desc")
-        for name in ("collectives", "positions")
+        calls.select("rank", "pg", "pg_desc") for calls in (collectives, positions)
     ).filter(pl.col("pg").is_not_null())
     used = used.unique(maintain_order=True)
     seen = used.group_by("pg", "pg_desc").agg(
@@ -142,17 +137,23 @@ def standings(
         )
         .join(first, on=keys, how="left")
     )
-    from_logs = positions.group_by(keys, maintain_order=True).agg(
-        *(pl.col(c).first() for c in about),
-        pl.max_horizontal("last_enqueued", "timed_out").max().alias("told_enqueued"),
-        pl.col("last_completed").max().alias("completed"),
-        pl.col("timed_out").min(),
-        pl.col("op").sort_by("timed_out", nulls_last=True).first().alias("told_op"),
-        pl.col("t").min().alias("told_t"),
-        pl.col("source").first().alias("told_in"),
-        pl.col("line").first().alias("told_at"),
+    from_logs = (
+        positions.drop_nulls("group")
+        .group_by(keys, maintain_order=True)
+        .agg(
+            *(pl.col(c).first() for c in about),
+            pl.max_horizontal("last_enqueued", "timed_out")
+            .max()
+            .alias("told_enqueued"),
+            pl.col("last_completed").max().alias("completed"),
+            pl.col("timed_out").min(),
+            pl.col("op").sort_by("timed_out", nulls_last=True).first().alias("told_op"),
+            pl.col("t").min().alias("told_t"),
+            pl.col("source").first().alias("told_in"),
+            pl.col("line").first().alias("told_at"),
+        )
     )
-    both = from_dumps.join(
+    both = from_dumps.drop_nulls("group").join(
         from_logs, on=keys, how="full", coalesce=True, suffix="_told"
     )
     in_dump = pl.col("source").is_not_null()

@@ -37,10 +37,13 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "runtime"
-NEEDS = ("collectives",)
-MISSING = "no Flight Recorder dump"
+NEEDS = ("standings",)
+MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("missing-rank", "timeout-masking", "crashed-rank", "unmatched-p2p")
+
+# operations that some members can finish before others have begun
+ROOTED = r"(?i)^_?(?:broadcast|reduce|gather|scatter|send|recv|coalesced)(?:_oop)?$"
 
 REMEDY = (
     "dmesg -T | grep -i xid                     # on the host of the named rank",
@@ -50,7 +53,10 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the roots that are in a call which their peers have finished."""
-    for call, ranks, blocked in roots.by_call(frames, "stalled"):
+    for call, stalled, blocked in roots.by_call(frames, "stalled"):
+        ranks = _proven(frames, stalled)
+        if not ranks or roots.is_majority(call, ranks):
+            continue
         failing = common.collective(frames, call)
         own = (
             frames["standings"]
@@ -78,3 +84,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             collective=failing,
             first_seen=common.first_seen(own),
         )
+
+
+def _proven(frames: Frames, ranks: tuple[int, ...]) -> tuple[int, ...]:
+    """Keep the ranks whose call no peer could have finished without them."""
+    held = frames["standings"].filter(
+        pl.col("rank").is_in(ranks) & pl.col("waits_in").is_not_null()
+    )
+    first = held.sort("place").unique("rank", keep="first", maintain_order=True)
+    return common.numbers(first.filter(~pl.col("op").str.contains(ROOTED))["rank"])

@@ -1,11 +1,13 @@
 """Lines that name the rank that did not come; `missing_rank` reads them.
 
 monitoredBarrier and the store's barrier know who did not report; the desync report and
-NCCL's own `Init START` lines tell who did, which leaves the others.
+NCCL's own `Init START` lines tell who did, which leaves the others. Where nearly all
+ranks timed out and the agent had to end the rest, the rest is who they waited for.
 """
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from ncclforensics.findings import Confidence
     from ncclforensics.tables import Frames
 
+TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
+CITED = ("source", "line")
+# this many ranks have to have timed out for each one that did not
+MANY = 2
 BOOTSTRAPPED = ("nccl.comm.layout", "nccl.bootstrap.timings", "nccl.init.connected")
 # fewer logs than this share of a communicator, and a silent rank may be a lost file
 MOST = 2 / 3
@@ -28,7 +34,7 @@ REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",
 
 def named(frames: Frames) -> Iterator[Finding]:
     """Return a finding of the first of these sources that names a rank."""
-    for source in (_barrier, _desync, _init):
+    for source in (_barrier, _desync, _init, _silent):
         if found := source(frames):
             yield found
             return
@@ -87,6 +93,31 @@ def _init(frames: Frames) -> Finding | None:
         why = f"the other {len(there):,} printed Init START and nothing after it"
         return _finding(frames, lines, ranks, call, why, "likely")
     return None
+
+
+def _silent(frames: Frames) -> Finding | None:
+    """Find the few that were alive and silent when all others had timed out."""
+    timeouts = frames.message(*TIMEOUTS)
+    exits = frames["exits"].drop_nulls("rank")
+    ended = exits.filter(pl.col("code") == -signal.SIGTERM)
+    failed = set(common.numbers(exits.filter(pl.col("code") > 0)["rank"]))
+    spoke = set(common.numbers(timeouts["rank"]))
+    shouting = frames["events"].filter(pl.col("role") != "neutral")
+    noisy = set(common.numbers(shouting["rank"])) | failed
+    ranks = tuple(r for r in common.numbers(ended["rank"]) if r not in noisy)
+    # a few early timeouts prove nothing: the others' own timeouts were still to come
+    if not ranks or len(spoke) < max(2, MANY * len(ranks)) or failed - spoke:
+        return None
+    told = ended.filter(pl.col("rank").is_in(ranks)).with_columns(
+        common.sentence("rank ", pl.col("rank"), " was ended by its agent").alias(
+            "text"
+        )
+    )
+    why = f"all {len(spoke):,} others timed out, and it was alive and silent to the end"
+    lines = pl.concat(
+        [timeouts.select("text", "t", *CITED), told.select("text", "t", *CITED)]
+    )
+    return _finding(frames, lines, ranks, Collective(), why, "likely")
 
 
 def _finding(

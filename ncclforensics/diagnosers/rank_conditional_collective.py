@@ -51,6 +51,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if call["is_p2p"] or not roots.is_majority(call, absent):
             continue
         ranks = tuple(call["waiting"])
+        if not ranks:
+            continue
         failing = common.collective(frames, call)
         who = common.plural("rank", ranks)
         yield Finding(

@@ -125,8 +125,8 @@ CALL_JOBS = (
         slug="nccl-cut-by-buffer",
         title="a killed job whose last lines never left the buffers",
         what_happened="All ranks made the same 40 all-reduces and hung; the job was "
-        "killed. As stdout was a file, each log ends at a multiple of 4096 bytes, in the "
-        "middle of a line, and the counts seem to differ.",
+        "killed. As stdout was a file, each log ends at a multiple of 4096 bytes, in "
+        "the middle of a line, and the counts seem to differ.",
         version="2.28.9",
         hosts=eth0(*TWO),
         ranks=ranks_on(TWO, 2, "init all-reduce=40 stay=60"),

@@ -88,20 +88,20 @@ CUDA_JOBS = (
         Job(
             slug=slug,
             title=f"one rank is killed between collectives, {resolving}",
-            what_happened="Rank 2 is ended by SIGKILL after four all-reduces. Its "
+            what_happened="Rank 3 is ended by SIGKILL after four all-reduces. Its "
             "peers make the fifth and see its connections close.",
             version=version,
             hosts=eth0(*TWO),
             ranks=one_odd(
                 TWO,
-                Rank("gpu0002", 2, "init all-reduce=4 stay=3 die", 0),
+                Rank("gpu0002", 3, "init all-reduce=4 stay=3 die", 1),
                 "init all-reduce=4 stay=2 all-reduce=1 stay=6 abort",
             ),
             truth=Truth(
                 "failure",
                 "crashed-rank",
                 ("socket-error", "missing-rank"),
-                ranks=(2,),
+                ranks=(3,),
                 hosts=("gpu0002",),
             ),
             environment=COUNT_CALLS,

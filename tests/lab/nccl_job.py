@@ -165,6 +165,9 @@ def run(job: Job, evidence: Path) -> None:
     for written in scratch.glob("nccl.*"):
         written.rename(evidence / written.name)
     shutil.rmtree(scratch)
-    for log in evidence.rglob("*"):
-        if log.is_file() and not log.stat().st_size:
+    for log in [*evidence.rglob("*.*")]:
+        if not log.stat().st_size:
             log.unlink()
+    for directory in [*evidence.iterdir()]:
+        if directory.is_dir() and not any(directory.iterdir()):
+            directory.rmdir()

@@ -1,7 +1,7 @@
 """Small logs: one for each NCCL version, and what the bootstrap root complains of.
 
-``nccl-<version>.log``: rank 0 of two on two hosts: bootstrap, network, connections, two
-collectives, a broadcast with a root that does not exist (a WARN with its blank line).
+``nccl-<version>.log``: rank 0 of two on two hosts: bootstrap, network, connections, an
+all-reduce, a broadcast with a root that does not exist (a WARN with its blank line).
 ``nccl-root-<version>.log``: what rank 0 says of a rank number given twice, of ranks
 that disagree on their number, and of a stranger that sends garbage.
 """
@@ -18,7 +18,7 @@ ROOT_SUBSYSTEMS = "BOOTSTRAP,COLL"
 # Without topology, tuning, proxies and allocations, which are long. A name that a
 # version does not know it ignores.
 SUBSYSTEMS = "INIT,BOOTSTRAP,ENV,NET,COLL,P2P,SHM,RAS,CALL,DESTROY"
-STEPS = "init all-reduce=2 stay=1"
+STEPS = "init all-reduce=1 stay=1"
 ROOT_VERSIONS = ("2.18.3", "2.22.3", "2.24.3", "2.27.5", "2.30.7")
 
 

@@ -89,7 +89,7 @@ CASES = (
         slug="elastic-restart-static",
         title="rank 1 raises in attempt 0; attempt 1 of a static job cannot connect",
         happened="Rank 1 raises ValueError in attempt 0; torchrun restarts all workers "
-        "with the same store, and they try to connect to ports of attempt 0.",
+        "with the same store, and rank 0 is refused where nobody listens.",
         fault="crashed-rank",
         who=(1,),
         torchrun=("--max-restarts", "1"),

@@ -300,7 +300,8 @@ FAULTS: dict[str, Callable[[Job], None]] = {
     run.__name__.replace("_", "-"): run
     for run in (
         healthy, healthy_uneven_sizes, healthy_pipeline, missing_rank, straggler,
-        monitored_barrier, monitored_barrier_unheard, collective_mismatch, shape_mismatch, dtype_mismatch,
+        monitored_barrier, monitored_barrier_unheard,
+        collective_mismatch, shape_mismatch, dtype_mismatch,
         crashed_rank, crashed_rank_lingers, exit_rank, sigkill_rank, segfault_rank,
         chain, call_order, unused_parameter, uneven_inputs, uneven_inputs_barrier,
         rank_conditional, rank_conditional_barrier, unmatched_p2p,
