@@ -62,8 +62,8 @@ def analyze(
     joined = correlate(frames)
     told = job.facts(joined, world_size)
     statements = diagnosers.diagnose(joined, select, ignore)
-    explains = {slug: d.explains for slug, d in diagnosers.CLASSES.items()}
-    ranked = ranking.rank(statements, explains, job.signs_of_failure(joined), told)
+    signs = job.signs_of_failure(joined)
+    ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
     return Analysis(joined, ranked, report.build(ranked, joined, diagnosers.CLASSES))
 
 

@@ -7,7 +7,7 @@ nobody. Roots come in order of confidence, then of the diagnosers' list, then of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ncclforensics.findings import Finding, NotChecked, Ranked, RuledOut
 
@@ -21,22 +21,34 @@ CONFIDENCES = ("certain", "likely", "possible")
 WITNESSES = ("timeout-masking",)
 
 
+class Class(Protocol):
+    """What the ranking has to know of a failure class."""
+
+    @property
+    def explains(self) -> Sequence[str]:
+        """The classes whose findings are echoes of this one's."""
+
+    @property
+    def spreads(self) -> bool:
+        """Whether it explains those of other ranks, too."""
+
+
 def rank(
     statements: Iterable[object],
-    explains: Mapping[str, Sequence[str]],
+    classes: Mapping[str, Class],
     signs_of_failure: int,
     job: Mapping[str, object],
 ) -> Ranked:
     """Order the findings and decide the outcome.
 
-    `explains` maps a class to those that are its echoes, in the order in which equal
-    findings are reported. `signs_of_failure` counts lines that a healthy job does not
-    print: with some of them and no root, the outcome is "inconclusive".
+    `classes` are in the order in which equal findings are reported. `signs_of_failure`
+    counts what a healthy job does not show: with some of it and no root, the outcome is
+    "inconclusive".
     """
     told = list(statements)
     findings = [s for s in told if isinstance(s, Finding)]
-    order = list(explains)
-    roles = {id(f): _role(f, findings, explains) for f in findings}
+    order = list(classes)
+    roles = {id(f): _role(f, findings, classes) for f in findings}
     place: tuple[Role, ...] = ("root", "witness", "echo")
     findings.sort(
         key=lambda f: (
@@ -66,16 +78,18 @@ def rank(
 def _role(
     finding: Finding,
     findings: Sequence[Finding],
-    explains: Mapping[str, Sequence[str]],
+    classes: Mapping[str, Class],
 ) -> Role:
+    order = list(classes)
     explained = any(
-        finding.slug in explains[other.slug] and _related(other, finding)
+        finding.slug in classes[other.slug].explains
+        and _related(other, finding, classes[other.slug].spreads)
         for other in findings
         if other is not finding
         # two classes that explain each other: the one listed first is the cause
         and not (
-            other.slug in explains[finding.slug]
-            and list(explains).index(finding.slug) < list(explains).index(other.slug)
+            other.slug in classes[finding.slug].explains
+            and order.index(finding.slug) < order.index(other.slug)
         )
     )
     if not explained:
@@ -83,20 +97,8 @@ def _role(
     return "witness" if finding.slug in WITNESSES else "echo"
 
 
-def _related(cause: Finding, effect: Finding) -> bool:
-    """Whether `cause` could have brought `effect` about, by whom they name.
-
-    A rank that differs from its peers makes them fail, so what the peers did is an
-    echo; a crash explains the absence of its own rank only.
-    """
-    if cause.slug in SPREADS or not cause.ranks or not effect.ranks:
+def _related(cause: Finding, effect: Finding, spreads: bool) -> bool:
+    """Whether `cause` could have brought `effect` about, by whom they name."""
+    if spreads or not cause.ranks or not effect.ranks:
         return True
     return bool(set(cause.ranks) & set(effect.ranks))
-
-
-# classes whose culprit makes other ranks crash or go missing
-SPREADS = (
-    *("collective-mismatch", "shape-mismatch", "gpu-oom", "fabric-manager"),
-    *("wrong-nic", "missing-rank", "gpu-stall", "call-order-deadlock"),
-    *("rank-conditional-collective", "unmatched-p2p"),
-)

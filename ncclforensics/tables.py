@@ -156,8 +156,8 @@ SCHEMAS: dict[str, Schema] = {
         "t": TIME,
         **CITE,
     },
-    # correlated: how far a rank came in a group, from dumps and logs together; `waits_in`
-    # is its first unfinished call there, `place` that call's order among all of its rank
+    # correlated: how far a rank came in a group, from dumps and logs together;
+    # `waits_in` is its first unfinished call there, `place` that call's order on its rank
     "standings": {
         "rank": pl.Int64(),
         "group": pl.String(),
@@ -172,8 +172,8 @@ SCHEMAS: dict[str, Schema] = {
         "t": TIME,
         **CITE,
     },
-    # correlated: a call that somebody cannot get past, and what each member does about
-    # it. `behind` has joined it but is held up earlier; of `unseen` there is no evidence
+    # correlated: a call that somebody cannot get past, and what each member does there:
+    # `behind` has joined it but is held up earlier; of `unseen` there is no evidence
     "calls": {
         "call": pl.Int64(),
         "group": pl.String(),

@@ -190,8 +190,9 @@ def _each(frames: Frames, change: object) -> Frames:
 def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Give each rank one value for each column; more than one becomes a note."""
     known = claims.drop_nulls("rank").filter(pl.col("rank") >= 0)
-    latest = pl.col("attempt").fill_null(0)
-    current = known.filter(latest == latest.max().over("rank"))
+    # of a restarted job the last attempt counts; its agent's own log names none
+    attempt = pl.col("attempt")
+    current = known.filter(attempt.is_null() | (attempt == attempt.max().over("rank")))
     values = current.group_by("rank").agg(
         *(pl.col(c).drop_nulls().unique(maintain_order=True) for c in TOLD),
         pl.col("attempt").max(),

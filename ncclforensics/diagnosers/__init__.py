@@ -2,7 +2,8 @@
 
 A module's docstring is its class's only documentation; its constants say what it needs
 to see (`NEEDS`: frames, or prefixes of message ids), what to collect where that is
-absent, and which classes its findings explain.
+absent, which classes its findings explain (`EXPLAINS`), and whether those of other
+ranks as well (`SPREADS`): a crash explains the absence of its own rank only.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class Diagnoser:
     missing: str
     next_time: str
     explains: tuple[str, ...]
+    spreads: bool
     diagnose: Callable[[Frames], Iterable[Statement]]
 
 
@@ -73,6 +75,7 @@ def _of(module: ModuleType) -> Diagnoser:
         missing=module.MISSING,
         next_time=module.NEXT_TIME,
         explains=module.EXPLAINS,
+        spreads=module.SPREADS,
         diagnose=module.diagnose,
     )
 

@@ -44,6 +44,7 @@ NEEDS = ("collectives", "positions", "c10d.fingerprint")
 MISSING = "no Flight Recorder dump, and TORCH_DISTRIBUTED_DEBUG was not DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
 EXPLAINS = ("missing-rank", "shape-mismatch", "timeout-masking", "crashed-rank")
+SPREADS = True
 
 REMEDY = (
     "compare the call sites of both sides: which condition makes them differ?",

@@ -46,6 +46,7 @@ NEEDS = ("exits", "python.traceback", "torchelastic.error_file", "python.fatal")
 MISSING = "no exit codes, and no stderr of the ranks"
 NEXT_TIME = "keep stderr of every rank and the launcher's own output"
 EXPLAINS = ("missing-rank", "timeout-masking")
+SPREADS = False
 
 SEEN_EVERYWHERE = 0.9  # the same error on nearly all ranks is no single rank's
 

@@ -43,6 +43,7 @@ NEEDS = ("events",)
 MISSING = "no NCCL log"
 NEXT_TIME = "NCCL_DEBUG=INFO; nvidia-smi -q of every host"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "wrong-nic")
+SPREADS = True
 
 NOT_READY = ("nccl.cuda.failure", "python.cuda_error", "nvidia.not_initialized")
 SAYS_802 = r"(?i)system not yet initialized|\b802\b|SystemNotReady"

@@ -43,6 +43,7 @@ NEEDS = ("events",)
 MISSING = "no log of a rank"
 NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
+SPREADS = True
 
 MESSAGES = ("python.cuda_oom",)
 NCCL = ("nccl.cuda.failure",)

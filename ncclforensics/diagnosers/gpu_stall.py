@@ -41,6 +41,7 @@ NEEDS = ("standings",)
 MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("missing-rank", "timeout-masking", "crashed-rank", "unmatched-p2p")
+SPREADS = True
 
 # operations that some members can finish before others have begun
 ROOTED = r"(?i)^_?(?:broadcast|reduce|gather|scatter|send|recv|coalesced)(?:_oop)?$"

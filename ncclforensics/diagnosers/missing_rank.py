@@ -48,6 +48,7 @@ NEEDS = ("standings", *("c10d.", "nccl.init."))
 MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("timeout-masking", "crashed-rank")
+SPREADS = True
 
 REMEDY = (
     "read that rank's own log, and its stack while it hangs: py-spy dump --pid PID",

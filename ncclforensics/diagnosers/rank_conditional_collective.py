@@ -38,6 +38,7 @@ NEEDS = ("standings",)
 MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank")
+SPREADS = True
 
 REMEDY = (
     "look for a condition on the rank around the call site that is named",

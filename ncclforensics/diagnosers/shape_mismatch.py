@@ -42,6 +42,7 @@ NEEDS = ("collectives", "positions", "c10d.fingerprint", "c10d.shape_check")
 MISSING = "no Flight Recorder dump, and TORCH_DISTRIBUTED_DEBUG was not DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
 EXPLAINS = ("missing-rank", "timeout-masking", "crashed-rank")
+SPREADS = True
 
 REMEDY = (
     "print shape and dtype at the call site on the named ranks",

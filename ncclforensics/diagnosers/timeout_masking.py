@@ -42,6 +42,7 @@ NEEDS = ("events",)
 MISSING = "no log of a rank"
 NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
 EXPLAINS = ()
+SPREADS = False
 
 TIMEOUTS = ("c10d.watchdog.timeout", "c10d.gloo.timeout")
 

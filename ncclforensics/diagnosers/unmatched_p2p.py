@@ -38,6 +38,7 @@ NEEDS = ("collectives",)
 MISSING = "no Flight Recorder dump"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank")
+SPREADS = True
 
 REMEDY = ("compare the order of sends and receives of both ranks at the call site",)
 

@@ -47,6 +47,7 @@ EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking"),
     *("unreachable-peer", "socket-error"),
 )
+SPREADS = True
 
 NONE_FOUND = ("nccl.bootstrap.no_interface", "nccl.bootstrap.no_device")
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
@@ -69,14 +70,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if found := look(frames, using):
             yield found
             return
-    if using["host"].n_unique() > 1:
-        chosen = common.strings(using["interface"])
-        yield RuledOut(
-            "wrong-nic",
-            f"{using['host'].n_unique():,} hosts use {common.some(chosen)}, none an odd "
-            "one",
-            common.cites(using, 2),
-        )
+    hosts = using["host"].n_unique()
+    if hosts > 1:
+        chosen = common.some(common.strings(using["interface"]))
+        why = f"{hosts:,} hosts use {chosen}, none an odd one"
+        yield RuledOut("wrong-nic", why, common.cites(using, 2))
 
 
 def _using(frames: Frames) -> pl.DataFrame:

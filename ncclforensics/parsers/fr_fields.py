@@ -97,7 +97,7 @@ def columns(entries: Sequence[dict[Any, Any]], careful: bool = False) -> Columns
     for key, kind in SHARED.items():
         values = pluck(entries, key)
         if values is not None:
-            if careful or not _fits(key, values):
+            if careful or not _fits(kind, values, key in LISTS):
                 values = _cleaned(values, kind, key in LISTS)
                 result.odd[key] = values.count(None)
             result.shared[key] = values
@@ -105,12 +105,10 @@ def columns(entries: Sequence[dict[Any, Any]], careful: bool = False) -> Columns
         values = pluck(entries, key)
         if values is not None:
             missing = values.count(None) if key in OPTIONAL else 0
-            try:
-                series = pl.Series(values, dtype=_dtype(key))
-            except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-                series = pl.Series(_cleaned(values, kind), dtype=_dtype(key))
-            result.odd[key] = series.null_count() - missing
-            result.numbers[key] = series
+            if not _fits(kind | None, values):
+                values = _cleaned(values, kind)
+            result.odd[key] = values.count(None) - missing
+            result.numbers[key] = pl.Series(values, dtype=_dtype(key))
     result.odd = {key: count for key, count in result.odd.items() if count}
     return result
 
@@ -137,12 +135,12 @@ def _dtype(key: str) -> pl.DataType:
     return pl.Float64() if NUMBERS[key] is float else pl.Int64()
 
 
-def _fits(key: str, values: list[Any]) -> bool:
-    """Tell whether every value has its field's type, in a bounded amount of work."""
+def _fits(kind: Any, values: list[Any], listed: bool = False) -> bool:
+    """Tell whether every value is of type `kind`, in a bounded amount of work."""
     try:
-        if key in LISTS and sum(map(len, values)) > MAX_TENSORS:
+        if listed and sum(map(len, values)) > MAX_TENSORS:
             return False
-        msgspec.convert(values, list[SHARED[key]])  # type: ignore[misc]
+        msgspec.convert(values, list[kind])
     except (TypeError, msgspec.ValidationError):
         return False
     return True

@@ -2,8 +2,8 @@
 
 Headers are searched anywhere in a line, since two writers often share one stream. Bits
 of a header are optional where people scrub logs before they post them. Sources:
-NCCL `src/debug.cc` 2.4 to 2.30; c10 `Logging.cpp` (without a date up to torch 2.3);
-torch's Python log formats of torch 2.0 to 2.13.
+NCCL `src/debug.cc` 2.4 to 2.32 (which added ATTN); c10 `Logging.cpp` (without a date
+up to torch 2.3); torch's Python log formats of torch 2.0 to 2.13.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NCCL = (
     r"(?:\[(?P<nccl_t>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?)\] )?"
     r"(?P<nccl_host>[A-Za-z0-9_.-]+):(?P<nccl_pid>\d{1,10}|X+):(?:\d+|X+) "
     r"(?:\[(?P<nccl_dev>-?\d{1,6})\] [^\n\x1e]{0,300}?)?"
-    r"NCCL (?P<nccl_level>WARN|INFO|TRACE|CALL|ERROR|VERSION) ?"
+    r"NCCL (?P<nccl_level>WARN|INFO|TRACE|CALL|ERROR|VERSION|ATTN) ?"
 )
 _SCRUBBED = (
     r"^[^\n]{0,120}?\[(?P<nccl_dev>\d{1,6})\] (?:\S+:\d+ (?:\([^)\n]*\) )?)?"

@@ -11,24 +11,27 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _RANK = re.compile(rb"\[rank(\d{1,6})\]")
 _LOCAL = re.compile(rb"\[default(\d{1,4})\]:")
+# begins with a colon, which is quick to search for; the host stands in front of it
 _NCCL = re.compile(
-    rb"(?<![\w.-])([A-Za-z0-9][\w.-]{0,80}+):(\d{1,7}):\d{1,7} (?:\[\d+\] )?"
-    rb"(?:\S{1,80} )?NCCL (?:INFO|WARN|CALL)"
+    rb":(\d{1,7}):\d{1,7} (?:\[\d+\] )?(?:\S{1,80} )?NCCL (?:INFO|WARN|CALL)"
 )
+_HOST = re.compile(rb"[\w.-]{1,80}\Z")
 
 
 def objections(head: bytes, who: Mapping[str, int | str]) -> dict[str, str]:
     """Return the fields of `who` that the lines in `head` contradict, and how."""
     against: dict[str, str] = {}
-    spoken = [(host.decode("ascii"), int(pid)) for host, pid in _NCCL.findall(head)]
+    if not who.keys() & {"rank", "host"}:
+        return against
+    headers = list(_NCCL.finditer(head))
     if "rank" in who:
         ranks = {int(number) for number in _RANK.findall(head)}
         locals_ = {int(number) for number in _LOCAL.findall(head)}
-        pids = {pid for _, pid in spoken}
+        pids = {int(header[1]) for header in headers}
         if others := ranks - {who["rank"]}:
             against["rank"] = f"its lines speak for rank {_few(others)}"
         elif len(locals_) > 1:
@@ -36,10 +39,18 @@ def objections(head: bytes, who: Mapping[str, int | str]) -> dict[str, str]:
         elif len(pids) > 1 and not ranks:
             against["rank"] = f"its lines come from several processes: {_few(pids)}"
     if "host" in who:
-        hosts = {_short(host) for host, _ in spoken}
+        hosts = {_short(host) for host in _hosts(head, headers)}
         if hosts - {_short(str(who["host"]))}:
             against["host"] = f"its lines come from {', '.join(sorted(hosts)[:4])}"
     return against
+
+
+def _hosts(head: bytes, headers: Iterable[re.Match[bytes]]) -> set[str]:
+    before = {
+        head[max(0, h.start() - 80) : h.start()].rpartition(b"\n")[2] for h in headers
+    }
+    found = map(_HOST.search, before)
+    return {match[0].decode("ascii") for match in found if match}
 
 
 def _short(host: str) -> str:

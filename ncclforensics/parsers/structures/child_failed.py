@@ -2,9 +2,9 @@
 
 One per agent: `Failures:`, then `Root Cause (first observed failure):`, each with
 entries of `name : value` lines, of which `traceback` may go on over many. Up to torch
-1.9 the root cause came first, without `time`, and `msg` stood for `traceback`. The "root
-cause" is the child that this agent saw die first, which is often a victim. What a torn
-table lost is null. Times are the agent's, read as UTC as all times without a zone.
+1.9 the root cause came first, without `time`, and `msg` stood for `traceback`. The
+"root cause" is the child that this agent saw die first, which is often a victim. What a
+torn table lost is null. Times are the agent's, read as UTC like all without a zone.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def parse(text: str) -> list[dict[str, object]]:
 
     Rows: `rank` (global), `local_rank`, `host`, `pid`, `code` (negative: the signal),
     `signal`, `reason` (the signal's text, or the exception of its traceback), `t`,
-    `error_file`, `called_root_cause`. A section ends where the other one begins, so that
-    a text that starts at `Failures:` gives that section's rows only.
+    `error_file`, `called_root_cause`. A section ends where the other one begins: a text
+    that starts at `Failures:` gives that section's rows only.
     """
     rows: list[dict[str, object]] = []
     row: dict[str, object] = {}
@@ -73,9 +73,9 @@ def parse(text: str) -> list[dict[str, object]]:
             row, under = {}, None
         elif under is not None:
             under.append(line)
-        elif found is not None and not row.keys() & set(found.keys()):
-            row.update(found.as_dict())
-            under = [] if "reason" in found else None
+        elif found is not None and not row.keys() & (told := found.as_dict()).keys():
+            row.update(told)
+            under = [] if "reason" in told else None
     _close(rows, row, under)
     return [_typed(row, bool(is_root)) for row in rows]
 

@@ -1,7 +1,7 @@
-"""`Stack trace of the failed collective:` of torch 2.6 and later (ProcessGroupNCCL.cpp).
+"""`Stack trace of the failed collective:` of torch 2.6 and later.
 
 `#0 all_reduce from /…/distributed_c10d.py:2778`, innermost first: the call site of the
-operation that timed out, as the Flight Recorder kept it.
+operation that timed out, as the Flight Recorder kept it (ProcessGroupNCCL.cpp).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FRAME = (
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row per frame: `depth` (0 innermost), `function`, `file`, `file_line`."""
+    """Return a row per frame: `depth` (0 innermost), `function`, `file file_line`."""
     return [
         {
             "depth": found["depth"],

@@ -10,18 +10,16 @@ from __future__ import annotations
 import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
-from ncclforensics.parsers.structures.rank_set import SET, expanded
+from ncclforensics.parsers.structures.rank_set import BRACKETED, expanded
 
 _INT = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
+# operations are in capitals: `finished ALLREDUCE`, but `finished collective #4`
+_OP = pp.Word(pp.srange("[A-Z0-9_]"))("op")
+_DID_NOT = pp.Suppress("didn't")
 
 
 def _number(name: str) -> pp.ParserElement:
     return pp.Suppress("#") + _INT(name)
-
-
-_OP = pp.Word(pp.alphas + "_", pp.alphanums + "_")("op")
-_BRACKETED = pp.FollowedBy("[") + SET
-_DID_NOT = pp.Suppress(pp.one_of("didn't did'nt didnt"))
 
 
 def _kind(name: str) -> pp.ParserElement:
@@ -29,27 +27,25 @@ def _kind(name: str) -> pp.ParserElement:
 
 
 _TIMED_OUT = (
-    _BRACKETED + pp.Suppress("Timeout at collective:") + _OP + pp.Suppress(",")
+    BRACKETED + pp.Suppress("Timeout at collective:") + _OP + pp.Suppress(",")
 ) + (_number("seq") + _kind("timed_out"))
 _NEVER = (
-    pp.Suppress("ranks") + _BRACKETED + pp.Suppress("are the lagging ranks")
+    pp.Suppress("To our best knowledge, ranks")
+    + BRACKETED
+    + pp.Suppress("are the lagging ranks")
 ) + _kind("never_joined")
 _UNFINISHED = (
-    _BRACKETED + pp.Suppress("joined but") + _DID_NOT + pp.Suppress("finish collective")
+    BRACKETED + pp.Suppress("joined but") + _DID_NOT + pp.Suppress("finish collective")
 ) + (_number("seq") + _kind("joined_not_finished"))
 _LAGGING = (
-    _BRACKETED
-    + pp.Suppress("finished collective")
-    + _number("last_finished")
-    + pp.Suppress(pp.Opt(",") + "but")
-    + _DID_NOT
-    + pp.Suppress("join collective")
+    (BRACKETED + pp.Suppress("finished collective") + _number("last_finished"))
+    + (pp.Suppress(", but") + _DID_NOT + pp.Suppress("join collective"))
     + (_number("seq") + _kind("finished_not_joined"))
 )
 _HEADING = (
-    _number("seq") + pp.one_of("started finished") + pp.Suppress("ranks:")
+    _number("seq") + pp.Suppress(pp.one_of("started finished") + "ranks:")
 ) + _kind("heading")
-_STATE = _BRACKETED + pp.one_of("started finished")("kind") + _OP
+_STATE = BRACKETED + pp.one_of("started finished")("kind") + _OP
 _LINE = _TIMED_OUT | _NEVER | _UNFINISHED | _LAGGING | _HEADING | _STATE
 
 
@@ -64,20 +60,24 @@ def parse(text: str) -> list[dict[str, object]]:
     text = capped(text.replace("\\n", "\n").replace("\\t", "\t"))
     rows: list[dict[str, object]] = []
     section: object = None
-    for found, _, _ in _LINE.scan_string(text):
-        kind = found["kind"]
-        if kind == "heading":
-            section = found["seq"]
+    for line in text.splitlines():
+        try:
+            found = _LINE.parse_string(line.lstrip(" \t-"))
+        except pp.ParseException:
             continue
-        seq = section if kind in ("started", "finished") else found.get("seq")
-        for rank in expanded(found["spans"]):
-            rows.append(
-                {
-                    "group_rank": rank,
-                    "kind": kind,
-                    "seq": seq,
-                    "last_finished": found.get("last_finished"),
-                    "op": found.get("op"),
-                }
-            )
+        told = found.as_dict()
+        kind = told["kind"]
+        if kind == "heading":
+            section = told["seq"]
+            continue
+        in_snapshot = kind in ("started", "finished")
+        if in_snapshot and section is None:
+            continue
+        row = {
+            "kind": kind,
+            "seq": section if in_snapshot else told.get("seq"),
+            "last_finished": told.get("last_finished"),
+            "op": told.get("op"),
+        }
+        rows.extend({"group_rank": rank, **row} for rank in expanded(found["spans"]))
     return rows

@@ -15,10 +15,11 @@ from ncclforensics.parsers.structures.limits import capped
 
 # OpType by number 3, 6 to 14: what a length of that many numbers is decoded as. Two
 # calls without tensors have the length 3, so there such a name may also be a length.
-_LENGTHS_READ_AS_OPS = frozenset(
-    ("REDUCE", "ALLGATHER_COALESCED", "GATHER", "SCATTER", "REDUCE_SCATTER")
-    + ("ALLTOALL_BASE", "ALLTOALL", "SEND", "RECV", "RECVANYSOURCE")
+_LENGTHS_READ_AS_OPS = (
+    *("REDUCE", "ALLGATHER_COALESCED", "GATHER", "SCATTER", "REDUCE_SCATTER"),
+    *("ALLTOALL_BASE", "ALLTOALL", "SEND", "RECV", "RECVANYSOURCE"),
 )
+MAX_CHARACTERS = 16 * 1024  # two fingerprints of many tensors have 3 or 4
 _ASPECTS = {
     "Sequence number": "seq",
     "Op type": "op",
@@ -60,11 +61,11 @@ _DIFFERS = pp.Suppress("Collectives differ in the following aspects:") + pp.Skip
 def parse(text: str) -> list[dict[str, object]]:
     """Return the printer's own fingerprint, then its peer's where it is printed.
 
-    Rows: `group_rank`, `seq`, `op`, `shape` (of the first tensor, null without tensors),
+    Rows: `group_rank`, `seq`, `op`, `shape` (of the first tensor, null without any),
     `dtype`, `device`, `is_peer`, `op_reliable` (False where `op` and `seq` of the peer
     may be made out of a length), `differs` (which of seq op shape dtype device).
     """
-    text = capped(text)
+    text = capped(text)[:MAX_CHARACTERS]
     sides = [found for found, _, _ in _SIDE.scan_string(text, max_matches=2)]
     differs = _differing(text)
     own_has_tensors = bool(sides) and "shape" in sides[0]
@@ -77,21 +78,17 @@ def parse(text: str) -> list[dict[str, object]]:
 def _row(
     side: pp.ParseResults, is_peer: bool, own_has_tensors: bool
 ) -> dict[str, object]:
-    has_tensors = "shape" in side
-    reliable = (
-        not is_peer
-        or has_tensors
-        or not (own_has_tensors or side["op"] in _LENGTHS_READ_AS_OPS)
-    )
+    told = side.as_dict()
+    may_be_a_length = own_has_tensors or told["op"] in _LENGTHS_READ_AS_OPS
     return {
-        "group_rank": side["group_rank"],
-        "seq": side.get("seq"),
-        "op": side["op"],
-        "shape": list(side["shape"]) if has_tensors else None,
-        "dtype": side["dtype"].strip() if "dtype" in side else None,
-        "device": side.get("device"),
+        "group_rank": told["group_rank"],
+        "seq": told.get("seq"),
+        "op": told["op"],
+        "shape": told.get("shape"),
+        "dtype": str(told["dtype"]).strip() if "dtype" in told else None,
+        "device": told.get("device"),
         "is_peer": is_peer,
-        "op_reliable": reliable,
+        "op_reliable": not (is_peer and "shape" not in told and may_be_a_length),
     }
 
 

@@ -1,4 +1,4 @@
-"""What follows torch's `NCCL error in: …`: the class of the error and NCCL's last words.
+"""What follows torch's `NCCL error in: …`: the class of error and NCCL's last words.
 
 `ncclRemoteError: A call failed …`, then `Last error:` and the text of the last WARN of
 the process, which may belong to another communicator or be older than the failure.
@@ -10,20 +10,22 @@ import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
 
-_CLASS = pp.Combine("nccl" + pp.Word(pp.alphas))
-_EXPLAINED = (
-    _CLASS("error_class") + pp.Suppress(":") + pp.Regex(r"[^\n]*")("explanation")
+_CLASS = (
+    pp.Combine("nccl" + pp.Word(pp.alphas))("error_class")
+    + pp.Suppress(":")
+    + pp.Regex(r".*")("explanation")
 )
-_LAST = pp.Suppress("Last error:") + pp.Regex(r"[^\n]*")("last_error")
+_LAST = pp.Literal("Last error:")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row: `error_class`, `explanation`, `last_error`, null where not told."""
-    text = capped(text)
-    row: dict[str, object] = dict.fromkeys(
-        ("error_class", "explanation", "last_error"), None
-    )
-    for element in (_EXPLAINED, _LAST):
-        for found, _, _ in element.scan_string(text, max_matches=1):
-            row.update({k: str(v).strip() or None for k, v in found.as_dict().items()})
+    """Return one row: `error_class`, `explanation`, `last_error`; null if not told."""
+    row: dict[str, object] = dict.fromkeys(("error_class", "explanation", "last_error"))
+    lines = iter(capped(text).splitlines())
+    for line in lines:
+        if _LAST.matches(line):
+            rest = line.partition(":")[2].strip()
+            row["last_error"] = rest or next(lines, "").strip() or None
+        elif row["error_class"] is None and _CLASS.matches(line):
+            row |= _CLASS.parse_string(line).as_dict()
     return [row]

@@ -6,6 +6,8 @@ ranks of a job and is left out.
 
 from __future__ import annotations
 
+import re
+
 import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
@@ -14,20 +16,20 @@ MAX_RANKS = 1 << 20
 
 _NUMBER = pp.Word(pp.nums, max=9).set_parse_action(lambda found: int(found[0]))
 _SPAN = pp.Group(_NUMBER + pp.Opt(pp.Suppress("-") + _NUMBER))
-_NAME = pp.Opt(pp.Suppress(pp.one_of("ranks rank tasks task", caseless=True)))
-SET = (
-    _NAME
-    + pp.Opt(pp.Suppress(pp.one_of("[ {")))
-    + pp.DelimitedList(_SPAN)("spans")
-    + pp.Opt(pp.Suppress(pp.one_of("] }")))
-)
+SPANS = pp.DelimitedList(_SPAN)("spans")
+BRACKETED = pp.Suppress("[") + SPANS + pp.Suppress("]")
 
 
 def ranks(text: str) -> list[int]:
     """Return the ranks of the first set in `text`, in the order printed."""
-    for found, _, _ in SET.scan_string(capped(text), max_matches=1):
-        return expanded(found.spans)
-    return []
+    begin = re.search(r"\d", text)
+    if begin is None:
+        return []
+    try:
+        found = SPANS.parse_string(capped(text[begin.start() :]))
+    except pp.ParseException:
+        return []
+    return expanded(found["spans"])
 
 
 def expanded(spans: pp.ParseResults) -> list[int]:
