@@ -19,3 +19,21 @@ def pytest_addoption(parser):
 def jobs():
     """The folder of jobs with a known truth."""
     return TESTS / "fixtures" / "jobs"
+
+
+@pytest.fixture
+def analyzed(tmp_path):
+    """Analyze some files, given as name -> text or bytes, lying in one folder."""
+    from ncclforensics.analysis import analyze
+
+    def run(files, **options):
+        folder = tmp_path / "evidence"
+        for name, content in files.items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            data = content.encode() if isinstance(content, str) else content
+            file.write_bytes(data)
+        folder.mkdir(exist_ok=True)
+        return analyze([str(folder)], **options)
+
+    return run

@@ -96,13 +96,18 @@ def _dump(value: object) -> _Dump:
         known = any(place in dump for place in PLACES)
         problem = None if known else "has none of the keys of a dump"
     else:
-        return _Dump([], [], problem=f"holds a {type(value).__name__}, no dump")
+        kind = "nothing" if value is None else f"a {type(value).__name__}"
+        return _Dump([], [], problem=f"holds {kind}, no dump")
     if not isinstance(found, list | tuple):
         kind = type(found).__name__
         problem, found = f"its entries are a {kind}, no list", ()
-    skipped = max(0, len(found) - MAX_ENTRIES)
+    left_out = max(0, len(found) - MAX_ENTRIES)
+    if left_out:
+        problem = (
+            f"its first {left_out} entries are not read: more than {MAX_ENTRIES:,}"
+        )
     entries = list(found[-MAX_ENTRIES:])
-    lines = list(range(skipped + 1, len(found) + 1))
+    lines = list(range(left_out + 1, len(found) + 1))
     if set(map(type, entries)) - {dict}:
         whole = [(e, n) for e, n in zip(entries, lines, strict=True) if type(e) is dict]
         entries, lines = [e for e, _ in whole], [n for _, n in whole]
@@ -114,7 +119,7 @@ def _dump(value: object) -> _Dump:
         dump.get("version"),
         isinstance(value, list),
         problem,
-        len(found) - len(entries),
+        len(found) - left_out - len(entries),
     )
 
 
@@ -158,16 +163,23 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
     parts = {"groups": group_rows(found, lines), "positions": positions}
     if made:
         frames = pluck(dump.entries, "frames")
+        if odd_frames := sum(type(f) not in (list, tuple) for f in frames or ()):
+            fields.odd["frames"] = odd_frames
         ids, parts["stacks"] = stacks(frames, len(dump.entries), dump.lines)
         parts["collectives"] = collectives(fields, made, found.places.get).hstack(
             [ids.alias("stack"), pl.Series("line", dump.lines, dtype=pl.Int64)]
         )
-    notes += [*_remarks(dump, fields), *_oddities(dump, fields, found.odd, odd)]
+    cut = loaded.problem is not None
+    if dump.entries or not cut:
+        notes += [
+            *_remarks(dump, fields, cut),
+            *_oddities(dump, fields, found.odd, odd),
+        ]
     return parts, notes
 
 
-def _remarks(dump: _Dump, fields: Columns) -> Iterator[str]:
-    """Note what a sound dump cannot show."""
+def _remarks(dump: _Dump, fields: Columns, cut: bool) -> Iterator[str]:
+    """Note what a sound dump cannot show; one that is `cut` may lack its version."""
     if not dump.entries and dump.problem is None:
         yield "no entries: what this rank called is unknown"
     oldest = fields.number("record_id").min()
@@ -177,7 +189,7 @@ def _remarks(dump: _Dump, fields: Columns) -> Iterator[str]:
             " buffer or were not dumped; they are unseen, not absent"
         )
     version = parse_version(dump.version)
-    if version is None and not dump.bare:
+    if version is None and not (dump.bare or dump.problem or cut):
         yield "no readable schema version: read by its keys"
     elif version and version[0] > NEWEST[0]:
         newest = ".".join(map(str, NEWEST))

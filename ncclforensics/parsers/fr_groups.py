@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_GROUPS = 100_000
 # members of all groups of one dump together
-MAX_MEMBERS = 16_000_000
+MAX_MEMBERS = 2_000_000
 MAX_RANK = 2**31
 # a count beyond it is damage (-1 is "not known": the timing of starts is off)
 MAX_SEQ = 2**40

@@ -32,7 +32,7 @@ def load(data: bytes) -> Loaded:
         end = len(data) if cut else len(text[: error.pos].encode())
         return Loaded(_recover(text), end, "cut" if cut else f"damaged: {error.msg}")
     except (ValueError, RecursionError) as error:  # a huge number, too deep
-        return Loaded(_recover(text), len(data), f"damaged: {error}"[:120])
+        return Loaded(_recover(text), len(data), f"damaged: {error}"[:80])
 
 
 def _recover(text: str) -> object:

@@ -22,8 +22,8 @@ try:
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
-# what one load may add to the process; a dump of 100,000 calls takes a tenth of it
-HEADROOM_BYTES = 2 * 1024**3
+# what one load may add to the process; a dump of 100,000 calls takes a third of it
+HEADROOM_BYTES = 1024**3
 
 _STATM = Path("/proc/self/statm")
 # the cap is one per process: a second thread must not take it for the limit to restore

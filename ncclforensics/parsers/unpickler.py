@@ -24,7 +24,7 @@ class PlainUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str, /) -> object:
         """Refuse: every class and function goes through here."""
-        raise RefusedError(f"{module}.{name}")
+        raise RefusedError(f"class {module}.{name}"[:200])
 
     def persistent_load(self, pid: object, /) -> object:
         """Refuse: an object that lives outside of the pickle."""
@@ -66,6 +66,9 @@ def load(data: bytes) -> Loaded:
     try:
         with ceiling():
             value = PlainUnpickler(stream).load()
+    except RefusedError as refused:
+        loaded = recover(data)
+        return Loaded(loaded.value, loaded.end, f"refused {refused}")
     except Exception as error:  # damaged opcodes raise about anything
         loaded = recover(data)
         if loaded.problem is None:

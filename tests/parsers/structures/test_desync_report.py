@@ -5,7 +5,8 @@ import pytest
 from ncclforensics.parsers.structures import desync_report
 
 REPORT = """\t - [3] Timeout at collective: ALLREDUCE, #5
-\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:
+\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync \
+are:
 \t   - [0] joined but didn't finish collective #4 (count from 1)
 \t     [1] finished collective #4, but didn't join collective #5 (count from 1)
 \t - Snapshot of ranks' latest states:

@@ -11,8 +11,9 @@ OPTIONS = (
 
 def mismatch(own: str, peer: str, differs: str) -> str:
     return (
-        "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running "
-        f"collective: CollectiveFingerPrint({own}), but Rank 0 is running collective: "
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is "
+        f"running collective: CollectiveFingerPrint({own}), but Rank 0 is running "
+        "collective: "
         f"CollectiveFingerPrint({peer}).Collectives differ in the following aspects: "
         f"\t {differs}"
     )
@@ -81,8 +82,9 @@ def test_a_number_that_is_glued_to_the_operation_is_read():
 
 def test_the_oldest_form_names_one_rank_and_no_number():
     rows = fingerprint.parse(
-        "Detected mismatch between collectives on ranks. Rank 2 is running inconsistent "
-        "collective: CollectiveFingerPrint(OpType=BROADCAST, TensorShape=[], " + OPTIONS
+        "Detected mismatch between collectives on ranks. Rank 2 is running "
+        "inconsistent collective: CollectiveFingerPrint(OpType=BROADCAST, "
+        "TensorShape=[], " + OPTIONS
     )
     assert [(r["group_rank"], r["seq"], r["shape"]) for r in rows] == [(2, None, [])]
 

@@ -51,12 +51,12 @@ def test_the_class_and_the_last_words_of_an_nccl_error():
         "NCCL error in: a.cpp:1, internal error, NCCL version 2.27.5\n"
         "ncclInternalError: Internal check failed.\n"
         "Last error:\n"
-        "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1"
+        "Duplicate GPU detected : rank 0 and rank 1 both on device 1b"
     )
     assert row == {
         "error_class": "ncclInternalError",
         "explanation": "Internal check failed.",
-        "last_error": "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1",
+        "last_error": "Duplicate GPU detected : rank 0 and rank 1 both on device 1b",
     }
 
 

@@ -1,0 +1,37 @@
+"""fabric-manager fires on CUDA's error 802 and its kin, on the host that prints it."""
+
+import pytest
+
+LINES = [
+    "\ngpu0002:7:7 [0] init.cc:1701 NCCL WARN Cuda failure 'system not yet initialized'\n",
+    "\ngpu0002:7:7 [0] init.cc:1701 NCCL WARN Cuda failure 802 'system not yet "
+    "initialized'\n",
+]
+
+
+def found(analysis):
+    return [f for _, f in analysis.ranked.findings if f.slug == "fabric-manager"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_error_802_names_the_host(analyzed, line):
+    (finding,) = found(
+        analyzed({"rank_4.log": line, "rank_0.log": "gpu0001:3:3 [0] NCCL INFO Using x\n"})
+    )
+    assert (finding.hosts, finding.ranks) == (("gpu0002",), (4,))
+    assert finding.confidence == "certain"
+
+
+def test_other_cuda_failures_are_not_the_fabric(analyzed):
+    line = "\ngpu0002:7:7 [0] init.cc:1 NCCL WARN Cuda failure 'invalid argument'\n"
+    assert not found(analyzed({"rank_4.log": line}))
+
+
+def test_the_fabric_of_an_hgx_machine_is_not_an_alarm(analyzed):
+    line = (
+        "gpu0001:3:3 [0] NCCL INFO MNNVL busId 0x7000 fabric UUID 0.0 cliqueId 0x0 "
+        "state 3 healthMask 0x0\n"
+    )
+    analysis = analyzed({"rank_0.log": line})
+    assert not found(analysis)
+    assert analysis.ranked.outcome == "no-failure"

@@ -1,0 +1,59 @@
+"""gpu-oom names the first rank that ran out of GPU memory, and its peers' errors echo."""
+
+import pytest
+
+OOM = {
+    "2.0": "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB "
+    "(GPU 3; 39.45 GiB total capacity; 30.10 GiB already allocated; 1.10 GiB free; "
+    "31.00 GiB reserved in total by PyTorch)",
+    "2.2": "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. "
+    "GPU 3 has a total capacty of 39.45 GiB of which 1.10 GiB is free.",
+    "2.6": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 "
+    "has a total capacity of 39.45 GiB of which 1.10 GiB is free.",
+}
+
+
+def traceback(rank, last):
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "/job/train.py", line 8, in step',
+        "    loss.backward()",
+        last,
+    )
+    return "".join(f"[rank{rank}]: {line}\n" for line in lines)
+
+
+def found(analysis):
+    return [(role, f) for role, f in analysis.ranked.findings if f.slug == "gpu-oom"]
+
+
+@pytest.mark.parametrize("text", OOM.values(), ids=OOM)
+def test_every_wording_names_the_rank(analyzed, text):
+    ((role, finding),) = found(analyzed({"job.log": traceback(3, text)}))
+    assert (role, finding.ranks, finding.confidence) == ("root", (3,), "certain")
+
+
+def test_what_the_peers_say_is_an_echo(analyzed):
+    lost = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1"
+    log = traceback(3, OOM["2.6"]) + traceback(0, lost) + traceback(1, lost)
+    analysis = analyzed({"job.log": log})
+    assert analysis.ranked.verdict.slug == "gpu-oom"
+    assert analysis.ranked.verdict.ranks == (3,)
+    assert [r for r, _ in analysis.ranked.findings].count("root") == 1
+
+
+def test_the_first_of_several_is_named_where_times_tell(analyzed):
+    def stamped(second, rank):
+        warn = f"NCCL WARN Cuda failure 2 'out of memory'"
+        return (
+            f"[2026-03-01 10:00:{second:02}] gpu0001:{rank}:{rank} [0] alloc.h:5 {warn}\n"
+        )
+
+    files = {f"rank_{r}.log": stamped(10 * r + 5, r) for r in range(3)}
+    ((_, finding),) = found(analyzed(files))
+    assert finding.ranks == (0,)
+
+
+def test_the_words_in_prose_are_no_failure(analyzed):
+    text = "config: retry_on = 'CUDA out of memory'\nstep 1\n"
+    assert not found(analyzed({"rank_0.log": text}))

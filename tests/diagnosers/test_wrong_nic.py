@@ -1,0 +1,98 @@
+"""wrong-nic fires on the host with the odd interface, and not where it is harmless."""
+
+import pytest
+
+VERSIONS = {"2.20": "Bootstrap : Using {}:{}<0>", "2.28": "Bootstrap: Using {}:{}<0>"}
+
+
+def log(host, *lines, pid=100):
+    return "".join(f"{host}:{pid}:{pid} [0] NCCL INFO {line}\n" for line in lines)
+
+
+def using(host, interface, address, version="2.28"):
+    return log(host, VERSIONS[version].format(interface, address))
+
+
+def found(analysis):
+    return [f for _, f in analysis.ranked.findings if f.slug == "wrong-nic"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("odd", ["docker0", "lo", "virbr0", "veth1a2b3c", "br-5f", "cni0"])
+def test_the_host_that_bound_a_local_interface_is_named(analyzed, odd, version):
+    (finding,) = found(
+        analyzed(
+            {
+                "rank_0.log": using("gpu0001", "eth0", "10.0.0.1", version),
+                "rank_1.log": using("gpu0002", odd, "172.17.0.1", version),
+            }
+        )
+    )
+    assert (finding.hosts, finding.ranks) == (("gpu0002",), (1,))
+    assert finding.confidence == "certain"
+    assert finding.evidence[0].source == "rank_1.log"
+
+
+def test_one_host_may_use_any_interface(analyzed):
+    files = {f"rank_{r}.log": using("gpu0001", "lo", "127.0.0.1") for r in range(4)}
+    assert not found(analyzed(files))
+
+
+def test_a_communicator_over_several_hosts_proves_the_choice_right(analyzed):
+    def complete(host, rank):
+        return log(
+            host,
+            f"ncclCommInitRank comm 0x{rank + 1} rank {rank} nranks 2 cudaDev 0 nvmlDev 0 "
+            "busId 7000 commId 0xabc - Init COMPLETE",
+        )
+
+    files = {
+        "rank_0.log": using("gpu0001", "br-lan", "10.0.0.1") + complete("gpu0001", 0),
+        "rank_1.log": using("gpu0002", "br-lan", "10.0.0.2") + complete("gpu0002", 1),
+    }
+    analysis = analyzed(files)
+    assert not found(analysis)
+    assert analysis.ranked.outcome == "no-failure"
+
+
+def test_other_names_for_one_network_are_fine(analyzed):
+    analysis = analyzed(
+        {
+            "rank_0.log": using("gpu0001", "eth0", "10.0.0.1"),
+            "rank_1.log": using("gpu0002", "eno1", "10.0.0.2"),
+        }
+    )
+    assert not found(analysis)
+    assert [s.slug for s in analysis.ranked.ruled_out] == ["wrong-nic"]
+
+
+NONE_FOUND = (
+    "\ngpu0002:7:7 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found\n"
+)
+
+
+def test_no_interface_at_all_is_certain_and_quotes_the_setting(analyzed):
+    env = log("gpu0002", "NCCL_SOCKET_IFNAME set by environment to ib0", pid=7)
+    (finding,) = found(analyzed({"rank_1.log": env + NONE_FOUND}))
+    assert (finding.hosts, finding.ranks) == (("gpu0002",), (1,))
+    assert "NCCL_SOCKET_IFNAME=ib0" in finding.headline
+    assert finding.evidence[0].line == 3
+
+
+def test_the_host_without_ib_among_hosts_with_it_is_named_once_something_failed(analyzed):
+    files = {
+        f"rank_{r}.log": log(f"gpu000{r}", "Using network IB", pid=r) for r in range(3)
+    }
+    files["rank_3.log"] = log("gpu0003", "Using network Socket", pid=9)
+    assert not found(analyzed(files))
+    files["rank_3.log"] += (
+        "\ngpu0003:9:9 [0] misc/socket.cc:5 NCCL WARN socketProgress: Connection closed "
+        "by remote peer gpu0001<4000>\n"
+    )
+    (finding,) = found(analyzed(files))
+    assert (finding.hosts, finding.confidence) == (("gpu0003",), "likely")
+
+
+def test_nothing_to_see_is_not_checked(analyzed):
+    analysis = analyzed({"rank_0.log": "step 1\nstep 2\n"})
+    assert "wrong-nic" in [s.slug for s in analysis.ranked.not_checked]

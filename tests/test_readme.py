@@ -1,0 +1,49 @@
+"""What the README shows is what the tool prints."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ncclforensics.diagnosers import CLASSES
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+
+
+def classes_table() -> str:
+    """The classes by family, each with the first line of its docstring."""
+    rows = [
+        f"| `{d.slug}` | {d.family} | {d.doc.strip().splitlines()[0]} |"
+        for d in sorted(CLASSES.values(), key=lambda d: (d.family, d.slug))
+    ]
+    return "\n".join(["| class | family | what it means |", "| --- | --- | --- |", *rows])
+
+
+def renewed(text: str) -> str:
+    """Return the README with its generated parts as they should be."""
+    text = re.sub(
+        r"(<!-- classes -->\n\n?)(?:\|.*\n)*",
+        lambda m: f"<!-- classes -->\n\n{classes_table()}\n",
+        text,
+    )
+
+    def report(found):
+        golden = ROOT / "tests" / "fixtures" / "jobs" / found[1] / "report.txt"
+        return f"<!-- report {found[1]} -->\n```text\n{golden.read_text('utf-8')}```\n"
+
+    return re.sub(r"<!-- report (\S+) -->\n```text\n[^`]*```\n", report, text)
+
+
+def test_the_readme_shows_the_classes_and_a_real_report(request):
+    text = README.read_text("utf-8")
+    if request.config.getoption("--write-goldens"):
+        README.write_text(renewed(text), "utf-8")
+    assert README.read_text("utf-8") == renewed(text)
+
+
+@pytest.mark.parametrize("mark", ["try", "tests"])
+def test_there_are_two_commands(mark):
+    found = re.search(rf"<!-- {mark} -->\n```console\n\$ (.+)\n```", README.read_text())
+    assert found
+    assert found[1].startswith("pip install ")

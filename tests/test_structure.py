@@ -1,0 +1,65 @@
+"""What design.md promises of the whole: lists that forget nothing, imports that hold."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import ncclforensics
+from ncclforensics import diagnosers
+from ncclforensics.diagnosers import CLASSES
+
+PACKAGE = Path(ncclforensics.__file__).parent
+HEADINGS = ("What it means", "How we know", "What to do", "Looks like", "References")
+
+
+def test_every_module_with_a_diagnoser_is_listed():
+    folder = PACKAGE / "diagnosers"
+    with_one = {f.stem for f in folder.glob("*.py") if "\nFAMILY = " in f.read_text()}
+    assert {m.__name__.rpartition(".")[2] for m in diagnosers.MODULES} == with_one
+
+
+def test_every_class_is_documented_under_its_five_headings():
+    for diagnoser in CLASSES.values():
+        lines = diagnoser.doc.splitlines()
+        assert [line for line in lines if line in HEADINGS] == list(HEADINGS)
+        assert len(lines[0]) <= 88
+        assert lines[0].endswith(".")
+
+
+def test_no_class_explains_itself_and_every_class_explained_is_spelled_right():
+    known = set(CLASSES)
+    listed = (PACKAGE.parent / "tests" / "failure_classes.txt").read_text().split()
+    for diagnoser in CLASSES.values():
+        assert diagnoser.slug not in diagnoser.explains
+        assert set(diagnoser.explains) <= known | set(listed)
+
+
+def test_the_analysis_draws_nothing_and_needs_no_torch():
+    code = (
+        "import sys, ncclforensics.analysis\n"
+        "heavy = {'rich', 'textual', 'click', 'jinja2', 'torch', 'httpx'}\n"
+        "sys.exit(' '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_file_is_longer_than_the_house_style_ends():
+    long = [f for f in PACKAGE.rglob("*.py") if len(f.read_text().splitlines()) > 400]
+    assert long == []
+
+
+def test_one_wheel_brings_the_grammars(tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    root = PACKAGE.parent
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from ncclforensics import grammar\n"
+        "assert str(grammar.grammar_folder()).startswith(sys.argv[1])\n"
+        "assert len(grammar.load()) > 100"
+    )
+    unpacked = tmp_path / "wheel"
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, unpacked], check=True)
+    subprocess.run([sys.executable, "-P", "-c", code, unpacked], check=True)
