@@ -99,6 +99,11 @@ def _raised(frames: Frames) -> pl.DataFrame:
         .unique()
         .with_columns(pl.lit(True).alias("of_others"))
     )
+    # Python prints these when a destructor fails; the process goes on
+    ignored = frames.message("python.ignored_exception").select(
+        "source", pl.col("line") + 1
+    )
+    lines = lines.join(ignored.unique(), on=["source", "line"], how="anti")
     said = common.sentence(
         pl.col("exception"), ": ", pl.col("message_text").fill_null("")
     )

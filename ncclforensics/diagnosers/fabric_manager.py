@@ -48,7 +48,8 @@ SPREADS = True
 NOT_READY = ("nccl.cuda.failure", "python.cuda_error", "nvidia.not_initialized")
 SAYS_802 = r"(?i)system not yet initialized|\b802\b|SystemNotReady"
 SERVICE = ("nvidia.fabric_manager.inactive", "nvidia.fabric_manager.error")
-FABRIC = ("nvidia.fabric_state",)
+STATUS = "nvidia.fabric_manager.status"  # systemctl status of the service
+FABRIC = "nvidia.fabric_state"  # nvidia-smi -q
 NVLS = ("nccl.nvls.bind_failed", "nccl.mnnvl.unavailable")
 
 REMEDY = (
@@ -62,7 +63,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose fabric is not up."""
     not_ready = frames.message(*NOT_READY)
     not_ready = not_ready.filter(pl.col("text").str.contains(SAYS_802))
-    certain = [not_ready, frames.message(*SERVICE), _fabric_state(frames)]
+    not_ready = not_ready.filter(pl.col("level").ne_missing("INFO"))
+    certain = [
+        not_ready,
+        frames.message(*SERVICE),
+        _unlike(frames, STATUS, "active", r"^active"),
+        _unlike(frames, FABRIC, "state", r"(?i)^(?:completed|n/?a)"),
+    ]
     shared = ["text", "t", "rank", "host", "source", "line"]
     lines = pl.concat([frame.select(shared) for frame in certain])
     likely = frames.message(*NVLS).select(shared)
@@ -87,9 +94,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
-def _fabric_state(frames: Frames) -> pl.DataFrame:
-    """Return `nvidia-smi -q` lines of a fabric that is neither done nor not there."""
-    lines = frames.message(*FABRIC)
-    if "state" not in lines.columns:
+def _unlike(frames: Frames, message: str, column: str, healthy: str) -> pl.DataFrame:
+    """Return the lines of a message whose `column` is not what a healthy host shows."""
+    lines = frames.message(message)
+    if column not in lines.columns:
         return lines
-    return lines.filter(~pl.col("state").str.contains(r"(?i)^(?:completed|n/?a)"))
+    return lines.filter(~pl.col(column).str.contains(healthy))

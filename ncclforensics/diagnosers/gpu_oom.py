@@ -61,7 +61,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     nccl = frames.message(*NCCL)
     if nccl.height:
         nccl = nccl.filter(
-            pl.col("error").str.contains("out of memory") | (pl.col("code") == 2)
+            (pl.col("error").str.contains("out of memory") | (pl.col("code") == 2))
+            & pl.col("level").ne_missing("INFO")
         )
     common_columns = ["text", "t", "rank", "host", "device", "source", "line"]
     lines = pl.concat(

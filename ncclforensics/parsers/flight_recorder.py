@@ -104,7 +104,7 @@ def _dump(value: object) -> _Dump:
     left_out = max(0, len(found) - MAX_ENTRIES)
     if left_out:
         problem = (
-            f"its first {left_out} entries are not read: more than {MAX_ENTRIES:,}"
+            f"more than {MAX_ENTRIES:,} entries: the first {left_out} are not read"
         )
     entries = list(found[-MAX_ENTRIES:])
     lines = list(range(left_out + 1, len(found) + 1))
@@ -163,7 +163,7 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
     parts = {"groups": group_rows(found, lines), "positions": positions}
     if made:
         frames = pluck(dump.entries, "frames")
-        if odd_frames := sum(type(f) not in (list, tuple) for f in frames or ()):
+        if odd_frames := sum(not isinstance(f, list | tuple | None) for f in frames or ()):
             fields.odd["frames"] = odd_frames
         ids, parts["stacks"] = stacks(frames, len(dump.entries), dump.lines)
         parts["collectives"] = collectives(fields, made, found.places.get).hstack(

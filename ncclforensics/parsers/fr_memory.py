@@ -27,7 +27,7 @@ HEADROOM_BYTES = 1024**3
 
 _STATM = Path("/proc/self/statm")
 # the cap is one per process: a second thread must not take it for the limit to restore
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 @contextmanager

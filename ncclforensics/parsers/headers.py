@@ -60,7 +60,7 @@ _GROUP_PREFIX = (
     r"^ ?\[PG (?:ID )?(?P<pg_id>\d{1,9})(?: PG GUID (?P<pg>[^\s(\]]+))? ?"
     r"(?:\((?P<pg_desc>[^\n]*?)\))? Rank (?P<pg_rank>\d{1,9})\] {0,2}"
 )
-_RANK_PREFIX = r"^\[Rank (?P<pg_rank>\d{1,9})\]:? "
+_RANK_PREFIX = r"^\[Rank \d{1,9}\]:? "
 
 
 def take(segments: pl.DataFrame) -> pl.DataFrame:
@@ -126,14 +126,13 @@ def _take_group(segments: pl.DataFrame) -> pl.DataFrame:
     groups = segments.select(
         pl.col("text").str.extract_groups(_GROUP_PREFIX).alias("g")
     )
-    alone = segments.select(pl.col("text").str.extract_groups(_RANK_PREFIX).alias("g"))
     named = groups.unnest("g")
     return segments.with_columns(
         named["pg_id"],
         # before torch 2.5 only the number of the group was printed
         named["pg"],
         named["pg_desc"],
-        pl.coalesce(named["pg_rank"], alone.unnest("g")["pg_rank"]).alias("pg_rank"),
+        named["pg_rank"],
         pl.col("text")
         .str.replace(_GROUP_PREFIX, "")
         .str.replace(_GROUP_PREFIX, "")

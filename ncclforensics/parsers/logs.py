@@ -28,7 +28,8 @@ LOOK_AHEAD = 400  # lines under a message that may belong to it: a long tracebac
 WRAPPED = 4  # lines that one message may be wrapped over
 LONGEST = 1 << 20  # characters of one line that are looked at
 # columns that say what the event is; a structure's key of that name is kept beside it
-OWN_COLUMNS = ("message", "role", "level", "text", "t")
+OWN_COLUMNS = ("message", "role", "level", "text")
+FOUND = "_found"  # whether a row of a message came out of its inner structure
 MAX_STRUCTURES = 20_000  # blocks under messages that are parsed in one block of lines
 
 
@@ -47,6 +48,8 @@ def read(source: Source) -> Frames:
                 notes.extend(said)
                 count += own
                 parts.append(recognise(lines, own, messages))
+            if stream.damage:
+                notes.append(f"reading stopped after line {count:,}: {stream.damage}")
     except (OSError, EOFError, ValueError) as error:
         notes.append(f"reading stopped after line {count:,}: {error}")
     noted = [
@@ -74,11 +77,12 @@ def recognise(lines: pl.DataFrame, own: int, messages: Sequence[Message]) -> Fra
     for message_id, frame in found.items():
         message = by_id[message_id]
         whole = _structured(frame, message, lines) if message.inner else frame
-        frames[message_id] = _event(whole, message)
+        frames[message_id] = _event(whole, message).drop(FOUND, strict=False)
         fed["events"].append(_event(frame, message))
-        if message.feeds and whole.height:
+        if message.feeds:
             constants = [pl.lit(v).alias(k) for k, v in message.constants.items()]
-            row = frames[message_id].with_columns(*constants)
+            rows = whole.filter(FOUND) if message.inner else whole
+            row = _event(rows, message).with_columns(*constants)
             fed.setdefault(message.feeds, []).append(row)
     return Frames(
         {name: _conforming(name, rows) for name, rows in fed.items() if rows}, frames
@@ -180,7 +184,7 @@ def _structured(
 ) -> pl.DataFrame:
     """Read the inner structure of each message: a row per row of the structure.
 
-    A message in which the structure finds nothing keeps its one row.
+    A message in which the structure finds nothing keeps its one row; FOUND tells.
     """
     structure = import_module(f"ncclforensics.parsers.structures.{message.inner}")
     starts = frame.head(MAX_STRUCTURES)
@@ -204,24 +208,32 @@ def _structured(
         for record in structure.parse(text)
     ]
     if not parsed:
-        return frame
+        return frame.with_columns(pl.lit(False).alias(FOUND))
     inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
     inner = inner.rename({c: f"{c}_text" for c in inner.columns if c in OWN_COLUMNS})
+    inner = inner.with_columns(pl.lit(True).alias(FOUND))
     start = starts.with_columns(pl.int_range(pl.len()).alias("_start"))
     whole = start.join(
         inner, on="_start", how="left", suffix="_inner", maintain_order="left"
     )
     clashes = [c for c in inner.columns if f"{c}_inner" in whole.columns]
     return whole.with_columns(
-        pl.coalesce(f"{c}_inner", pl.col(c).cast(inner.schema[c], strict=False)).alias(
-            c
-        )
-        for c in clashes
+        pl.col(FOUND).fill_null(False),
+        *(
+            pl.coalesce(
+                f"{c}_inner", pl.col(c).cast(inner.schema[c], strict=False)
+            ).alias(c)
+            for c in clashes
+        ),
     ).drop("_start", *(f"{c}_inner" for c in clashes))
 
 
 def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
-    """Give a message's frame the columns of `events`, then those of its captures."""
+    """Give a message's frame the columns of `events`, then those of its captures.
+
+    NCCL prints the failure of a probe that it expected at INFO, in the words of a WARN:
+    such a line is no sign of failure.
+    """
     events = SCHEMAS["events"]
     cites = [pl.lit(None, pl.String).alias("source"), "line"]
     captures = [
@@ -229,8 +241,10 @@ def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
         for c in frame.columns
         if c not in events and c not in ("part", "raw", "speaker", "header")
     ]
+    probe = (pl.col("header") == "nccl") & (pl.col("level") == "INFO")
+    role = pl.when(probe).then(pl.lit("neutral")).otherwise(pl.lit(message.role))
     return frame.with_columns(
-        pl.lit(message.id).alias("message"), pl.lit(message.role).alias("role")
+        pl.lit(message.id).alias("message"), role.alias("role")
     ).select(*(c for c in events if c not in CITE), *captures, *cites)
 
 

@@ -1,0 +1,123 @@
+"""How often is the verdict right on simulated jobs? By fault, size and kind of dump.
+
+    python benchmarks/simulated.py [--seeds N] [--fault NAME…] [--ranks N…] [--verbose]
+
+Jobs are those of tests/simulate.py. `right` is the class and exactly the culprits,
+`innocent` counts ranks that were named and are not to blame, over all runs of a row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import simulate
+import simulate_dumps
+import simulate_faults
+
+from ncclforensics.analysis import analyze
+
+# ranks -> tensor, pipeline, data, expert parallel
+LAYOUTS = {
+    4: (1, 1, 4, 1),
+    8: (2, 2, 2, 1),
+    16: (2, 2, 4, 2),
+    64: (4, 4, 4, 2),
+    256: (8, 4, 8, 4),
+    1024: (8, 8, 16, 8),
+    4096: (8, 16, 32, 8),
+}
+STYLES = {
+    "full": {},
+    "ring": {"ring": 25},
+    "active": {"only_active": True, "frames": False},
+    "json": {"json": True, "version": "2.9"},
+    "skewed": {"skew_seconds": 2.0},
+    "2.4": {"version": "2.4"},
+}
+
+
+def judge(case, found):
+    """Return whether an analysis is right, and how many innocents it names."""
+    verdict = found.ranked.verdict
+    named = set(verdict.ranks) if verdict and found.ranked.outcome == "failure" else set()
+    innocent = len(named - case.ranks)
+    if case.outcome != "failure":
+        accused = found.ranked.outcome == "failure" and bool(named)
+        return not accused, innocent
+    right = found.ranked.outcome == "failure" and verdict.slug in case.classes
+    wanted = case.told.get("any_of")
+    if wanted:
+        return right and wanted <= named and not innocent, innocent
+    return right and named == case.ranks, innocent
+
+
+def one(name, ranks, style, seed):
+    """Simulate and analyze one job."""
+    dice = random.Random(seed)
+    job, places = simulate.job(*LAYOUTS[ranks], steps=dice.choice([3, 4, 6]))
+    case = simulate_faults.FAULTS[name](job, places, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        simulate_dumps.write(
+            case, Path(folder), simulate_dumps.Style(**STYLES[style]), seed
+        )
+        start = time.perf_counter()
+        found = analyze([folder])
+        return case, found, time.perf_counter() - start
+
+
+def main() -> int:
+    """Print a row per fault, size and kind of dump."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--fault", nargs="*", default=list(simulate_faults.FAULTS))
+    parser.add_argument("--ranks", nargs="*", type=int, default=[16, 64])
+    parser.add_argument("--style", nargs="*", default=list(STYLES))
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    print(f"{'fault':12} {'ranks':>5} {'dumps':7} {'right':>9} {'innocent':>8} {'s':>6}")
+    total = good = blamed = 0
+    for name in options.fault:
+        for ranks in options.ranks:
+            for style in options.style:
+                right = innocent = 0
+                seconds = 0.0
+                for seed in range(options.first, options.first + options.seeds):
+                    try:
+                        case, found, spent = one(name, ranks, style, seed)
+                    except (IndexError, KeyError) as error:
+                        if "Cannot choose" in str(error):  # no such call in this layout
+                            continue
+                        raise
+                    ok, accused = judge(case, found)
+                    right += ok
+                    innocent += accused
+                    seconds += spent
+                    total += 1
+                    if options.verbose and not ok:
+                        verdict = found.ranked.verdict
+                        print(
+                            f"   seed {seed}: {found.ranked.outcome}"
+                            f" {verdict and (verdict.slug, verdict.ranks[:9])}"
+                            f" wanted {sorted(case.classes)} {sorted(case.ranks)[:9]}"
+                        )
+                good += right
+                blamed += innocent
+                print(
+                    f"{name:12} {ranks:5} {style:7} {right:4}/{options.seeds:<4}"
+                    f" {innocent:8} {seconds / options.seeds:6.2f}",
+                    flush=True,
+                )
+    print(f"{good} of {total} right, {blamed} innocents named")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
