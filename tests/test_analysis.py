@@ -44,7 +44,9 @@ def test_an_empty_directory_is_no_clean_bill_of_health(tmp_path):
 
 def test_progress_counts_up_to_all_files(jobs):
     seen = []
-    analyze([str(jobs / "torch-chain" / "evidence")], progress=lambda *n: seen.append(n))
+    analyze(
+        [str(jobs / "torch-chain" / "evidence")], progress=lambda *n: seen.append(n)
+    )
     total = seen[-1][1]
     assert seen == [(done, total) for done in range(1, total + 1)]
 

@@ -36,7 +36,7 @@ MAX_STRUCTURES = 20_000  # blocks under messages that are parsed in one block of
 def read(source: Source) -> Frames:
     """Read a text log: frames `events`, those that its messages feed, and `notes`.
 
-    Never raises on content; a stream that breaks off leaves a note and what came before.
+    Never raises on content; a stream that breaks off leaves a note and what was read.
     """
     messages = grammar.load()
     parts: list[Frames] = []
@@ -235,7 +235,7 @@ def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
     such a line is no sign of failure.
     """
     events = SCHEMAS["events"]
-    cites = [pl.lit(None, pl.String).alias("source"), "line"]
+    cites = [pl.lit(None, pl.String).alias("source"), pl.col("line")]
     captures = [
         c
         for c in frame.columns
