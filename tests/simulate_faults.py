@@ -94,7 +94,7 @@ def stall(job: Job, places: list[dict], seed: int) -> Case:
     collective = [i for i, op in enumerate(run.program) if not op.is_p2p]
     late = collective[len(collective) // 2 : -3]
     run.hides = dice.choice(late)
-    run.stalls = run.hides + 1 + dice.randrange(3)
+    run.stalls = run.hides + 4 + dice.randrange(8)
     return _case(job, seed, ("gpu-stall", "gpu-fault"), {rank})
 
 
