@@ -132,7 +132,9 @@ def _with_wrapped(
         text = pl.concat_str("text", rest.list.join(glue), separator=glue)
         whole = joined.with_columns(text.alias("text")).drop("text_under")
         for message_id, frame in grammar.match(whole, specific).items():
-            again.setdefault(message_id, frame)
+            # the lines under a message are tried whole; only its own part is its text
+            own = pl.col("text").str.extract(f"({by_id[message_id].pattern})")
+            again.setdefault(message_id, frame.with_columns(own.alias("text")))
     if not again:
         return found
     regained = pl.concat(frame.select(place) for frame in again.values())

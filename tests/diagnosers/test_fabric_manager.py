@@ -37,3 +37,23 @@ def test_the_fabric_of_an_hgx_machine_is_not_an_alarm(analyzed):
     analysis = analyzed({"rank_0.log": line})
     assert not found(analysis)
     assert analysis.ranked.outcome == "no-failure"
+
+
+def test_a_multicast_that_cannot_be_set_up_is_likely_the_fabric(analyzed):
+    line = (
+        "\n[2026-05-10 23:09:41] gpu0002:7:7 [2] transport/nvls.cc:254 NCCL WARN "
+        "Cuda failure 1 'invalid argument'\n"
+    )
+    (finding,) = found(analyzed({"rank_4.log": line}))
+    assert (finding.hosts, finding.confidence) == (("gpu0002",), "likely")
+
+
+def test_a_multicast_probe_that_nccl_expected_to_fail_is_not(analyzed):
+    line = (
+        "gpu0002:7:7 [2] NCCL INFO Failed to bind NVLink SHARP (NVLS) Multicast memory of "
+        "size 2097152 : CUDA error 401 'the operation cannot be performed in the present "
+        "state'. Proceeding without NVLS support.\n"
+    )
+    analysis = analyzed({"rank_4.log": line})
+    assert not found(analysis)
+    assert analysis.ranked.outcome == "no-failure"
