@@ -45,7 +45,10 @@ NEXT_TIME = "NCCL_DEBUG=INFO; nvidia-smi -q of every host"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "wrong-nic")
 SPREADS = True
 
-NOT_READY = ("nccl.cuda.failure", "python.cuda_error", "nvidia.not_initialized")
+NOT_READY = (
+    *("nccl.cuda.failure", "nccl.nvls.cuda_failure"),
+    *("python.cuda_error", "nvidia.not_initialized"),
+)
 SAYS_802 = r"(?i)system not yet initialized|\b802\b|SystemNotReady"
 SERVICE = ("nvidia.fabric_manager.inactive", "nvidia.fabric_manager.error")
 STATUS = "nvidia.fabric_manager.status"  # systemctl status of the service

@@ -8,6 +8,11 @@ OOM = {
     "31.00 GiB reserved in total by PyTorch)",
     "2.2": "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. "
     "GPU 3 has a total capacty of 39.45 GiB of which 1.10 GiB is free.",
+    "2.9": "torch.AcceleratorError: CUDA error: out of memory",
+    "jax": "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while "
+    "trying to allocate 8589934592 bytes.",
+    "rocm": "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 3 "
+    "has a total capacity of 63.98 GiB",
     "2.6": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 "
     "has a total capacity of 39.45 GiB of which 1.10 GiB is free.",
 }
