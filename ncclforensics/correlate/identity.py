@@ -73,8 +73,11 @@ def _claims(frames: Frames) -> pl.DataFrame:
                 for c, dtype in tables.SCHEMAS["ranks"].items()
             )
         )
-        for name in ("sources", "events", "exits", "ranks", "collectives")
+        for name in ("sources", "events", "exits", "ranks")
     ]
+    # a dump is one rank's: millions of its calls claim no more than the first of them
+    dumped = frames["collectives"].select("rank", "source").unique(maintain_order=True)
+    told.append(tables.conform("ranks", dumped))
     inits = frames.message(*COMPLETE)
     if inits.height:
         told.append(_from_inits(inits))
@@ -163,7 +166,7 @@ def _filled(
         return frames
 
     def fill(frame: pl.DataFrame) -> pl.DataFrame:
-        if not {column, *key} <= set(frame.columns):
+        if not {column, *key} <= set(frame.columns) or not frame[column].null_count():
             return frame
         theirs = owners.rename({column: "_theirs"})
         joined = frame.join(theirs, on=key, how="left", maintain_order="left")

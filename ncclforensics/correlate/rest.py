@@ -81,9 +81,7 @@ def evidence(
 
 def _older(made: pl.DataFrame, standings: pl.DataFrame) -> pl.Series:
     """Return the ranks of which a peer finished a call that they had not yet made."""
-    front = (
-        made.drop_nulls("group").group_by("group").agg(pl.col("proves").max())
-    )
+    front = made.drop_nulls("group").group_by("group").agg(pl.col("proves").max())
     behind = (
         standings.join(made.select(KEY).unique(), on=KEY, how="semi")
         .join(front, on="group")
@@ -124,6 +122,7 @@ def is_still(
     if (_lag(standings, stalled) < SKEW).any():
         return False
     ends = {*accused["rank"], *(rank for c in waits.circles(calls) for rank in c)}
+    ends = ends or set(calls["unseen"].explode().drop_nulls())
     moving = [
         set(told.waiters[call])
         for call, wanted in told.why.items()
