@@ -5,7 +5,6 @@ from __future__ import annotations
 import simulate
 import simulate_dumps
 import simulate_faults
-
 from ncclforensics.analysis import analyze
 
 

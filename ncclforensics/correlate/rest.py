@@ -9,11 +9,15 @@ stands still as a whole counts as hung.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from ncclforensics.correlate import waits
 from ncclforensics.correlate.standings import KEY
-from ncclforensics.tables import Frames
+
+if TYPE_CHECKING:
+    from ncclforensics.tables import Frames
 
 # roles of lines that a healthy job does not print
 FAILING = ("culprit", "victim", "either")

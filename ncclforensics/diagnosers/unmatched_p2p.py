@@ -34,7 +34,7 @@ from ncclforensics.findings import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
+    from ncclforensics.findings import Cite, Statement
     from ncclforensics.tables import Frames
 
 FAMILY = "desync"
@@ -97,6 +97,8 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
             gaps.filter((pl.col("gap") == 0) & (pl.col("usual") > 0))["rank"]
         )
         unrecorded = {"op": "recv", "seq": None, "stack": None}
+        lines = frames.message(*roots.TIMEOUTS)
+        spoke = lines.filter(pl.col("rank").is_in(waiters))
         if len(ranks) == 1:
             yield _finding(
                 frames,
@@ -104,12 +106,17 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
                 ranks,
                 "Before each of its earlier calls it had made a message, before this "
                 "one it made none.",
+                (*common.cites(spoke), *roots.waiting(frames, call, ranks)),
             )
             return
 
 
 def _finding(
-    frames: Frames, call: dict[str, Any], ranks: tuple[int, ...], told: str
+    frames: Frames,
+    call: dict[str, Any],
+    ranks: tuple[int, ...],
+    told: str,
+    evidence: tuple[Cite, ...] = (),
 ) -> Finding:
     failing = common.collective(frames, call)
     who = common.plural("rank", ranks)
@@ -119,7 +126,7 @@ def _finding(
         slug="unmatched-p2p",
         confidence="likely",
         headline=f"{who} never posted the {other} that {peer} waits for",
-        evidence=roots.waiting(frames, call),
+        evidence=evidence or roots.waiting(frames, call),
         explanation=f"{peer.capitalize()} waits in {common.call_words(failing)}, and "
         f"{who} posted no {other} for it. {told}",
         remedy=REMEDY,

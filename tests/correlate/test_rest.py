@@ -1,7 +1,8 @@
 """Dumps of a job that runs accuse nobody; a proof of failure makes them count."""
 
-import judging
 import pytest
+
+import judging
 
 
 def late_dump(case, rank, seconds):

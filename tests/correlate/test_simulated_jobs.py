@@ -2,8 +2,9 @@
 
 import random
 
-import judging
 import pytest
+
+import judging
 
 SURE = [
     *("absent", "gil", "stall_timed", "mismatch", "shape", "order", "extra", "early"),

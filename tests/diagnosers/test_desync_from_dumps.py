@@ -1,7 +1,8 @@
 """The desync classes on simulated dumps: each fires, and not on its look-alike."""
 
-import judging
 import pytest
+
+import judging
 import simulate
 import simulate_faults
 

@@ -3,8 +3,9 @@
 import json
 import pickle
 
-import judging
 import pytest
+
+import judging
 import simulate_dumps
 
 

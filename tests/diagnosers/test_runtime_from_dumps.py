@@ -1,7 +1,8 @@
 """gpu-stall and gil-deadlock on simulated dumps, and what looks like them."""
 
-import judging
 import pytest
+
+import judging
 
 
 def test_a_gpu_that_finishes_less_than_its_peers(tmp_path):
