@@ -57,6 +57,7 @@ CALLS = ("nccl.ib.call_failed",)
 LINK = ("kernel.nic_link",)
 RECOVERED = ("nccl.ib.port_recovered",)
 FLUSH = 5
+MANY = 2  # hosts that fail together, whose lines are taken for early without a time
 LOCAL = (1, 2, 4, 8)  # length, queue, protection, access: this side's own
 FAILED = (*COMPLETION, *CONNECT, *CALLS, "c10d.watchdog.timeout", "nccl.ib.comm_fatal")
 MEANS = {
@@ -137,7 +138,7 @@ def _failed(frames: Frames) -> pl.DataFrame:
     lines = lines.filter(
         pl.col("level").ne_missing("INFO") & pl.col("status").ne_missing(FLUSH)
     )
-    return peers.with_hosts(frames, teardown.before(frames, lines))
+    return peers.with_hosts(frames, teardown.before(frames, lines, MANY))
 
 
 def _by_majority(

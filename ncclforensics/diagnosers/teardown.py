@@ -29,29 +29,33 @@ MARKS = (
 APART = pl.duration(seconds=1)  # stamps of two hosts are good to about a second
 
 
-def before(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
-    """Keep the lines that no sign of the job's end stands above or is older than."""
+def before(frames: Frames, lines: pl.DataFrame, hosts: int = 0) -> pl.DataFrame:
+    """Keep the lines that were printed before any sign of the job's end.
+
+    Lines of files without such a sign, and without times, can be either: who comes late
+    finds its peers gone. They are kept if so many `hosts` print them, or if another
+    line is known to be early; with 0 hosts only in the latter case.
+    """
     if lines.is_empty():
         return lines
     placed = ["source", "line", "t"]
-    fell = own_deaths(frames)
-    marks = pl.concat([frames.message(*MARKS).select(placed), fell.select(placed)])
+    fell = own_deaths(frames).select(placed)
+    marks = pl.concat([frames.message(*MARKS).select(placed), fell])
     if marks.is_empty():
         return lines
     first = marks.group_by("source").agg(pl.col("line").min().alias("_mark"))
     kept = lines.join(first, on="source", how="left", maintain_order="left").filter(
         pl.col("_mark").is_null() | (pl.col("line") < pl.col("_mark"))
     )
-    oldest = marks["t"].min()
-    if oldest is not None:
+    oldest, timed = marks["t"].min(), pl.lit(False)
+    if oldest is not None and not marks["t"].null_count():
         kept = kept.filter(
             pl.col("t").is_null() | (pl.col("t") <= pl.lit(oldest) + APART)
         )
-    # without times, an exception of its own in another file may be what began it
-    elsewhere = fell.filter(~pl.col("source").is_in(kept["source"].implode()))
-    if elsewhere.height:
-        kept = kept.filter(pl.col("t").is_not_null() & elsewhere["t"].is_not_null().all())
-    return kept.drop("_mark")
+        timed = pl.col("t").is_not_null()
+    early = kept.filter(pl.col("_mark").is_not_null() | timed)
+    several = kept["host"].drop_nulls().n_unique() >= hosts > 0 and fell.is_empty()
+    return (kept if early.height or several else kept.clear()).drop("_mark")
 
 
 def own_deaths(frames: Frames) -> pl.DataFrame:
