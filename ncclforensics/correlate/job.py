@@ -55,9 +55,10 @@ def ended_in_order(frames: Frames) -> bool:
     if "nranks" not in closed.columns or "nranks" not in built.columns:
         return False
     key = ["host", "pid"]
-    open_ = built.join(closed.select(key).unique(), on=key, how="anti", nulls_equal=True)
+    gone = closed.select(key).unique()
+    open_ = built.join(gone, on=key, how="anti", nulls_equal=True)
     size = int(str(built["nranks"].max()))
-    return open_.is_empty() and closed.select(key).unique().height >= size
+    return open_.is_empty() and gone.height >= size
 
 
 def _world_size(frames: Frames) -> int | None:

@@ -49,7 +49,9 @@ SPREADS = True
 
 PYTHON, OTHERS = "python.os_error", "system.disk_full"
 FULL = (28, 122)
-IN_MEMORY = r"/dev/shm|</torch_|^/(?:torch|psm)_|multiprocessing|shared memory|(?i)\bshm\b"
+IN_MEMORY = (
+    r"/dev/shm|</torch_|^/(?:torch|psm)_|multiprocessing|shared memory|(?i)\bshm\b"
+)
 NOT_A_DISK = r"inotify|hugepage|semget|shmget|perf_event|ibv_|cgroup"
 SHARED = ["text", "t", "rank", "host", "source", "line", "path"]
 

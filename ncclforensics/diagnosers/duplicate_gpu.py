@@ -12,8 +12,8 @@ How we know
     that does not span the job are named only where its members are known.
 
 What to do
-    `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first CUDA call and
-    before init_process_group; `echo $CUDA_VISIBLE_DEVICES $LOCAL_RANK` in each rank;
+    `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first CUDA call
+    and before init_process_group; `echo $CUDA_VISIBLE_DEVICES $LOCAL_RANK` in each rank;
     as many ranks per host as it has GPUs (`--nproc-per-node`, `--ntasks-per-node`).
 
 Looks like
@@ -54,8 +54,8 @@ UNNAMED = ("nccl.duplicate_gpu.unnamed", "nccl.duplicate_gpu.partition")
 STARTED = ("nccl.init.start",)
 
 REMEDY = (
-    'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))   # before the first CUDA call',
-    "echo rank=$RANK local=$LOCAL_RANK visible=$CUDA_VISIBLE_DEVICES   # in every rank",
+    'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))   # before any CUDA call',
+    "echo rank=$RANK local=$LOCAL_RANK visible=$CUDA_VISIBLE_DEVICES   # each rank",
     "nvidia-smi -L        # as many ranks per host as it lists: --nproc-per-node",
 )
 
@@ -67,31 +67,41 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if lines.is_empty():
         return
     shared = _sharing(frames, lines)
+    ranks = common.numbers(shared["rank"])
     if named.height:
-        ranks = _named(frames, named) or common.numbers(shared["rank"])
-        buses = common.strings(named["bus_id"])
-    else:
-        ranks = common.numbers(shared["rank"])
-        buses = common.strings(shared["bus_id"])
+        ranks = _named(frames, named) or ranks
     hosts = common.strings(shared["host"]) or common.hosts_of(frames, ranks)
     printed = common.strings(lines["host"])
     hosts = hosts or (printed if len(printed) == 1 else ())
     who = common.plural("rank", ranks) if ranks else "ranks that the lines do not name"
     where = f" on {common.some(hosts)}" if hosts else ""
-    gpus = f"GPU{'s' if len(buses) > 1 else ''} {common.some(buses)}" if buses else "a GPU"
+    who += f"{where} share " + _gpus(named if named.height else shared)
     yield Finding(
         slug="duplicate-gpu",
         confidence="certain",
-        headline=f"{who} share {gpus}{where}",
+        headline=who,
         evidence=(*common.cites(lines, 4), *common.cites(shared, 4)),
-        explanation=f"{who.capitalize()} use {gpus}{where}, one of them by mistake; "
-        "NCCL refuses such a communicator on every rank.",
+        explanation=f"{who[:1].upper()}{who[1:]}. Of those on one GPU all but one are "
+        "there by mistake; NCCL refuses such a communicator on every rank.",
         remedy=REMEDY,
         ranks=ranks,
         hosts=hosts,
         devices=common.devices_of(frames, ranks),
         first_seen=common.first_seen(lines),
     )
+
+
+def _gpus(lines: pl.DataFrame) -> str:
+    """Return `GPU 1b000`, or of several GPUs also which ranks say so of each."""
+    buses = common.strings(lines["bus_id"])
+    if len(buses) < 2 or "peer_rank" not in lines.columns:
+        return f"GPU {common.some(buses)}" if buses else "a GPU"
+    told = []
+    for bus in buses:
+        mine = lines.filter(pl.col("bus_id") == bus)
+        ranks = common.numbers(pl.concat([mine["comm_rank"], mine["peer_rank"]]))
+        told.append(f"GPU {bus} ({common.some(ranks)})")
+    return common.some(told)
 
 
 def _named(frames: Frames, named: pl.DataFrame) -> tuple[int, ...]:

@@ -179,15 +179,18 @@ def _remedy(
     failed: pl.DataFrame, hosts: tuple[str, ...], cards: tuple[str, ...]
 ) -> tuple[str, ...]:
     where = hosts[0] if hosts else "both ends"
-    card = cards[0].split(":")[0] if cards else "mlx5_0"
+    card = cards[0].split(":")[0] if cards else ""
+    look = f"ibstat {card}; mlxlink -d {card}" if card else "ibstat; ibstatus"
+    ends = [h for h in common.strings(failed["host"]) if h not in hosts[:1]]
+    other = ends[0] if ends else "another"
     steps = [
-        f"ibstat {card}; ibstatus; mlxlink -d {card}      # on {where}",
-        f"dmesg -T | grep -i -E 'mlx5|infiniband'         # on {where}",
-        "ib_write_bw HOST                                # between the two ends",
+        f"{look}      # on {where}",
+        f"dmesg -T | grep -i -E 'mlx5|infiniband'      # on {where}",
+        f"ib_write_bw; ib_write_bw {where}      # there, then on {other}",
     ]
     codes = {*common.numbers(failed["code"]), *common.numbers(failed["errno"])}
     if codes & {22, 110, 61}:
-        steps.append("show_gids; export NCCL_IB_GID_INDEX=3   # the RoCE v2 GID, all hosts")
+        steps.append("show_gids; export NCCL_IB_GID_INDEX=3   # RoCE v2, all hosts")
     if 12 in failed["status"]:
         steps.append("export NCCL_IB_TIMEOUT=22             # only for a slow fabric")
     return tuple(steps)

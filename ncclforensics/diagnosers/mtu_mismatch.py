@@ -91,7 +91,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         remedy=(
             "ping -M do -s 8972 PEER; ping -M do -s 1472 PEER    # between the hosts",
             f"ip link show {name}; ibv_devinfo | grep active_mtu",
-            f"ip link set dev {name} mtu 9000        # one value on all hosts and ports",
+            f"ip link set dev {name} mtu 9000      # on all hosts and ports",
         ),
         hosts=hosts,
         first_seen=common.first_seen(tried),

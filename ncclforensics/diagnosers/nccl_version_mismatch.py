@@ -12,9 +12,9 @@ How we know
     version` lines. The ranks of the rarer version are named; a tie names both.
 
 What to do
-    Make the versions equal: `python -c "import torch; print(torch.cuda.nccl.version())"`
-    and `ldd $(python -c "import torch; print(torch._C.__file__)") | grep nccl` on the
-    named host and on another; look at LD_LIBRARY_PATH and LD_PRELOAD.
+    `python -c "import torch; print(torch.cuda.nccl.version())"` and
+    `ldd $(python -c "import torch; print(torch._C.__file__)") | grep nccl` on the
+    named host and on another; look at LD_LIBRARY_PATH and LD_PRELOAD. One image for all.
 
 Looks like
     Two jobs of different versions whose logs lie in one directory are healthy.
@@ -97,7 +97,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="certain" if told.height else "likely",
         headline=f"{who}{where}: {against}",
         evidence=(
-            *common.cites(told if told.height else truncated, 3),
+            *common.cites(told, 2),
+            *common.cites(truncated, 2),
             *common.cites(odd, 2),
             *common.cites(theirs, 2),
         ),

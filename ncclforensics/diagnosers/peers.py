@@ -29,7 +29,7 @@ class Blame:
     """The hosts that the pairs of a broken network point at, and how."""
 
     hosts: tuple[str, ...]
-    how: Literal["shared", "silent", "peer", "pair"]
+    how: Literal["shared", "silent", "peer", "pair", "odd"]
 
 
 def with_hosts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:

@@ -68,6 +68,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     lines = pl.concat([_segments(frames), _torch(frames), _os_errors(frames)])
     if lines.is_empty():
         return
+    # the line that gives the reason first
+    lines = lines.sort(~pl.col("text").str.contains(FULL), maintain_order=True)
     hosts = common.strings(lines["host"])
     ranks = common.numbers(pl.concat([lines["rank"], _beside(frames, hosts)["rank"]]))
     hosts = hosts or common.hosts_of(frames, ranks)

@@ -3,7 +3,7 @@
 What it means
     Sockets do not fail by themselves inside a cluster. Mostly the process at the other
     end is gone and its kernel closed what it had; now and then a network in between
-    dropped the connection. Those who print lost somebody; he who is lost prints nothing.
+    dropped the connection. Those who print lost somebody; who is lost prints nothing.
 
 How we know
     `Connection closed by remote peer`, `Call to recv from … failed : Connection reset
@@ -55,9 +55,7 @@ LOST = (
 )
 # a process prints one of these when it lost a peer, or when it closes in order
 TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
-NO_ANSWER = (
-    r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
-)
+NO_ANSWER = r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -79,7 +77,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     who = common.plural("rank", ranks) if ranks else "a process"
     where = f" on {common.some(hosts)}" if hosts else ""
-    printers = common.strings(found["host"]) or ("a rank",)
+    printers = common.strings(lines["host"]) or ("a rank",)
     several = len(printers) > 1 or bool(ranks)
     yield Finding(
         slug="socket-error",
@@ -117,5 +115,5 @@ def _remedy(host: str) -> tuple[str, ...]:
     return (
         f"dmesg -T | grep -i -E 'killed process|segfault|Xid'   # on {host}",
         f"read the log of the ranks on {host} to their last line",
-        f"ss -ti dst {host}; ethtool -S IFACE | grep -i -E 'drop|err'   # if it lives on",
+        f"ss -ti dst {host}; ethtool -S IFACE | grep -iE 'drop|err'   # if it lives",
     )

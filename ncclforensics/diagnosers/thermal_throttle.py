@@ -17,8 +17,8 @@ What to do
     the host if its neighbours are cool.
 
 Looks like
-    `Not Active` is the healthy word, and `SW Power Cap : Active` is ordinary under load.
-    A slow network slows all ranks alike: `slow-network`.
+    `Not Active` is the healthy word, and `SW Power Cap : Active` is usual under load. A
+    slow network slows all ranks alike: `slow-network`.
 
 References
     nvidia-smi, clocks event reasons; NVML nvmlClocksEventReasons.
@@ -62,7 +62,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
     cards = common.strings(lines["pci"])
     heat = lines["cause"].str.contains("Thermal").any()
-    which = f"GPU{'s' if len(cards) > 1 else ''} {common.some(cards)}" if cards else "GPU"
+    which = common.plural("GPU", cards) if cards else "a GPU"
     where = f" on {common.some(hosts)}" if hosts else ""
     causes = common.some(common.strings(lines["cause"]))
     gpu = cards[0] if cards else "GPU"

@@ -56,7 +56,8 @@ FAILED = (
 RETRY = ("nccl.socket.connect_retry",)
 REASONS = ("error", "poll_error", "errno", "what")
 NO_ANSWER = (
-    r"(?i)no route to host|network is unreachable|host is unreachable|timed out|timeouts"
+    r"(?i)no route to host|network is unreachable|host is unreachable"
+    r"|timed out|timeouts"
 )
 # so many tries in a row last longer than an address takes to be resolved
 TRIES = 5
@@ -73,7 +74,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     found = peers.pairs(lines)
     blame = peers.blame(found)
     if blame and blame.how == "peer" and (odd := _odd_printer(frames, found)):
-        blame = peers.Blame((odd,), "shared")
+        blame = peers.Blame((odd,), "odd")
+    elif blame and blame.how == "peer" and _no_route_here(lines):
+        blame = None  # its own routes, or the other one's address
     hosts = blame.hosts if blame else ()
     ranks = common.numbers(lines.filter(pl.col("host").is_in(hosts))["rank"])
     reason = str(lines["reason"][0])
@@ -100,6 +103,11 @@ def _without_answer(lines: pl.DataFrame) -> pl.DataFrame:
     return lines.with_columns(reason.alias("reason")).filter(
         pl.col("reason").str.contains(NO_ANSWER)
     )
+
+
+def _no_route_here(lines: pl.DataFrame) -> bool:
+    """Whether all that is told is that the printer itself knows no route."""
+    return bool(lines["reason"].str.contains("(?i)network is unreachable").all())
 
 
 def _still_trying(frames: Frames) -> pl.DataFrame:
@@ -136,7 +144,8 @@ def _odd_printer(frames: Frames, found: pl.DataFrame) -> str | None:
 
 def _words(blame: peers.Blame | None, found: pl.DataFrame) -> str:
     if blame is None:
-        return "hosts of the job cannot reach each other"
+        told = [f"{a or 'a host'} cannot reach {b}" for a, b in found.iter_rows()]
+        return told[0] if len(told) == 1 else "hosts cannot reach each other"
     if blame.how == "pair":
         return f"{' and '.join(blame.hosts)} cannot reach each other"
     (host,) = blame.hosts
@@ -160,6 +169,7 @@ def _why(blame: peers.Blame | None) -> str:
     return {
         "shared": f"All of this has {blame.hosts[0]} in common.",
         "silent": f"All of this has {blame.hosts[0]} in common.",
+        "odd": f"Others do reach that host, {blame.hosts[0]} does not.",
         "peer": "It is one pair: a firewall or the route of either end may do this.",
         "pair": "It is one pair, and both ends say so: look at what lies between.",
     }[blame.how]
@@ -168,9 +178,10 @@ def _why(blame: peers.Blame | None) -> str:
 def _remedy(lines: pl.DataFrame) -> tuple[str, ...]:
     known = lines.drop_nulls("peer") if "peer" in lines.columns else lines.clear()
     if known.is_empty():
-        return ("ping -c 3 PEER; nc -vz PEER PORT       # between the hosts of the job",)
+        return ("ping -c 3 PEER; nc -vz PEER PORT     # between the hosts of the job",)
     first = known.sort("peer", "source", "line").row(0, named=True)
-    peer, port, host = first["peer"], first.get("peer_port"), first["host"] or "the host"
+    peer, port = first["peer"], first.get("peer_port")
+    host = first["host"] or "the host"
     return (
         f"ip route get {peer}; ping -c 3 {peer}     # on {host}",
         f"nc -vz {peer} {port or 'PORT'}            # on {host}, while the job waits",
