@@ -13,7 +13,7 @@ How we know
 
 What to do
     `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first CUDA call
-    and before init_process_group; `echo $CUDA_VISIBLE_DEVICES $LOCAL_RANK` in each rank;
+    and before init_process_group; `echo $CUDA_VISIBLE_DEVICES $LOCAL_RANK` in each;
     as many ranks per host as it has GPUs (`--nproc-per-node`, `--ntasks-per-node`).
 
 Looks like

@@ -14,7 +14,7 @@ How we know
 What to do
     `python -c "import torch; print(torch.cuda.nccl.version())"` and
     `ldd $(python -c "import torch; print(torch._C.__file__)") | grep nccl` on the
-    named host and on another; look at LD_LIBRARY_PATH and LD_PRELOAD. One image for all.
+    named host and on another; look at LD_LIBRARY_PATH and LD_PRELOAD.
 
 Looks like
     Two jobs of different versions whose logs lie in one directory are healthy.

@@ -8,13 +8,13 @@ What it means
 How we know
     `P2P is disabled between NVLINK connected GPUs A and B`, CUDA's `peer access is not
     supported between these two devices` (217) as an error, `cudaIpcGetMemHandle
-    failed`, `lspci` with `ACSCtl: SrcValid+` on a host whose ranks all hang in one collective.
+    failed`; or `lspci` with `ACSCtl: SrcValid+` where all ranks hang in one collective.
     The host that prints it is named.
 
 What to do
     `nvidia-smi topo -p2p r` and `nvidia-smi nvlink -s` on the named host; switch off
-    ACS (`setpci -s BRIDGE ECAP_ACS+0x6.w=0000`) and the IOMMU to passthrough (`iommu=pt`).
-    Run once with NCCL_P2P_DISABLE=1: if it works then, this is it.
+    ACS (`setpci -s BRIDGE ECAP_ACS+0x6.w=0000`), set the IOMMU to passthrough
+    (`iommu=pt`). Run once with NCCL_P2P_DISABLE=1: if it works then, this is it.
 
 Looks like
     INFO `Could not enable P2P between dev A and dev B` is a probe of health: NCCL goes
