@@ -1,6 +1,7 @@
 """socket-error names the peer that everybody lost, unless the job was ending anyway."""
 
 import pytest
+
 from nccl_lines import found, info, init, using, warn
 
 SLUG = "socket-error"
@@ -9,14 +10,17 @@ WORDINGS = [
     "socketProgress: Connection closed by remote peer 10.0.0.3<4000>",
     "Net : Call to recv from 10.0.0.3<4000> failed : Connection reset by peer",
     "socketProgressOpt: Call to send to 10.0.0.3<4000> failed : Broken pipe",
-    "ncclOsSocketProgressOpt: Call to recv from 10.0.0.3<4000> failed : Connection reset "
+    "ncclOsSocketProgressOpt: Call to recv from 10.0.0.3<4000> failed : Connection "
+    "reset "
     "by peer",
-    "socketPollConnect: connect to 10.0.0.3<4000> returned Connection refused, exceeded "
+    "socketPollConnect: connect to 10.0.0.3<4000> returned Connection refused, "
+    "exceeded "
     "error retry count after 35 attempts",
 ]
 TIMEOUT = (
     "[rank{0}]:[E1120 10:00:00.100000000 ProcessGroupNCCL.cpp:685] [Rank {0}] Watchdog "
-    "caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, "
+    "caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+    "NumelIn=1, "
     "NumelOut=1, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n"
 )
 NAMES = using("gpu3", "10.0.0.3", pid=33)
@@ -61,8 +65,11 @@ def test_the_rank_is_named_where_all_others_lost_somebody(analyzed):
 
 
 def test_garbage_and_nobody_are_not_named(analyzed):
-    data = b"\ngpu1:7:9 [0] misc/x.cc:7 NCCL WARN socketProgress: Connection closed by remote"
-    analysis = analyzed({"a.log": data + b" peer \xef\xa3R<\xdf>\n" + data + b" peer <>\n"})
+    data = b"\ngpu1:7:9 [0] misc/x.cc:7 NCCL WARN socketProgress: "
+    data += b"Connection closed by remote"
+    analysis = analyzed(
+        {"a.log": data + b" peer \xef\xa3R<\xdf>\n" + data + b" peer <>\n"}
+    )
     assert not found(analysis, SLUG)
     assert analysis.ranked.outcome == "inconclusive"
 
@@ -79,7 +86,10 @@ def test_two_hosts_that_lost_each_other_accuse_nobody(analyzed):
 def test_after_a_timeout_everybody_loses_everybody(analyzed):
     after = {"rank_1.log": TIMEOUT.format(1) + warn("gpu1", WORDINGS[1])}
     assert not found(analyzed(after), SLUG)
-    elsewhere = {"rank_1.log": warn("gpu1", WORDINGS[1]), "rank_2.log": TIMEOUT.format(2)}
+    elsewhere = {
+        "rank_1.log": warn("gpu1", WORDINGS[1]),
+        "rank_2.log": TIMEOUT.format(2),
+    }
     assert not found(analyzed(elsewhere), SLUG)
 
 
@@ -96,8 +106,11 @@ def test_sockets_that_close_when_a_job_ends_are_no_failure(analyzed):
         files[f"rank_{rank}.log"] = (
             init(host, rank, 2)
             + warn(host, WORDINGS[0] if rank else "lib wrapper not initialized.")
-            + info(host, f"comm 0x7f{rank} rank {rank} nranks 2 cudaDev 0 busId 7000 - "
-                   "Destroy COMPLETE")
+            + info(
+                host,
+                f"comm 0x7f{rank} rank {rank} nranks 2 cudaDev 0 busId 7000 - "
+                "Destroy COMPLETE",
+            )
         )
     analysis = analyzed(files)
     assert not found(analysis, SLUG)
@@ -107,7 +120,8 @@ def test_sockets_that_close_when_a_job_ends_are_no_failure(analyzed):
 def test_an_exception_of_a_rank_explains_the_loss(analyzed):
     files = {f"rank_{r}.log": warn(f"gpu{r}", WORDINGS[1]) for r in (1, 2)}
     files["rank_3.log"] = (
-        NAMES + 'Traceback (most recent call last):\n  File "train.py", line 3, in step\n'
+        NAMES
+        + 'Traceback (most recent call last):\n  File "train.py", line 3, in step\n'
         "ValueError: batch is empty\n"
     )
     analysis = analyzed(files)

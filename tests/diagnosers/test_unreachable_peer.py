@@ -1,6 +1,7 @@
-"""unreachable-peer names what the failed connections share, and nobody it cannot know."""
+"""unreachable-peer names what the failed connections share, and nobody on a guess."""
 
 import pytest
+
 from nccl_lines import found, info, init, using, warn
 
 SLUG = "unreachable-peer"
@@ -18,14 +19,17 @@ WORDINGS = [
 
 @pytest.mark.parametrize("wording", WORDINGS)
 def test_the_address_that_did_not_answer_is_named(analyzed, wording):
-    (finding,) = found(analyzed({"a.log": warn("gpu1", wording.format("10.0.0.2"))}), SLUG)
+    (finding,) = found(
+        analyzed({"a.log": warn("gpu1", wording.format("10.0.0.2"))}), SLUG
+    )
     assert (finding.hosts, finding.ranks) == (("10.0.0.2",), ())
     assert any("10.0.0.2 4000" in step and "gpu1" in step for step in finding.remedy)
 
 
 def test_the_address_is_named_as_the_host_that_bound_it(analyzed):
     files = {
-        "rank_0.log": using("gpu1", "10.0.0.1") + warn("gpu1", WORDINGS[2].format("10.0.0.2")),
+        "rank_0.log": using("gpu1", "10.0.0.1")
+        + warn("gpu1", WORDINGS[2].format("10.0.0.2")),
         "rank_1.log": using("gpu2", "10.0.0.2"),
     }
     (finding,) = found(analyzed(files), SLUG)
@@ -34,7 +38,8 @@ def test_the_address_is_named_as_the_host_that_bound_it(analyzed):
 
 def test_the_host_that_several_cannot_reach_is_named(analyzed):
     files = {
-        f"rank_{r}.log": warn(f"gpu{r}", WORDINGS[0].format("10.0.0.9")) for r in (1, 2, 3)
+        f"rank_{r}.log": warn(f"gpu{r}", WORDINGS[0].format("10.0.0.9"))
+        for r in (1, 2, 3)
     }
     files["rank_9.log"] = using("gpu9", "10.0.0.9") + warn(
         "gpu9", WORDINGS[0].format("10.0.0.1"), pid=9
@@ -45,14 +50,18 @@ def test_the_host_that_several_cannot_reach_is_named(analyzed):
 
 def test_the_host_that_reaches_nobody_is_named_with_its_ranks(analyzed):
     files = {f"rank_{r}.log": using(f"gpu{r}", f"10.0.0.{r}") for r in (1, 2)}
-    files["rank_3.log"] = warn("gpu3", *(WORDINGS[0].format(f"10.0.0.{r}") for r in (1, 2)))
+    files["rank_3.log"] = warn(
+        "gpu3", *(WORDINGS[0].format(f"10.0.0.{r}") for r in (1, 2))
+    )
     (finding,) = found(analyzed(files), SLUG)
     assert (finding.hosts, finding.ranks) == (("gpu3",), (3,))
 
 
 def test_no_route_at_all_may_be_either_end(analyzed):
-    line = warn("gpu1", "socketStartConnect: Connect to 10.0.0.2<4000> failed : Network is "
-                "unreachable")
+    line = warn(
+        "gpu1",
+        "socketStartConnect: Connect to 10.0.0.2<4000> failed : Network is unreachable",
+    )
     (finding,) = found(analyzed({"a.log": line}), SLUG)
     assert finding.hosts == ()
     assert "10.0.0.2" in finding.headline
@@ -97,8 +106,9 @@ def test_a_late_root_refuses_and_is_reachable(analyzed):
     files = started("gpu1", "gpu2", "gpu3")
     files["rank_2.log"] += retries("gpu3", 9, "Connection refused")
     assert not found(analyzed(files), SLUG)
-    refused = warn("gpu3", "socketStartConnect: Connect to 10.0.0.1<4> failed : "
-                   "Connection refused")
+    refused = warn(
+        "gpu3", "socketStartConnect: Connect to 10.0.0.1<4> failed : Connection refused"
+    )
     assert not found(analyzed({"x.log": refused}), SLUG)
 
 
