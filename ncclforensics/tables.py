@@ -287,7 +287,15 @@ def join(parts: Iterable[Frames]) -> Frames:
     return Frames(
         {name: pl.concat(frames, rechunk=True) for name, frames in tables.items()},
         {
-            name: pl.concat(frames, how="diagonal_relaxed", rechunk=True)
+            name: typed(pl.concat(frames, how="diagonal_relaxed", rechunk=True))
             for name, frames in messages.items()
         },
+    )
+
+
+def typed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Give the columns of a message that are null in every line the type they have."""
+    nulls = [c for c, dtype in frame.schema.items() if dtype == pl.Null]
+    return frame.with_columns(
+        pl.col(c).cast(SCHEMAS["events"].get(c, pl.String())) for c in nulls
     )

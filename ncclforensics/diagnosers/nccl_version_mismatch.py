@@ -81,29 +81,28 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     versions = printed if printed["version"].n_unique() > 1 else named
     if versions["version"].n_unique() < 2:
         return
-    odd = _rarer(versions)
-    ranks, hosts = common.numbers(odd["rank"]), _hosts(frames, odd)
-    if not ranks and not hosts and named.height:
-        odd = _rarer(named)
-        ranks, hosts = common.numbers(odd["rank"]), _hosts(frames, odd)
-    mine = common.some(common.strings(odd["version"]))
+    size = _size(frames)
+    odd = _rarer(versions, size)
     theirs = versions.join(odd.select("version").unique(), on="version", how="anti")
+    ranks, hosts = common.numbers(odd["rank"]), _hosts(frames, odd)
+    mine = common.some(common.strings(odd["version"]))
     rest = common.some(common.strings(theirs["version"]))
-    who = common.plural("rank", ranks) if ranks else common.some(hosts) or "a rank"
+    who = common.plural("rank", ranks) if ranks else common.some(hosts)
     where = f" on {common.some(hosts)}" if ranks and hosts else ""
     against = f"NCCL {mine}" + (f", the others {rest}" if rest else "")
+    what = f"{who}{where}: {against}" if who else f"ranks run different NCCL: {rest}"
     yield Finding(
         slug="nccl-version-mismatch",
         confidence="certain" if told.height else "likely",
-        headline=f"{who}{where}: {against}",
+        headline=what,
         evidence=(
             *common.cites(told, 2),
             *common.cites(truncated, 2),
             *common.cites(odd, 2),
             *common.cites(theirs, 2),
         ),
-        explanation=f"Processes of one communicator run different NCCL: {who}{where} "
-        f"has {against}. They cannot set it up together.",
+        explanation=f"Processes of one communicator run different releases of NCCL "
+        f"({what}). They cannot set it up together.",
         remedy=REMEDY,
         ranks=ranks,
         hosts=hosts,
@@ -154,11 +153,24 @@ def _spelled(version: pl.Expr) -> pl.Expr:
     return common.sentence(major, ".", minor, ".", patch)
 
 
-def _rarer(versions: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of the versions that fewest run; of a tie, all rows."""
+def _size(frames: Frames) -> int:
+    """Return how many ranks the largest communicator has, or 0."""
+    started = frames.message(*STARTED)
+    largest = started["nranks"].max() if "nranks" in started.columns else 0
+    return int(str(largest or 0))
+
+
+def _rarer(versions: pl.DataFrame, size: int) -> pl.DataFrame:
+    """Return the rows of the versions that fewest of `size` ranks run.
+
+    Of a tie all rows; none where ranks of which nothing is known could turn it.
+    """
     who = pl.coalesce(pl.col("rank").cast(pl.String), "host", "source")
     counts = versions.group_by("version").agg(who.n_unique().alias("ranks"))
     most = counts.filter(pl.col("ranks") == pl.col("ranks").max())
+    largest = int(most["ranks"][0])
+    if int(counts["ranks"].sum()) < size and 2 * largest <= size:
+        return versions.clear()
     if most.height > 1:
         return versions
     return versions.filter(pl.col("version") != most["version"][0])

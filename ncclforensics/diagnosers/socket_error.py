@@ -68,7 +68,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     lines = peers.with_hosts(frames, teardown.before(frames, lines))
     ranks = _lost_ranks(frames, lines)
-    found = peers.pairs(lines)
+    # Gloo says no host, and does not say which of them an address is
+    known = pl.col("message").str.starts_with("nccl.") | pl.col("peer_host").is_in(
+        common.strings(frames["ranks"]["host"])
+    )
+    found = peers.pairs(lines.filter(known & pl.col("host").is_not_null()))
     blame = peers.blame(found)
     hosts = blame.hosts if blame and blame.how != "pair" else ()
     if ranks:

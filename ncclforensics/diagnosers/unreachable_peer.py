@@ -73,10 +73,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     lines = peers.with_hosts(frames, lines)
     found = peers.pairs(lines)
     blame = peers.blame(found)
-    if blame and blame.how == "peer" and (odd := _odd_printer(frames, found)):
-        blame = peers.Blame((odd,), "odd")
-    elif blame and blame.how == "peer" and _no_route_here(lines):
-        blame = None  # its own routes, or the other one's address
+    if blame and blame.how == "peer":
+        blame = _of_one_pair(frames, blame, found, lines)
     hosts = blame.hosts if blame else ()
     ranks = common.numbers(lines.filter(pl.col("host").is_in(hosts))["rank"])
     reason = str(lines["reason"][0])
@@ -105,11 +103,6 @@ def _without_answer(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _no_route_here(lines: pl.DataFrame) -> bool:
-    """Whether all that is told is that the printer itself knows no route."""
-    return bool(lines["reason"].str.contains("(?i)network is unreachable").all())
-
-
 def _still_trying(frames: Frames) -> pl.DataFrame:
     """Return the last tries of processes that tried to the end and never came up."""
     tries = _without_answer(frames.message(*RETRY))
@@ -122,24 +115,28 @@ def _still_trying(frames: Frames) -> pl.DataFrame:
     return tries.filter(pl.col("attempt_no") >= TRIES)
 
 
-def _odd_printer(frames: Frames, found: pl.DataFrame) -> str | None:
-    """Return the one host that fails to reach a root which others do reach.
+def _of_one_pair(
+    frames: Frames, blame: peers.Blame, found: pl.DataFrame, lines: pl.DataFrame
+) -> peers.Blame | None:
+    """Say which end of the only pair is to blame, if the other hosts tell.
 
-    Every rank connects to the process of rank 0 first, so a third host that prints no
-    trouble there has reached it.
+    Every rank connects to the process of rank 0 first. A third host that prints no
+    trouble there has reached it, so the one that does not is the odd one. Where third
+    hosts are there and tell nothing, or the printer knows no route, it may be either.
     """
-    printers = found["host"].drop_nulls().unique()
-    started = frames.message("nccl.init.start").filter(pl.col("level").is_not_null())
-    if printers.len() != 1 or "comm_rank" not in started.columns:
+    printer, peer = found["host"][0], found["peer_host"][0]
+    seen = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    third = set(common.strings(seen["host"])) - {printer, peer}
+    if not third:
+        own_route = lines["reason"].str.contains("(?i)network is unreachable").all()
+        return None if own_route else blame
+    started = frames.message("nccl.init.start")
+    if printer is None or "comm_rank" not in started.columns:
         return None
-    peer = str(found["peer_host"][0])
-    root = started.filter(pl.col("comm_rank") == 0)["host"].unique()
-    tried = frames.message(*FAILED, *RETRY)["host"].unique().implode()
-    third = started.filter(
-        ~pl.col("host").is_in([peer, printers[0]]) & ~pl.col("host").is_in(tried)
-    )
-    reached = root.to_list() == [peer] and third.height > 0
-    return str(printers[0]) if reached else None
+    root = started.filter(pl.col("comm_rank") == 0)["host"].unique().to_list()
+    troubled = set(common.strings(frames.message(*FAILED, *RETRY)["host"]))
+    reached = set(common.strings(started["host"])) & third - troubled
+    return peers.Blame((printer,), "odd") if root == [peer] and reached else None
 
 
 def _words(blame: peers.Blame | None, found: pl.DataFrame) -> str:
