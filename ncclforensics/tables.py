@@ -163,6 +163,7 @@ SCHEMAS: dict[str, Schema] = {
         "group": pl.String(),
         "pg": pl.String(),
         "pg_desc": pl.String(),
+        "members": pl.List(pl.Int64()),
         "waits_in": pl.Int64(),
         "op": pl.String(),
         "enqueued": pl.Int64(),
@@ -172,8 +173,7 @@ SCHEMAS: dict[str, Schema] = {
         **CITE,
     },
     # correlated: a call that somebody cannot get past, and what each member does there:
-    # `behind` has joined it but is held up earlier; of `unseen` there is no evidence;
-    # `unstarted` are those of `waiting` whose GPU has not begun it, while others' have
+    # `behind` has joined it but is held up earlier; of `unseen` there is no evidence
     "calls": {
         "call": pl.Int64(),
         "group": pl.String(),
@@ -188,7 +188,6 @@ SCHEMAS: dict[str, Schema] = {
         "done": pl.List(pl.Int64()),
         "absent": pl.List(pl.Int64()),
         "unseen": pl.List(pl.Int64()),
-        "unstarted": pl.List(pl.Int64()),
         "stack": pl.UInt64(),
         "t": TIME,
         **CITE,
@@ -288,7 +287,15 @@ def join(parts: Iterable[Frames]) -> Frames:
     return Frames(
         {name: pl.concat(frames, rechunk=True) for name, frames in tables.items()},
         {
-            name: pl.concat(frames, how="diagonal_relaxed", rechunk=True)
+            name: typed(pl.concat(frames, how="diagonal_relaxed", rechunk=True))
             for name, frames in messages.items()
         },
+    )
+
+
+def typed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Give the columns of a message that are null in every line the type they have."""
+    nulls = [c for c, dtype in frame.schema.items() if dtype == pl.Null]
+    return frame.with_columns(
+        pl.col(c).cast(SCHEMAS["events"].get(c, pl.String())) for c in nulls
     )

@@ -45,7 +45,7 @@ FAMILY = "dead-rank"
 NEEDS = ("exits", "python.traceback", "torchelastic.error_file", "python.fatal")
 MISSING = "no exit codes, and no stderr of the ranks"
 NEXT_TIME = "keep stderr of every rank and the launcher's own output"
-EXPLAINS = ("missing-rank", "timeout-masking")
+EXPLAINS = ("missing-rank", "timeout-masking", "socket-error", "ib-error")
 SPREADS = False
 
 SEEN_EVERYWHERE = 0.9  # the same error on nearly all ranks is no single rank's

@@ -53,7 +53,8 @@ PATHS = (
     r"/(?!(?:19|20)\d\d(?:\d{4})?_)\d{4,}_(?P<rank>\d{1,5})\.(?:out|err)$",
 )
 FILES = (
-    # NCCL_DEBUG_FILE with %h and %p
+    # NCCL_DEBUG_FILE with %h and %p, or with the rank that the launcher put there
+    rf"nccl(?:[._-]?(?:debug|log|info|trace))?[._-](?P<host>{HOST})[._-]{RANK}",
     rf"nccl(?:[._-]?(?:debug|log|info|trace))?\.(?P<host>{ANY_HOST})\.(?P<pid>\d+)",
     rf"nccl(?:[._-]?(?:debug|log|info|trace))?[._-](?P<host>{HOST})[._-](?P<pid>\d+)",
     rf"nccl(?:[._-]?(?:debug|log|info|trace))?[._-](?P<host>{HOST})",

@@ -15,6 +15,7 @@ LOGS = {
     f"{RUN}/filtered_stdout.log": {"attempt": 1, "stream": "stdout"},
     f"gpu0001/{RUN}/0/x": {"attempt": 1, "local_rank": 0, "host": "gpu0001"},
     "nccl.gpu0001.4121.log": {"host": "gpu0001", "pid": 4121},
+    "nccl.gpu0002.rank3.log": {"host": "gpu0002", "rank": 3},
     "nccl_debug.a-b.example.org.77": {"host": "a-b.example.org", "pid": 77},
     "nccl_debug_gpu0001_77.log.zst": {"host": "gpu0001", "pid": 77},
     "nccl-gpu-node-a-4121.log": {"host": "gpu-node-a", "pid": 4121},
