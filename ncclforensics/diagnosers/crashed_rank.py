@@ -58,7 +58,6 @@ EXPLAINS = (
     "timeout-masking",
     "rendezvous-failed",
     "socket-error",
-    "gil-deadlock",
     "straggler",
 )
 SPREADS = False

@@ -32,6 +32,8 @@ SELF_ABORT = (
     "c10d.watchdog.abort",
     "c10d.watchdog.timeout",
     "c10d.heartbeat.terminate",
+    "c10d.heartbeat.stuck",
+    "c10d.heartbeat.timeout",
 )
 # a watchdog or faulthandler that reports what its own process did
 OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating point)"
@@ -157,7 +159,8 @@ def _reported(frames: Frames) -> pl.DataFrame:
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
     """Return the exits that no agent and no loss of a peer brought about, in SCHEMA."""
     victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
-    echoed = pl.concat([victims, echoing["rank"]]).drop_nulls().unique()
+    aborts = frames.message(*SELF_ABORT)["rank"]
+    echoed = pl.concat([victims, aborts, echoing["rank"]]).drop_nulls().unique()
     code = pl.col("code")
     why = exits.words(code)
     return (
@@ -171,8 +174,14 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
             why.alias("why"),
             pl.lit(None, pl.String).alias("site"),
             pl.lit("exit").alias("by"),
-            common.sentence(
-                why, " (reported by ", pl.col("reported_by").fill_null("an agent"), ")"
+            pl.coalesce(
+                "text",
+                common.sentence(
+                    why,
+                    " (reported by ",
+                    pl.col("reported_by").fill_null("an agent"),
+                    ")",
+                ),
             ).alias("text"),
         )
         .select(SCHEMA.keys())

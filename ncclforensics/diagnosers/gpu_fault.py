@@ -126,8 +126,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if _either_end(faults):
         ranks, gpus = (), ()
     known = BROKEN | LINK
-    numbers = [n for n in common.numbers(faults["xid"]) if n in known]
-    what = " and ".join(f"Xid {n} ({known[n]})" for n in numbers[:2])
+    seen = faults["xid"].drop_nulls().unique(maintain_order=True)
+    numbers = [n for n in seen.to_list() if n in known]
+    what = next((f"Xid {n} ({known[n]})" for n in numbers), "")
     what = what or ("an uncorrectable ECC error" if faults.is_empty() else "lost")
     named = common.plural("rank", ranks) if ranks else ""
     gpu = f"GPU {common.some(gpus)}" if gpus else "a GPU"
@@ -153,9 +154,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 def _explanation(faults: pl.DataFrame, told: pl.DataFrame, named: str) -> str:
     words = []
     if faults.height:
-        words.append(f"The kernel of that host says: {str(faults['text'][0])[:200]}.")
+        said = str(faults["text"][0]).strip(" .")[:200]
+        words.append(f"The kernel of that host says: {said}.")
     if told.height:
-        words.append(f"{named.capitalize() or 'A rank'} itself met {ECC}.")
+        words.append(f"{named.capitalize() or 'A rank'} itself met an {ECC}.")
     if _either_end(faults):
         words.append("Errors of a link show at both of its ends: no GPU is named.")
     elif not named:

@@ -125,7 +125,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _explanation(lines: pl.DataFrame, ranks: tuple[int, ...], joined: bool) -> str:
-    said = f"{str(lines['text'][0]).strip()[:200]}."
+    said = f"{str(lines['text'][0]).strip(' .')[:200]}."
     if not ranks:
         return f"{said} Nothing here says which rank that process was."
     if joined:

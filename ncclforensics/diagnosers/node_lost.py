@@ -95,7 +95,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="likely" if weak else "certain",
         headline=f"{who} was lost{with_it}"[:200],
         evidence=common.cites(told),
-        explanation=f"{str(told['text'][0]).strip()[:200]}. "
+        explanation=f"{str(told['text'][0]).strip(' .')[:200]}. "
         + ("" if hosts else "Which node that was is not in this evidence.")
         + ("A network that broke looks the same from here." if weak else ""),
         remedy=(

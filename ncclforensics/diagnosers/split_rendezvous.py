@@ -80,7 +80,7 @@ def _agents(frames: Frames) -> Finding | None:
         pl.concat([f.select("text", "source", "line") for f in (alone, wide)]),
         common.strings(alone["host"]),
         f"{where:,} agents of one run each met only themselves",
-        f"Each was started for run {wide['run_id'][0]!r} on up to "
+        f"Each was started for run {str(wide['run_id'][0])!r} on up to "
         f"{wide['max_nodes'].max()} nodes with endpoint {endpoint!r}, and each became "
         "node 0 of 1.",
         common.first_seen(alone),

@@ -37,7 +37,7 @@ def parse(text: str) -> list[dict[str, object]]:
         next(iter(ranks(told.get(name, ""))), None)
         for name in ("restart_count", "group_rank", "group_world_size")
     )
-    met = {"attempt": attempt, "node": node, "nodes": nodes}
+    met: dict[str, object] = {"attempt": attempt, "node": node, "nodes": nodes}
     met["master"] = told.get("master_addr")
     return [
         {"local_rank": one, "rank": rank, **met}
