@@ -44,6 +44,10 @@ BY_NUMBER = {
     "launchers.ucx.caught_signal": "the process itself",
 }
 BY_NAME = {"launchers.shell.killed": "shell", "launchers.spawn.exited": "torch spawn"}
+# what a rank's process, or one that it started, is called in the kernel's words
+OURS = (
+    r"(?i)^(?:python|pt_|torchrun|ray::|train|pretrain|dataloader|accelerate|deepspeed)"
+)
 SHELL = 128  # a shell's code of a process that signal N ended is this and N
 SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
 
@@ -56,6 +60,7 @@ def ended(frames: Frames) -> pl.DataFrame:
     """
     known = frames["exits"].with_columns(pl.lit(None, pl.String).alias("text"))
     parts = [known.drop_nulls("code"), *_signalled(frames), _of_old_launcher(frames)]
+    strangers = _strangers(frames)
     agents = known.filter(pl.col("reported_by") == "torchelastic")
     if agents.is_empty():
         parts.append(of_slurm(frames))
@@ -69,7 +74,16 @@ def ended(frames: Frames) -> pl.DataFrame:
     named = told.drop_nulls("rank")["code"].unique()
     return told.filter(
         pl.col("rank").is_not_null() | ~pl.col("code").is_in(named.implode())
-    )
+    ).join(strangers, on=["source", "line"], how="anti", maintain_order="left")
+
+
+def _strangers(frames: Frames) -> pl.DataFrame:
+    """Return where the kernel tells of a process that is no rank, nor looks like one."""
+    lines = frames.message("kernel.segfault", "kernel.oom_kill")
+    if lines.is_empty():
+        return lines.select("source", "line")
+    theirs = ~pl.col("name").fill_null("").str.contains(OURS)
+    return lines.filter(theirs & pl.col("rank").is_null()).select("source", "line")
 
 
 def of_slurm(frames: Frames) -> pl.DataFrame:

@@ -233,7 +233,7 @@ def _first(faults: pl.DataFrame) -> pl.DataFrame:
     """Keep the first fault; a link's errors follow those of the GPU at its end."""
     alone = faults.filter(~pl.col("xid").is_in(list(LINK)).fill_null(False))
     kept = alone if alone.height else faults
-    if kept["t"].null_count():
+    if kept.is_empty() or kept["t"].null_count():
         return kept
     since = (kept["t"] - kept["t"].min()).dt.total_nanoseconds()
     return kept.filter(since < APART_NS)

@@ -65,10 +65,6 @@ KEEPERS = (
     "launchers.ray.low_memory",
     "launchers.ray.low_memory.node",
 )
-# what a rank's process, or one that it started, is called
-OURS = (
-    r"(?i)^(?:python|pt_|torchrun|ray::|train|pretrain|dataloader|accelerate|deepspeed)"
-)
 KILLED = -signal.SIGKILL
 COLUMNS = ("message", "text", "t", "rank", "host", "pid", "source", "line")
 
@@ -84,9 +80,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     kernel = system.of_this_job(frames, frames.message(*KERNEL))
     states = _state(frames)
     keepers = pl.concat([_in_columns(frames.message(*KEEPERS)), _srun(frames), states])
-    killed = exits.ended(frames).filter(pl.col("code") == KILLED)
+    killed = exits.ended(frames).filter(
+        (pl.col("code") == KILLED) & (pl.col("reported_by") != "kernel")
+    )
     if kernel.height:
-        ours = pl.col("name").fill_null("").str.contains(OURS)
+        ours = pl.col("name").fill_null("").str.contains(exits.OURS)
         kernel = kernel.filter(
             ours | pl.col("rank").is_not_null() | bool(killed.height)
         )

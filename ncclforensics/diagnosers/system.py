@@ -77,7 +77,7 @@ def ranks_on(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
     ).unique(["_host", "bus_id"], keep="none", maintain_order=True)
     return (
         lines.with_columns(
-            pl.col("host").fill_null(only),
+            pl.coalesce("host", pl.lit(only, pl.String)).alias("host"),
             bus_id(pl.col("pci")).alias("bus_id"),
         )
         .with_columns(short.alias("_host"))
