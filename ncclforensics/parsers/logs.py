@@ -152,7 +152,8 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
     """Return the segments of up to `count - 1` lines under each start, by its speaker.
 
     A line with a header of its own ends a message, and so does not belong to it;
-    neither do the lines of another speaker that stand between.
+    neither do the lines of another speaker that stand between. Python's logging repeats
+    its header on each line of one message: such a line goes on where it is indented.
     """
     first = starts.select("line", "part", "speaker")
     wanted = first.select(
@@ -176,7 +177,12 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
     )
     return (
         beside.filter(same)
-        .with_columns(pl.col("header").is_not_null().alias("headed"))
+        .with_columns(
+            (
+                pl.col("header").is_not_null()
+                & ~(pl.col("header").eq("python") & pl.col("text").str.starts_with(" "))
+            ).alias("headed")
+        )
         .filter(~pl.col("headed").cum_max().over("line", "part"))
     )
 
