@@ -31,7 +31,7 @@ def correlate(frames: Frames) -> Frames:
     talk = calls.messages(known["collectives"], names, members)
     stuck = calls.calls(held, standing, talk, seen)
     found = waits.roots(stuck)
-    if not rest.is_proven(known, made, unfinished) and not rest.is_still(
+    if not rest.is_proven(known, made) and not rest.is_still(
         stuck, found, standing, seen
     ):
         stuck, found = tables.empty("calls"), tables.empty("roots")

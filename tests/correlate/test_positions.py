@@ -19,10 +19,7 @@ def named(status, groups, entries=()):
     )
     listed = tables.rows(
         "groups",
-        [
-            {"rank": 0, "pg": pg, "pg_desc": desc, "source": "d"}
-            for pg, desc in groups
-        ],
+        [{"rank": 0, "pg": pg, "pg_desc": desc, "source": "d"} for pg, desc in groups],
     )
     made = standings.summary(tables.rows("collectives", entries), NOBODY)
     found = positions.named(told, listed, made)

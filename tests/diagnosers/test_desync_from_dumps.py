@@ -16,7 +16,7 @@ def test_missing_rank_tells_how_the_rest_hangs_on_it(tmp_path):
     told = finding(found, "missing-rank")
     assert set(told.ranks) == set(case.ranks)
     assert "more ranks wait behind, through " in told.explanation
-    assert "TENSOR_MODEL_PARALLEL" in told.explanation
+    assert "DATA_PARALLEL groups" in told.explanation
     assert told.collective.call_site
     assert told.evidence
 
@@ -135,9 +135,7 @@ def test_straggler_came_in_the_end_and_a_wrong_clock_is_none(tmp_path):
     assert set(told.ranks) == set(case.ranks)
     assert "timeout of 600 s" in told.explanation
     case = judging.played("stuck", 1, tp=2, pp=2, dp=8)
-    found = judging.analysis(
-        case, _fresh(tmp_path, "clock"), skew_seconds=100_000, seed=1
-    )
+    found = judging.analysis(case, _fresh(tmp_path, "clock"), skew_seconds=100_000)
     assert finding(found, "straggler") is None
 
 
