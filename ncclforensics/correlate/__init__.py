@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.correlate import calls, clock, identity, positions, standings, waits
+from ncclforensics.correlate import (
+    calls,
+    clock,
+    coll_logs,
+    identity,
+    positions,
+    standings,
+    waits,
+)
 from ncclforensics.tables import Frames
 
 
 def correlate(frames: Frames) -> Frames:
     """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
     known = clock.with_year(identity.identify(frames))
+    known = coll_logs.with_calls(known)
     told = positions.named(known["positions"])
     names = standings.name_groups(known["groups"], known["collectives"], told)
     made = standings.grouped(known["collectives"], names)

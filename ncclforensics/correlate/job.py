@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 # roles of lines that a healthy job does not print
 FAILING = ("culprit", "victim", "either")
+BUFFER = 4096  # what C's stdio hands on at a time where stdout is a file
 LAUNCHERS = {"torchelastic": "torchrun", "slurm": "Slurm", "launchers": "mpirun"}
 
 
@@ -31,10 +32,18 @@ def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
 
 
 def signs_of_failure(frames: Frames) -> int:
-    """Count the lines that a healthy job does not print, exits and open calls."""
+    """Count the lines that a healthy job does not print, exits and open calls.
+
+    So is a log whose end never left its buffer: its process was killed, or still runs.
+    """
     lines = frames["events"].filter(pl.col("role").is_in(FAILING)).height
     exits = frames["exits"].filter(pl.col("code") != 0).height
-    return lines + exits + frames["calls"].height
+    return lines + exits + frames["calls"].height + _cut_by_buffer(frames)
+
+
+def _cut_by_buffer(frames: Frames) -> int:
+    full = (pl.col("bytes") > 0) & (pl.col("bytes") % BUFFER == 0)
+    return frames["sources"].filter(pl.col("cut") & full).height
 
 
 def _world_size(frames: Frames) -> int | None:

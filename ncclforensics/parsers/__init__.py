@@ -36,7 +36,7 @@ def parse(source: Source) -> Frames:
 
 def _manifest(source: Source, read: Frames) -> pl.DataFrame:
     """Return the one row of `sources`: what the file is, and how much it gave."""
-    lines = read["sources"]["lines"].to_list()
+    told = read["sources"].head(1).to_dicts()
     given = ("events", "collectives", "groups", "positions", "exits")
     row = {
         "kind": source.kind,
@@ -47,7 +47,8 @@ def _manifest(source: Source, read: Frames) -> pl.DataFrame:
         "attempt": source.attempt,
         "stream": source.stream,
         "bytes": source.bytes,
-        "lines": lines[0] if lines else None,
+        "lines": told[0]["lines"] if told else None,
+        "cut": told[0]["cut"] if told else None,
         "rows": sum(read[name].height for name in given),
         "sha256": _digest(source),
         "source": source.name,

@@ -42,13 +42,16 @@ def read(source: Source) -> Frames:
     parts: list[Frames] = []
     notes: list[str] = []
     count = 0
+    cut = False
     try:
         with source.open() as stream:
-            for lines, own, said in windows(stream):
+            for lines, own, said, whole in windows(stream):
+                cut = not whole
                 notes.extend(said)
                 count += own
                 parts.append(recognise(lines, own, messages))
             if stream.damage:
+                cut = True
                 notes.append(f"reading stopped after line {count:,}: {stream.damage}")
     except (OSError, EOFError, ValueError) as error:
         notes.append(f"reading stopped after line {count:,}: {error}")
@@ -56,7 +59,9 @@ def read(source: Source) -> Frames:
         {"stage": "parsers", "text": text, "source": source.name}
         for text in dict.fromkeys(notes)
     ]
-    counted = tables.rows("sources", [{"lines": count, "source": source.name}])
+    counted = tables.rows(
+        "sources", [{"lines": count, "cut": cut, "source": source.name}]
+    )
     told = Frames({"notes": tables.rows("notes", noted), "sources": counted})
     return tables.join([*(_placed(part, source) for part in parts), told])
 
@@ -89,20 +94,27 @@ def recognise(lines: pl.DataFrame, own: int, messages: Sequence[Message]) -> Fra
     )
 
 
-def windows(stream: BinaryIO) -> Iterator[tuple[pl.DataFrame, int, tuple[str, ...]]]:
-    """Yield (lines, own, notes) for `recognise`: each line of a stream is own once."""
+def windows(
+    stream: BinaryIO,
+) -> Iterator[tuple[pl.DataFrame, int, tuple[str, ...], bool]]:
+    """Yield (lines, own, notes, whole) for `recognise`: each line is own once.
+
+    `whole` says whether what was read so far ends as a line does.
+    """
     held: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    whole = True
     for block in blocks(stream):
         lines = block.lines if held is None else pl.concat([held, block.lines])
         notes = (*notes, *block.notes)
+        whole = block.whole
         own = max(lines.height - LOOK_AHEAD, 0)
         if own:
-            yield lines, own, notes
+            yield lines, own, notes, whole
             notes = ()
         held = lines.slice(own)
     if held is not None:
-        yield held, held.height, notes
+        yield held, held.height, notes, whole
 
 
 def _with_wrapped(
@@ -235,7 +247,7 @@ def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
     such a line is no sign of failure.
     """
     events = SCHEMAS["events"]
-    cites = [pl.lit(None, pl.String).alias("source"), "line"]
+    cites = (pl.lit(None, pl.String).alias("source"), pl.col("line"))
     captures = [
         c
         for c in frame.columns
