@@ -46,7 +46,7 @@ def with_calls(frames: Frames) -> Frames:
     if MESSAGE not in frames.messages or frames["collectives"].height:
         return frames
     known = communicators.inits(frames)
-    owners = _owners(known)
+    owners = communicators.owners(known)
     calls = _calls(frames, known, owners)
     made: list[pl.DataFrame] = []
     reached: list[pl.DataFrame] = []
@@ -75,33 +75,6 @@ def with_calls(frames: Frames) -> Frames:
             "notes": _with(frames, "notes", tables.rows("notes", notes)),
         },
         frames.messages,
-    )
-
-
-def _owners(known: pl.DataFrame) -> pl.DataFrame:
-    """Return whose each `key`'s `comm_rank` is: the process, and its rank if known.
-
-    The members of a communicator as large as the job are its ranks.
-    """
-    largest = known.filter(pl.col("nranks") == pl.col("nranks").max())
-    world = largest.drop_nulls(["key", "pid"]).select(
-        *PROCESS, "cuda_dev", pl.col("comm_rank").alias("world_rank")
-    )
-    # a process with several GPUs is several ranks
-    by_device = world.group_by(*PROCESS, "cuda_dev").agg(pl.col("world_rank").unique())
-    by_device = by_device.filter(pl.col("world_rank").list.len() == 1).with_columns(
-        pl.col("world_rank").list.first()
-    )
-    return (
-        known.drop_nulls(["key", "pid"])
-        .join(by_device, on=[*PROCESS, "cuda_dev"], how="left", maintain_order="left")
-        .with_columns(pl.coalesce("rank", "world_rank").alias("rank"))
-        .group_by("key", "comm_rank", "nranks", *PROCESS, maintain_order=True)
-        .agg(
-            pl.col("rank").first(),
-            (pl.col("phase") == "START").any().alias("began"),
-            (pl.col("phase") == "COMPLETE").any().alias("joined"),
-        )
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers import common, ras_status
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",
 
 def named(frames: Frames) -> Iterator[Finding]:
     """Return a finding of the first of these sources that names a rank."""
-    for source in (_barrier, _desync, _init, _silent):
+    for source in (_barrier, _desync, _ras, _init, _silent):
         if found := source(frames):
             yield found
             return
@@ -71,6 +71,11 @@ def _desync(frames: Frames) -> Finding | None:
     return _finding(
         frames, lagging, ranks, call, "the desync report of its peers names it"
     )
+
+
+def _ras(frames: Frames) -> Finding | None:
+    found = ras_status.lagging(frames) or ras_status.unanswered(frames)
+    return found if found is not None and found.slug == "missing-rank" else None
 
 
 def _init(frames: Frames) -> Finding | None:

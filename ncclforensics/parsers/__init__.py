@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from ncclforensics import tables
-from ncclforensics.parsers import error_json, flight_recorder, logs
+from ncclforensics.parsers import error_json, flight_recorder, logs, ras_json
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ READERS: Mapping[str, Callable[[Source], Frames]] = {
     "flight_recorder_pickle": flight_recorder.read,
     "flight_recorder_json": flight_recorder.read,
     "error_json": error_json.read,
+    "ras_json": ras_json.read,
 }
 
 

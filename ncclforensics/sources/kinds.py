@@ -18,6 +18,7 @@ KINDS = (
     "flight_recorder_json",
     "log",
     "error_json",
+    "ras_json",
     "report",
     "empty",
     "pickle",
