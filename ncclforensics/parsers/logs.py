@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 from ncclforensics import grammar, tables
-from ncclforensics.parsers import framing
+from ncclforensics.parsers import framing, partial
 from ncclforensics.parsers.lines import blocks
 from ncclforensics.tables import CITE, SCHEMAS, Frames
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
 WRAPPED = 4  # lines that one message may be wrapped over
+HELD_BYTES = 16 << 20  # bytes of lines that are kept to look ahead
 LONGEST = 1 << 20  # characters of one line that are looked at
 # columns that say what the event is; a structure's key of that name is kept beside it
 OWN_COLUMNS = ("message", "role", "level", "text")
@@ -36,7 +37,8 @@ MAX_STRUCTURES = 20_000  # blocks under messages that are parsed in one block of
 def read(source: Source) -> Frames:
     """Read a text log: frames `events`, those that its messages feed, and `notes`.
 
-    Never raises on content; a stream that breaks off leaves a note and what came before.
+    Never raises on content; a stream that breaks off leaves a note, and what came
+    before it is read.
     """
     messages = grammar.load()
     parts: list[Frames] = []
@@ -48,7 +50,7 @@ def read(source: Source) -> Frames:
             for lines, own, said, whole in windows(stream):
                 cut = not whole
                 notes.extend(said)
-                count += own
+                count = int(lines["line"][own - 1]) if own else count
                 parts.append(recognise(lines, own, messages))
             if stream.damage:
                 cut = True
@@ -72,8 +74,17 @@ def recognise(lines: pl.DataFrame, own: int, messages: Sequence[Message]) -> Fra
     `lines` has `line` Int64 and `raw` String; the rows behind `own` are looked at only
     as the continuation of a message. `source` is null in the frames returned.
     """
-    kept = lines.head(own).filter(grammar.has_needle("raw", messages))
-    segments = framing.frame(kept.with_columns(pl.col("raw").str.head(LONGEST)))
+    mine = lines.head(own)
+    seams = partial.seams(mine).filter(grammar.has_needle("seam", messages))
+    split = pl.col("line").is_in(seams["line"].implode())
+    kept = mine.filter(grammar.has_needle("raw", messages) | split)
+    # a needle that a terminal wrapped is found in two lines together
+    segments = (
+        framing.frame(kept)
+        .join(seams, on="line", how="left", maintain_order="left")
+        .with_columns(pl.concat_str("raw", pl.col("seam").fill_null("")).alias("raw"))
+        .drop("seam")
+    )
     found = grammar.match(segments, messages)
     by_id = {message.id: message for message in messages}
     found = _with_wrapped(segments, found, lines, by_id)
@@ -105,16 +116,33 @@ def windows(
     notes: tuple[str, ...] = ()
     whole = True
     for block in blocks(stream):
-        lines = block.lines if held is None else pl.concat([held, block.lines])
+        new = _shortened(block.lines)
+        lines = partial.joined(new if held is None else pl.concat([held, new]))
         notes = (*notes, *block.notes)
         whole = block.whole
         own = max(lines.height - LOOK_AHEAD, 0)
+        if int(lines["raw"][own:].str.len_bytes().sum()) > HELD_BYTES:
+            own = lines.height  # lines so long are no part of a message
         if own:
             yield lines, own, notes, whole
             notes = ()
         held = lines.slice(own)
     if held is not None:
         yield held, held.height, notes, whole
+
+
+def _shortened(lines: pl.DataFrame) -> pl.DataFrame:
+    """Take long lines apart where a progress bar redraws; cut what is still long."""
+    too_long = lines["raw"].str.len_bytes() > LONGEST
+    if not too_long.any():
+        return lines
+    pieces = lines.filter(too_long).with_columns(pl.col("raw").str.split("\r"))
+    return pl.concat(
+        [
+            lines.filter(~too_long),
+            pieces.explode("raw").with_columns(pl.col("raw").str.head(LONGEST)),
+        ]
+    ).sort("line", maintain_order=True)
 
 
 def _with_wrapped(

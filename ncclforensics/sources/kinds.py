@@ -89,4 +89,4 @@ def _text(head: bytes) -> Kind:
 
 def _share(text: str) -> float:
     good = sum(char.isprintable() or char.isspace() or char == "\x1b" for char in text)
-    return good / len(text)
+    return good / max(len(text), 1)
