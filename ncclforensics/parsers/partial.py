@@ -1,10 +1,10 @@
-"""Puts together the lines that container runtimes write in pieces.
+"""Puts together the lines that programs between a job and its log broke apart.
 
-A terminal wraps lines at its width, and srun labels each piece of a long line; there
-the pieces stay lines. docker's json-file splits at 16 KiB, `{"log":"…","stream":"stderr","time":"…Z"}`, where
+docker's json-file splits at 16 KiB, `{"log":"…","stream":"stderr","time":"…Z"}`, where
 only the last piece ends with a newline; containerd and CRI-O write `2026-…Z stderr P …`
 and end with an `F`. Pieces of the two streams stand between each other. docker's lines
-become CRI lines, so that one table of decorations knows both.
+become CRI lines, so that one table of decorations knows both. What a terminal wraps
+stays in lines; only where its seams are is told.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CRI = (
 NARROWEST, WIDEST = 60, 250  # columns of a terminal or a page
 MOST_WRAPPED = 0.02  # of the lines of a wrapped log are as long as it is wide
 AROUND = 60  # characters on each side of a seam, as long as a needle may be
-MARKS = ("stdout P ", "stderr P ")
+MARKS = ["stdout P ", "stderr P "]
 
 
 def joined(lines: pl.DataFrame) -> pl.DataFrame:
