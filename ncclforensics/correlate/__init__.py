@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate import (
+    attempts,
     calls,
     clock,
     coll_logs,
@@ -18,7 +19,8 @@ from ncclforensics.tables import Frames
 
 def correlate(frames: Frames) -> Frames:
     """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
-    known = clock.with_year(identity.identify(frames))
+    known = identity.identify(attempts.labelled(frames))
+    known = clock.with_year(attempts.last(known))
     known = coll_logs.with_calls(known)
     told = positions.named(known["positions"])
     names = standings.name_groups(known["groups"], known["collectives"], told)

@@ -26,6 +26,7 @@ _CAPTURED = {
     "comm_rank": pl.Int64(),
     "nranks": pl.Int64(),
     "cuda_dev": pl.Int64(),
+    "bus_id": pl.String(),
     "parent": pl.String(),
     "child": pl.Int64(),
     "color": pl.Int64(),
