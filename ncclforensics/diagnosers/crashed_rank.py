@@ -30,7 +30,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers import common, deaths
+from ncclforensics.diagnosers import common, deaths, ras_status
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -43,13 +43,8 @@ if TYPE_CHECKING:
 
 FAMILY = "dead-rank"
 NEEDS = (
-    "exits",
-    "python.traceback",
-    "torchelastic.error_file",
-    "python.fatal",
-    "c10d.watchdog.terminated",
-    "slurm.task_ended",
-    "launchers.",
+    *("exits", "python.traceback", "torchelastic.error_file", "python.fatal"),
+    *("c10d.watchdog.terminated", "slurm.task_ended", "launchers.", "ncclras."),
 )
 MISSING = "no exit codes, and no stderr of the ranks"
 NEXT_TIME = "keep stderr of every rank and the launcher's own output"
@@ -64,6 +59,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that fell first, for a reason of their own."""
     first = deaths.first(deaths.of_own(frames))
     if first.is_empty():
+        gone = ras_status.unanswered(frames)
+        if gone is not None and gone.slug == "crashed-rank":
+            yield gone
         return
     ranks = common.numbers(first["rank"])
     hosts = common.strings(first["host"]) or common.hosts_of(frames, ranks)
