@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from ncclforensics import tables
 from ncclforensics.correlate import (
+    attempts,
     calls,
     clock,
+    coll_logs,
     identity,
     positions,
     rest,
@@ -17,7 +21,9 @@ from ncclforensics.tables import Frames
 
 def correlate(frames: Frames) -> Frames:
     """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
-    known = clock.with_year(identity.identify(frames))
+    known = identity.identify(attempts.labelled(frames))
+    known = clock.with_year(attempts.last(known))
+    known = coll_logs.with_calls(known)
     failed = rest.failed(known)
     made = standings.summary(known["collectives"], failed)
     told = positions.named(known["positions"], known["groups"], made)

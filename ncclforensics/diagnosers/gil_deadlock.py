@@ -8,8 +8,9 @@ What it means
 How we know
     The rank is absent from calls that its peers wait in, and its Flight Recorder dump
     has no stacks where theirs have, or no entries although its own counters show that
-    it made calls and its peers' dumps hold finished ones. Or its heartbeat monitor says
-    that the GIL could not be acquired.
+    it made calls and its peers' dumps hold finished ones. Or its heartbeat monitor, on
+    this rank of many, says that the watchdog got stuck; `Could not acquire GIL` beside
+    it makes that likely, as a CUDA or NCCL call that hangs looks the same.
 
 What to do
     Look at all threads of that process: `py-spy dump --native --pid PID`, or
@@ -17,7 +18,9 @@ What to do
     a CUDA synchronisation.
 
 Looks like
-    A monitor that fires on a rank that waits in CUDA; its dump is whole.
+    A monitor that fires on most ranks: all wait in one call. One that fires on a rank
+    whose own collective timed out before: a victim. `Could not acquire GIL` alone is
+    printed at many an ordinary teardown.
     Dumps of active calls only are empty wherever nothing is unfinished: an absent rank
     with such a dump is `missing-rank`.
 
@@ -31,7 +34,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, roots
+from ncclforensics.diagnosers import common, heartbeats, roots
 from ncclforensics.findings import Cite, Finding
 
 if TYPE_CHECKING:
@@ -47,7 +50,6 @@ NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("missing-rank", "unmatched-p2p", "timeout-masking", "crashed-rank")
 SPREADS = True
 
-GIL_LINES = ("c10d.heartbeat.gil", "c10d.gil")
 SHARE = 0.5  # of the other dumps have to hold what this one lacks
 
 REMEDY = (
@@ -68,6 +70,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         and len(ranks) == len(absent)
     ]
     if not found:
+        yield from heartbeats.stuck(frames)
         return
     call, first, blocked = found[0]
     ranks = tuple(sorted({rank for _, some, _ in found for rank in some}))

@@ -42,7 +42,10 @@ FAMILY = "dead-rank"
 NEEDS = ("events",)
 MISSING = "no log of a rank"
 NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
-EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking"),
+    *("socket-error", "ib-error", "unreachable-peer"),
+)
 SPREADS = True
 
 MESSAGES = ("python.cuda_oom", "python.jax_oom")
