@@ -53,6 +53,7 @@ def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
         pl.col("seq").filter(done() & collective).max().alias("finished"),
         done().any().alias("has_done"),
         pl.col("is_p2p").any().fill_null(False).alias("has_p2p"),
+        (pl.col("is_p2p") & done()).any().fill_null(False).alias("marks_p2p"),
         collective.any().alias("has_collective"),
         pl.col("line").last(),
         pl.col("record_id").min().alias("oldest"),
@@ -207,9 +208,15 @@ def unfinished(
         .group_by(ends)
         .agg(pl.col("record_id").max().alias("passed"))
     )
+    # the entry that ends a batch tells of the messages in it
+    batched = (
+        collectives.filter(pl.col("op").str.ends_with("coalesced") & done())
+        .group_by(NAME)
+        .agg(pl.col("record_id").max().alias("batched"))
+    )
     over = (
         pl.when(pl.col("is_p2p").fill_null(False))
-        .then(pl.col("record_id") < pl.col("passed"))
+        .then(pl.col("record_id") < pl.max_horizontal("passed", "batched"))
         .otherwise(pl.col("seq") <= pl.col("last_completed"))
         .fill_null(False)
     )
@@ -217,8 +224,9 @@ def unfinished(
         grouped(pl.concat([unmarked, retired]), names)
         .join(completed, on=KEY, how="left", maintain_order="left")
         .join(passed, on=ends, how="left", maintain_order="left", nulls_equal=True)
+        .join(batched, on=NAME, how="left", maintain_order="left", nulls_equal=True)
         .filter(~over)
-        .drop("last_completed", "passed")
+        .drop("last_completed", "passed", "batched")
     )
 
 

@@ -141,3 +141,11 @@ def test_a_message_that_later_ones_of_the_same_two_have_passed_is_over():
         message(4, 0, 1),
     ]
     assert open_calls(entries) == [(0, 2), (0, 4)]
+
+
+def test_the_end_of_a_batch_ends_its_messages():
+    def message(record):
+        return entry(0, record, is_p2p=True, op="send", src=0, dst=1)
+
+    batch = entry(0, 3, op="coalesced", is_p2p=True, state="completed")
+    assert open_calls([message(1), message(2), batch, message(4)]) == [(0, 4)]
