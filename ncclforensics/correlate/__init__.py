@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from ncclforensics import tables
 from ncclforensics.correlate import (
     attempts,

@@ -78,7 +78,7 @@ def ended(frames: Frames) -> pl.DataFrame:
 
 
 def _strangers(frames: Frames) -> pl.DataFrame:
-    """Return where the kernel tells of a process that is none of the job's."""
+    """Return where the kernel tells of a process that is not of the job."""
     lines = frames.message("kernel.segfault", "kernel.oom_kill")
     if lines.is_empty():
         return lines.select("source", "line")
