@@ -2,9 +2,9 @@
 
 An elastic agent starts all workers again under new pids, and counts of calls begin
 anew. Which attempt a row belongs to is told by the path (`attempt_1/`), by how often
-the agent has said `failed (exitcode: …)` above it, or by a new communicator of all ranks
-on the same GPUs under new pids. The last attempt that began to work is to be explained:
-one that could not even connect says how the restart failed, not what came first.
+the agent has said `failed (exitcode: …)` above it, or by a new communicator of all
+ranks on the same GPUs under new pids. The last attempt that began to work is to be
+explained: one that could not even connect says how the restart failed, no more.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _note(frames: Frames, number: int, chosen: int) -> dict[str, object]:
 
 
 def _by_agent(frames: Frames) -> pl.DataFrame:
-    """Return `source line _attempt`: behind an agent's n-th failure its n-th attempt."""
+    """Return `source line _attempt`, an agent's n-th failure ending its n-th."""
     lines = frames.message(FAILED).filter(pl.col("attempt").is_null())
     # failures that several agents tell into one stream are of one attempt
     agents = frames["events"].filter(pl.col("message").is_in(ONCE))
