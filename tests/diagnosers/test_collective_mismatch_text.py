@@ -26,7 +26,11 @@ def timeout(rank, op, numel):
 
 
 def test_watchdogs_that_name_different_operations_at_one_seqnum(analyzed):
-    log = timeout(3, "ALLREDUCE", 8) + timeout(7, "BROADCAST", 5) + timeout(9, "ALLREDUCE", 8)
+    log = (
+        timeout(3, "ALLREDUCE", 8)
+        + timeout(7, "BROADCAST", 5)
+        + timeout(9, "ALLREDUCE", 8)
+    )
     found = analyzed({"job.log": log})
     assert verdict(found) == ("failure", "collective-mismatch", (7,))
     assert found.ranked.verdict.collective.seq == 78
