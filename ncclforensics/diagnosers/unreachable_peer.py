@@ -127,16 +127,26 @@ def _of_one_pair(
     printer, peer = found["host"][0], found["peer_host"][0]
     seen = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
     third = set(common.strings(seen["host"])) - {printer, peer}
+    started = frames.message("nccl.init.start")
+    if not third and _others_possible(started, printer):
+        return None
     if not third:
         own_route = lines["reason"].str.contains("(?i)network is unreachable").all()
         return None if own_route else blame
-    started = frames.message("nccl.init.start")
     if printer is None or "comm_rank" not in started.columns:
         return None
     root = started.filter(pl.col("comm_rank") == 0)["host"].unique().to_list()
     troubled = set(common.strings(frames.message(*FAILED, *RETRY)["host"]))
     reached = set(common.strings(started["host"])) & third - troubled
     return peers.Blame((printer,), "odd") if root == [peer] and reached else None
+
+
+def _others_possible(started: pl.DataFrame, printer: str | None) -> bool:
+    """Whether the job is known to be more than two hosts of the printer's size."""
+    if "nranks" not in started.columns or started.is_empty():
+        return False
+    mine = started.filter(pl.col("host") == printer)["comm_rank"].n_unique()
+    return int(str(started["nranks"].max())) > 2 * mine
 
 
 def _words(blame: peers.Blame | None, found: pl.DataFrame) -> str:
