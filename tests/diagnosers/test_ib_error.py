@@ -148,7 +148,7 @@ def test_transfers_fail_after_a_rank_died(analyzed):
 @pytest.mark.parametrize(("code", "cause"), [(-6, SLUG), (-9, "crashed-rank")])
 def test_an_abort_follows_from_it_and_a_kill_brings_it_about(analyzed, code, cause):
     agent = (
-        "E1120 10:00:00.000000 4100 torch/distributed/elastic/multiprocessing/api.py:9] "
+        "E1120 10:00:00.000000 4100 torch/distributed/elastic/multiprocessing/a.py:9] "
         f"failed (exitcode: {code}) local_rank: 1 (pid: 41010) of binary: /bin/python\n"
     )
     files = {
