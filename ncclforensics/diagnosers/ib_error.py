@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, peers, teardown
+from ncclforensics.diagnosers import common, lost_peers, teardown
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if failed.height:
             why += f" Transfers failed as well (lines: {failed.height:,})."
     else:
-        hosts, confidence, why = _by_majority(failed, peers.pairs(failed))
+        hosts, confidence, why = _by_majority(failed, lost_peers.pairs(failed))
     told = pl.concat([own.select(SHARED), failed.select(SHARED)])
     mine = told.filter(pl.col("host").is_in(hosts))
     cards = common.strings(mine["hca"])
@@ -139,7 +139,7 @@ def _failed(frames: Frames) -> pl.DataFrame:
     lines = lines.filter(
         pl.col("level").ne_missing("INFO") & pl.col("status").ne_missing(FLUSH)
     )
-    return peers.with_hosts(frames, teardown.before(frames, lines, MANY))
+    return lost_peers.with_hosts(frames, teardown.before(frames, lines, MANY))
 
 
 def _by_majority(
@@ -155,7 +155,7 @@ def _by_majority(
     if failed.select(local.all()).item():
         hosts = common.strings(failed["host"])
         return hosts, "likely", "The call failed on this side of the wire."
-    blame = peers.blame(found)
+    blame = lost_peers.blame(found)
     told = common.some([f"{a or '?'} -> {b}" for a, b in found.iter_rows()])
     connecting = failed["message"].is_in(CONNECT).all()
     if blame is None or (blame.how == "peer" and connecting):
