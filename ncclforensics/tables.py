@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
+import polars.selectors as cs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,7 +47,8 @@ GROUP: Schema = {
 }
 
 SCHEMAS: dict[str, Schema] = {
-    # a file of the evidence; `why` is the reason for `kind`
+    # a file of the evidence; `why` is the reason for `kind`; `cut`: its last line is
+    # not whole
     "sources": {
         "kind": pl.String(),
         "why": pl.String(),
@@ -58,6 +60,7 @@ SCHEMAS: dict[str, Schema] = {
         "bytes": pl.Int64(),
         "lines": pl.Int64(),
         "rows": pl.Int64(),
+        "cut": pl.Boolean(),
         "sha256": pl.String(),
         **CITE,
     },
@@ -163,7 +166,6 @@ SCHEMAS: dict[str, Schema] = {
         "group": pl.String(),
         "pg": pl.String(),
         "pg_desc": pl.String(),
-        "members": pl.List(pl.Int64()),
         "waits_in": pl.Int64(),
         "op": pl.String(),
         "enqueued": pl.Int64(),
@@ -173,7 +175,8 @@ SCHEMAS: dict[str, Schema] = {
         **CITE,
     },
     # correlated: a call that somebody cannot get past, and what each member does there:
-    # `behind` has joined it but is held up earlier; of `unseen` there is no evidence
+    # `behind` has joined it but is held up earlier; of `unseen` there is no evidence;
+    # `unstarted` are those of `waiting` whose GPU has not begun it, while others' have
     "calls": {
         "call": pl.Int64(),
         "group": pl.String(),
@@ -188,6 +191,7 @@ SCHEMAS: dict[str, Schema] = {
         "done": pl.List(pl.Int64()),
         "absent": pl.List(pl.Int64()),
         "unseen": pl.List(pl.Int64()),
+        "unstarted": pl.List(pl.Int64()),
         "stack": pl.UInt64(),
         "t": TIME,
         **CITE,
@@ -272,7 +276,9 @@ class Frames:
         found = [self.messages[i] for i in ids if i in self.messages]
         if not found:
             return empty("events")
-        return pl.concat(found, how="diagonal_relaxed").sort("source", "line")
+        together = pl.concat(found, how="diagonal_relaxed").sort("source", "line")
+        # a column that no line filled has no type of its own
+        return together.with_columns(cs.by_dtype(pl.Null).cast(pl.String))
 
 
 def join(parts: Iterable[Frames]) -> Frames:

@@ -65,7 +65,7 @@ def _finding(frames: Frames, split: Split) -> Finding:
     )
     where = common.call_words(split.call)
     who = common.plural("rank", split.odd)
-    tie = "" if split.decided else " No side is the smaller one."
+    tie = "" if split.decided else f" {split.doubt}"
     return Finding(
         slug="collective-mismatch",
         confidence=split.confidence,

@@ -1,7 +1,8 @@
 """Which processes ended for a reason of their own, and which because others did.
 
 An exception that says that a peer is gone, a timeout, a signal from the agent, an abort
-by the process's own watchdog: these are echoes. What is left are deaths of their own.
+by the process's own watchdog, whatever comes after somebody stopped the job: these are
+echoes. What is left are deaths of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers import common, exits, stops
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
@@ -31,7 +32,12 @@ SELF_ABORT = (
     "c10d.watchdog.abort",
     "c10d.watchdog.timeout",
     "c10d.heartbeat.terminate",
+    "c10d.heartbeat.stuck",
+    "c10d.heartbeat.timeout",
 )
+# a watchdog or faulthandler that reports what its own process did
+OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating point)"
+CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
 SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 APART_NS = 2_000_000_000
 
@@ -54,13 +60,15 @@ def of_own(frames: Frames) -> pl.DataFrame:
 
     `why` is an exception with its message or a signal's name, `by` who told.
     """
-    raised = _raised(frames)
+    raised = pl.concat([_raised(frames), _reported(frames)])
+    raised = raised.filter(~stops.after_stop(frames, raised))
     echoing = raised.filter("echo")
-    exits = _exits(frames, echoing)
+    ended = _exits(frames, echoing)
+    ended = ended.filter(~stops.after_stop(frames, ended) | _fault())
     own = raised.filter(~pl.col("echo")).select(SCHEMA.keys())
     # the exit of a rank whose exception is at hand says nothing more
     told = own["rank"].drop_nulls().unique()
-    silent = exits.filter(~pl.col("rank").is_in(told.implode()).fill_null(False))
+    silent = ended.filter(~pl.col("rank").is_in(told.implode()).fill_null(False))
     faults = silent.filter(_fault())
     if own.height or faults.height:
         return pl.concat([own, faults])
@@ -78,7 +86,7 @@ def first(deaths: pl.DataFrame) -> pl.DataFrame:
     if timed.height and timed.height == deaths.height:
         since = (timed["t"] - timed["t"].min()).dt.total_nanoseconds()
         return timed.filter(since < APART_NS)
-    raised = deaths.filter(pl.col("by") == "traceback")
+    raised = deaths.filter(pl.col("by") != "exit")
     return raised if raised.height else deaths
 
 
@@ -128,19 +136,35 @@ def _raised(frames: Frames) -> pl.DataFrame:
     )
 
 
+def _reported(frames: Frames) -> pl.DataFrame:
+    """Return the faults that a rank's watchdog or faulthandler reports of its own.
+
+    In SCHEMA and `echo`. A CUDA error that ends the watchdog is this rank's; an NCCL
+    error is about a peer, and an abort is the watchdog's own doing.
+    """
+    lines = frames.message("c10d.watchdog.terminated", "python.fatal")
+    if lines.is_empty():
+        return pl.DataFrame(schema={**SCHEMA, "echo": pl.Boolean()})
+    own = lines.filter(pl.col("error").str.contains(f"{CUDA}|{OWN_FAULT}"))
+    fatal = pl.col("message") == "python.fatal"
+    return own.with_columns(
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.col("error").str.head(160).alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.when(fatal).then(pl.lit("fatal")).otherwise(pl.lit("watchdog")).alias("by"),
+        pl.lit(False).alias("echo"),
+    ).select(*SCHEMA, "echo")
+
+
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
     """Return the exits that no agent and no loss of a peer brought about, in SCHEMA."""
     victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
-    echoed = pl.concat([victims, echoing["rank"]]).drop_nulls().unique()
-    names = {-s.value: s.name for s in signal.Signals}
+    aborts = frames.message(*SELF_ABORT)["rank"]
+    echoed = pl.concat([victims, aborts, echoing["rank"]]).drop_nulls().unique()
     code = pl.col("code")
-    why = (
-        pl.when(code.is_in(list(names)))
-        .then(code.replace_strict(names, default=None, return_dtype=pl.String))
-        .otherwise(common.sentence("exit code ", code))
-    )
+    why = exits.words(code)
     return (
-        frames["exits"]
+        exits.ended(frames)
         .filter(
             (code != 0)
             & ~code.is_in(SENT_BY_AGENT)
@@ -150,9 +174,15 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
             why.alias("why"),
             pl.lit(None, pl.String).alias("site"),
             pl.lit("exit").alias("by"),
-            common.sentence(why, " (reported by ", pl.col("reported_by"), ")").alias(
-                "text"
-            ),
+            pl.coalesce(
+                "text",
+                common.sentence(
+                    why,
+                    " (reported by ",
+                    pl.col("reported_by").fill_null("an agent"),
+                    ")",
+                ),
+            ).alias("text"),
         )
         .select(SCHEMA.keys())
     )

@@ -66,8 +66,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             else f"{split.sides[0][0]} against {split.sides[1][0]} in one call",
             evidence=split.evidence,
             explanation=f"At {common.call_words(split.call)} the members pass tensors "
-            f"that do not fit: {sides}."
-            + ("" if split.decided else " No side is the smaller one."),
+            f"that do not fit: {sides}." + ("" if split.decided else f" {split.doubt}"),
             remedy=REMEDY,
             ranks=split.odd,
             hosts=common.hosts_of(frames, split.odd),
