@@ -62,7 +62,6 @@ EXPLAINS = (
     "timeout-masking",
     "socket-error",
     "ib-error",
-    "ib-error",
     "gil-deadlock",
     "straggler",
 )

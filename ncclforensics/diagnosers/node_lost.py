@@ -48,7 +48,6 @@ EXPLAINS = (
     "timeout-masking",
     "socket-error",
     "ib-error",
-    "ib-error",
     "unreachable-peer",
     "rendezvous-failed",
     "elastic-below-min",
