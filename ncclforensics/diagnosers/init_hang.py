@@ -1,10 +1,10 @@
 """Ranks that never came to build a communicator, as NCCL's own `Init` lines tell.
 
-Since 2.23 a rank prints START as soon as it is called and then waits for all others, so
-who did not print it did not come. Before, START follows the bootstrap, in which all
-have met: then its absence says nothing. Nobody is named where the lines may only be
-missing: a log cut at its buffer, a stream copied in part, too few logs.
-Where hosts chose different networks, `wrong_nic` tells why nobody met.
+Since 2.23 a rank prints START as soon as it is called and then waits for all others,
+so who did not print it did not come. Before, START follows the bootstrap, in which all
+have met: then its absence says nothing. Nobody is named where lines may only be lost:
+a log cut at its buffer, a stream that somebody copied a part of, too few logs. Where
+hosts chose different networks, `wrong_nic` tells why nobody met.
 """
 
 from __future__ import annotations
