@@ -160,7 +160,7 @@ SCHEMAS: dict[str, Schema] = {
         **CITE,
     },
     # correlated: how far a rank came in a group, from dumps and logs together;
-    # `waits_in` is its first unfinished call there, `place` that call's order on its rank
+    # `waits_in` is its first unfinished call there, `place` its order on that rank
     "standings": {
         "rank": pl.Int64(),
         "group": pl.String(),

@@ -2,7 +2,8 @@
 
 WATCHDOG = (
     "[rank{rank}]:[E820 10:10:00.596967190 ProcessGroupNCCL.cpp:632] [Rank {rank}] "
-    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, "
+    "OpType=ALLREDUCE, "
     "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before "
     "timing out.\n"
 )
@@ -23,11 +24,14 @@ def traceback(rank, last, file="train.py"):
     return "".join(f"{head}{line}\n" for line in lines)
 
 
-def init(rank, world, host="gpu0001", bus="55000", pid=None, comm="0xabc", phase="COMPLETE"):
+def init(
+    rank, world, host="gpu0001", bus="55000", pid=None, comm="0xabc", phase="COMPLETE"
+):
     pid = pid or 4000 + rank
     return (
         f"{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x7f00 rank {rank} "
-        f"nranks {world} cudaDev {rank % 8} nvmlDev {rank % 8} busId {bus} commId {comm} "
+        f"nranks {world} cudaDev {rank % 8} nvmlDev {rank % 8} busId {bus} commId "
+        f"{comm} "
         f"- Init {phase}\n"
     )
 

@@ -27,6 +27,8 @@ def correlate(frames: Frames) -> Frames:
     failed = rest.failed(known)
     made = standings.summary(known["collectives"], failed)
     told = positions.named(known["positions"], known["groups"], made)
+    nameless = known["positions"].filter(pl.col("rank").is_null())
+    positions_ = pl.concat([told, nameless])
     names, members = standings.name_groups(known["groups"], made, told)
     made = standings.grouped(made, names)
     told = standings.grouped(told, names)
@@ -44,6 +46,7 @@ def correlate(frames: Frames) -> Frames:
     return Frames(
         {
             **known.tables,
+            "positions": positions_,
             "standings": standing,
             "calls": stuck,
             "roots": found,

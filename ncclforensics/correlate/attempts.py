@@ -1,10 +1,11 @@
 """Restarts: evidence of several attempts of one job, told apart before it is compared.
 
-An elastic agent starts all workers again under new pids, and counts of calls begin anew.
-Which attempt a row belongs to is told by the path (`attempt_1/`), by how often the agent
-has said `failed (exitcode: …)` above it, or by a new communicator of all ranks on the
-same GPUs under new pids. The last attempt that began to work is the one to explain: an
-attempt that could not even connect says how the restart failed, not what came first.
+An elastic agent starts all workers again under new pids; counts of calls begin anew.
+Which attempt a row belongs to is told by the path (`attempt_1/`), by how often the
+agent has said `failed (exitcode: …)` above it, or by a new communicator of all ranks
+on the same GPUs under new pids. The last attempt that began to work is the one to
+explain: one that could not even connect says how the restart failed, not what came
+first.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def _note(frames: Frames, number: int, chosen: int) -> dict[str, object]:
 
 
 def _by_agent(frames: Frames) -> pl.DataFrame:
-    """Return `source line _attempt`: behind its n-th failure an agent's n-th attempt."""
+    """Return `source line _attempt`: attempt n begins behind an agent's failure n."""
     lines = frames.message(FAILED).filter(pl.col("attempt").is_null())
     # failures that several agents tell into one stream are of one attempt
     agents = frames["events"].filter(pl.col("message").is_in(ONCE))
@@ -196,9 +197,10 @@ def _two_jobs(frames: Frames) -> pl.DataFrame:
     if not apart or not bool((same["len"] > 1).any()):
         return tables.empty("notes")
     row = members.row(0, named=True)
+    keys = ", ".join(members["key"].to_list()[:4])
     text = (
-        f"{members.height} jobs or attempts of {row['nranks']} ranks lie here together: "
-        f"communicators {', '.join(members['key'].to_list()[:4])} share no process"
+        f"{members.height} jobs or attempts of {row['nranks']} ranks lie here "
+        f"together: communicators {keys} share no process"
     )
     cite = {"source": row["source"], "line": row["line"]}
     return tables.rows("notes", [{"stage": "correlate", "text": text, **cite}])

@@ -85,6 +85,8 @@ def _claims(frames: Frames) -> pl.DataFrame:
     inits = frames.message(*COMPLETE)
     if inits.height:
         told.append(_from_inits(inits))
+    else:
+        told.append(_from_trees(frames))
     return pl.concat(told).unique(maintain_order=True)
 
 
@@ -111,6 +113,38 @@ def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
         pl.col("bus_id"),
         "attempt",
         *CITE,
+    )
+
+
+def _from_trees(frames: Frames) -> pl.DataFrame:
+    """Read ranks off the trees of a communicator that never came to say its size.
+
+    A set-up that fails leaves nothing else. Where on one host two processes or more
+    show that ranks go by devices, the other processes' devices tell theirs.
+    """
+    schema = tables.SCHEMAS["ranks"]
+    process = ["host", "pid", "device"]
+    trees = frames.message("nccl.trees")
+    if "comm_rank" not in trees.columns:
+        return pl.DataFrame(schema=schema)
+    key = [*process, "comm_rank"]
+    seen = trees.drop_nulls(process).unique(key, keep="first", maintain_order=True)
+    if not (seen["comm_rank"].is_unique().all() and seen["pid"].is_unique().all()):
+        return pl.DataFrame(schema=schema)
+    told = seen.with_columns(pl.coalesce("rank", "comm_rank").alias("rank"))
+    others = (
+        frames["events"]
+        .drop_nulls(process)
+        .filter(pl.col("message").str.starts_with("nccl."))
+    )
+    others = others.unique(process, keep="first", maintain_order=True)
+    one_each = others["device"].is_unique().all() and others["pid"].is_unique().all()
+    by_device = told.height > 1 and (told["rank"] == told["device"]).all()
+    if one_each and by_device and others["host"].n_unique() == 1:
+        told = others.with_columns(pl.coalesce("rank", "device").alias("rank"))
+    return told.select(
+        pl.col(c) if c in told.columns else pl.lit(None, dtype).alias(c)
+        for c, dtype in schema.items()
     )
 
 

@@ -23,7 +23,7 @@ ECHOES = (
     r"(?:Dist(?:Backend|Network|Store)?Error|ChildFailedError|SignalException"
     r"|Rendezvous\w*Error|ProcessRaisedException|ProcessExitedException"
     r"|KeyboardInterrupt|SystemExit|BrokenPipeError|ConnectionResetError|EOFError"
-    r"|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
+    r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
 )
 # an exception whose text is a message of these roles is about somebody else
 ABOUT_OTHERS = ("victim", "agent", "either")
@@ -38,6 +38,9 @@ SELF_ABORT = (
 # a watchdog or faulthandler that reports what its own process did
 OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating point)"
 CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
+OF_VICTIMS = (1, -signal.SIGABRT)
+# what a watchdog throws that lost a peer, up to torch 2.0 and since
+WATCHDOGS = r"^(?:std::runtime_error|c10::Dist\w*Error)$"
 SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 APART_NS = 2_000_000_000
 
@@ -72,8 +75,14 @@ def of_own(frames: Frames) -> pl.DataFrame:
     faults = silent.filter(_fault())
     if own.height or faults.height:
         return pl.concat([own, faults])
-    # a bare exit code tells of its own fault only where every other one is explained
-    return silent if silent["rank"].n_unique() == 1 else silent.clear()
+    # a bare exit code tells of its own fault only where every other one is explained;
+    # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
+    if silent["rank"].n_unique() != 1:
+        return silent.clear()
+    threw = _threw(frames)
+    return silent.filter(
+        ~pl.col("code").is_in(OF_VICTIMS) | pl.col("rank").is_in(threw.implode())
+    )
 
 
 def first(deaths: pl.DataFrame) -> pl.DataFrame:
@@ -134,6 +143,15 @@ def _raised(frames: Frames) -> pl.DataFrame:
         )
         .select(*SCHEMA, "echo")
     )
+
+
+def _threw(frames: Frames) -> pl.Series:
+    """Return the ranks that a C++ exception ended which no watchdog throws."""
+    lines = frames.message("python.cpp_terminate")
+    if "exception" not in lines.columns:
+        return lines["rank"].clear()
+    own = lines.filter(~pl.col("exception").str.contains(WATCHDOGS))
+    return own["rank"].drop_nulls().unique()
 
 
 def _reported(frames: Frames) -> pl.DataFrame:

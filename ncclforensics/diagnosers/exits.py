@@ -12,7 +12,6 @@ import signal
 import polars as pl
 
 from ncclforensics.diagnosers import common
-from ncclforensics.parsers.structures.rank_set import ranks as expanded
 from ncclforensics.tables import SCHEMAS, TIME, Frames, conform
 
 # as strsignal() and shells spell them; Slurm adds the last
@@ -48,6 +47,7 @@ BY_NAME = {"launchers.shell.killed": "shell", "launchers.spawn.exited": "torch s
 OURS = (
     r"(?i)^(?:python|pt_|torchrun|ray::|train|pretrain|dataloader|accelerate|deepspeed)"
 )
+MOST_TASKS = 1 << 16  # of one line
 SHELL = 128  # a shell's code of a process that signal N ended is this and N
 SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
 
@@ -78,7 +78,7 @@ def ended(frames: Frames) -> pl.DataFrame:
 
 
 def _strangers(frames: Frames) -> pl.DataFrame:
-    """Return where the kernel tells of a process that is no rank, nor looks like one."""
+    """Return where the kernel tells of a process that is not of the job."""
     lines = frames.message("kernel.segfault", "kernel.oom_kill")
     if lines.is_empty():
         return lines.select("source", "line")
@@ -111,12 +111,22 @@ def of_slurm(frames: Frames) -> pl.DataFrame:
             "reported_by": "srun",
         }
         for line in early.head(1000).iter_rows(named=True)
-        for task in expanded(line["tasks"])[:4096]
+        for task in _numbers(line["tasks"])
     ]
     if not rows:
         return pl.DataFrame(schema=SCHEMA)
     tasks = pl.DataFrame(rows, schema={c: SCHEMA[c] for c in rows[0]}, strict=False)
     return _conforming(_with_ranks(frames, tasks))
+
+
+def _numbers(text: str) -> list[int]:
+    """Expand srun's folded task numbers: `0-2,7` gives 0, 1, 2, 7."""
+    numbers: list[int] = []
+    for span in text.strip("[]").split(","):
+        first, _, last = span.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            numbers += range(int(first), min(int(last or first), MOST_TASKS) + 1)
+    return numbers[:MOST_TASKS]
 
 
 def _named(end: str) -> int | None:
@@ -136,7 +146,7 @@ def _with_ranks(frames: Frames, tasks: pl.DataFrame) -> pl.DataFrame:
     ]
     world = next((f["nranks"].max() for f in sizes if "nranks" in f.columns), None)
     seen = frames.message("slurm.task_ended")["tasks"].to_list()
-    highest = max((n for text in seen for n in expanded(text)[:4096]), default=-1)
+    highest = max((n for text in seen for n in _numbers(text)), default=-1)
     highest = max(highest, int(str(frames["events"]["task"].max() or -1)))
     if world is not None and highest + 1 != int(str(world)):
         return unknown

@@ -64,8 +64,7 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the first rank that ran out of GPU memory."""
     cuda = frames.message(*CUDA).filter(
-        pl.col("text").str.contains(OUT_OF_MEMORY)
-        & pl.col("level").ne_missing("INFO")
+        pl.col("text").str.contains(OUT_OF_MEMORY) & pl.col("level").ne_missing("INFO")
     )
     common_columns = ["text", "t", "rank", "host", "device", "source", "line"]
     lines = pl.concat(

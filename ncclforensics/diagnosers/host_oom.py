@@ -51,6 +51,7 @@ EXPLAINS = (
     "missing-rank",
     "timeout-masking",
     "socket-error",
+    "ib-error",
     "node-lost",
     "rendezvous-failed",
     "shm-exhausted",

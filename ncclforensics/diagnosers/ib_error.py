@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, peers, teardown
+from ncclforensics.diagnosers import common, lost_peers, teardown
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ LINK = ("kernel.nic_link",)
 RECOVERED = ("nccl.ib.port_recovered",)
 FLUSH = 5
 MANY = 2  # hosts that fail together, whose lines are taken for early without a time
+INVALID = (19, 22, 61)  # no such device, no such GID: this side's own set-up
 LOCAL = (1, 2, 4, 8)  # length, queue, protection, access: this side's own
 FAILED = (*COMPLETION, *CONNECT, *CALLS, "c10d.watchdog.timeout", "nccl.ib.comm_fatal")
 MEANS = {
@@ -80,14 +81,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     confidence: Confidence
     if own.height and common.strings(own["host"]):
         hosts, confidence = common.strings(own["host"]), "certain"
-        told = pl.concat([own, failed.select(SHARED)])
         why = "Its own device reports it."
         if failed.height:
-            why += f" {failed.height:,} transfers failed as well."
+            why += f" Transfers failed as well (lines: {failed.height:,})."
     else:
-        found = peers.pairs(failed)
-        hosts, confidence, why = _by_majority(failed, found)
-        told = pl.concat([own, failed.select(SHARED)])
+        hosts, confidence, why = _by_majority(failed, lost_peers.pairs(failed))
+    told = pl.concat([own.select(SHARED), failed.select(SHARED)])
     mine = told.filter(pl.col("host").is_in(hosts))
     cards = common.strings(mine["hca"])
     which = f" ({common.some(cards)})" if cards else ""
@@ -96,8 +95,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     yield Finding(
         slug="ib-error",
         confidence=confidence,
-        headline=f"InfiniBand or RoCE failed{where}: {what}",
-        evidence=common.cites(told),
+        headline=f"IB or RoCE failed{where}: {what}",
+        evidence=(*common.cites(own, 4), *common.cites(failed, 4)),
         explanation=f"{told['text'][0][:200]}. {why}",
         remedy=_remedy(failed, hosts, cards),
         hosts=hosts,
@@ -114,47 +113,54 @@ def _own(frames: Frames) -> pl.DataFrame:
     down = _with_columns(frames.message(*LINK), "state", "interface")
     down = down.with_columns(pl.col("interface").alias("hca"))
     down = down.filter(pl.col("state").str.contains("(?i)down"))
-    shared = [*SHARED, "event"]
-    reports = lines.select(shared)
+    reports = lines.select(*SHARED, "event")
     if frames.message(*FAILED).height:
-        down = _with_columns(down, "event").select(shared)
-        return pl.concat([reports, down]).select(SHARED)
+        down = _with_columns(down, "event").with_columns(
+            pl.lit("link down").alias("event")
+        )
+        return pl.concat([reports, down.select(*SHARED, "event")])
     # a port that came back, in a job that lost no transfer, was only a flap
     back = _with_columns(frames.message(*RECOVERED), "hca", "event")
     back = back.filter(pl.col("event") == "port active").select(
         "host", "hca", pl.lit("port error").alias("event")
     )
     key = ["host", "hca", "event"]
-    return reports.join(back.unique(), on=key, how="anti", nulls_equal=True).select(
-        SHARED
-    )
+    return reports.join(back.unique(), on=key, how="anti", nulls_equal=True)
 
 
 def _failed(frames: Frames) -> pl.DataFrame:
     """Return the failed transfers and connections, with `peer_host` and `status`."""
     lines = frames.message(*COMPLETION, *CONNECT, *CALLS)
-    lines = _with_columns(lines, "hca", "error")
+    lines = _with_columns(lines, "hca", "error", "peer", "remote_gid")
+    # RoCE's GID holds the peer's IPv4 address
+    address = pl.col("remote_gid").str.extract(r"(?i)^::ffff:([\d.]+)$")
+    lines = lines.with_columns(pl.coalesce("peer", address).alias("peer"))
     lines = _with_columns(lines, "status", "code", "errno", dtype=pl.Int64())
     lines = lines.filter(
         pl.col("level").ne_missing("INFO") & pl.col("status").ne_missing(FLUSH)
     )
-    return peers.with_hosts(frames, teardown.before(frames, lines, MANY))
+    return lost_peers.with_hosts(frames, teardown.before(frames, lines, MANY))
 
 
 def _by_majority(
     failed: pl.DataFrame, found: pl.DataFrame
 ) -> tuple[tuple[str, ...], Confidence, str]:
     """Return the hosts to blame, how sure that is, and why."""
-    local = failed.filter(
-        pl.col("status").is_in(LOCAL) | (pl.col("message") == "nccl.ib.call_failed")
+    code = pl.coalesce("code", "errno")
+    local = (
+        pl.col("status").is_in(LOCAL).fill_null(False)
+        | pl.col("message").is_in(CALLS)
+        | (pl.col("message").is_in(CONNECT) & code.is_in(INVALID).fill_null(False))
     )
-    if local.height == failed.height:
-        hosts = common.strings(local["host"])
+    if failed.select(local.all()).item():
+        hosts = common.strings(failed["host"])
         return hosts, "likely", "The call failed on this side of the wire."
-    blame = peers.blame(found)
+    blame = lost_peers.blame(found)
     told = common.some([f"{a or '?'} -> {b}" for a, b in found.iter_rows()])
-    if blame is None:
-        return (), "possible", f"Which end is at fault is not in the evidence ({told})."
+    connecting = failed["message"].is_in(CONNECT).all()
+    if blame is None or (blame.how == "peer" and connecting):
+        pairs = f" ({told})" if told else ""
+        return (), "possible", f"Which end is at fault is not in the evidence{pairs}."
     if blame.how == "pair":
         why = f"Both ends of one link report it ({told}): card, cable or switch port."
         return blame.hosts, "possible", why
@@ -166,13 +172,16 @@ def _by_majority(
 
 def _what(own: pl.DataFrame, failed: pl.DataFrame) -> str:
     """Return the failure in a few words of its own."""
-    told = own if own.height else failed
-    for text in told["text"].head(1):
-        if "Got completion" not in text:
-            return str(text).rpartition(" : ")[2][:80]
+    if own.height:
+        event = own["event"].drop_nulls()
+        return str(event[0] if event.len() else own["text"][0].rpartition(": ")[2])
     statuses = common.numbers(failed["status"])
-    words = [f"status {s}, {MEANS.get(s, 'see ibv_wc_status')}" for s in statuses]
-    return common.some(words, 2)
+    if statuses:
+        words = [f"status {s}, {MEANS.get(s, 'see ibv_wc_status')}" for s in statuses]
+        return common.some(words, 2)
+    call = str(failed["text"][0]).partition(" failed")[0].rpartition(" ")[2]
+    error = failed["error"].drop_nulls()
+    return f"{call} failed" + (f" ({error[0]})" if error.len() else "")
 
 
 def _remedy(
@@ -182,11 +191,14 @@ def _remedy(
     card = cards[0].split(":")[0] if cards else ""
     look = f"ibstat {card}; mlxlink -d {card}" if card else "ibstat; ibstatus"
     ends = [h for h in common.strings(failed["host"]) if h not in hosts[:1]]
-    other = ends[0] if ends else "another"
+    other = ends[0] if ends else "another host"
+    measure = f"ib_write_bw; ib_write_bw {where}      # there, then on {other}"
     steps = [
         f"{look}      # on {where}",
         f"dmesg -T | grep -i -E 'mlx5|infiniband'      # on {where}",
-        f"ib_write_bw; ib_write_bw {where}      # there, then on {other}",
+        measure
+        if hosts
+        else "ib_write_bw; ib_write_bw OTHER      # on one, on the other",
     ]
     codes = {*common.numbers(failed["code"]), *common.numbers(failed["errno"])}
     if codes & {22, 110, 61}:

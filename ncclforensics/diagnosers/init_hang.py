@@ -1,8 +1,8 @@
 """Ranks that never came to build a communicator, as NCCL's own `Init` lines tell.
 
-Since 2.23 a rank prints START as soon as it is called and then waits for all others, so
-who did not print it did not come. Before, START follows the bootstrap, in which all have
-met: then its absence says nothing. Nobody is named where the lines may only be missing:
+Since 2.23 a rank prints START as soon as it is called and then waits for all others,
+so who did not print it did not come. Before, START follows the bootstrap, in which all
+have met: then its absence says nothing. Nobody is named where lines may only be lost:
 a log cut at its buffer, a stream that somebody copied a part of, too few logs. Where
 hosts chose different networks, `wrong_nic` tells why nobody met.
 """
@@ -81,8 +81,8 @@ def _cut(frames: Frames, lines: pl.DataFrame) -> bool:
 def _ends_with(frames: Frames, lines: pl.DataFrame) -> bool:
     """Whether nothing that is recognised follows these lines in their stream."""
     last = lines.group_by("source").agg(pl.col("line").max().alias("last"))
-    later = frames["events"].join(last, on="source").filter(
-        pl.col("line") > pl.col("last")
+    later = (
+        frames["events"].join(last, on="source").filter(pl.col("line") > pl.col("last"))
     )
     return later.is_empty()
 

@@ -77,14 +77,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         name = str(seen["interface"][0])
         each = seen.unique(["host", "mtu"], maintain_order=True)
         told = [f"{h} {m}" for h, m in each.select("host", "mtu").sort("mtu").rows()]
-        what = f"{name} has different MTUs: {common.some(told)}"
+        what = f"MTUs of {name} differ: {common.some(told)}"
     else:
         name = "IFACE"
         what = "a packet of the usual size does not fit through the network"
     yield Finding(
         slug="mtu-mismatch",
         confidence="likely" if tried.height or hosts else "possible",
-        headline=what if not hosts else f"{common.some(hosts)}: {what}",
+        headline=what,
         evidence=(*common.cites(tried, 3), *common.cites(seen)),
         explanation=f"{what}. Small messages pass, the first large one gets lost, and "
         "the ranks wait for it.",

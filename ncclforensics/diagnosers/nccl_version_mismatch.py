@@ -154,10 +154,11 @@ def _spelled(version: pl.Expr) -> pl.Expr:
 
 
 def _size(frames: Frames) -> int:
-    """Return how many ranks the largest communicator has, or 0."""
-    started = frames.message(*STARTED)
+    """Return how many ranks the job has at least, by communicators and by hosts."""
+    started, events = frames.message(*STARTED), frames["events"]
     largest = started["nranks"].max() if "nranks" in started.columns else 0
-    return int(str(largest or 0))
+    nccl = events.filter(pl.col("message").str.starts_with("nccl."))
+    return max(int(str(largest or 0)), nccl["host"].drop_nulls().n_unique())
 
 
 def _rarer(versions: pl.DataFrame, size: int) -> pl.DataFrame:

@@ -121,7 +121,7 @@ def _from_votes(frames: Frames, votes: pl.DataFrame, aspect: Aspect) -> Iterator
         ).drop_nulls("shape")
     differing = votes.filter(pl.col(aspect).n_unique().over(key) > 1)
     group = key if key == ["call"] else key[:2]
-    first = differing.filter(pl.col("seq") == pl.col("seq").min().over(group))
+    first = differing.filter(pl.col("seq").eq_missing(pl.col("seq").min().over(group)))
     for _, call in first.group_by(group, maintain_order=True):
         yield _split(frames, call, aspect)
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import job
-from ncclforensics.diagnosers import common, peers, teardown
+from ncclforensics.diagnosers import common, lost_peers, teardown
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
     if lines.is_empty() or job.ended_in_order(frames):
         return
-    lines = peers.with_hosts(frames, teardown.before(frames, lines))
+    lines = lost_peers.with_hosts(frames, teardown.before(frames, lines))
     ranks = _lost_ranks(frames, lines)
     # Gloo says no host, and does not say which of them an address is
     known = pl.col("message").str.starts_with("nccl.") | pl.col("peer_host").is_in(
         common.strings(frames["ranks"]["host"])
     )
-    found = peers.pairs(lines.filter(known & pl.col("host").is_not_null()))
-    blame = peers.blame(found)
+    found = lost_peers.pairs(lines.filter(known & pl.col("host").is_not_null()))
+    blame = lost_peers.blame(found)
     hosts = blame.hosts if blame and blame.how != "pair" else ()
     if ranks:
         hosts = common.hosts_of(frames, ranks) or hosts

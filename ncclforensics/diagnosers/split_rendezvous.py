@@ -66,8 +66,10 @@ def _agents(frames: Frames) -> Finding | None:
     asked = frames.message("torchelastic.launch_config")
     if "nodes" not in met.columns or "run_id" not in asked.columns:
         return None
+    met = met.with_columns(pl.col("node", "nodes").cast(pl.Int64, strict=False))
     alone = met.filter((pl.col("nodes") == 1) & (pl.col("node") == 0))
-    wide = asked.filter(pl.col("max_nodes") > 1)
+    most = pl.col("max_nodes").cast(pl.Int64, strict=False)
+    wide = asked.with_columns(most).filter(most > 1)
     # a run id that nobody gave is `none`, on every job of the cluster
     same = wide["run_id"].n_unique() == 1 and wide["rdzv_endpoint"].n_unique() == 1
     where = alone["source"].n_unique()
@@ -76,12 +78,13 @@ def _agents(frames: Frames) -> Finding | None:
     if wide["source"].n_unique() < 2:
         return None
     endpoint = str(wide["rdzv_endpoint"][0])
+    widest = str(wide["max_nodes"].max())
     return _finding(
         pl.concat([f.select("text", "source", "line") for f in (alone, wide)]),
         common.strings(alone["host"]),
         f"{where:,} agents of one run each met only themselves",
         f"Each was started for run {str(wide['run_id'][0])!r} on up to "
-        f"{wide['max_nodes'].max()} nodes with endpoint {endpoint!r}, and each became "
+        f"{widest} nodes with endpoint {endpoint!r}, and each became "
         "node 0 of 1.",
         common.first_seen(alone),
     )

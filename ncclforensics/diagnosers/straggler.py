@@ -110,7 +110,7 @@ def _finding(
     return Finding(
         slug="straggler",
         confidence="certain",
-        headline=f"{who} came {seconds:,.0f} s late to {common.call_words(failing)}",
+        headline=f"{who} came {seconds:,.1f} s late to {common.call_words(failing)}",
         evidence=(*cited, *roots.waiting(frames, call)),
         explanation=f"All members made {common.call_words(failing)}, but {who} made it "
         f"{seconds:,.1f} s after the first, when the timeout of {timeout:,.0f} s had "

@@ -26,6 +26,8 @@ MARKS = (
     "torchelastic.signalled.raised",
     "slurm.cancelled",
 )
+# SIGILL, SIGBUS, SIGFPE, SIGKILL, SIGSEGV: a process that aborts itself has another
+FAULTS = [-4, -7, -8, -9, -11]
 APART = pl.duration(seconds=1)  # stamps of two hosts are good to about a second
 
 
@@ -59,9 +61,6 @@ def before(frames: Frames, lines: pl.DataFrame, hosts: int = 0) -> pl.DataFrame:
 
 
 def own_deaths(frames: Frames) -> pl.DataFrame:
-    """Return the deaths that a traceback or a fault's signal proves to be its own."""
+    """Return the deaths that a traceback or a signal of no watchdog proves."""
     fell = deaths.of_own(frames)
     return fell.filter((pl.col("by") == "traceback") | pl.col("code").is_in(FAULTS))
-
-
-FAULTS = [-4, -7, -8, -11]  # SIGILL, SIGBUS, SIGFPE, SIGSEGV: no agent sends them

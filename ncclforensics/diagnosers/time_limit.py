@@ -45,6 +45,7 @@ EXPLAINS = (
     "missing-rank",
     "timeout-masking",
     "socket-error",
+    "ib-error",
     "rendezvous-failed",
     "node-lost",
     "gil-deadlock",

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, peers, teardown
+from ncclforensics.diagnosers import common, lost_peers, teardown
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     lines = failed if failed.height else _still_trying(frames)
     if lines.is_empty():
         return
-    lines = peers.with_hosts(frames, lines)
-    found = peers.pairs(lines)
-    blame = peers.blame(found)
+    lines = lost_peers.with_hosts(frames, lines)
+    found = lost_peers.pairs(lines)
+    blame = lost_peers.blame(found)
     if blame and blame.how == "peer":
         blame = _of_one_pair(frames, blame, found, lines)
     hosts = blame.hosts if blame else ()
@@ -116,8 +116,8 @@ def _still_trying(frames: Frames) -> pl.DataFrame:
 
 
 def _of_one_pair(
-    frames: Frames, blame: peers.Blame, found: pl.DataFrame, lines: pl.DataFrame
-) -> peers.Blame | None:
+    frames: Frames, blame: lost_peers.Blame, found: pl.DataFrame, lines: pl.DataFrame
+) -> lost_peers.Blame | None:
     """Say which end of the only pair is to blame, if the other hosts tell.
 
     Every rank connects to the process of rank 0 first. A third host that prints no
@@ -127,19 +127,29 @@ def _of_one_pair(
     printer, peer = found["host"][0], found["peer_host"][0]
     seen = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
     third = set(common.strings(seen["host"])) - {printer, peer}
+    started = frames.message("nccl.init.start")
+    if not third and _others_possible(started, printer):
+        return None
     if not third:
         own_route = lines["reason"].str.contains("(?i)network is unreachable").all()
         return None if own_route else blame
-    started = frames.message("nccl.init.start")
     if printer is None or "comm_rank" not in started.columns:
         return None
     root = started.filter(pl.col("comm_rank") == 0)["host"].unique().to_list()
     troubled = set(common.strings(frames.message(*FAILED, *RETRY)["host"]))
     reached = set(common.strings(started["host"])) & third - troubled
-    return peers.Blame((printer,), "odd") if root == [peer] and reached else None
+    return lost_peers.Blame((printer,), "odd") if root == [peer] and reached else None
 
 
-def _words(blame: peers.Blame | None, found: pl.DataFrame) -> str:
+def _others_possible(started: pl.DataFrame, printer: str | None) -> bool:
+    """Whether the job is known to be more than two hosts of the printer's size."""
+    if "nranks" not in started.columns or started.is_empty():
+        return False
+    mine = started.filter(pl.col("host") == printer)["comm_rank"].n_unique()
+    return int(str(started["nranks"].max())) > 2 * mine
+
+
+def _words(blame: lost_peers.Blame | None, found: pl.DataFrame) -> str:
     if blame is None:
         told = [f"{a or 'a host'} cannot reach {b}" for a, b in found.iter_rows()]
         return told[0] if len(told) == 1 else "hosts cannot reach each other"
@@ -160,7 +170,7 @@ def _pairs_told(found: pl.DataFrame) -> str:
     return f"Nothing answered from {common.some(told)}"
 
 
-def _why(blame: peers.Blame | None) -> str:
+def _why(blame: lost_peers.Blame | None) -> str:
     if blame is None:
         return "The evidence does not tell which end is at fault."
     return {

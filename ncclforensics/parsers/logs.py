@@ -30,6 +30,7 @@ HELD_BYTES = 16 << 20  # bytes of lines that are kept to look ahead
 LONGEST = 1 << 20  # characters of one line that are looked at
 # columns that say what the event is; a structure's key of that name is kept beside it
 OWN_COLUMNS = ("message", "role", "level", "text")
+TYPES = {column: kind for schema in SCHEMAS.values() for column, kind in schema.items()}
 FOUND = "_found"  # whether a row of a message came out of its inner structure
 MAX_STRUCTURES = 20_000  # blocks under messages that are parsed in one block of lines
 
@@ -258,7 +259,12 @@ def _structured(
         return frame.with_columns(pl.lit(False).alias(FOUND))
     inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
     inner = inner.rename({c: f"{c}_text" for c in inner.columns if c in OWN_COLUMNS})
-    inner = inner.with_columns(pl.lit(True).alias(FOUND))
+    # what was torn off everywhere is null, and still has the type of its column
+    inner = inner.with_columns(
+        pl.col(c).cast(TYPES.get(c, pl.String()))
+        for c, kind in inner.schema.items()
+        if kind == pl.Null
+    ).with_columns(pl.lit(True).alias(FOUND))
     start = starts.with_columns(pl.int_range(pl.len()).alias("_start"))
     whole = start.join(
         inner, on="_start", how="left", suffix="_inner", maintain_order="left"

@@ -1,8 +1,9 @@
 """`ncclras -f json` of NCCL 2.28 to 2.30: every member of every communicator.
 
 `{"communicators": [{"hash", "size", "ranks": [{"rank", "host", "pid", "cuda_dev",
-"collective_counts": {op: calls}}], "missing_ranks": [{…, "status": {…}}]}]}`, as `src/ras/client_support.cc` prints it. 2.28.9 leaves out a comma between two
-keys of a missing rank. The rows are those that the text form of the client gives.
+"collective_counts": {op: calls}}], "missing_ranks": [{…, "status": {…}}]}]}`, as
+`src/ras/client_support.cc` prints it. 2.28.9 leaves out a comma between two keys of a
+missing rank. The rows are those that the text form of the client gives.
 """
 
 from __future__ import annotations

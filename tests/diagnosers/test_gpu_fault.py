@@ -1,6 +1,7 @@
 """gpu-fault names the rank on the GPU that broke, and leaves software's Xids alone."""
 
 import pytest
+
 from log_lines import found, init, kernel, ruled_out, timeout, traceback, verdict, xid
 
 JOB = "".join(init(r, 2, bus=bus) for r, bus in ((0, "1b000"), (1, "55000")))
@@ -10,7 +11,8 @@ HARDWARE = {
     79: "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
     94: "Contained: CE User Channel (0x9). RST: No, D-RST: No",
     95: "Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No",
-    119: "pid=4011, name=python, Timeout after 6s of waiting for RPC response from GPU4",
+    119: "pid=4011, name=python, Timeout after 6s of waiting for RPC response from "
+    "GPU4",
     120: "GSP task exception: Load access fault",
     145: "NVLINK: RLW Remote Error",
 }
@@ -80,10 +82,14 @@ def test_a_gpu_of_another_host_with_the_same_bus_id_is_not_taken(analyzed):
     "line",
     [
         "[rank1]:[E820 10:00:01.945860779 ProcessGroupNCCL.cpp:1899] [PG ID 0 PG GUID "
-        "0(default_pg) Rank 1] Process group watchdog thread terminated with exception: "
+        "0(default_pg) Rank 1] Process group watchdog thread terminated with "
+        "exception: "
         "CUDA error: uncorrectable ECC error encountered\n",
-        traceback(1, "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered"),
-        "[2026-08-20 10:00:01] gpu0001:4001:4001 [1] enqueue.cc:100 NCCL WARN Cuda failure "
+        traceback(
+            1, "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered"
+        ),
+        "[2026-08-20 10:00:01] gpu0001:4001:4001 [1] enqueue.cc:100 NCCL WARN Cuda "
+        "failure "
         "214 'uncorrectable ECC error encountered'\n",
     ],
 )
@@ -109,7 +115,9 @@ def test_link_errors_beside_a_lost_gpu_are_its_echoes(analyzed):
 
 @pytest.mark.parametrize(("severity", "fires"), [("Fatal", True), ("Non-fatal", False)])
 def test_only_a_fatal_error_of_the_switch_counts(analyzed, severity, fires):
-    line = f"nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, {severity}, Link 30 Fault"
+    line = (
+        f"nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, {severity}, Link 30 Fault"
+    )
     analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": kernel(line)})
     assert [f.hosts for _, f in found(analysis, "gpu-fault")] == [("gpu0001",)] * fires
     assert not any(f.ranks for _, f in found(analysis, "gpu-fault"))
@@ -117,6 +125,8 @@ def test_only_a_fatal_error_of_the_switch_counts(analyzed, severity, fires):
 
 def test_a_fault_of_another_week_is_another_story(analyzed):
     old = "Aug  3 10:00:00 gpu0001 kernel: NVRM: Xid (PCI:0000:55:00): 79, fallen off\n"
-    dated = "[2026-08-20 10:00:00] gpu0001:4000:4000 [0] a.cc:1 NCCL WARN Call to bind failed\n"
+    dated = (
+        "[2026-08-20 10:00:00] gpu0001:4:4 [0] a.cc:1 NCCL WARN Call to bind failed\n"
+    )
     analysis = analyzed({"job.log": dated + JOB + timeout(0), "dmesg.log": old})
     assert not found(analysis, "gpu-fault")

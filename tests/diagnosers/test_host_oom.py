@@ -1,6 +1,7 @@
 """host-oom needs somebody who says that memory ran out; SIGKILL alone does not."""
 
 import pytest
+
 from log_lines import found, init, kernel, table, timeout, verdict
 
 JOB = init(0, 2, pid=500) + init(1, 2, pid=501)
@@ -53,12 +54,16 @@ def test_a_program_that_is_not_the_jobs_says_nothing(analyzed):
 
 
 KEEPERS = {
-    "slurm": "slurmstepd: error: Detected 1 oom_kill event in StepId=50917.0. Some of the "
+    "slurm": "slurmstepd: error: Detected 1 oom_kill event in StepId=50917.0. Some "
+    "of the "
     "step tasks have been OOM Killed.\n",
-    "slurm 19": "slurmstepd: error: Detected 1 oom-kill event(s) in step 50917.0 cgroup. "
-    "Some of your processes may have been killed by the cgroup out-of-memory handler.\n",
+    "slurm 19": "slurmstepd: error: Detected 1 oom-kill event(s) in step 50917.0 "
+    "cgroup. "
+    "Some of your processes may have been killed by the cgroup out-of-memory "
+    "handler.\n",
     "kubernetes": "    Last State:     Terminated\n      Reason:       OOMKilled\n",
-    "ray": "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low "
+    "ray": "ray.exceptions.OutOfMemoryError: Task was killed due to the node "
+    "running low "
     "on memory.\n",
 }
 

@@ -145,6 +145,19 @@ def test_transfers_fail_after_a_rank_died(analyzed):
     ]
 
 
+@pytest.mark.parametrize(("code", "cause"), [(-6, SLUG), (-9, "crashed-rank")])
+def test_an_abort_follows_from_it_and_a_kill_brings_it_about(analyzed, code, cause):
+    agent = (
+        "E1120 10:00:00.000000 4100 torch/distributed/elastic/multiprocessing/a.py:9] "
+        f"failed (exitcode: {code}) local_rank: 1 (pid: 41010) of binary: /bin/python\n"
+    )
+    files = {
+        "rank_0.log": warn("gpu1", WORDINGS[3].format("10.0.0.2")),
+        "torchrun.log": agent,
+    }
+    assert analyzed(files).ranked.verdict.slug == cause
+
+
 def test_a_kernel_that_saw_the_link_go_down_names_its_host(analyzed):
     files = {
         "dmesg-gpu0002.log": "[ 1843.305512] mlx5_core 0000:18:00.0 ib0: Link down\n",
@@ -152,3 +165,20 @@ def test_a_kernel_that_saw_the_link_go_down_names_its_host(analyzed):
     }
     (finding,) = found(analyzed(files), SLUG)
     assert finding.hosts == ("gpu0002",)
+
+
+def test_of_queue_pairs_the_shared_gid_is_named_and_of_one_pair_nobody(analyzed):
+    files = {"a.log": warn("gpu1", MODIFY[1])}
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ()
+    files["b.log"] = warn(
+        "gpu3", MODIFY[1].replace("GID ::ffff:10.0.0.1", "GID ::ffff:1")
+    )
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ("10.0.0.2",)
+
+
+def test_an_invalid_gid_is_the_printers_own(analyzed):
+    text = MODIFY[1].replace("110 Connection timed out", "22 Invalid argument")
+    (finding,) = found(analyzed({"a.log": warn("gpu1", text)}), SLUG)
+    assert finding.hosts == ("gpu1",)

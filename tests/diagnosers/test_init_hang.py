@@ -4,8 +4,8 @@ import pytest
 
 VERSION = "gpu000{host}:{pid}:{pid} [0] NCCL INFO NCCL version {version}+cuda12.2\n"
 INIT = (
-    "gpu000{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x7f{pid} rank {rank} "
-    "nranks {size} cudaDev 0 nvmlDev 0 busId 7000 commId {comm} - Init {phase}\n"
+    "gpu000{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x7f{pid} rank "
+    "{rank} nranks {size} cudaDev 0 nvmlDev 0 busId 7000 commId {comm} - Init {phase}\n"
 )
 
 

@@ -1,18 +1,23 @@
 """The launch classes: the processes did not meet, or were not told who they are."""
 
 import pytest
+
 from log_lines import found, init, table, timeout, traceback, verdict
 
 DIED = "torch.distributed.elastic.rendezvous.api."
 WAITED = {
-    "clients": "torch.distributed.DistStoreError: Timed out after 301 seconds waiting for "
+    "clients": "torch.distributed.DistStoreError: Timed out after 301 seconds "
+    "waiting for "
     "clients. 1/2 clients joined.",
-    "connect": "torch.distributed.DistNetworkError: The client socket has timed out after "
+    "connect": "torch.distributed.DistNetworkError: The client socket has timed out "
+    "after "
     "600s while trying to connect to (gpu0001, 29500).",
-    "connect 1.11": "RuntimeError: connect() timed out. Original timeout was 1800000 ms.",
+    "connect 1.11": "RuntimeError: connect() timed out. Original timeout was "
+    "1800000 ms.",
     "agents": f"{DIED}RendezvousTimeoutError",
     "barrier 1.13": "RuntimeError: Timed out initializing process group in store based "
-    "barrier on rank: 1, for key: store_based_barrier_key:1 (world_size=4, worker_count=3, "
+    "barrier on rank: 1, for key: store_based_barrier_key:1 (world_size=4, "
+    "worker_count=3, "
     "timeout=0:30:00)",
 }
 
@@ -35,17 +40,22 @@ def test_ranks_that_met_did_not_fail_to_meet(analyzed):
 
 def test_a_store_lost_after_a_child_died_is_an_echo(analyzed):
     log = traceback(1, "ValueError: loss is nan") + traceback(
-        None, f"{DIED}RendezvousConnectionError: The connection to the C10d store has failed."
+        None,
+        f"{DIED}RendezvousConnectionError: The connection to the C10d store has "
+        "failed.",
     )
     analysis = analyzed({"job.log": log + table((1, 1, 501))})
     assert verdict(analysis)[:2] == ("crashed-rank", (1,))
 
 
 IN_USE = {
-    "libuv": "torch.distributed.DistNetworkError: The server socket has failed to listen on "
-    "any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, "
+    "libuv": "torch.distributed.DistNetworkError: The server socket has failed to "
+    "listen on "
+    "any local network address. port: 29500, useIpv6: false, code: -98, name: "
+    "EADDRINUSE, "
     "message: address already in use",
-    "legacy": "RuntimeError: The server socket has failed to listen on any local network "
+    "legacy": "RuntimeError: The server socket has failed to listen on any local "
+    "network "
     "address. The server socket has failed to bind to [::]:29500 (errno: 98 - Address "
     "already in use).",
     "1.9": "RuntimeError: Address already in use",
@@ -63,9 +73,11 @@ def test_a_port_that_is_taken_is_named_in_every_wording(analyzed, form):
 @pytest.mark.parametrize(
     "line",
     [
-        "gpu0001:4121:4302 [0] NCCL INFO RAS failed to establish a client listening socket "
+        "gpu0001:4121:4302 [0] NCCL INFO RAS failed to establish a client listening "
+        "socket "
         "at 127.0.0.1<28028>\n",
-        "[2026-08-20 10:00:00] gpu0001:4121:4302 [0] misc/socket.cc:420 NCCL WARN Call to "
+        "[2026-08-20 10:00:00] gpu0001:4121:4302 [0] misc/socket.cc:420 NCCL WARN "
+        "Call to "
         "bind failed: Address already in use\n",
     ],
 )
@@ -85,10 +97,17 @@ def test_srun_tells_on_which_hosts(analyzed):
 @pytest.mark.parametrize(
     ("last", "variable"),
     [
-        ("ValueError: Error initializing torch.distributed using env:// rendezvous: "
-         "environment variable MASTER_ADDR expected, but not set", "MASTER_ADDR"),
-        ("ValueError: Error initializing torch.distributed using tcp:// rendezvous: rank "
-         "parameter missing", "rank"),
+        (
+            "ValueError: Error initializing torch.distributed using env:// rendezvous: "
+            "environment variable MASTER_ADDR expected, but not set",
+            "MASTER_ADDR",
+        ),
+        (
+            "ValueError: Error initializing torch.distributed using tcp:// "
+            "rendezvous: rank "
+            "parameter missing",
+            "rank",
+        ),
         ("KeyError: 'LOCAL_RANK'", "LOCAL_RANK"),
     ],
 )
@@ -106,19 +125,23 @@ def test_another_key_that_is_missing_is_a_crash(analyzed):
 
 def test_several_worlds_of_one_are_a_lost_world_size(analyzed):
     inits = "".join(init(0, 1, pid=pid, comm=f"0x{pid}") for pid in (41, 42, 43))
-    analysis = analyzed({"job.log": inits + traceback(None, "ValueError: world too small")})
+    analysis = analyzed(
+        {"job.log": inits + traceback(None, "ValueError: world too small")}
+    )
     assert verdict(analysis) == ("missing-env", (), ())
     assert verdict(analyzed({"job.log": inits})) == "no-failure"
 
 
 WARN = (
-    "[2026-08-20 11:35:37] gpu0001:400{0}:400{0} [0] graph/rings.cc:44 NCCL WARN Error : "
+    "[2026-08-20 11:35:37] gpu0001:400{0}:400{0} [0] graph/rings.cc:44 NCCL WARN "
+    "Error : "
     "ring 0 does not loop back to start (1 != 0)\n"
 )
 
 
 def env(rank, variable, value):
-    return f"gpu0001:400{rank}:400{rank} [0] NCCL INFO {variable} set by environment to {value}.\n"
+    head = f"gpu0001:400{rank}:400{rank} [0] NCCL INFO"
+    return f"{head} {variable} set by environment to {value}.\n"
 
 
 def job_with(lines, broken=True):
@@ -131,15 +154,25 @@ def job_with(lines, broken=True):
 
 def test_the_rank_whose_variable_differs_is_named(analyzed):
     lines = {r: env(r, "NCCL_PROTO", "LL" if r == 2 else "Simple") for r in range(4)}
-    assert verdict(analyzed(job_with(lines))) == ("inconsistent-env", (2,), ("gpu0001",))
+    assert verdict(analyzed(job_with(lines))) == (
+        "inconsistent-env",
+        (2,),
+        ("gpu0001",),
+    )
 
 
 def test_a_variable_that_only_one_rank_has_names_it(analyzed):
     lines = {1: env(1, "NCCL_SHM_DISABLE", "1")}
-    assert verdict(analyzed(job_with(lines))) == ("inconsistent-env", (1,), ("gpu0001",))
+    assert verdict(analyzed(job_with(lines))) == (
+        "inconsistent-env",
+        (1,),
+        ("gpu0001",),
+    )
 
 
-@pytest.mark.parametrize("variable", ["NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_DEBUG_FILE"])
+@pytest.mark.parametrize(
+    "variable", ["NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_DEBUG_FILE"]
+)
 def test_what_each_node_may_have_for_itself_is_no_fault(analyzed, variable):
     lines = {r: env(r, variable, f"eth{r}") for r in range(4)}
     assert not found(analyzed(job_with(lines)), "inconsistent-env")
@@ -204,7 +237,9 @@ def test_two_whole_worlds_in_one_failed_log_are_split(analyzed):
         for host, comm in (("gpu0001", "0xaa"), ("gpu0002", "0xbb"))
         for r in (0, 1)
     )
-    spanning = "".join(init(r, 4, host=f"gpu000{r // 2 + 1}", pid=50 + r) for r in range(4))
+    spanning = "".join(
+        init(r, 4, host=f"gpu000{r // 2 + 1}", pid=50 + r) for r in range(4)
+    )
     bad = traceback(None, "ValueError: expected a world of 4")
     assert verdict(analyzed({"job.log": worlds + bad}))[0] == "split-rendezvous"
     assert not found(analyzed({"job.log": worlds}), "split-rendezvous")
@@ -215,8 +250,10 @@ def test_two_whole_worlds_in_one_failed_log_are_split(analyzed):
 def test_elastic_horovod_that_gives_up_names_the_hosts_it_lost(analyzed):
     log = (
         "WARNING:root:blacklist failing host: gpu0002\n"
-        "horovod.runner.common.util.timeout.TimeoutException: Timed out waiting for minimum "
-        "number of slots to be available. Please check that you have enough resources to run "
+        "horovod.runner.common.util.timeout.TimeoutException: Timed out waiting for "
+        "minimum "
+        "number of slots to be available. Please check that you have enough "
+        "resources to run "
         "at least 6 Horovod processes.\n"
     )
     analysis = analyzed({"horovodrun.log": log})

@@ -80,3 +80,14 @@ def test_two_jobs_of_two_versions_in_one_directory_are_healthy(analyzed):
     analysis = analyzed(files)
     assert not found(analysis, SLUG)
     assert analysis.ranked.outcome == "no-failure"
+
+
+def test_where_most_logs_are_missing_the_odd_one_is_unknown(analyzed):
+    files = {
+        "a.log": rank(0, "2.27.5", size=8),
+        "b.log": rank(1, "2.26.2", size=8),
+    }
+    files["b.log"] += warn("gpu2", TRUNCATED[0])
+    (finding,) = found(analyzed(files), SLUG)
+    assert (finding.ranks, finding.hosts) == ((), ())
+    assert "2.26.2, 2.27.5" in finding.headline

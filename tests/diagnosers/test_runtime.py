@@ -1,22 +1,29 @@
-"""unused-parameters, gil-deadlock and straggler: whose own doing it was, and whose not."""
+"""unused-parameters, gil-deadlock and straggler: whose own doing, and whose not."""
 
 import json
 
 import pytest
+
 from log_lines import found, init, timeout, traceback, verdict
 
 UNUSED = (
     "RuntimeError: Expected to have finished reduction in the prior iteration before "
-    "starting a new one. This error indicates that your module has parameters that were "
+    "starting a new one. This error indicates that your module has parameters that "
+    "were "
     "not used in producing loss."
 )
 INDICES = "[rank1]: Parameter indices which did not receive grad for rank 1: 2 3\n"
-NAMES = "[rank1]: Parameters which did not receive grad for rank 1: head.weight, head.bias\n"
-LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1"
+NAMES = (
+    "[rank1]: Parameters which did not receive grad for rank 1: head.weight, head.b\n"
+)
+LOST = (
+    "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1"
+)
 
 
 @pytest.mark.parametrize(
-    ("more", "word"), [("", "some parameters"), (INDICES, "2, 3"), (NAMES, "head.weight")]
+    ("more", "word"),
+    [("", "some parameters"), (INDICES, "2, 3"), (NAMES, "head.weight")],
 )
 def test_the_rank_and_its_parameters_are_named(analyzed, more, word):
     log = traceback(1, UNUSED) + more + traceback(0, LOST)
@@ -29,7 +36,8 @@ def test_the_rank_and_its_parameters_are_named(analyzed, more, word):
 def test_torchs_advice_on_unused_parameters_is_no_failure(analyzed):
     line = (
         "[rank0]:[W820 11:24:14.301021037 reducer.cpp:1529] Warning: "
-        "find_unused_parameters=True was specified in DDP constructor, but did not find any "
+        "find_unused_parameters=True was specified in DDP constructor, but did not "
+        "find any "
         "unused parameters in the forward pass.\n"
     )
     assert verdict(analyzed({"job.log": line})) == "no-failure"
@@ -38,15 +46,18 @@ def test_torchs_advice_on_unused_parameters_is_no_failure(analyzed):
 def stuck(rank):
     return (
         f"[rank{rank}]:[F820 10:10:00.5 ProcessGroupNCCL.cpp:1169] [PG 0 Rank {rank}] "
-        f"[PG 0 Rank {rank}] ProcessGroupNCCL's watchdog got stuck for 600 seconds without "
+        f"[PG 0 Rank {rank}] ProcessGroupNCCL's watchdog got stuck for 600 seconds "
+        "without "
         "making progress in monitoring enqueued collectives.\n"
     ).replace("10:10:00.5", "10:10:00.500000000")
 
 
 def gil(rank):
     return (
-        f"[rank{rank}]:[E820 10:10:01.500000000 ProcessGroupNCCL.cpp:1350] [PG ID 0 PG GUID "
-        f"0(default_pg) Rank {rank}] Could not acquire GIL within 300 ms on exit, possible "
+        f"[rank{rank}]:[E820 10:10:01.500000000 ProcessGroupNCCL.cpp:1350] [PG ID 0 "
+        "PG GUID "
+        f"0(default_pg) Rank {rank}] Could not acquire GIL within 300 ms on exit, "
+        "possible "
         "GIL induced hang\n"
     )
 
@@ -104,7 +115,9 @@ def dump(rank, entered, skew=0.0, timeout_ms=6000, pg="0"):
         for n, at in enumerate(entered)
     ]
     config = {pg: {"name": pg, "desc": "default_pg", "ranks": json.dumps([0, 1, 2, 3])}}
-    return json.dumps({"version": "2.10", "pg_config": {"0": config[pg]}, "entries": entries})
+    return json.dumps(
+        {"version": "2.10", "pg_config": {"0": config[pg]}, "entries": entries}
+    )
 
 
 ON_TIME = (0.0, 1.0, 2.0, 3.0)
@@ -118,7 +131,7 @@ def recorded(late=None, skew=0.0):
         )
         for r in range(4)
     }
-    lost = "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 6000ms "
+    lost = "RuntimeError: [gloo/transport/tcp/buffer.cc:78] Timed out waiting 6000ms "
     return files | {"job.log": traceback(0, lost + "for recv operation to complete")}
 
 

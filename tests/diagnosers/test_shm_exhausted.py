@@ -2,7 +2,7 @@
 
 import pytest
 
-from nccl_lines import found, init, warn
+from nccl_lines import found, info, init, warn
 
 SLUG = "shm-exhausted"
 NCCL = [
@@ -97,3 +97,16 @@ def test_in_a_job_of_hosts_those_that_failed_beside_it_are_of_that_host(analyzed
     }
     (finding,) = found(analyzed(files), SLUG)
     assert (finding.hosts, finding.ranks) == (("gpu2",), (2, 3))
+
+
+TREES = "Trees [0] -1/-1/-1->{}->0 [1] -1/-1/-1->{}->0"
+
+
+@pytest.mark.parametrize(("first", "ranks"), [(0, (0,)), (4, ())])
+def test_trees_tell_whether_ranks_go_by_devices(analyzed, first, ranks):
+    text = warn("gpu2", NCCL[0], pid=40)
+    for device in (1, 2):
+        rank = first + device
+        text += info("gpu2", TREES.format(rank, rank), pid=40 + device, device=device)
+    (finding,) = found(analyzed({"log.txt": text}), SLUG)
+    assert (finding.hosts, finding.ranks) == (("gpu2",), ranks)

@@ -1,6 +1,7 @@
 """time-limit, preempted and node-lost: the job was stopped, or lost, from outside."""
 
 import pytest
+
 from log_lines import found, init, ruled_out, timeout, traceback, verdict
 
 JOB = init(0, 2) + init(1, 2, host="gpu0002")
@@ -14,7 +15,9 @@ SIGTERM = (
     "torch.distributed.elastic.multiprocessing.api.SignalException: Process 23176 got "
     "signal: 15\n"
 )
-LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1"
+LOST = (
+    "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1"
+)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +37,13 @@ def test_a_time_limit_accuses_nobody(analyzed, line):
 
 
 def test_what_comes_after_a_stop_is_teardown(analyzed):
-    log = JOB + TIME + traceback(1, "ValueError: cut short") + traceback(0, LOST) + SIGTERM
+    log = (
+        JOB
+        + TIME
+        + traceback(1, "ValueError: cut short")
+        + traceback(0, LOST)
+        + SIGTERM
+    )
     analysis = analyzed({"job.log": log})
     assert verdict(analysis) == ("time-limit", (), ())
     assert not found(analysis, "crashed-rank")
@@ -48,8 +57,15 @@ def test_a_job_that_had_hung_before_its_limit_failed_by_hanging(analyzed):
 
 
 def test_a_crash_before_the_limit_is_the_crash(analyzed):
-    log = JOB + traceback(1, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate "
-                          "2.00 GiB. GPU 1 has a total capacity of 79.15 GiB") + TIME
+    log = (
+        JOB
+        + traceback(
+            1,
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate "
+            "2.00 GiB. GPU 1 has a total capacity of 79.15 GiB",
+        )
+        + TIME
+    )
     assert verdict(analyzed({"job.log": log}))[:2] == ("gpu-oom", (1,))
 
 
@@ -64,12 +80,22 @@ def test_a_cancel_without_a_reason_is_inconclusive(analyzed, cause):
     [
         (PREEMPTED, ("gpu0001",)),
         ("50917.0      train  research  128  PREEMPTED  0:0\n", ()),
-        ("  Normal  Preempted  12s  default-scheduler  Preempted by pod 7a3c on node "
-         "gpu0002\n", ("gpu0002",)),
+        (
+            "  Normal  Preempted  12s  default-scheduler  Preempted by pod 7a3c on "
+            "node "
+            "gpu0002\n",
+            ("gpu0002",),
+        ),
         ('"detail-type": "EC2 Spot Instance Interruption Warning",\n', ()),
-        ("2026/08/20 10:00:00 INF Spot ITN received. Instance will be interrupted\n", ()),
+        (
+            "2026/08/20 10:00:00 INF Spot ITN received. Instance will be interrupted\n",
+            (),
+        ),
         ('"methodName": "compute.instances.preempted",\n', ()),
-        ('{"EventId":"A1","EventType":"Preempt","ResourceType":"VirtualMachine"}\n', ()),
+        (
+            '{"EventId":"A1","EventType":"Preempt","ResourceType":"VirtualMachine"}\n',
+            (),
+        ),
     ],
 )
 def test_a_preemption_names_the_node_where_it_is_told(analyzed, line, hosts):
@@ -78,7 +104,10 @@ def test_a_preemption_names_the_node_where_it_is_told(analyzed, line, hosts):
 
 
 def test_the_agents_own_signal_is_no_preemption(analyzed):
-    log = JOB + "W0820 10:00:00.622000 23171 torch/distributed/elastic/agent/server/api.py:753]"
+    log = (
+        JOB + "W0820 10:00:00.622000 23171 "
+        "torch/distributed/elastic/agent/server/api.py:753]"
+    )
     log += " Received 15 death signal, shutting down workers\n" + SIGTERM
     assert verdict(analyzed({"job.log": log})) == "inconclusive"
 
@@ -92,10 +121,16 @@ def test_the_word_in_a_setting_is_no_preemption(analyzed):
     ("line", "hosts"),
     [
         ("srun: error: Node failure on gpu0002\n", ("gpu0002",)),
-        ("[2026-08-20T10:00:00.123] error: Nodes gpu0002 not responding, setting DOWN\n",
-         ("gpu0002",)),
-        ("  Normal  NodeNotReady  5m  node-controller  Node gpu0002 status is now: "
-         "NodeNotReady\n", ("gpu0002",)),
+        (
+            "[2026-08-20T10:00:00.123] error: Nodes gpu0002 not responding, setting "
+            "DOWN\n",
+            ("gpu0002",),
+        ),
+        (
+            "  Normal  NodeNotReady  5m  node-controller  Node gpu0002 status is now: "
+            "NodeNotReady\n",
+            ("gpu0002",),
+        ),
         ("  Remote daemon: [[17757,0],13] on node gpu0002\n", ("gpu0002",)),
     ],
 )

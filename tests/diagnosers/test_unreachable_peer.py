@@ -120,3 +120,12 @@ def test_a_host_that_bound_loopback_is_wrong_nic_and_this_its_echo(analyzed):
     }
     roles = {f.slug: role for role, f in analyzed(files).ranked.findings}
     assert roles == {"wrong-nic": "root", SLUG: "echo"}
+
+
+@pytest.mark.parametrize(("nranks", "hosts"), [(2, ("10.0.0.1",)), (8, ())])
+def test_of_one_pair_among_hosts_that_are_not_shown_nobody_is_named(
+    analyzed, nranks, hosts
+):
+    text = init("gpu3", 1, nranks, "START") + retries("gpu3", 9)
+    (finding,) = found(analyzed({"rank_1.log": text}), SLUG)
+    assert finding.hosts == hosts

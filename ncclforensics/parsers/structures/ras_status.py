@@ -2,8 +2,8 @@
 
 A heading is `#0-0 (27a079b828ff1a75) MISMATCH` for one communicator, `INCOMPLETE` or
 `DEAD` for processes. Below it NCCL counts `N ranks have launched up to operation K` and
-then lists them; since 2.28 for each operation apart, and a single rank has a line of its
-own. Groups that are too large to be outliers are counted and not listed.
+then lists them; since 2.28 for each operation apart, and a single rank has a line of
+its own. Groups that are too large to be outliers are counted and not listed.
 """
 
 from __future__ import annotations
