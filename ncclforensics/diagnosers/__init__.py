@@ -109,6 +109,10 @@ MODULES = (
 )
 
 
+# how often a hang's cause lies there, as far as public reports tell
+FAMILIES = ("desync", "dead-rank", "runtime", "network", "platform", "launch")
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnoser:
     """One failure class: its name, its documentation, and how to look for it."""
@@ -146,14 +150,21 @@ def diagnose(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
 ) -> Iterator[Statement]:
-    """Run the diagnosers of the classes wanted, each if it has anything to see."""
+    """Run the diagnosers of the classes wanted, each if it has anything to see.
+
+    What could not be checked for want of any evidence comes last, in the order in which
+    such evidence most often would have told.
+    """
+    blind: list[Diagnoser] = []
     for slug, diagnoser in CLASSES.items():
         if (select and slug not in select) or slug in ignore:
             continue
         if can_see(frames, diagnoser.needs):
             yield from diagnoser.diagnose(frames)
         else:
-            yield NotChecked(slug, diagnoser.missing, diagnoser.next_time)
+            blind.append(diagnoser)
+    for diagnoser in sorted(blind, key=lambda d: FAMILIES.index(d.family)):
+        yield NotChecked(diagnoser.slug, diagnoser.missing, diagnoser.next_time)
 
 
 def can_see(frames: Frames, needs: tuple[str, ...]) -> bool:

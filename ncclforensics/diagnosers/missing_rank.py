@@ -47,7 +47,10 @@ FAMILY = "desync"
 NEEDS = ("standings", *("c10d.", "nccl.init."))
 MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
-EXPLAINS = ("timeout-masking", "crashed-rank", "stuck-in-collective")
+EXPLAINS = (
+    *("timeout-masking", "crashed-rank", "stuck-in-collective"),
+    *("socket-error", "ib-error"),
+)
 SPREADS = True
 
 MAX_MORE = 5  # absent ranks elsewhere that are told with their own call
