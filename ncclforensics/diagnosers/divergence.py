@@ -302,8 +302,8 @@ def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
 def skipped(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
     """Whether a rank left out its half of a message and made what used to follow it.
 
-    In its history the half stands between two calls; since the last one the same two
-    came one right after the other.
+    In its history the half stands between two calls; since then the same two came one
+    right after the other, which they never did before.
     """
     half = "recv" if call["op"] == "send" else "send"
     for rank in ranks:
@@ -313,13 +313,14 @@ def skipped(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
             & pl.col("pg").eq_missing(call["pg"])
             & pl.col("pg_desc").eq_missing(call["pg_desc"])
         )
-        since = mine.filter(
-            pl.col("record_id") > pl.lit(ours["record_id"].max(), pl.Int64)
+        places = ours.group_by("before", pl.col("after").alias("what")).agg(
+            pl.col("record_id").max().alias("last")
         )
-        leaps = since.join(
-            ours.select("before", pl.col("after").alias("what")),
-            on=["before", "what"],
-            how="semi",
+        leaps = (
+            mine.join(places, on=["before", "what"], how="inner")
+            .group_by("before", "what")
+            .agg((pl.col("record_id") > pl.col("last")).all().alias("is_new"))
+            .filter("is_new")
         )
         if not leaps.is_empty():
             return True

@@ -125,9 +125,10 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
     """Say whose dump would tell, where the waits lead to ranks without evidence."""
     unseen = common.numbers(frames["calls"]["unseen"].explode())
     if unseen:
+        who = common.plural("rank", unseen)
         yield NotChecked(
             "missing-rank",
-            f"nothing shows what {common.plural('rank', unseen)} did: others wait in "
-            "calls of which they are members, and unseen is not absent",
-            NEXT_TIME,
+            f"nothing shows what {who} did: others wait in calls of which they are "
+            "members, and unseen is not absent",
+            f"keep the log and the dump of {who}: others wait for them",
         )
