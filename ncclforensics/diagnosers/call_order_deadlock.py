@@ -64,12 +64,16 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         ]
         yield Finding(
             slug="call-order-deadlock",
-            confidence="certain",
+            confidence=roots.confidence(frames) if found.odd else "possible",
             headline=f"{common.plural('rank', found.ranks)} wait for each other in a "
             "circle",
-            evidence=tuple(c for call in calls for c in roots.waiting(frames, call))[
-                :6
-            ],
+            evidence=tuple(
+                cite
+                for call in calls
+                for cite in roots.waiting(
+                    frames, call, [r for r in call["waiting"] if r in circle]
+                )
+            )[:6],
             explanation=f"Each of these ranks waits for another of them: "
             f"{'; '.join(inside[:6])}.{roots.others_behind(frames, found.ranks)}",
             remedy=REMEDY,

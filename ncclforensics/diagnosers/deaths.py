@@ -39,8 +39,9 @@ SELF_ABORT = (
 OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating point)"
 CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
 OF_VICTIMS = (1, -signal.SIGABRT)
-# what a watchdog throws that lost a peer, up to torch 2.0 and since
-WATCHDOGS = r"^(?:std::runtime_error|c10::Dist\w*Error)$"
+# what a watchdog throws that lost a peer, up to torch 2.0 and since; and Gloo, in the
+# receiver of a tensor that is too large, whoever is wrong about its size
+WATCHDOGS = r"^(?:std::runtime_error|c10::Dist\w*Error|gloo::\w+)$"
 SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 APART_NS = 2_000_000_000
 
@@ -121,6 +122,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
         "source", pl.col("line") + 1
     )
     lines = lines.join(ignored.unique(), on=["source", "line"], how="anti")
+    lines = _whole(frames, lines)
     said = common.sentence(
         pl.col("exception"), ": ", pl.col("message_text").fill_null("")
     )
@@ -143,6 +145,18 @@ def _raised(frames: Frames) -> pl.DataFrame:
         )
         .select(*SCHEMA, "echo")
     )
+
+
+def _whole(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
+    """Drop the traceback whose last words a cut file has lost: they say whose it is."""
+    if "span" not in tracebacks.columns:
+        return tracebacks
+    ends = (
+        frames["sources"].filter("cut").select("source", pl.col("lines").alias("end"))
+    )
+    last = pl.col("line") + pl.col("span").fill_null(0)
+    told = tracebacks.join(ends, on="source", how="left", maintain_order="left")
+    return told.filter((last <= pl.col("end")).fill_null(True)).drop("end")
 
 
 def _threw(frames: Frames) -> pl.Series:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate import waits
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers import common, programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,6 +29,7 @@ Call = dict[str, Any]
 
 # a call to which a smaller share of its members came is nobody's usual one
 FEW_CAME = 0.5
+SAMPLE_CALLS = 16  # of a large circle
 SAMPLE = 4  # ranks of each side whose history is looked at
 # names of functions in which a few ranks make calls of their own, and of those that
 # all ranks come to at the end
@@ -52,8 +53,18 @@ class Divergence:
     others: tuple[Call, ...]
 
 
-def divergences(frames: Frames) -> Iterator[Divergence]:
-    """Yield the circles of waits, each with its kind."""
+def divergences(frames: Frames) -> tuple[Divergence, ...]:
+    """Return the circles of waits, each with its kind.
+
+    Several diagnosers ask for them: those of the last frame of calls are kept.
+    """
+    calls = frames["calls"]
+    if not _LAST or _LAST[0][0] is not calls:
+        _LAST[:] = [(calls, tuple(_divergences(frames)))]
+    return _LAST[0][1]
+
+
+def _divergences(frames: Frames) -> Iterator[Divergence]:
     for ranks in waits.circles(frames["calls"]):
         held = pl.col("waiting").list.set_intersection(list(ranks)).list.len() > 0
         calls = sorted(
@@ -61,6 +72,9 @@ def divergences(frames: Frames) -> Iterator[Divergence]:
             key=lambda call: (-len(call["waiting"]), call["call"]),
         )
         yield _told(frames, ranks, calls)
+
+
+_LAST: list[tuple[pl.DataFrame, tuple[Divergence, ...]]] = []
 
 
 def calls_in_circles(frames: Frames) -> set[int]:
@@ -75,10 +89,11 @@ def calls_in_circles(frames: Frames) -> set[int]:
 def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergence:
     circle = set(ranks)
     best: Divergence | None = None
+    usual = _usual(frames, calls, circle)
     for call in calls:
-        if call["is_p2p"]:
+        if call["is_p2p"] or call["call"] in usual:
             continue
-        others = tuple(c for c in calls if c is not call)
+        others = tuple(c for c in calls if c is not call)[:SAMPLE_CALLS]
         for side, stack in _sides(frames, call):
             odd = tuple(sorted(side & circle))
             few = 2 * len(odd) <= len(ranks) and (
@@ -106,10 +121,57 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
             rest = tuple(c for c in calls if c is not alone[0])
             kind = _kind(frames, alone[0], gone, stack, rest)
             return Divergence(kind, ranks, gone, alone[0], rest)
-        if skipped(frames, call, gone) or not any(c["is_p2p"] for c in inside):
+        if programs.skipped(frames, call, gone) or not any(c["is_p2p"] for c in inside):
             return Divergence("message", ranks, gone, call, others)
     odd = _odd(calls) or ranks
+    if all(call["is_p2p"] for call in calls):
+        odd = ()  # either side may have left out its half
     return Divergence("order", ranks, odd, calls[0], tuple(calls[1:]))
+
+
+def _usual(frames: Frames, calls: list[Call], circle: set[int]) -> set[int]:
+    """Return the calls that an absent rank of the circle has made before just so.
+
+    One look at all of them together, for what is left to be few.
+    """
+    rows = [
+        {
+            **{key: call[key] for key in ("call", "pg", "pg_desc", "seq")},
+            "waiting": [r for r in call["waiting"] if r in circle],
+            "absent": [r for r in (*call["absent"], *call["behind"]) if r in circle][
+                :SAMPLE
+            ],
+        }
+        for call in calls
+        if not call["is_p2p"]
+    ]
+    if not rows:
+        return set()
+    ranks = pl.List(pl.Int64())
+    told = pl.DataFrame(
+        rows, schema_overrides={"waiting": ranks, "absent": ranks}, strict=False
+    ).with_columns(
+        pl.col("pg", "pg_desc").cast(pl.String), pl.col("seq").cast(pl.Int64)
+    )
+    group = ["rank", "pg", "pg_desc"]
+    waiting = told.explode("waiting").rename({"waiting": "rank"}).drop("absent")
+    absent = told.explode("absent").rename({"absent": "rank"}).drop("waiting", "seq")
+    made = frames["collectives"].filter(~pl.col("is_p2p").fill_null(False))
+    now = made.filter(pl.col("seq").is_in(told["seq"].unique().implode())).join(
+        waiting, on=[*group, "seq"], how="inner", nulls_equal=True
+    )
+    before = made.join(absent, on=group, how="inner", nulls_equal=True)
+    same = ["call", "what"]
+    known = now.select("call", programs.what()).join(
+        before.select("call", programs.what()).unique(),
+        on=same,
+        how="left",
+        coalesce=True,
+    )
+    fresh = now.select("call", programs.what()).join(
+        before.select("call", programs.what()).unique(), on=same, how="anti"
+    )
+    return set(known["call"]) - set(fresh["call"])
 
 
 def _came(call: Call) -> float:
@@ -144,11 +206,7 @@ def _entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
             & pl.col("pg_desc").eq_missing(call["pg_desc"])
             & ~pl.col("is_p2p").fill_null(False)
         )
-        .with_columns(
-            pl.coalesce(
-                "stack", pl.struct("op", "in_sizes", "in_dtypes").hash(seed=0)
-            ).alias("what")
-        )
+        .with_columns(programs.what())
     )
 
 
@@ -193,26 +251,13 @@ def _is_new(
         made = _entries(frames, call, ranks)
         if (made["what"] == what).any():
             return False
-        if similar and _order(frames, stack, other["stack"]) < 0:
+        if similar and programs.order(frames, stack, other["stack"]) < 0:
             known = True
     if known:
         # the odd ranks themselves have not made it in this history either
         return not (mine.filter(pl.col("seq") < call["seq"])["what"] == what).any()
     collided = len(list(_sides(frames, call))) > 1
     return collided or now["op"][0] == "barrier"
-
-
-def _order(frames: Frames, mine: int | None, theirs: int | None) -> int:
-    """Compare two stacks by the program's order: -1 if `mine` comes first, 0 unknown.
-
-    They have to part inside of one function, at two of its lines.
-    """
-    for own, peer in zip(way(frames, mine), way(frames, theirs), strict=False):
-        if own != peer:
-            if own[:2] != peer[:2] or own[2] is None or peer[2] is None:
-                return 0
-            return -1 if own[2] < peer[2] else 1
-    return 0
 
 
 def _kind(
@@ -223,11 +268,11 @@ def _kind(
     others: tuple[Call, ...],
 ) -> Kind:
     """Tell an extra call from the end of a loop, by the program's own order."""
-    mine = way(frames, stack)
+    mine = programs.way(frames, stack)
     for other in others:
-        if _order(frames, stack, other["stack"]) < 0:
+        if programs.order(frames, stack, other["stack"]) < 0:
             return "conditional"  # the others are past that place
-        theirs = way(frames, other["stack"])
+        theirs = programs.way(frames, other["stack"])
         own = [frame for frame in mine if frame not in theirs]
         names = " ".join(str(frame[0]) for frame in own if frame[0])
         if FEW_DO.search(names):
@@ -240,34 +285,6 @@ def _kind(
     return "conditional" if odd[0] == min(call["members"] or odd) else "uneven"
 
 
-def way(frames: Frames, stack: int | None) -> list[tuple[str, str, int | None]]:
-    """Return the user's frames of a stack, outermost first: function, file, line."""
-    if stack is None:
-        return []
-    own = (
-        frames["stacks"]
-        .filter(
-            (pl.col("stack") == stack) & ~pl.col("file").str.contains(common.LIBRARY)
-        )
-        .unique("depth", keep="first")
-        .sort("depth", descending=True)
-    )
-    return list(own.select("function", "file", "file_line").iter_rows())
-
-
-def parting(frames: Frames, mine: int | None, theirs: int | None) -> str:
-    """Say where two stacks part: "train.py:72 train against train.py:60 train"."""
-    pairs = zip(way(frames, mine), way(frames, theirs), strict=False)
-    for own, peer in pairs:
-        if own != peer:
-            return f"{_place(own)} against {_place(peer)}"
-    return ""
-
-
-def _place(frame: tuple[str, str, int | None]) -> str:
-    return f"{str(frame[1]).rpartition('/')[2]}:{frame[2]} {frame[0]}"
-
-
 def elsewhere(frames: Frames, found: Divergence) -> str:
     """Say where the others are: " and are in … at …; the stacks part at …"."""
     other = next((c for c in found.others if not c["is_p2p"]), None)
@@ -275,7 +292,7 @@ def elsewhere(frames: Frames, found: Divergence) -> str:
         return "."
     what = common.collective(frames, other)
     site = f" at {what.call_site}" if what.call_site else ""
-    where = parting(frames, found.call["stack"], other["stack"])
+    where = programs.parting(frames, found.call["stack"], other["stack"])
     apart = f"; the stacks part at {where}" if where else ""
     ranks = common.plural("rank", other["waiting"])
     return f": {ranks} {_is(other)} in {common.call_words(what)}{site}{apart}."
@@ -297,68 +314,3 @@ def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
         return False
     same = _entries(frames, call, ranks[:SAMPLE]).filter(pl.col("stack") == stack)
     return not same.is_empty()
-
-
-def skipped(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
-    """Whether a rank left out its half of a message and made what used to follow it.
-
-    In its history the half stands between two calls; since then the same two came one
-    right after the other, which they never did before.
-    """
-    half = "recv" if call["op"] == "send" else "send"
-    for rank in ranks:
-        mine = _program(frames, rank)
-        ours = mine.filter(
-            (pl.col("op") == half)
-            & pl.col("pg").eq_missing(call["pg"])
-            & pl.col("pg_desc").eq_missing(call["pg_desc"])
-        )
-        places = ours.group_by("before", pl.col("after").alias("what")).agg(
-            pl.col("record_id").max().alias("last")
-        )
-        leaps = (
-            mine.join(places, on=["before", "what"], how="inner")
-            .group_by("before", "what")
-            .agg((pl.col("record_id") > pl.col("last")).all().alias("is_new"))
-            .filter("is_new")
-        )
-        if not leaps.is_empty():
-            return True
-    return False
-
-
-def is_out_of_place(frames: Frames, call: Call, rank: int) -> bool:
-    """Whether a rank made a call where it used to make one of another group.
-
-    What it made last was followed by something else before, and never by this.
-    """
-    mine = _program(frames, rank)
-    now = mine.filter(
-        (pl.col("seq") == call["seq"])
-        & pl.col("pg").eq_missing(call["pg"])
-        & pl.col("pg_desc").eq_missing(call["pg_desc"])
-        & ~pl.col("is_p2p").fill_null(False)
-    )
-    if now.is_empty() or now["before"][0] is None:
-        return False
-    usual = mine.filter(
-        (pl.col("before") == now["before"][0])
-        & (pl.col("record_id") < now["record_id"][0])
-    )
-    same_group = pl.col("pg").eq_missing(call["pg"])
-    return not usual.is_empty() and usual.filter(same_group).is_empty()
-
-
-def _program(frames: Frames, rank: int) -> pl.DataFrame:
-    """Return a rank's entries in order; `what` each is, `before` and `after` it."""
-    named = ["pg", "pg_desc", "op", "src", "dst", "in_sizes", "stack"]
-    return (
-        frames["collectives"]
-        .filter(pl.col("rank") == rank)
-        .sort("record_id")
-        .with_columns(pl.struct(named).hash(seed=0).alias("what"))
-        .with_columns(
-            pl.col("what").shift(1).alias("before"),
-            pl.col("what").shift(-1).alias("after"),
-        )
-    )

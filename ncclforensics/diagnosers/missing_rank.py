@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, divergence, roots
+from ncclforensics.diagnosers import common, divergence, programs, roots
 from ncclforensics.diagnosers.named_missing import named
 from ncclforensics.findings import Finding, NotChecked
 
@@ -81,7 +81,7 @@ def _is_other_class(
     frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]
 ) -> bool:
     if call["is_p2p"]:
-        return divergence.skipped(frames, call, ranks)
+        return programs.skipped(frames, call, ranks)
     return roots.is_majority(call, ranks) and not divergence.made_before(
         frames, call, ranks
     )

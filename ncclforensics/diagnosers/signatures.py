@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, divergence
+from ncclforensics.diagnosers import common, divergence, programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,8 +61,8 @@ class Split:
             return ()
         if self.decided:
             *small, _ = self.sides
-            return tuple(sorted(rank for _, ranks in small for rank in ranks))
-        return tuple(sorted(rank for _, ranks in self.sides for rank in ranks))
+            return tuple(sorted({rank for _, ranks in small for rank in ranks}))
+        return tuple(sorted({rank for _, ranks in self.sides for rank in ranks}))
 
     @property
     def doubt(self) -> str:
@@ -138,10 +138,12 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
     astray = [
         ranks
         for _, ranks in ordered
-        if "call" in call.columns
-        and divergence.is_out_of_place(frames, told, min(ranks))
+        if "call" in call.columns and programs.is_out_of_place(frames, told, min(ranks))
     ]
     unseen = int(told.get("unseen") or 0)
+    if "call" not in call.columns:
+        # lines name who disagrees with the printer, not who else is in the group
+        unseen = max(frames["ranks"].height - call["rank"].n_unique(), 0)
     small, large = len(ordered[0][1]), len(ordered[-1][1])
     settled = small + unseen <= large
     return Split(

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, divergence, roots
+from ncclforensics.diagnosers import common, divergence, programs, roots
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ REMEDY = ("compare the order of sends and receives of both ranks at the call sit
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the side of a P2P call that posted nothing and went on without it."""
     for call, ranks, blocked in roots.by_call(frames, "absent"):
-        if call["is_p2p"] and divergence.skipped(frames, call, ranks):
+        if call["is_p2p"] and programs.skipped(frames, call, ranks):
             told = roots.spread(frames, call, ranks, blocked)
             yield _finding(frames, call, ranks, f"{told} It waits for nobody.")
     for found in divergence.divergences(frames):

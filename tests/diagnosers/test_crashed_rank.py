@@ -251,3 +251,11 @@ def test_a_table_of_which_nothing_but_a_line_is_left_is_still_read(analyzed):
     )
     analysis = analyzed({"job.log": torn, "rank_0.log": job})
     assert (verdict(analysis), analysis.ranked.outcome) == (None, "no-failure")
+
+
+def test_a_traceback_that_a_cut_file_ends_in_accuses_nobody(analyzed):
+    whole = traceback(1, LOST)
+    cut = whole[: whole.index("Connection closed") + 5]
+    analysis = analyzed({"rank_1.log": cut})
+    assert analysis.ranked.outcome == "inconclusive"
+    assert analysis.ranked.verdict is None
