@@ -85,10 +85,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 # what says that sizes differ, and not whose is the odd one
 ONE_SIDED = {
-    "c10d.shape_check": "torch's check of shapes failed. The text of this version shows "
-    "only the printing rank's own shapes, so it does not say which rank is odd.",
-    "c10d.gloo.size_mismatch": "Gloo received more than the rank had room for, and ended "
-    "it. That rank or the one that sent is odd; this line does not say which.",
+    "c10d.shape_check": "torch's check of shapes failed. The text of this version "
+    "shows only the printing rank's own shapes, so it does not say which rank is odd.",
+    "c10d.gloo.size_mismatch": "Gloo received more than the rank had room for, and "
+    "ended it. That rank or the one that sent is odd; this line does not say which.",
 }
 
 
