@@ -33,6 +33,7 @@ SELF_ABORT = (
     "c10d.heartbeat.terminate",
 )
 SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+LONGEST_TRACEBACK = 60  # lines
 APART_NS = 2_000_000_000
 
 SCHEMA = {
@@ -56,7 +57,9 @@ def of_own(frames: Frames) -> pl.DataFrame:
     """
     raised = _raised(frames)
     echoing = raised.filter("echo")
-    exits = _exits(frames, echoing)
+    # of an exception whose text is lost nobody can say that it is the rank's own
+    unread = raised.filter(pl.col("echo").is_null())
+    exits = _exits(frames, pl.concat([echoing, unread]))
     own = raised.filter(~pl.col("echo")).select(SCHEMA.keys())
     # the exit of a rank whose exception is at hand says nothing more
     told = own["rank"].drop_nulls().unique()
@@ -64,7 +67,9 @@ def of_own(frames: Frames) -> pl.DataFrame:
     faults = silent.filter(_fault())
     if own.height or faults.height:
         return pl.concat([own, faults])
-    # a bare exit code tells of its own fault only where every other one is explained
+    # a bare exit code tells of its own fault only where every other one is explained,
+    # and 1 is that of every uncaught exception, whosever fault it is
+    silent = silent.filter(pl.col("code") != 1)
     return silent if silent["rank"].n_unique() == 1 else silent.clear()
 
 
@@ -111,11 +116,16 @@ def _raised(frames: Frames) -> pl.DataFrame:
     return (
         lines.with_columns(said.alias("said"))
         .join(about_others, on=["source", "said"], how="left", maintain_order="left")
+        .join(_ends(frames), on="source", how="left", maintain_order="left")
         .with_columns(
-            (
+            # the text at the end of a log that is cut is not whole
+            pl.when(pl.col("line") > pl.col("whole_until"))
+            .then(None)
+            .otherwise(
                 pl.col("exception").str.contains(ECHOES)
                 | pl.col("of_others").fill_null(False)
-            ).alias("echo"),
+            )
+            .alias("echo"),
             pl.lit(None, pl.Int64).alias("code"),
             pl.col("said").str.head(160).alias("why"),
             common.sentence(
@@ -126,6 +136,14 @@ def _raised(frames: Frames) -> pl.DataFrame:
         )
         .select(*SCHEMA, "echo")
     )
+
+
+def _ends(frames: Frames) -> pl.DataFrame:
+    """Return `source whole_until`: of logs that are cut, where their end begins."""
+    cut = frames["sources"].filter(pl.col("cut") & pl.col("lines").is_not_null())
+    return cut.select(
+        "source", (pl.col("lines") - LONGEST_TRACEBACK).alias("whole_until")
+    ).unique("source")
 
 
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
