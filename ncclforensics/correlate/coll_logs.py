@@ -32,6 +32,7 @@ DTYPES = (
 )
 SAME = ("op", "count", "datatype")  # what all members of a call agree on
 LEADERS = 2  # ranks that have to be equally far before another is called late
+AHEAD = 40  # calls that a host makes before it notices that one does not end
 SLIP = 3  # lost lines in a row that are looked for,
 BEHIND = 500  # in so many calls behind a difference
 
@@ -137,9 +138,15 @@ def _doubts(
     numbered = lines.drop_nulls("seq")
     most, least = int(counted["calls"].max()), int(counted["calls"].min())  # type: ignore[arg-type]
     differing = _first_difference(numbered)
+    frozen = not counted["moving"].all()
     if differing is not None:
-        if not counted["moving"].all() and _slipped(numbered, differing):
+        if frozen and most - differing > AHEAD:
+            return "they go on for long behind the first that differ", 0
+        if frozen and _slipped(numbered, differing):
             return "they agree again a few calls later, so lines may be missing", 0
+        size = int(own["nranks"][0])
+        if _undecided(numbered, differing, size):
+            return "the members who would show who is odd are not in evidence", 0
         return None, min(differing, least + 1)
     if most == least:
         return None, most + 1
@@ -151,8 +158,11 @@ def _doubts(
         ), 0
     if late["closed"].any():
         return "a rank that made fewer has closed it in order", 0
+    leading = counted.height - late.height
+    if frozen and leading <= late.height:
+        return "fewer ranks are ahead than behind, and lines may be missing", 0
     if not _failing(frames):
-        if counted.height - late.height < LEADERS:
+        if leading < LEADERS:
             return "no two ranks are ahead, and nothing says that the job failed", 0
         # of a stream that several ranks write, somebody may have copied a part
         shared = counted.filter(pl.len().over("source") > 1)["source"].unique()
@@ -213,6 +223,14 @@ def _first_difference(numbered: pl.DataFrame) -> int | None:
     split = numbered.group_by("seq").agg(signature.alias("sides"))
     found = split.filter(pl.col("sides") > 1)["seq"].min()
     return None if found is None else int(str(found))
+
+
+def _undecided(numbered: pl.DataFrame, first: int, size: int) -> bool:
+    """Whether no side of a difference is the smaller one as some members are unseen."""
+    made = numbered.filter(pl.col("seq") == first)
+    sides = made.group_by(SAME).len()["len"]
+    tied = int((sides == sides.max()).sum()) > 1
+    return tied and made["rank"].n_unique() < size
 
 
 def _slipped(numbered: pl.DataFrame, first: int) -> bool:

@@ -67,7 +67,9 @@ def of_own(frames: Frames) -> pl.DataFrame:
     raised = pl.concat([_raised(frames), _reported(frames)])
     raised = raised.filter(~stops.after_stop(frames, raised))
     echoing = raised.filter("echo")
-    ended = _exits(frames, echoing)
+    # of an exception whose text is lost nobody can say that it is the rank's own
+    unread = raised.filter(pl.col("echo").is_null())
+    ended = _exits(frames, pl.concat([echoing, unread]))
     ended = ended.filter(~stops.after_stop(frames, ended) | _fault())
     own = raised.filter(~pl.col("echo")).select(SCHEMA.keys())
     # the exit of a rank whose exception is at hand says nothing more
@@ -122,7 +124,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
         "source", pl.col("line") + 1
     )
     lines = lines.join(ignored.unique(), on=["source", "line"], how="anti")
-    lines = _whole(frames, lines)
+    lines = _torn(frames, lines)
     said = common.sentence(
         pl.col("exception"), ": ", pl.col("message_text").fill_null("")
     )
@@ -131,10 +133,13 @@ def _raised(frames: Frames) -> pl.DataFrame:
         lines.with_columns(said.alias("said"))
         .join(about_others, on=["source", "said"], how="left", maintain_order="left")
         .with_columns(
-            (
+            pl.when("torn")
+            .then(None)
+            .otherwise(
                 pl.col("exception").str.contains(ECHOES)
                 | pl.col("of_others").fill_null(False)
-            ).alias("echo"),
+            )
+            .alias("echo"),
             pl.lit(None, pl.Int64).alias("code"),
             pl.col("said").str.head(160).alias("why"),
             common.sentence(
@@ -147,16 +152,15 @@ def _raised(frames: Frames) -> pl.DataFrame:
     )
 
 
-def _whole(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
-    """Drop the traceback whose last words a cut file has lost: they say whose it is."""
+def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
+    """Add `torn`: whether a cut file has lost the last words, which say whose it is."""
     if "span" not in tracebacks.columns:
-        return tracebacks
-    ends = (
-        frames["sources"].filter("cut").select("source", pl.col("lines").alias("end"))
-    )
+        return tracebacks.with_columns(pl.lit(False).alias("torn"))
+    cut = frames["sources"].filter("cut")
+    ends = cut.select("source", pl.col("lines").alias("end")).unique("source")
     last = pl.col("line") + pl.col("span").fill_null(0)
     told = tracebacks.join(ends, on="source", how="left", maintain_order="left")
-    return told.filter((last <= pl.col("end")).fill_null(True)).drop("end")
+    return told.with_columns((last > pl.col("end")).fill_null(False).alias("torn"))
 
 
 def _threw(frames: Frames) -> pl.Series:

@@ -25,9 +25,11 @@ MET = (
     *("nccl.init.complete", "nccl.comm.layout", "nccl.bootstrap.timings"),
     *("nccl.init.connected", "nccl.init.timings"),
 )
+CHOSE = "nccl.net.selected"
 AT_ONCE = (2, 23)  # the first version that prints START before the bootstrap
 # fewer logs than this share of a communicator, and a silent rank may be a lost file
 MOST = 2 / 3
+FEWEST = 3
 
 REMEDY = (
     "read that rank's own log, and its stack while it hangs: py-spy dump --pid PID",
@@ -49,7 +51,10 @@ def never_started(frames: Frames) -> Finding | None:
         size = int(lines["nranks"][0])
         there = common.numbers(lines["comm_rank"])
         missing = tuple(sorted(set(range(size)) - set(there)))
-        if not missing or len(there) < MOST * size:
+        few = len(there) < max(MOST * size, FEWEST)
+        if not missing or few or _torn(frames, lines, began):
+            continue
+        if _unread(frames, began, missing):
             continue
         # a stream of many ranks may be copied up to the middle of their START lines
         shared = lines["source"].n_unique() < len(there)
@@ -76,6 +81,31 @@ def _cut(frames: Frames, lines: pl.DataFrame) -> bool:
     )
     full = (pl.col("bytes") % job.BUFFER == 0) & (pl.col("bytes") > 0)
     return not mine.filter(pl.col("cut") & full).is_empty()
+
+
+def _unread(frames: Frames, began: pl.DataFrame, missing: tuple[int, ...]) -> bool:
+    """Whether the lines of a missing rank may be in what a log has lost."""
+    logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty"]))
+    alone = began.group_by("source").agg(pl.col("comm_rank").n_unique())
+    read = alone.filter(pl.col("comm_rank") == 1)["source"]
+    others = logs.filter(~pl.col("source").is_in(read.implode()))
+    own = logs.filter(pl.col("rank").is_in(missing))
+    empty = own.height > 0 and bool((own["bytes"] == 0).all())
+    return bool(others["cut"].any()) or empty
+
+
+def _torn(frames: Frames, lines: pl.DataFrame, began: pl.DataFrame) -> bool:
+    """Whether lines are lost: NCCL prints its choice of a network before START.
+
+    So each process that began has printed one, and each that printed one has begun.
+    """
+    process = communicators.PROCESS
+    chose = frames.message(CHOSE, *MET).select(process).unique()
+    if frames.message(CHOSE).is_empty():
+        return False
+    silent = lines.join(chose, on=process, how="anti", nulls_equal=True)
+    nameless = chose.join(began, on=process, how="anti", nulls_equal=True)
+    return silent.height > 0 or nameless.height > 0
 
 
 def _ends_with(frames: Frames, lines: pl.DataFrame) -> bool:

@@ -273,12 +273,16 @@ def _structured(
     return whole.with_columns(
         pl.col(FOUND).fill_null(False),
         *(
-            pl.coalesce(
-                f"{c}_inner", pl.col(c).cast(inner.schema[c], strict=False)
-            ).alias(c)
+            pl.coalesce(_like(f"{c}_inner", c, whole), _like(c, c, whole)).alias(c)
             for c in clashes
         ),
     ).drop("_start", *(f"{c}_inner" for c in clashes))
+
+
+def _like(column: str, name: str, frame: pl.DataFrame) -> pl.Expr:
+    """Return a column in the type that `name` has in `events`, or else in `frame`."""
+    dtype = SCHEMAS["events"].get(name, frame.schema[f"{name}_inner"])
+    return pl.col(column).cast(dtype, strict=False)
 
 
 def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:

@@ -233,3 +233,23 @@ def test_a_rank_that_waits_in_another_communicator_is_no_culprit(analyzed):
 def test_without_a_dump_only_calls_that_cannot_end_are_kept(analyzed):
     analysis = job(analyzed, *[[AR] * 30] * 3, [AR] * 29)
     assert analysis.frames["collectives"].height == 3
+
+
+def test_a_tie_names_both_sides_only_if_all_members_are_seen(analyzed):
+    logs = {f"rank_{r}.log": rank_log(r, [AR, BC if r < 2 else AG]) for r in range(4)}
+    assert verdict(analyzed(logs)) == ("collective-mismatch", (0, 1, 2, 3), 2)
+
+
+def test_a_tie_of_some_members_names_nobody(analyzed):
+    logs = {f"rank_{r}.log": rank_log(r, [AR, (BC, AG)[r]]) for r in range(2)}
+    analysis = analyzed(logs)
+    assert verdict(analysis) is None
+    assert "not in evidence" in doubts(analysis)[0]
+
+
+def test_where_op_count_stands_still_long_differences_are_lost_lines(analyzed):
+    calls = [AR, BC, AG] * 30
+    lost = [call for place, call in enumerate(calls) if place % 5]
+    analysis = job(analyzed, calls, calls, lost, calls, frozen=True)
+    assert verdict(analysis) is None
+    assert "go on for long" in doubts(analysis)[0]

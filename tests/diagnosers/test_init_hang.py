@@ -2,6 +2,7 @@
 
 import pytest
 
+USING = "gpu000{host}:{pid}:{pid} [0] NCCL INFO Using network Socket\n"
 VERSION = "gpu000{host}:{pid}:{pid} [0] NCCL INFO NCCL version {version}+cuda12.2\n"
 INIT = (
     "gpu000{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x7f{pid} rank "
@@ -70,3 +71,27 @@ def test_a_second_job_in_the_folder_is_told_apart(analyzed):
     late = {f"b/{name}": text for name, text in logs([0, 1, 3], comm="0xcd").items()}
     late = {k: v.replace(":4", ":5") for k, v in late.items()}
     assert named(analyzed(done | late)) == ("missing-rank", (2,))
+
+
+def using(rank):
+    return USING.format(host=1 + rank // 2, pid=40 + rank)
+
+
+def test_a_rank_that_chose_its_network_had_begun(analyzed):
+    files = {name: text + using(int(name[5])) for name, text in logs([0, 1, 3]).items()}
+    assert named(analyzed(files)) == ("missing-rank", (2,))
+    files["b.log"] = using(2)
+    assert named(analyzed(files)) is None
+
+
+def test_a_log_of_the_missing_rank_that_is_cut_accuses_nobody(analyzed):
+    files = logs([0, 1, 3]) | {"rank_2.log": "gpu0002:42:42 [0] NCCL INFO NCCL vers"}
+    assert named(analyzed(files)) is None
+
+
+def test_an_empty_log_of_the_missing_rank_accuses_nobody(analyzed):
+    assert named(analyzed(logs([0, 1, 3]) | {"rank_2.log": ""})) is None
+
+
+def test_two_of_three_are_too_few(analyzed):
+    assert named(analyzed(logs([0, 1], size=3))) is None

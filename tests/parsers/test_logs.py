@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from ncclforensics import tables
 from ncclforensics.parsers import parse
 from ncclforensics.sources import discover
 
@@ -117,3 +118,14 @@ def test_half_of_the_lines_may_be_gone(read):
     text = "".join(TIMEOUT.format(rank=r, seq=5) for r in range(20))
     kept = "".join(text.splitlines(keepends=True)[::2])
     assert [rank for rank, _ in timeouts(read(kept))] == list(range(0, 20, 2))
+
+
+def test_a_table_whose_values_are_lost_keeps_the_types_of_its_columns(read):
+    """Half of torchelastic's table: no child of it has a rank, a pid or a host."""
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n"
+        "  exitcode  : 1 (pid: x)\n  traceback : To enable\n"
+    )
+    events = read(table).message("torchelastic.child_failed")
+    types = tables.SCHEMAS["events"]
+    assert {c: events.schema[c] for c in types} == dict(types)

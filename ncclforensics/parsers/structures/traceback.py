@@ -23,7 +23,7 @@ _FRAME = re.compile(
     r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
 )
 _RAISED = re.compile(
-    r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
+    r"(?P<exception>(?!Failures:)[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
 )
 
 
