@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.report.contract import Report
     from ncclforensics.report.formats import Format
+    from ncclforensics.report.paper import Paper
 
 FORMATS = ("text", "json", "jsonl", "markdown", "github")
 Command = TypeVar("Command", bound="Callable[..., Any]")
@@ -132,6 +133,88 @@ def evidence(
     colour = stdout.coloured(color)
     stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
     return ExitCode.OK if recognised(report) else ExitCode.NO_EVIDENCE
+
+
+def _hands_out(command: Command) -> Command:
+    """Add the options of every command that makes something to hand out."""
+    for add in (
+        click.option(
+            "--redact",
+            metavar="KINDS",
+            help="Replace hosts,ips,users,paths (or all) by pseudonyms, first of all.",
+        ),
+        click.option("--world-size", type=click.IntRange(min=1), help="Ranks it had."),
+        click.option("--select", multiple=True, metavar="CLASS", help="Only these."),
+        click.option("--ignore", multiple=True, metavar="CLASS", help="Not these."),
+        click.option("-q", "--quiet", is_flag=True, help="Nothing but the answer."),
+    ):
+        command = add(command)
+    return _reads_evidence(command)
+
+
+@cli.command()
+@_hands_out
+@click.option("-o", "--output", metavar="FILE", required=True, type=Path)
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+def report(output: Path, force: bool, quiet: bool, **options: Any) -> int:
+    """Write a report to attach: .md, .html, .json or .zip, by the suffix of FILE.
+
+    The HTML is one file that needs no network. The zip holds every form, what the logs
+    say around each cited line, and the frames as parquet.
+
+    \b
+    ncclforensics report ./logs -o incident.html
+    ncclforensics report ./logs -o incident.zip --redact hosts,ips,users,paths
+    """
+    from ncclforensics.report import paper as papers
+    from ncclforensics.report.reading import recognised
+
+    papers.check(output, force=force)
+    made = _paper(**options, quiet=quiet)
+    data, cut = made.render(output.suffix.lower())
+    papers.write(output, data, force=force)
+    for told in cut:
+        console.warn(f"cut {told}")
+    if not quiet:
+        console.say(f"Wrote {output} ({len(data):,} bytes)")
+    return ExitCode.OK if recognised(made.report) else ExitCode.NO_EVIDENCE
+
+
+def _paper(
+    paths: Sequence[str],
+    jobs: int | None,
+    redact: str | None,
+    world_size: int | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+    *,
+    quiet: bool,
+    no_progress: bool,
+    color: stdout.Colour,
+) -> Paper:
+    """Analyze the evidence, or read a saved report, and redact it."""
+    from ncclforensics.diagnosers import CLASSES
+    from ncclforensics.report.as_json import load
+    from ncclforensics.report.paper import paper
+    from ncclforensics.report.redact import kinds
+
+    hidden = kinds(redact)
+    saved = load(Path(paths[0])) if len(paths) == 1 else None
+    if saved is not None:
+        return paper(saved, None, (), CLASSES, hidden)
+    from ncclforensics.analysis import analyze as run
+
+    with _executor(jobs) as executor:
+        found = run(
+            paths,
+            executor=executor,
+            world_size=world_size,
+            select=_classes(select),
+            ignore=_classes(ignore),
+            progress=console.progress(enabled=not (quiet or no_progress)),
+            quote=True,
+        )
+    return paper(found.report, found.frames, found.excerpts, CLASSES, hidden)
 
 
 def _report(
