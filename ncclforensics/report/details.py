@@ -199,7 +199,12 @@ def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
     )
     named = _named(report)
     return tuple(
-        Sign(r["t"], fold_ranks(r["rank"]), r["text"], bool(r["rank"]) and set(r["rank"]) <= named)
+        Sign(
+            r["t"],
+            fold_ranks(r["rank"]),
+            r["text"],
+            bool(r["rank"]) and set(r["rank"]) <= named,
+        )
         for r in rows
     )
 

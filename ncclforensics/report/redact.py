@@ -28,13 +28,50 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 # fields that hold our own words, numbers and hashes
 OURS = frozenset(
-    "schema_version tool outcome class family confidence role references sha256 kind"
-    " ranks_folded first_seen stage op launcher nccl_version torch_version".split()
+    [
+        "schema_version",
+        "tool",
+        "outcome",
+        "class",
+        "family",
+        "confidence",
+        "role",
+        "references",
+        "sha256",
+        "kind",
+        "ranks_folded",
+        "first_seen",
+        "stage",
+        "op",
+        "launcher",
+        "nccl_version",
+        "torch_version",
+    ]
 )
 FILES = frozenset(
-    "log txt out err json jsonl gz zst xz bz2 tar tgz zip pickle pkl csv py".split()
+    [
+        "log",
+        "txt",
+        "out",
+        "err",
+        "json",
+        "jsonl",
+        "gz",
+        "zst",
+        "xz",
+        "bz2",
+        "tar",
+        "tgz",
+        "zip",
+        "pickle",
+        "pkl",
+        "csv",
+        "py",
+    ]
 )
-USUAL = frozenset("root user users nobody rank home runner shared public".split())
+USUAL = frozenset(
+    ["root", "user", "users", "nobody", "rank", "home", "runner", "shared", "public"]
+)
 LOCAL = frozenset({"localhost", "localhost.localdomain"})
 SYSTEM = ("/dev/", "/proc/", "/sys/", "/usr/", "/lib", "/etc/", "/bin/", "/sbin/")
 
@@ -152,9 +189,7 @@ class Redactor:
 
     def _walk(self, value: Any, key: str) -> Any:
         if isinstance(value, dict):
-            return {
-                k: v if k in OURS else self._walk(v, k) for k, v in value.items()
-            }
+            return {k: v if k in OURS else self._walk(v, k) for k, v in value.items()}
         if isinstance(value, list | tuple):
             return [self._walk(item, key) for item in value]
         if not isinstance(value, str):

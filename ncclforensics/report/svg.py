@@ -101,4 +101,4 @@ def _text(
 
 def _markup(svg: ET.Element) -> Markup:
     # the serializer escapes text and attributes
-    return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704
+    return Markup(ET.tostring(svg, encoding="unicode"))
