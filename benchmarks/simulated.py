@@ -17,10 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import simulate
 import simulate_dumps
 import simulate_faults
 
-import simulate
 from ncclforensics.analysis import analyze
 
 # ranks -> tensor, pipeline, data, expert parallel
@@ -46,9 +46,7 @@ STYLES = {
 def judge(case, found):
     """Return whether an analysis is right, and how many innocents it names."""
     verdict = found.ranked.verdict
-    named = (
-        set(verdict.ranks) if verdict and found.ranked.outcome == "failure" else set()
-    )
+    named = set(verdict.ranks) if verdict and found.ranked.outcome == "failure" else set()
     innocent = len(named - case.ranks)
     if case.outcome != "failure":
         accused = found.ranked.outcome == "failure" and bool(named)
@@ -84,9 +82,7 @@ def main() -> int:
     parser.add_argument("--style", nargs="*", default=list(STYLES))
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
-    print(
-        f"{'fault':12} {'ranks':>5} {'dumps':7} {'right':>9} {'innocent':>8} {'s':>6}"
-    )
+    print(f"{'fault':12} {'ranks':>5} {'dumps':7} {'right':>9} {'innocent':>8} {'s':>6}")
     total = good = blamed = 0
     for name in options.fault:
         for ranks in options.ranks:

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ncclforensics.report.contract import Report
+    from ncclforensics.report.export import Form as Export
     from ncclforensics.report.formats import Format
     from ncclforensics.report.paper import Paper
 
+EXPORTS = ("parquet", "csv", "trace", "openmetrics")
 FORMATS = ("text", "json", "jsonl", "markdown", "github")
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -177,6 +179,45 @@ def report(output: Path, force: bool, quiet: bool, **options: Any) -> int:
         console.warn(f"cut {told}")
     if not quiet:
         console.say(f"Wrote {output} ({len(data):,} bytes)")
+    return ExitCode.OK if recognised(made.report) else ExitCode.NO_EVIDENCE
+
+
+@cli.command()
+@_hands_out
+@click.option("-o", "--output", metavar="DIR", required=True, type=Path)
+@click.option("-f", "--format", "form", type=click.Choice(EXPORTS), default="parquet")
+@click.option("--force", is_flag=True, help="Overwrite files in DIR.")
+def export(output: Path, form: Export, force: bool, quiet: bool, **options: Any) -> int:
+    """Write the frames for other tools into DIR.
+
+    parquet and csv give a file per frame. trace gives trace.json, which Perfetto opens:
+    a process per rank, a track per process group, arrows along the wait graph.
+    openmetrics gives ncclforensics.prom, for a node exporter's textfile collector.
+
+    \b
+    ncclforensics export ./logs -o frames
+    ncclforensics export ./logs -o . --format trace
+    """
+    from ncclforensics.report import paper as papers
+    from ncclforensics.report.export import files
+    from ncclforensics.report.reading import recognised
+
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output} is no folder; -o takes a folder")
+    made = _paper(**options, quiet=quiet)
+    try:
+        written = list(files(made, form))
+        output.mkdir(parents=True, exist_ok=True)
+    except (ValueError, OSError) as caught:
+        raise UsageError(f"nothing was exported: {caught}") from caught
+    for name, _, _ in written:
+        papers.check(output / name, force=force, suffixes=())
+    for name, data, cut in written:
+        papers.write(output / name, data, force=force)
+        for told in cut:
+            console.warn(f"{name} leaves out {told}")
+        if not quiet:
+            console.say(f"Wrote {output / name} ({len(data):,} bytes)")
     return ExitCode.OK if recognised(made.report) else ExitCode.NO_EVIDENCE
 
 

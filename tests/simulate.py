@@ -124,7 +124,9 @@ def step(rank: int, place: dict, groups: list[Group], batches: int) -> list[Op]:
     ops: list[Op] = []
 
     def message(name: str, src: int, dst: int, site: str) -> None:
-        ops.append(Op(kinds["PI"], name, site, src=src, dst=dst, blocks=name == "recv"))
+        ops.append(
+            Op(kinds["PI"], name, site, src=src, dst=dst, blocks=name == "recv")
+        )
 
     def layers(site: str) -> None:
         for _ in range(2):

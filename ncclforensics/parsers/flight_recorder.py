@@ -163,9 +163,7 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
     parts = {"groups": group_rows(found, lines), "positions": positions}
     if made:
         frames = pluck(dump.entries, "frames")
-        if odd_frames := sum(
-            not isinstance(f, list | tuple | None) for f in frames or ()
-        ):
+        if odd_frames := sum(not isinstance(f, list | tuple | None) for f in frames or ()):
             fields.odd["frames"] = odd_frames
         ids, parts["stacks"] = stacks(frames, len(dump.entries), dump.lines)
         parts["collectives"] = collectives(fields, made, found.places.get).hstack(

@@ -8,9 +8,15 @@ are bounded, and each says how much of it the page leaves out.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import (
+    Environment,
+    PackageLoader,
+    StrictUndefined,
+    Template,
+    select_autoescape,
+)
 from markupsafe import Markup, escape
 
 from ncclforensics.report import svg
@@ -61,10 +67,11 @@ def _explained(doc: str) -> list[tuple[str, list[tuple[str, list[str]]]]]:
     """Split a class's page into headings, and each of them into (kind, lines)."""
     split = page(doc)
     found = [("", [("text", [split.summary])])]
-    for heading in HEADINGS:
-        if body := split.sections.get(heading):
-            found.append((heading, [_block(part) for part in body.split("\n\n")]))
-    return found
+    return found + [
+        (heading, [_block(part) for part in body.split("\n\n")])
+        for heading in HEADINGS
+        if (body := split.sections.get(heading))
+    ]
 
 
 def _block(text: str) -> tuple[str, list[str]]:
@@ -95,7 +102,7 @@ def _ticks(text: str) -> Markup:
 
 
 @cache
-def _template() -> Any:
+def _template() -> Template:
     """Return the page's template; an unknown name in it is an error."""
     environment = Environment(
         loader=PackageLoader("ncclforensics.report"),

@@ -123,7 +123,7 @@ def _table(details: Details) -> list[str]:
     sides = [s for s in SIDES if any(getattr(call, s) for call in details.calls)]
 
     def row(call: Call) -> str:
-        ranks = (some(getattr(call, side), 60) or "–" for side in sides)
+        ranks = (some(getattr(call, side), 60) or "-" for side in sides)
         return f"| {escape(call.name)} | {' | '.join(ranks)} |"
 
     head = f"| call | {' | '.join(SIDES[side] for side in sides)} |"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncclforensics.errors import UsageError
@@ -22,6 +21,7 @@ from ncclforensics.report.redact_frames import learn, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from ncclforensics.report.contract import Report
     from ncclforensics.report.details import Excerpt
@@ -79,8 +79,8 @@ def paper(
             learn(redactor, frames)
         report, told = redactor.struct(report), redactor.struct(told)
         frames = None if frames is None else redacted(frames, redactor)
-    slug = None if report.verdict is None else report.verdict.slug
-    doc = classes[slug].doc if slug in classes else None
+    entry = None if report.verdict is None else classes.get(report.verdict.slug)
+    doc = None if entry is None else entry.doc
     return Paper(report, told, frames, doc)
 
 

@@ -27,51 +27,15 @@ KINDS = ("hosts", "ips", "users", "paths")
 S = TypeVar("S", bound=msgspec.Struct)
 
 # fields that hold our own words, numbers and hashes
-OURS = frozenset(
-    [
-        "schema_version",
-        "tool",
-        "outcome",
-        "class",
-        "family",
-        "confidence",
-        "role",
-        "references",
-        "sha256",
-        "kind",
-        "ranks_folded",
-        "first_seen",
-        "stage",
-        "op",
-        "launcher",
-        "nccl_version",
-        "torch_version",
-    ]
+_OURS = (
+    "schema_version tool outcome class family confidence role references sha256 kind"
+    " ranks_folded first_seen stage op launcher nccl_version torch_version"
 )
-FILES = frozenset(
-    [
-        "log",
-        "txt",
-        "out",
-        "err",
-        "json",
-        "jsonl",
-        "gz",
-        "zst",
-        "xz",
-        "bz2",
-        "tar",
-        "tgz",
-        "zip",
-        "pickle",
-        "pkl",
-        "csv",
-        "py",
-    ]
-)
-USUAL = frozenset(
-    ["root", "user", "users", "nobody", "rank", "home", "runner", "shared", "public"]
-)
+OURS = frozenset(_OURS.split())
+_FILES = "log txt out err json jsonl csv py pickle pkl gz zst xz bz2 tar tgz zip"
+FILES = frozenset(_FILES.split())
+_USUAL = "root user users nobody rank home runner shared public"
+USUAL = frozenset(_USUAL.split())
 LOCAL = frozenset({"localhost", "localhost.localdomain"})
 SYSTEM = ("/dev/", "/proc/", "/sys/", "/usr/", "/lib", "/etc/", "/bin/", "/sbin/")
 

@@ -16,9 +16,7 @@ def found(analysis):
 @pytest.mark.parametrize("line", LINES)
 def test_error_802_names_the_host(analyzed, line):
     (finding,) = found(
-        analyzed(
-            {"rank_4.log": line, "rank_0.log": "gpu0001:3:3 [0] NCCL INFO Using x\n"}
-        )
+        analyzed({"rank_4.log": line, "rank_0.log": "gpu0001:3:3 [0] NCCL INFO Using x\n"})
     )
     assert (finding.hosts, finding.ranks) == (("gpu0002",), (4,))
     assert finding.confidence == "certain"

@@ -44,8 +44,10 @@ def test_what_the_peers_say_is_an_echo(analyzed):
 
 def test_the_first_of_several_is_named_where_times_tell(analyzed):
     def stamped(second, rank):
-        warn = "NCCL WARN Cuda failure 2 'out of memory'"
-        return f"[2026-03-01 10:00:{second:02}] gpu0001:{rank}:{rank} [0] alloc.h:5 {warn}\n"
+        warn = f"NCCL WARN Cuda failure 2 'out of memory'"
+        return (
+            f"[2026-03-01 10:00:{second:02}] gpu0001:{rank}:{rank} [0] alloc.h:5 {warn}\n"
+        )
 
     files = {f"rank_{r}.log": stamped(10 * r + 5, r) for r in range(3)}
     ((_, finding),) = found(analyzed(files))

@@ -1,4 +1,4 @@
-"""The zip: every form of a report, excerpts, frames; bounded, and it says what is cut."""
+"""The zip: every form of a report, excerpts, frames; bounded, and what is cut said."""
 
 from __future__ import annotations
 

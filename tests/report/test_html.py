@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from ncclforensics.report.contract import Report
     from ncclforensics.report.docs import Documented
 
-EVIL = "</pre><script>alert(1)</script><img src=//e.vil onerror=x> \"'><a href=javascript:x>"
+EVIL = (
+    "</pre><script>alert(1)</script><img src=//e.vil onerror=x>"
+    " \"'><a href=javascript:x>"
+)
 
 
 class Page(HTMLParser):

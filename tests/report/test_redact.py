@@ -1,4 +1,4 @@
-"""Redaction: the same name has the same pseudonym, in every output, and none is left."""
+"""Redaction: one name has one pseudonym, in every output, and no name is left."""
 
 from __future__ import annotations
 
