@@ -51,7 +51,8 @@ def cli() -> None:
     """Name the rank, the host and the collective that hung or killed a training job.
 
     Exit codes: 0 the analysis ran to its end, 1 a failure was named and --exit-code was
-    given, 2 usage, 3 nothing was recognised as evidence, 70 a bug, 130 interrupted.
+    given, 2 usage, 3 nothing was recognised as evidence, 4 posting failed, 70 a bug,
+    130 interrupted.
     """
 
 
@@ -219,6 +220,66 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **options: Any)
         if not quiet:
             console.say(f"Wrote {output / name} ({len(data):,} bytes)")
     return ExitCode.OK if recognised(made.report) else ExitCode.NO_EVIDENCE
+
+
+@cli.command()
+@click.argument("ticket", metavar="TICKET")
+@_hands_out
+@click.option("--yes", is_flag=True, help="Send it.")
+@click.option("--dry-run", is_flag=True, help="Print the plan as JSON; send nothing.")
+@click.option("--link", metavar="URL", help="Where the full report can be read.")
+@click.option("--new", is_flag=True, help="A comment of its own for this evidence.")
+def attach(
+    ticket: str,
+    yes: bool,
+    dry_run: bool,
+    link: str | None,
+    new: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Post the report to the ticket that TICKET names, and keep it up to date there.
+
+    TICKET is the URL from the browser, or a short form: OWNER/REPO#1,
+    gitlab:GROUP/PROJECT#1, KEY-1, pd:ID, INC0012345, slack:CHANNEL. Without --yes it
+    prints the plan and sends nothing. A second run updates its own comment. Tokens come
+    from the environment or from the usual tool's keyring (gh, glab), never from here.
+
+    \b
+    ncclforensics attach https://github.com/acme/train/issues/12 ./logs
+    ncclforensics attach OPS-417 ./logs --redact hosts,ips --yes
+    """
+    import os
+
+    from ncclforensics.report.redact import kinds
+    from ncclforensics.tickets.plans import as_json, as_text, plan
+    from ncclforensics.tickets.post import Post
+
+    if yes and dry_run:
+        raise UsageError("--yes sends and --dry-run does not: give one of them")
+    made = _paper(**options, quiet=quiet)
+    key = made.fingerprint() if new else "report"
+    planned = plan(ticket, Post(made, link, key), os.environ)
+    hidden = ", ".join(sorted(kinds(options["redact"])))
+    if dry_run:
+        import msgspec
+
+        encoded = msgspec.json.encode(as_json(planned, os.environ, hidden))
+        text = msgspec.json.format(encoded, indent=2).decode() + "\n"
+        stdout.write(text, utf8=True)
+        return ExitCode.OK
+    if not yes:
+        stdout.write(as_text(planned, os.environ, hidden))
+        return ExitCode.OK
+    from ncclforensics.tickets.send import send
+
+    sent = send(planned, os.environ)
+    for told in sent.warnings:
+        console.warn(told)
+    if not quiet:
+        console.say(f"{planned.service} {planned.where}: {', '.join(sent.done)}")
+    stdout.write(f"{sent.url}\n")
+    return ExitCode.OK
 
 
 def _paper(

@@ -74,6 +74,7 @@ def test_ranks_are_processes_and_groups_are_tracks(jobs):
         if event["ph"] != "M":
             first.setdefault(event["id"], event["name"])
     assert set(first.values()) == {
+        "process group 0 (default_pg)",
         "process group 1 (TP)",
         "process group 2 (PP)",
         "process group 3 (DP)",
