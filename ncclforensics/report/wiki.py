@@ -1,7 +1,8 @@
 """The report in Jira's wiki markup, which Jira Cloud (REST version 2) and servers read.
 
 Text of the evidence stands in {noformat}, which it cannot close; all other text is
-escaped, so that nothing in a log becomes a macro, a link, an image or a mention.
+escaped, so that nothing in a log becomes a macro, an image, a mention or a link to
+elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from ncclforensics.report.details import Details
 
 MOST = 30  # of any list
-_SPECIAL = re.compile(r"([\\{}\[\]*_?+^~!|#@\-])")
+# brackets always; marks of formatting where they begin or end a word
+_SPECIAL = re.compile(
+    r"([\\{}\[\]|!]|(?<!\w)[*_?+^~-](?=\S)|(?<=\S)[*_?+^~-](?!\w)|^[#*-](?=\s))",
+    re.MULTILINE,
+)
 
 
 def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str:
@@ -29,7 +34,7 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
         parts = [f"*{escape(first)}*", escape(second)]
     else:
         named = who(verdict.culprits, 200) or "no rank accused"
-        sure = verdict.confidence
+        sure: str = verdict.confidence
         if report.outcome != "failure":
             sure = f"{sure}, {report.outcome}"
         parts = [
@@ -67,11 +72,8 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
 
 
 def escape(text: str) -> str:
-    """Return `text` so that Jira shows exactly it, on lines of their own."""
-    escaped = _SPECIAL.sub(r"\\\1", text)
-    # a colon after a word and two slashes would link; so would mailto
-    escaped = re.sub(r"(?i)\b(https?|ftp|file|mailto):", r"\1&#58;", escaped)
-    return re.sub(r"(?m)^(\s*)(h[1-6]|bq)\.", r"\1\2&#46;", escaped)
+    """Return `text` so that Jira shows it; a plain address may link to itself."""
+    return _SPECIAL.sub(r"\\\1", text)
 
 
 def noformat(lines: Iterable[str]) -> str:

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
     from ncclforensics.tickets.post import Post
 
 LIMIT = 1_000_000
-_KINDS = {
-    "issues": "issues",
-    "work_items": "issues",
-    "merge_requests": "merge_requests",
-}
+_KINDS = {"work_items": "issues"}
 _PATH = re.compile(r"/(.+?)/-/(issues|work_items|merge_requests)/([1-9]\d*)(?:/.*)?")
 _SHORT = re.compile(r"(?:gitlab:)([\w./-]+)([#!])([1-9]\d*)|([\w./-]+/[\w.-]+)(!)(\d+)")
 _COMMAND = re.compile(r"^([ \t]*)/", re.MULTILINE)
@@ -39,7 +35,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
         if found is None:
             return None
         site, (project, kind, number) = urls.base(parts), found.groups()
-        kind = _KINDS[kind]
+        kind = _KINDS.get(kind, kind)
     else:
         found = _SHORT.fullmatch(ticket)
         if found is None:
@@ -66,9 +62,8 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
         where=f"{project}{sign}{number}",
         url=ticket if parts else page,
         auth=Auth(
-            "",
+            "Bearer",
             ("GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN"),
-            header="PRIVATE-TOKEN",
             command=("glab", "config", "get", "token", "--host", _host(site)),
         ),
         key=post.key,

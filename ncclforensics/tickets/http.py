@@ -30,6 +30,8 @@ NOT_DONE = frozenset({429, 503})
 PASSING = frozenset({500, 502, 503, 504})
 TOO_LONG = frozenset({400, 413, 422})
 MEANS = {
+    301: "moved: give the address that it has now",
+    302: "moved, or a page to sign in: give the address that it has now",
     401: "the token is not accepted",
     403: "the token may not do this",
     404: "not there, or the token may not see it",
@@ -46,11 +48,14 @@ class RefusedError(PostingError):
     `unsure` says that the request may have been carried out all the same.
     """
 
-    def __init__(self, text: str, status: int, *, unsure: bool = False) -> None:
-        """Keep the status, which decides what is tried next."""
+    def __init__(
+        self, text: str, status: int, *, unsure: bool = False, wait: float | None = None
+    ) -> None:
+        """Keep what decides about another try; `wait` is seconds, if it was asked."""
         super().__init__(text)
         self.status = status
         self.unsure = unsure
+        self.wait = wait
 
 
 class Http:
@@ -86,7 +91,7 @@ class Http:
             except RefusedError as caught:
                 reads = request.method == "GET"
                 again = not caught.unsure or reads
-                asked = getattr(caught, "wait", None)
+                asked = caught.wait
                 passing = caught.status in NOT_DONE | PASSING or caught.status == 0
                 if last or not again or not (passing or asked is not None):
                     raise
@@ -116,7 +121,7 @@ class Http:
                 files=files,
                 headers=headers,
             )
-        except httpx2.ConnectError as caught:
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as caught:
             raise RefusedError(self._say(request, str(caught)), 0) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as caught:
             told = str(caught) or type(caught).__name__
@@ -140,28 +145,30 @@ class Http:
             raise RefusedError(self._say(request, said or ""), status)
         means = MEANS.get(status, "the service failed" if status >= 500 else "")
         told = [f"{status} {means}".strip(), said or _message(answer)]
-        refused = RefusedError(
+        raise RefusedError(
             self._say(request, ": ".join(part for part in told if part)),
             status,
             unsure=status in PASSING - NOT_DONE,
+            wait=_wait(headers) if status in NOT_DONE | {403} else None,
         )
-        wait = _wait(headers)
-        limited = status in NOT_DONE or headers.get("x-ratelimit-remaining") == "0"
-        if wait is not None and (limited or status == 403):
-            refused.wait = wait  # type: ignore[attr-defined]
-        raise refused
 
     def _say(self, request: Request, told: str) -> str:
         """Return one line on a failure, without the token."""
-        where = f"{request.method} {request.url}"
+        where = f"{request.method} {request.url.partition('?')[0]}"
         return self._secret.hide(f"{self._plan.service}: {line(told, 400)} ({where})")
 
 
 def _wait(headers: dict[str, str]) -> float | None:
-    """Return the seconds that Retry-After asks for: a number, or a date."""
+    """Return the seconds that Retry-After asks for: a number, or a date.
+
+    GitHub may say instead when its limit is lifted, in seconds since 1970.
+    """
     asked = headers.get("retry-after")
     if asked is None:
-        return None
+        lifted = headers.get("x-ratelimit-reset", "")
+        if headers.get("x-ratelimit-remaining") != "0" or not lifted.isdigit():
+            return None
+        return max(float(lifted) - time.time(), 0.0)
     if asked.strip().isdigit():
         return float(asked)
     try:

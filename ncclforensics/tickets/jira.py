@@ -59,9 +59,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
         url=ticket if "://" in ticket else page,
         auth=Auth(
             "Basic" if cloud else "Bearer or Basic",
-            ("JIRA_API_TOKEN", "JIRA_TOKEN")
-            if cloud
-            else ("JIRA_PAT", "JIRA_API_TOKEN"),
+            ("JIRA_API_TOKEN",) if cloud else ("JIRA_PAT", "JIRA_API_TOKEN"),
             user=("JIRA_EMAIL", "JIRA_USER", "JIRA_LOGIN"),
             netrc=True,
         ),

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ncclforensics.errors import ExitCode, NcclForensicsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
 
 Level = Literal["full", "without excerpts", "headline and link"]
 _MARK = re.compile(r"ncclforensics:([\w.-]+):([0-9a-f]{12})")
@@ -26,7 +28,7 @@ class PostingError(NcclForensicsError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request; `{token}` and its like never stand in it."""
+    """One HTTP request; the token is none of it, and goes along where `secret`."""
 
     method: str
     url: str
@@ -36,7 +38,7 @@ class Request:
     content: bytes | None = None
     file: File | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    secret: bool = True  # whether the token goes with it
+    secret: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ class Comment:
 class Auth:
     """How a service takes its token, and where tokens come from (see `tokens`).
 
-    `scheme` is Bearer, Basic, a prefix of the Authorization header, or (`header`) a
-    header of its own. `variables` are tried in order; `command` asks the usual tool.
+    `scheme` is Bearer, Basic, either of them (Basic where a user is known), or another
+    word before it. `variables` are tried in order; `command` asks the usual tool.
     """
 
     scheme: str
@@ -121,7 +123,7 @@ class Plan:
 
 
 def mark(key: str, text: str) -> str:
-    """Return the words by which a posted text is known again, and whether it changed."""
+    """Return the words by which a posted text, and any change of it, is known."""
     return f"ncclforensics:{key}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 

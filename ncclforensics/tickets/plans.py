@@ -11,13 +11,16 @@ from ncclforensics.tickets.post import sized
 from ncclforensics.tickets.tokens import told
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ncclforensics.tickets.model import Plan
     from ncclforensics.tickets.post import Post
 
 # GitLab's paths are the most particular, so it is asked before GitHub
-SERVICES = (gitlab, slack, servicenow, pagerduty, jira, github)
+SERVICES: tuple[Callable[[str, Post, Mapping[str, str]], Plan | None], ...] = (
+    *(gitlab.plan, slack.plan, servicenow.plan),
+    *(pagerduty.plan, jira.plan, github.plan),
+)
 FORMS = (
     "https://github.com/OWNER/REPO/issues/1 or OWNER/REPO#1",
     "https://gitlab.com/GROUP/PROJECT/-/issues/1 or gitlab:GROUP/PROJECT#1 (or !1)",
@@ -30,8 +33,8 @@ FORMS = (
 
 def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan:
     """Return the plan for a ticket; UsageError where no service knows its form."""
-    for service in SERVICES:
-        if (found := service.plan(ticket.strip(), post, env)) is not None:
+    for make in SERVICES:
+        if (found := make(ticket.strip(), post, env)) is not None:
             return found
     raise UsageError(f"{ticket} names no ticket; it is like {'; '.join(FORMS)}")
 

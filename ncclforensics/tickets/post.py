@@ -45,10 +45,8 @@ class Post:
     def headline(self) -> str:
         """Return the two opening lines, and the link, as plain text."""
         first, second = opening(self.paper.report)
-        lines = [" ".join(first.split()), second]
-        return "\n".join(
-            [*lines, *([f"full report: {self.link}"] if self.link else [])]
-        )
+        link = [f"full report: {self.link}"] if self.link else []
+        return "\n".join([" ".join(first.split()), second, *link])
 
     def plain(self) -> tuple[tuple[Level, str], ...]:
         """Return the report as plain text, from the whole answer to the headline."""

@@ -48,7 +48,7 @@ def send(
         _send(_Ticket(plan, http, sent))
     except PostingError as caught:
         raise PostingError(f"{caught}; {_before(sent)}") from None
-    except (KeyError, TypeError, ValueError, IndexError) as caught:
+    except (AttributeError, LookupError, TypeError, ValueError) as caught:
         told = f"{plan.service} answered something unexpected ({caught!r})"
         raise PostingError(f"{signed.hide(told)}; {_before(sent)}") from None
     finally:
@@ -92,23 +92,24 @@ def _send(ticket: _Ticket) -> None:
         request, chosen = plan.resolve
         ticket.record = chosen(ticket.ask(request))
     me = _me(ticket)
-    found = _own(ticket, me)
-    # what is there was made of the same report: files and all
-    versions = [(body, mark(plan.key, _told(body))) for body in plan.bodies]
-    if found and marked(found.text, plan.key) == versions[0][1].rpartition(":")[2]:
+    # a shorter version bears the mark of the full one: it is of the same report
+    own = mark(plan.key, _told(plan.bodies[0]))
+    there = list(_marked(ticket, me))
+    if same := [c for c in there if _bears(c, own)]:
         sent.done.append("the same report is already there, unchanged")
-        sent.url = found.url or sent.url
+        sent.url = same[-1].url or sent.url
         return
+    found = max(there, key=lambda c: (len(c.id), c.id), default=None)
     refs = _upload(ticket)
     names = plan.mention(refs) if plan.mention and refs else ""
-    for i, (body, own) in enumerate(versions):
+    for i, body in enumerate(plan.bodies):
         whole = replace(body, text=f"{body.text}\n\n{names}" if names else body.text)
         try:
             posted = _write(ticket, whole, own, found, me)
         except RefusedError as caught:
-            if caught.status not in TOO_LONG or i + 1 == len(versions):
+            if caught.status not in TOO_LONG or i + 1 == len(plan.bodies):
                 raise
-            shorter = versions[i + 1][0].level
+            shorter = plan.bodies[i + 1].level
             sent.warnings.append(f"{caught}; posting {shorter} instead")
             continue
         sent.url = posted.url or sent.url
@@ -136,12 +137,14 @@ def _me(ticket: _Ticket) -> str | None:
         raise
 
 
-def _own(ticket: _Ticket, me: str | None) -> Comment | None:
-    """Return the newest comment that bears the plan's mark and is ours, or None."""
-    return max(_marked(ticket, me), key=lambda c: (len(c.id), c.id), default=None)
+def _bears(comment: Comment, own: str) -> bool:
+    """Say whether a comment bears exactly the mark `own`."""
+    _, key, digest = own.split(":")
+    return marked(comment.text, key) == digest
 
 
 def _marked(ticket: _Ticket, me: str | None) -> Iterator[Comment]:
+    """Yield the comments that bear the mark of the plan's key and are ours."""
     plan = ticket.plan
     request = plan.first_page
     for _ in range(PAGES):
@@ -193,17 +196,17 @@ def _write(
 ) -> Comment:
     """Write or revise the comment; look before writing again."""
     plan = ticket.plan
-    if found is not None and plan.revise is not None:
-        return plan.made(ticket.ask(plan.revise(found, body, own)))
     for last in (*[False] * (TRIES - 1), True):
         try:
+            if found is not None and plan.revise is not None:
+                return plan.made(ticket.ask(plan.revise(found, body, own)))
             return plan.made(ticket.ask(plan.create(body, own)))
         except RefusedError as caught:
             if not caught.unsure:
                 raise
-            there = _own(ticket, me)
-            if there and marked(there.text, plan.key) == own.rpartition(":")[2]:
-                return there
+            for comment in _marked(ticket, me):
+                if _bears(comment, own):
+                    return comment
             if last:
                 raise
     raise AssertionError("the last try returns or raises")

@@ -73,12 +73,11 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
             headers={"Content-Type": file.media},
         )
 
+    page = f"{site}/nav_to.do?uri=task.do?sysparm_query=number={number}"
     return Plan(
         service="ServiceNow",
         where=f"{table} {number or record}",
-        url=ticket
-        if parts
-        else f"{site}/nav_to.do?uri=task.do?sysparm_query=number={number}",
+        url=ticket if parts else page,
         auth=Auth(
             "Bearer or Basic",
             ("SERVICENOW_TOKEN", "SERVICENOW_PASSWORD"),
