@@ -12,7 +12,7 @@ __all__ = ["Incident", "__version__", "analyze"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the Python API when it is first asked for: the import itself is instant."""
+    """Import the Python API when it is first asked for: this import is instant."""
     if name in ("Incident", "analyze"):
         from ncclforensics import incident
 

@@ -22,6 +22,7 @@ from ncclforensics.report.html import render_html
 from ncclforensics.report.markdown import render_markdown
 from ncclforensics.report.redact import kinds
 from ncclforensics.report.text import render_text
+from ncclforensics.report.words import opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ncclforensics.report.paper import Paper
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Incident:
     """What came of one analysis.
 
@@ -85,6 +86,11 @@ class Incident:
         data, _ = self._paper(redact).render(target.suffix.lower())
         papers.write(target, data, force=force)
         return target
+
+    def __repr__(self) -> str:
+        """Return the two lines that stand alone."""
+        first, second = opening(self.report)
+        return f"<Incident {' '.join(first.split())}: {second}>"
 
     def __str__(self) -> str:
         """Return the text answer."""

@@ -29,6 +29,16 @@ def test_the_answer_is_at_hand(found):
     assert str(found).startswith("missing-rank: rank 6 on gpu0002 ")
 
 
+def test_it_prints_as_text_also_where_rich_would_show_it(found, monkeypatch):
+    plain = str(found)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert str(found) == plain
+    assert repr(found) == (
+        "<Incident missing-rank: rank 6 on gpu0002 certain: rank 6 never joined"
+        " all_reduce SeqNum=5 on process group 0 (default_pg)>"
+    )
+
+
 def test_frames_are_plain_polars_frames(found):
     assert set(SCHEMAS) <= found.frames.keys()
     assert all(isinstance(frame, pl.DataFrame) for frame in found.frames.values())
