@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ncclforensics.report.contract import Report
     from ncclforensics.tables import Frames
 
-State = Literal["done", "waits", "absent", "unseen"]
+State = Literal["done", "waits", "behind", "absent", "unseen"]
 MOST_CALLS, MOST_LANES, MOST_SIGNS = 12, 14, 400
+BY_NOW: tuple[State, ...] = ("done", "behind", "absent")
 COLUMNS = 4  # calls before the one that hangs
 NAME = 120  # characters of a name that came out of a log
 FAILING = ("culprit", "victim", "either")
@@ -142,15 +143,15 @@ def _progress(
     columns = tuple(range(min(seq, max(seq - COLUMNS, 1)), seq + 1))
     here = frames["standings"].filter(pl.col("group") == row["group"])
     told = {s["rank"]: s for s in here.to_dicts()}
-    done, absent = set(row["done"] or ()), set(row["absent"] or ())
+    here_is: dict[int, State] = {
+        rank: what for what in BY_NOW for rank in row[what] or ()
+    }
     named = _named(report)
 
     def state(rank: int, column: int) -> State:
         standing = told.get(rank)
-        if column == seq and rank in done:
-            return "done"
-        if column == seq and rank in absent:
-            return "absent"
+        if column == seq and rank in here_is:
+            return here_is[rank]
         if standing is None:
             return "unseen"
         waits, made = standing["waits_in"], standing["enqueued"]

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
 
-from ncclforensics.report.folding import some
+from ncclforensics.report.folding import count, unfold_ranks
 from ncclforensics.report.layout import shorten
 
 if TYPE_CHECKING:
@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from ncclforensics.report.details import Progress, Sign
 
 WIDTH, ROW, LABEL, TOP = 480, 30, 116, 26
-WORDS = {"done": "done", "waits": "waits", "absent": "not made", "unseen": "unseen"}
+MOST = 10  # characters of a set of ranks; a longer one is counted
+WORDS = {
+    "done": "done",
+    "waits": "waits",
+    "behind": "held up",
+    "absent": "not made",
+    "unseen": "unseen",
+}
 SECOND = 1_000_000_000
 
 
@@ -74,9 +81,14 @@ def clock(t: int) -> str:
 
 def _label(svg: ET.Element, y: float, ranks: str, *, named: bool) -> None:
     """Write the ranks of a row in front of it; those that are named stand out."""
-    word = ("rank " if ranks.isdigit() else "ranks ") if ranks else "no rank"
+    if not ranks:
+        told = "no rank"
+    elif len(ranks) <= MOST:
+        told = f"{'rank' if ranks.isdigit() else 'ranks'} {ranks}"
+    else:
+        told = count(len(unfold_ranks(ranks)), "rank")
     kind = "now" if named else "text"
-    text = _text(svg, LABEL - 10, y + 19, word + some(ranks, 11), kind, "end")
+    text = _text(svg, LABEL - 10, y + 19, told, kind, "end")
     ET.SubElement(text, "title").text = f"ranks {ranks}"
 
 

@@ -138,7 +138,7 @@ def test_the_pictures_say_in_words_what_colours_say(report: Report) -> None:
         "1970-01-01 00:00:00",
     ):
         assert word in text
-    assert "3 more rows of ranks: the JSON report has them all" in text
+    assert "3 more rows of ranks: the exported frames have them" in text
 
 
 @pytest.mark.parametrize("outcome", ["no-failure", "inconclusive"])
