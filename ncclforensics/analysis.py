@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncclforensics import diagnosers, ranking, report, tables
+from ncclforensics import diagnosers, excerpts, ranking, report, tables
 from ncclforensics.correlate import correlate, job
 from ncclforensics.parsers import parse
 from ncclforensics.sources import discover
@@ -26,17 +26,22 @@ if TYPE_CHECKING:
     from ncclforensics.findings import Ranked
     from ncclforensics.notes import Note
     from ncclforensics.report.contract import Report
+    from ncclforensics.report.details import Excerpt
     from ncclforensics.sources import Source
     from ncclforensics.tables import Frames
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What came of one run: the frames, the findings in order, and the report."""
+    """What came of one run: the frames, the findings in order, and the report.
+
+    `excerpts` are the lines around what the report cites, where they were asked for.
+    """
 
     frames: Frames
     ranked: Ranked
     report: Report
+    excerpts: tuple[Excerpt, ...] = ()
 
 
 def analyze(
@@ -47,24 +52,28 @@ def analyze(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
     progress: Callable[[int, int], None] | None = None,
+    quote: bool = False,
 ) -> Analysis:
     """Analyze evidence: directories, files, globs, archives, or `-` for stdin.
 
     `executor` parses sources elsewhere than in this process. `world_size` overrides
     what the evidence says of it. `select` and `ignore` are classes. `progress` is
-    called with the sources read and all of them. Raises UsageError on a path that does
-    not exist, and nothing on what lies in the evidence.
+    called with the sources read and all of them. `quote` also reads the lines around
+    what is cited. Raises UsageError on a path that does not exist, and nothing on what
+    lies in the evidence.
     """
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         found = discover(paths, scratch)
         frames = read(found.sources, found.notes, executor, progress)
-    joined = correlate(frames)
-    told = job.facts(joined, world_size)
-    statements = diagnosers.diagnose(joined, select, ignore)
-    signs = job.signs_of_failure(joined)
-    ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
-    return Analysis(joined, ranked, report.build(ranked, joined, diagnosers.CLASSES))
+        joined = correlate(frames)
+        told = job.facts(joined, world_size)
+        statements = diagnosers.diagnose(joined, select, ignore)
+        signs = job.signs_of_failure(joined)
+        ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
+        built = report.build(ranked, joined, diagnosers.CLASSES)
+        quoted = excerpts.read(built, found.sources) if quote else ()
+    return Analysis(joined, ranked, built, quoted)
 
 
 def read(
