@@ -126,5 +126,10 @@ def plural(noun: str, ranks: Sequence[object]) -> str:
     return f"{noun}{'s' if len(ranks) > 1 else ''} {some(ranks)}"
 
 
+def count(number: int, noun: str) -> str:
+    """Return `1 rank` or `1,023 ranks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _text(value: object) -> str | None:
     return str(value) if value not in (None, "") else None

@@ -36,7 +36,7 @@ MAX_STRUCTURES = 20_000  # blocks under messages that are parsed in one block of
 def read(source: Source) -> Frames:
     """Read a text log: frames `events`, those that its messages feed, and `notes`.
 
-    Never raises on content; a stream that breaks off leaves a note and what came before.
+    Never raises on content; a stream that breaks off leaves a note and what was read.
     """
     messages = grammar.load()
     parts: list[Frames] = []
@@ -132,7 +132,9 @@ def _with_wrapped(
         text = pl.concat_str("text", rest.list.join(glue), separator=glue)
         whole = joined.with_columns(text.alias("text")).drop("text_under")
         for message_id, frame in grammar.match(whole, specific).items():
-            again.setdefault(message_id, frame)
+            # the lines under a message are tried whole; only its own part is its text
+            own = pl.col("text").str.extract(f"({by_id[message_id].pattern})")
+            again.setdefault(message_id, frame.with_columns(own.alias("text")))
     if not again:
         return found
     regained = pl.concat(frame.select(place) for frame in again.values())
@@ -235,7 +237,7 @@ def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
     such a line is no sign of failure.
     """
     events = SCHEMAS["events"]
-    cites = [pl.lit(None, pl.String).alias("source"), "line"]
+    cites = [pl.lit(None, pl.String).alias("source"), pl.col("line")]
     captures = [
         c
         for c in frame.columns

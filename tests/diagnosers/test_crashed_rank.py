@@ -37,7 +37,9 @@ def table(*children):
 
 
 NOTHING = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
-LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1"
+LOST = (
+    "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1"
+)
 
 
 def verdict(analysis):
@@ -46,7 +48,11 @@ def verdict(analysis):
 
 
 def test_the_rank_with_an_exception_of_its_own_is_named(analyzed):
-    log = traceback(0, LOST) + traceback(2, "ValueError: loss is nan") + traceback(1, LOST)
+    log = (
+        traceback(0, LOST)
+        + traceback(2, "ValueError: loss is nan")
+        + traceback(1, LOST)
+    )
     analysis = analyzed({"job.log": log})
     assert verdict(analysis) == ("crashed-rank", (2,))
     assert "train.py:31 check_loss" in analysis.ranked.verdict.explanation
@@ -61,7 +67,9 @@ def test_torchruns_root_cause_is_not_believed(analyzed):
     assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (2,))
 
 
-@pytest.mark.parametrize(("code", "name"), [(-11, "SIGSEGV"), (-7, "SIGBUS"), (-9, "SIGKILL")])
+@pytest.mark.parametrize(
+    ("code", "name"), [(-11, "SIGSEGV"), (-7, "SIGBUS"), (-9, "SIGKILL")]
+)
 def test_a_signal_that_nobody_of_the_job_sends_is_named(analyzed, code, name):
     log = table((3, code, f"Signal {-code} ({name}) received by PID 503"))
     analysis = analyzed({"job.log": log})

@@ -12,7 +12,7 @@ IN_TORCH = """Traceback (most recent call last):
            ^^^^^^^^^^^^^^^^^^^^^
 RuntimeError: Timed out waiting 7000ms for recv operation to complete
 [W1120 11:08:32.249376872 socket.cpp:207] something else
-"""  # noqa: E501
+"""
 
 CHAIN = """Traceback (most recent call last):
   File "/job/train.py", line 47, in load
