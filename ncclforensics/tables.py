@@ -163,7 +163,6 @@ SCHEMAS: dict[str, Schema] = {
         "group": pl.String(),
         "pg": pl.String(),
         "pg_desc": pl.String(),
-        "members": pl.List(pl.Int64()),
         "waits_in": pl.Int64(),
         "op": pl.String(),
         "enqueued": pl.Int64(),
@@ -173,7 +172,8 @@ SCHEMAS: dict[str, Schema] = {
         **CITE,
     },
     # correlated: a call that somebody cannot get past, and what each member does there:
-    # `behind` has joined it but is held up earlier; of `unseen` there is no evidence
+    # `behind` has joined it but is held up earlier; of `unseen` there is no evidence;
+    # `unstarted` are those of `waiting` whose GPU has not begun it, while others' have
     "calls": {
         "call": pl.Int64(),
         "group": pl.String(),
@@ -188,6 +188,7 @@ SCHEMAS: dict[str, Schema] = {
         "done": pl.List(pl.Int64()),
         "absent": pl.List(pl.Int64()),
         "unseen": pl.List(pl.Int64()),
+        "unstarted": pl.List(pl.Int64()),
         "stack": pl.UInt64(),
         "t": TIME,
         **CITE,
