@@ -32,11 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What came of one run: the frames, the findings in order, and the report."""
+    """What came of one run: the frames, the findings in order, and the report.
+
+    `sources` can be opened for as long as their scratch folder is there.
+    """
 
     frames: Frames
     ranked: Ranked
     report: Report
+    sources: tuple[Source, ...] = ()
 
 
 def analyze(
@@ -47,16 +51,19 @@ def analyze(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
     progress: Callable[[int, int], None] | None = None,
+    scratch: Path | None = None,
 ) -> Analysis:
     """Analyze evidence: directories, files, globs, archives, or `-` for stdin.
 
     `executor` parses sources elsewhere than in this process. `world_size` overrides
     what the evidence says of it. `select` and `ignore` are classes. `progress` is
-    called with the sources read and all of them. Raises UsageError on a path that does
+    called with the sources read and all of them; what it raises ends the analysis.
+    `scratch` is a folder to unpack archives in that outlives the call. Raises UsageError on a path that does
     not exist, and nothing on what lies in the evidence.
     """
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if scratch is None:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         found = discover(paths, scratch)
         frames = read(found.sources, found.notes, executor, progress)
     joined = correlate(frames)
@@ -64,7 +71,8 @@ def analyze(
     statements = diagnosers.diagnose(joined, select, ignore)
     signs = job.signs_of_failure(joined)
     ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
-    return Analysis(joined, ranked, report.build(ranked, joined, diagnosers.CLASSES))
+    built = report.build(ranked, joined, diagnosers.CLASSES)
+    return Analysis(joined, ranked, built, tuple(found.sources))
 
 
 def read(

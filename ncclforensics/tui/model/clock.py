@@ -47,6 +47,7 @@ class Clock:
         ranks = [timeline.ranks[row] for row in rows]
         lines = pl.DataFrame({"rank": ranks, "line": range(len(ranks))})
         marks = self.marks.join(lines, on="rank").select("line", *PARTS)
+        # a mark is a moment, so it lies over what the rank was in then
         drawn = pl.concat([*parts, marks]).filter(
             (pl.col("te") >= begin) & (pl.col("t") < begin + bucket * width)
         )
@@ -59,7 +60,7 @@ class Clock:
                 "code",
             )
             .unique()
-            .sort("code")
+            .sort(pl.col("code").is_in([LOGGED, EXITED]), "code")
         )
         for line, start, end, code in spans.iter_rows():
             painted[line][start : end + 1] = bytes([code]) * (end + 1 - start)
@@ -112,11 +113,11 @@ def clock(timeline: Timeline) -> Clock | None:
     first, last = min(low for low, _ in bounds), max(high for _, high in bounds)
     last = max(last, first + SECOND // 1000)
     ends = dict(exited.group_by("rank").agg(pl.col("t").min()).iter_rows())
-    marks = pl.concat([_absent(timeline, last), logged, exited])
+    marks = pl.concat([_absent(timeline, last, ends), logged, exited])
     return Clock(first, last, marks, ends)
 
 
-def _absent(timeline: Timeline, last: int) -> pl.DataFrame:
+def _absent(timeline: Timeline, last: int, ends: dict[int, int]) -> pl.DataFrame:
     """Return how long each rank has been missing from a call that others are in."""
     calls = timeline.frames["calls"].select(
         "call", pl.col("t").dt.epoch("ns").alias("t")
@@ -127,5 +128,12 @@ def _absent(timeline: Timeline, last: int) -> pl.DataFrame:
         .filter(pl.col("code") == ABSENT)
         .join(calls, on="call")
         .drop_nulls("t")
-        .select("rank", "t", pl.lit(last, pl.Int64).alias("te"), "code")
+        .select(
+            "rank",
+            "t",
+            pl.col("rank")
+            .replace_strict(ends, default=last, return_dtype=pl.Int64)
+            .alias("te"),
+            "code",
+        )
     )

@@ -51,10 +51,11 @@ def steps(timeline: Timeline, rank: int) -> list[Step]:
             return
         call = calls.get(waiting.get(one, -1))
         if call is None:
-            found.append(Step(depth, f"rank {one}{why}: waits for nobody", one))
+            found.append(Step(depth, f"rank {one}{why}; it waits in no call", one))
             return
         kind = kinds.get((call["pg"] or "", call["pg_desc"] or ""))
-        said = f"rank {one}{why}: waits in {_name(call)}"
+        it = ": it" if why else ""
+        said = f"rank {one}{why}{it} waits in {_name(call)}"
         again = one in seen
         said += " (see above)" if again else ""
         found.append(Step(depth, said, one, kind, call["seq"]))
@@ -77,7 +78,8 @@ def steps(timeline: Timeline, rank: int) -> list[Step]:
             if rank in (call.get(word) or ()) and call["waiting"]:
                 ranks = some(fold_ranks(call["waiting"]), 40)
                 many = "wait" if len(call["waiting"]) > 1 else "waits"
-                said = f"rank {ranks} {many} for rank {rank} in {_name(call)}"
+                noun = "ranks" if len(call["waiting"]) > 1 else "rank"
+                said = f"{noun} {ranks} {many} for rank {rank} in {_name(call)}"
                 kind = kinds.get((call["pg"] or "", call["pg_desc"] or ""))
                 found.append(Step(0, said, call["waiting"][0], kind, call["seq"]))
     return found[:MOST]
