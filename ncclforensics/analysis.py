@@ -58,8 +58,8 @@ def analyze(
     `executor` parses sources elsewhere than in this process. `world_size` overrides
     what the evidence says of it. `select` and `ignore` are classes. `progress` is
     called with the sources read and all of them; what it raises ends the analysis.
-    `scratch` is a folder to unpack archives in that outlives the call. Raises UsageError on a path that does
-    not exist, and nothing on what lies in the evidence.
+    `scratch` is a folder to unpack archives in that outlives the call. Raises
+    UsageError on a path that does not exist, and nothing on what lies in the evidence.
     """
     with ExitStack() as stack:
         if scratch is None:

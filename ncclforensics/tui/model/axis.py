@@ -8,6 +8,7 @@ job does not print (per message at all, where there are no calls), `exit` has on
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ class Columns:
 
     def kind_of(self, col: int) -> Kind:
         """Return the kind that a column belongs to."""
-        return next(kind for kind in self.kinds if kind.first <= col < kind.end)
+        return self.kinds[bisect_right(self.kinds, col, key=lambda kind: kind.first) - 1]
 
     def kind(self, name: str) -> Kind | None:
         """Return a kind by its name."""

@@ -31,7 +31,9 @@ def excerpt(source: Source, number: int) -> list[tuple[str, str]]:
             at = 1
             while at <= number + AFTER and (piece := file.readline(PIECE)):
                 if at >= number - BEFORE:
-                    text = clean(piece.decode("utf-8", "replace"), LIMIT)
+                    raw = piece.decode("utf-8", "replace")
+                    indent = " " * min(len(raw) - len(raw.lstrip(" ")), 40)
+                    text = indent + clean(raw, LIMIT)
                     mark = ">" if at == number else " "
                     style = "bold" if at == number else ""
                     found.append((style, f"{mark}{at:>7} {text}"))

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.report.folding import natural
+
 KEY = ("pg", "pg_desc", "p2p")
 UNNAMED = ("", "undefined")
 P2P = " p2p"
@@ -35,7 +37,10 @@ def keyed() -> tuple[pl.Expr, ...]:
 def kinds(members: pl.DataFrame) -> pl.DataFrame:
     """Return `gid kind pg pg_desc p2p`, one row a group.
 
-    `members` has the columns `rank` and KEY, each rank of a group once.
+    `members` has the columns `rank` and KEY, each rank of a group once. Groups without
+    a description of their own (or one that overlaps) share columns with their
+    neighbours by number, as long as these have the same size and no rank twice: that is
+    how parallel groups are made, one after the other.
     """
     shared = (
         members.group_by("rank", "pg_desc", "p2p")
@@ -44,19 +49,41 @@ def kinds(members: pl.DataFrame) -> pl.DataFrame:
         .agg((pl.col("len") > 1).any().alias("overlap"))
     )
     named = pl.col("pg_desc").is_in(UNNAMED).not_() & pl.col("overlap").not_()
-    label = (
-        pl.when(named)
-        .then("pg_desc")
-        .when(pl.col("pg_desc").is_in(UNNAMED) | (pl.col("pg_desc") == pl.col("pg")))
-        .then(pl.concat_str(pl.lit("pg "), "pg"))
-        .otherwise(pl.concat_str("pg_desc", pl.lit(" "), "pg"))
+    groups = members.group_by(KEY).agg("rank").join(shared, on=["pg_desc", "p2p"])
+    labels = pl.concat(
+        [
+            groups.filter(named).select(*KEY, pl.col("pg_desc").alias("kind")),
+            _families(groups.filter(~named)),
+        ]
     )
     tail = pl.when("p2p").then(pl.lit(P2P)).otherwise(pl.lit(""))
     return (
-        members.select(KEY)
-        .unique()
-        .join(shared, on=["pg_desc", "p2p"], how="left")
-        .sort("pg", "pg_desc", "p2p")
+        labels.sort(KEY)
         .with_row_index("gid")
-        .select("gid", (label + tail).alias("kind"), *KEY)
+        .select("gid", (pl.col("kind") + tail).alias("kind"), *KEY)
     )
+
+
+def _families(groups: pl.DataFrame) -> pl.DataFrame:
+    """Return KEY and `kind` of groups that have no description to go by."""
+    found: list[list[tuple[str, str, bool]]] = []
+    size, taken = 0, set[int]()
+    rows = groups.select(*KEY, "rank").rows()
+    for pg, desc, p2p, ranks in sorted(rows, key=lambda r: (r[2], r[1], natural(r[0]))):
+        like = found and found[-1][0][1:] == (desc, p2p) and len(ranks) == size
+        if not like or not taken.isdisjoint(ranks):
+            found.append([])
+            size, taken = len(ranks), set()
+        taken.update(ranks)
+        found[-1].append((pg, desc, p2p))
+    named = [
+        (*group, _family(family)) for family in found for group in family
+    ]
+    schema = {"pg": pl.String, "pg_desc": pl.String, "p2p": pl.Boolean, "kind": pl.String}
+    return pl.DataFrame(named, schema=schema, orient="row")
+
+
+def _family(groups: list[tuple[str, str, bool]]) -> str:
+    desc = "pg" if groups[0][1] in UNNAMED else groups[0][1]
+    first, last = groups[0][0], groups[-1][0]
+    return f"{desc} {first}" if first == last else f"{desc} {first}-{last}"

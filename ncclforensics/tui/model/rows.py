@@ -28,11 +28,11 @@ def lines(
     section: str = "host",
     fold: bool = True,
 ) -> pl.DataFrame:
-    """Return the lines: `section sections row ranks`, from top to bottom.
+    """Return the lines: `sections row ranks`, from top to bottom.
 
     `rows` has `row rank` and the column `section` (host or group, a name); `key` says
     what a rank looks like. `row` is the first rank's, `ranks` all of a line, `sections`
-    how many hosts or groups a line spans.
+    the hosts or groups that a line spans.
     """
     keyed = rows.select("row", "rank", pl.col(section).alias("section"), key.alias("key"))
     if grouping == "position":
@@ -59,9 +59,7 @@ def _by_position(keyed: pl.DataFrame) -> pl.DataFrame:
 
 def _collected(placed: pl.DataFrame) -> pl.DataFrame:
     return placed.group_by("run", maintain_order=True).agg(
-        pl.col("section").first(),
-        pl.col("section").n_unique().alias("sections"),
-        pl.col("section").last().alias("last_section"),
+        pl.col("section").unique(maintain_order=True).alias("sections"),
         pl.col("row").first(),
         pl.col("rank").alias("ranks"),
     ).drop("run")
