@@ -137,7 +137,8 @@ class Chart(ScrollView, can_focus=True):
         """Tell the scroll bars how much there is."""
         if self.view is not None:
             scale = self.view.scale
-            width = self._gutter() + scale.size * scale.wide + strips.TAIL
+            width = self._gutter() + scale.size * scale.wide
+            width += strips.TAIL if width > self.size.width else 0
             self.virtual_size = Size(width, self.view.lines.height + HEAD)
 
     def _gutter(self) -> int:

@@ -61,10 +61,7 @@ class BySequence:
         axis = self.axis[begin * self.per : (begin + width) * self.per]
         if not axis:
             return b""
-        if axis[-1] - axis[0] == len(axis) - 1:
-            picked = row[axis[0] : axis[-1] + 1]
-        else:
-            picked = bytes([row[col] for col in axis])
+        picked = bytes(map(row.__getitem__, axis))
         if self.per == 1:
             return picked
         step = self.per

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.report.folding import fold_ranks, natural, some
 from ncclforensics.tui.model import rows as folding
 from ncclforensics.tui.model.axis import EXIT, LOG
 
@@ -100,6 +101,17 @@ class Timeline:
             section=section,
             fold=shown.fold,
         )
+
+    def families(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Return each kind of groups with its groups: a name, and its ranks folded."""
+        groups = self.groups.group_by("kind", "pg").agg(pl.col("rank").unique())
+        found: list[tuple[str, list[tuple[str, str]]]] = []
+        for kind in (k.name for k in self.columns.kinds if k.is_call):
+            own = groups.filter(pl.col("kind") == kind).select("pg", "rank").rows()
+            own.sort(key=lambda row: natural(row[0]))
+            named = [(pg, some(fold_ranks(ranks), 40)) for pg, ranks in own]
+            found.append((kind, named))
+        return found
 
     def smallest_kind(self) -> str | None:
         """Return the kind that cuts the job into most groups, collectives first."""
