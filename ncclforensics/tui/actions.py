@@ -106,9 +106,7 @@ class Actions(Outputs):
             self.chart.show(found, line, cell, centre=True)
         else:
             self.chart.place(line, cell)
-        what = found.shown.pg or found.shown.kind or "all groups"
-        by = "time" if isinstance(found.scale, ByTime) else "sequence number"
-        self.chart.border_title = f"timeline: {what} by {found.shown.grouping}, {by}"
+        self.chart.border_title = found.caption()
 
     def here(self) -> tuple[int, int]:
         """Return the row and column under the cursor."""
@@ -214,8 +212,11 @@ class Actions(Outputs):
         """Group by the next of host, process group, position."""
         if (found := self.chart.view) is not None:
             after = GROUPINGS[(GROUPINGS.index(found.shown.grouping) + 1) % 3]
-            at = self.here()
-            self._show(self._viewed(replace(found.shown, grouping=after), found.scale), at)
+            row, col = self.here()
+            kind = found.timeline.columns.kind_of(col)
+            by = kind.name if kind.is_call else None
+            shown = replace(found.shown, grouping=after, by=by)
+            self._show(self._viewed(shown, found.scale), (row, col))
 
     def action_fold(self) -> None:
         """Fold ranks that look alike, or show each."""
@@ -326,7 +327,7 @@ class Actions(Outputs):
         rank = timeline.ranks[self.here()[0]]
         found = await asyncio.to_thread(waits.steps, timeline, rank)
         listed = [("  " * step.depth + step.text, step) for step in found]
-        step = await self.push_screen_wait(Steps(f"who rank {rank} waits for", listed))
+        step = await self.push_screen_wait(Steps(f"who waits for whom, from rank {rank}", listed))
         if step is not None and (row := timeline.row_of(step.rank)) is not None:
             known = step.kind is not None and step.n is not None
             self.go(row, timeline.columns.find(step.kind, step.n) if known else None)

@@ -46,6 +46,7 @@ class TimelineApp(Actions):
     """Verdict on top; panes of verdicts, the timeline, and evidence."""
 
     TITLE = "ncclforensics timeline"
+    AUTO_FOCUS = None
     CSS_PATH = "timeline.tcss"
     COMMANDS: ClassVar = App.COMMANDS | {Commands}
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (120, "-wide")]
@@ -113,6 +114,7 @@ class TimelineApp(Actions):
         self.query_one("#evidence").border_title = "evidence"
         self.query_one("#chart").border_title = "timeline"
         self.screen.add_class("-no-timeline")
+        self._progress(self.Progress("starting", 0, 0))
         paths = clean(", ".join(self.request.paths), 200)
         self.query_one("#verdict", Static).update(Content(f"reading {paths}"))
         self._start()

@@ -48,7 +48,7 @@ class Outputs(App[int]):
         if entry is None:
             self.notify(f"this version knows no class {slug}", severity="warning")
             return
-        text = render_class(entry, width=min(WIDTH, self.size.width - 12))
+        text = render_class(entry, width=min(WIDTH, self.size.width * 9 // 10 - 8))
         lines = [
             ("bold" if said in HEADINGS or not at else "", said)
             for at, said in enumerate(text.splitlines())
@@ -66,8 +66,8 @@ class Outputs(App[int]):
             if state.char != " "
         ]
         lines += [
-            ("", "  A cell of several calls shows the worst of them. Log lines (!) and"),
-            ("", "  exits (E) are the last columns; by time they stand at their time."),
+            ("", "  Of several calls in a cell the worst is shown. Log lines (!) and"),
+            ("", "  exits (E) are the last columns; by time they have their place."),
         ]
         lines += [("", ""), ("bold", "Keys")]
         bindings = [b for b in (*self.BINDINGS, *Chart.BINDINGS) if isinstance(b, Binding)]

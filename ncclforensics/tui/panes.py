@@ -12,6 +12,8 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from ncclforensics.report.layout import fold
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.tui.model.entries import Entry
 
-LABEL = 9
+LABEL, HANG, MOST = 9, 4, 100
 
 
 def content(lines: Iterable[tuple[str, str]]) -> Content:
@@ -29,6 +31,15 @@ def content(lines: Iterable[tuple[str, str]]) -> Content:
         for style, text in lines
     ]
     return Content("\n").join(parts)
+
+
+def broken(lines: Iterable[tuple[str, str]], width: int) -> list[tuple[str, str]]:
+    """Break lines to `width` cells; what continues a line is indented."""
+    return [
+        (style, " " * HANG + part if at else part)
+        for style, text in lines
+        for at, part in enumerate(fold(text, max(width - HANG, 20), MOST))
+    ]
 
 
 class Entries(OptionList):
@@ -79,7 +90,18 @@ class EvidencePane(VerticalScroll):
         """Hold one text."""
         yield Static("", markup=False)
 
+    lines: Sequence[tuple[str, str]] = ()
+
     def show(self, lines: Sequence[tuple[str, str]]) -> None:
         """Write lines, from their top on."""
-        self.query_one(Static).update(content(lines))
+        self.lines = lines
+        self._write()
         self.scroll_home(animate=False)
+
+    def on_resize(self) -> None:
+        """Break long lines anew."""
+        self._write()
+
+    def _write(self) -> None:
+        # one cell less than there is, for the scroll bar
+        self.query_one(Static).update(content(broken(self.lines, self.size.width - 1)))

@@ -113,7 +113,7 @@ def columns(
     end = table.height
     messages = _messages(marks)
     if messages:
-        laid.append(Kind(LOG, "!", end, end + len(messages), is_call=False))
+        laid.append(Kind(LOG, "!" if laid else "m", end, end + len(messages), is_call=False))
         end += len(messages)
     if exits:
         laid.append(Kind(EXIT, "E", end, end + 1, is_call=False))

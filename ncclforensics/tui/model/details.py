@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Line = tuple[str, str]
 HEAD, LABEL, TEXT, DIM = "bold", "cyan", "", "dim"
 LIMIT = 300
+NO_EXIT = "no exit of this rank is known"
 
 
 def place(timeline: Timeline, row: int, ranks: Sequence[int], col: int) -> list[Line]:
@@ -71,17 +72,45 @@ def _call(timeline: Timeline, rank: int, col: int, code: int) -> list[Line]:
     about = group.row(0, named=True)
     others = everywhere(timeline, about, n)
     own = others.filter(pl.col("rank") == rank)
+    if own.is_empty():
+        own = _last(timeline, about)
+        if own.height:
+            number = own.select(naming.NUMBER).item(-1, 0)
+            found.append((LABEL, f"the last call of this rank there: SeqNum={number}"))
     if own.height:
         found += _fields(own.row(-1, named=True), about)
         found += _stack(timeline, own.row(-1, named=True)["stack"])
-    return found + _side_by_side(timeline, others, about["gid"])
+    found += _side_by_side(timeline, others, about["gid"])
+    return found + _also(timeline, rank)
+
+
+def _last(timeline: Timeline, about: dict[str, Any]) -> pl.DataFrame:
+    """Return the last call that a rank made in a group."""
+    own = timeline.calls.filter(pl.col("rank") == about["rank"], *_in_group(about))
+    return own.sort("record_id", naming.NUMBER).tail(1).collect()
+
+
+def _also(timeline: Timeline, rank: int) -> list[Line]:
+    """Return what else is known of a rank: what its logs say, how it ended."""
+    said = timeline.marks.filter((pl.col("rank") == rank) & pl.col("failing")).head(5)
+    found: list[Line] = [
+        (TEXT, "  " + clean(f"{row['source']}:{row['line']} {row['text']}", LIMIT))
+        for row in said.iter_rows(named=True)
+    ]
+    ended = _exits(timeline, rank)
+    found += [(style, f"  {text}") for style, text in ended if text != NO_EXIT]
+    return [(LABEL, "of this rank's process"), *found] if found else []
 
 
 def everywhere(timeline: Timeline, about: dict[str, Any], n: int) -> pl.DataFrame:
     """Return one call of a group on all ranks that made it."""
-    keys = ("pg", "pg_desc", "p2p")
-    mine = [expr == about[name] for name, expr in zip(keys, naming.keyed(), strict=False)]
+    mine = _in_group(about)
     return timeline.calls.filter(naming.NUMBER == n, *mine).sort("rank").collect()
+
+
+def _in_group(about: dict[str, Any]) -> list[pl.Expr]:
+    pairs = zip(naming.KEY, naming.keyed(), strict=False)
+    return [expr == about[name] for name, expr in pairs]
 
 
 def _fields(call: dict[str, Any], about: dict[str, Any]) -> list[Line]:
@@ -148,7 +177,7 @@ def _side_by_side(timeline: Timeline, calls: pl.DataFrame, gid: int) -> list[Lin
     absent = members.filter(~members.is_in(calls["rank"].implode())).sort()
     if absent.len() and calls.height:
         who = some(fold_ranks(absent), 40)
-        found.append((TEXT, f"  {who}: not in the evidence of {count(absent.len(), 'rank')}"))
+        found.append((TEXT, f"  {who}: no such call in their evidence"))
     return found
 
 
@@ -168,7 +197,7 @@ def _logged(timeline: Timeline, rank: int, message: str) -> list[Line]:
 
 def _exits(timeline: Timeline, rank: int) -> list[Line]:
     rows = timeline.exits.filter(pl.col("rank") == rank)
-    found: list[Line] = [(TEXT, "no exit of this rank is known")] if rows.is_empty() else []
+    found: list[Line] = [(TEXT, NO_EXIT)] if rows.is_empty() else []
     for row in rows.iter_rows(named=True):
         when = f" at {rfc3339(_ns(row['t']))}" if row["t"] is not None else ""
         said = f"ended with exit code {row['code']}{when}, says {row['reported_by']}"

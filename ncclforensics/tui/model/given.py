@@ -137,6 +137,7 @@ def given(
                 .alias("code"),
             ).drop_nulls()
         )
+        parts.append(_cited(report, marks, at))
     if end is not None:
         parts.append(
             failing_exits.select(
@@ -151,6 +152,27 @@ def given(
 def positions(frames: Frames, found: Survey, columns: Columns) -> pl.DataFrame:
     """Return what holds where a rank's entries tell nothing: `rank col code`."""
     return _once([_placed(reached(frames).join(found.groups, on=naming.KEY), columns)])
+
+
+def _cited(report: Report, marks: pl.DataFrame, at: dict[str, int]) -> pl.DataFrame:
+    """Return the log lines of the culprits that the verdict cites."""
+    verdict = report.verdict
+    cites = () if verdict is None else verdict.evidence
+    schema = {"source": pl.String, "line": pl.Int64}
+    told = pl.DataFrame([(c.source, c.line) for c in cites], schema, orient="row")
+    ranks = pl.Series(() if verdict is None else verdict.culprits.ranks, dtype=pl.Int64)
+    return (
+        marks.join(told, on=["source", "line"])
+        .filter(pl.col("rank").is_in(ranks.implode()))
+        .select(
+            "rank",
+            pl.col("message")
+            .replace_strict(at, default=None, return_dtype=pl.Int64)
+            .alias("col"),
+            pl.lit(LOGGED, pl.UInt8).alias("code"),
+        )
+        .drop_nulls()
+    )
 
 
 def _placed(told: pl.DataFrame, columns: Columns) -> pl.DataFrame:

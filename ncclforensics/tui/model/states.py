@@ -28,7 +28,7 @@ STATES = (
     State("·", "done", "the call finished", "dim"),
     State("?", "unseen", "no evidence: no dump, or evicted from the ring", "dim"),
     State("q", "queued", "made, and held up behind an earlier call", "blue"),
-    State("!", "logged", "a log line that a healthy job does not print", "yellow"),
+    State("!", "logged", "a log line of a failure, or one that accuses", "yellow"),
     State("E", "exited", "the process ended with an error", "bold red"),
     State("r", "running", "started on the GPU, and not finished", "bold cyan"),
     State("w", "waiting", "made, not finished; waits for others", "bold yellow"),

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is chosen to be shown: a kind of groups, one group of it, how it folds."""
+    """What is chosen to be shown: a kind of groups, one group of it, how it folds.
+
+    `by` is the kind whose groups are the sections when grouped by process group.
+    """
 
     kind: str | None = None
     pg: str | None = None
     grouping: Grouping = "host"
     fold: bool = True
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class Timeline:
         section = "host"
         if shown.grouping == "process group":
             section = "pg"
-            kind = shown.kind or self.smallest_kind()
+            kind = shown.kind or shown.by or self.smallest_kind()
             of_kind = self.groups.filter(pl.col("kind") == (kind or ""))
             names = of_kind.select("rank", "pg").unique("rank", maintain_order=True)
             rows = rows.join(

@@ -82,6 +82,25 @@ class View:
         """Return what stands above hosts or groups."""
         return "group" if self.shown.grouping == "process group" else "host"
 
+    def caption(self) -> str:
+        """Say what is shown: which groups, how they are grouped, what letters mean."""
+        kinds = [kind for kind in self.timeline.columns.kinds if kind.is_call]
+        if self.shown.pg is not None:
+            what = f"{self.shown.kind} {self.shown.pg}"
+        elif self.shown.kind is not None:
+            what = self.shown.kind
+        elif not self.scale_is_time and len(kinds) > 1:
+            what = " ".join(f"{kind.letter}={clean(kind.name, 32)}" for kind in kinds)
+        elif kinds:
+            what = "all groups" if len(kinds) > 1 else clean(kinds[0].name, 32)
+        else:
+            what = "a column per log message"
+        by = "time" if self.scale_is_time else "sequence number"
+        rows = self.shown.grouping
+        if rows == "process group" and (kind := self.shown.kind or self.shown.by):
+            rows = f"group of {clean(kind, 32)}"
+        return f"timeline by {rows}, {by}: {what}"
+
     @property
     def scale_is_time(self) -> bool:
         """Whether columns are time."""
