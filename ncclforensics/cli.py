@@ -138,9 +138,11 @@ def evidence(
 @click.option("--world-size", type=click.IntRange(min=1), help="Ranks the job had.")
 @click.option("--select", multiple=True, metavar="CLASS", help="Only these classes.")
 @click.option("--ignore", multiple=True, metavar="CLASS", help="Not these classes.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes that read.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 def timeline(
     paths: tuple[str, ...],
+    jobs: int | None,
     world_size: int | None,
     select: Sequence[str],
     ignore: Sequence[str],
@@ -159,7 +161,9 @@ def timeline(
     from ncclforensics.tui.app import run
     from ncclforensics.tui.load import Request
 
-    return run(Request(paths, world_size, _classes(select), _classes(ignore)))
+    chosen, left = _classes(select), _classes(ignore)
+    with _executor(jobs) as executor:
+        return run(Request(paths, world_size, chosen, left, executor))
 
 
 cli.add_command(timeline, "tui")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ncclforensics.tui.load import Loaded
     from ncclforensics.tui.model.timeline import Timeline
 
-PAUSE = 0.03  # seconds that the cursor rests before evidence is read
+PAUSE = 0.1  # seconds that the cursor rests before evidence is read
 Group = tuple[str | None, str | None]
 
 

@@ -62,6 +62,7 @@ class Chart(ScrollView, can_focus=True):
         self.view: View | None = None
         self.line = 0
         self.cell = 0
+        self._centre = False
         self._painted: tuple[object, list[bytes]] = (None, [])
 
     def show(self, view: View, line: int, cell: int, *, centre: bool = False) -> None:
@@ -69,8 +70,16 @@ class Chart(ScrollView, can_focus=True):
         self.view = view
         self._painted = (None, [])
         self._measure()
-        self.place(line, cell, centre=centre)
+        self.line, self.cell, self._centre = line, cell, centre
+        # how far it scrolls is known after the layout
+        self.call_after_refresh(self._settle)
         self.refresh()
+
+    def _settle(self) -> None:
+        """Bring the cursor on screen after a layout, once in the middle of it."""
+        if self.size.height:
+            self.place(self.line, self.cell, centre=self._centre)
+            self._centre = False
 
     def place(self, line: int, cell: int, *, centre: bool = False) -> None:
         """Move the cursor, and what is on screen as far as it takes to see it."""
@@ -90,13 +99,15 @@ class Chart(ScrollView, can_focus=True):
             left = self.cell - away if away is not None else (
                 self.cell if self.cell < left else self.cell - cells + 1
             )
-        self.scroll_to(max(left, 0) * self.view.scale.wide, max(top, 0), animate=False)
+        # forced, because bars allow scrolling only after a layout
+        x = max(left, 0) * self.view.scale.wide
+        self.scroll_to(x, max(top, 0), animate=False, force=True)
         self.refresh()
         self.post_message(self.Moved(self.line, self.cell))
 
     def render_line(self, y: int) -> Strip:
         """Draw line `y` of the widget."""
-        width = self.size.width
+        width = self._wide()
         if self.view is None or not self.view.lines.height:
             return Strip.blank(width, self.rich_style)
         widths, room = self.view.gutter, self._room()
@@ -138,14 +149,18 @@ class Chart(ScrollView, can_focus=True):
         if self.view is not None:
             scale = self.view.scale
             width = self._gutter() + scale.size * scale.wide
-            width += strips.TAIL if width > self.size.width else 0
+            width += strips.TAIL if width > self._wide() else 0
             self.virtual_size = Size(width, self.view.lines.height + HEAD)
+
+    def _wide(self) -> int:
+        """Return the width beside the scroll bar."""
+        return max(self.size.width - 1, 1)
 
     def _gutter(self) -> int:
         return 0 if self.view is None else sum(self.view.gutter) + 3
 
     def _room(self) -> int:
-        return max(self.size.width - self._gutter(), 1)
+        return max(self._wide() - self._gutter(), 1)
 
     def _rows(self) -> int:
         return max(self.size.height - HEAD, 1)
@@ -162,7 +177,7 @@ class Chart(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Keep the cursor on screen."""
         self._measure()
-        self.place(self.line, self.cell)
+        self.call_after_refresh(self._settle)
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to where the mouse points."""

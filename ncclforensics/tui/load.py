@@ -15,6 +15,7 @@ from ncclforensics.tui.model.excerpt import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from concurrent.futures import Executor
 
     from ncclforensics.report.contract import Report
     from ncclforensics.sources import Source
@@ -28,12 +29,13 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to show: paths, and what the analysis is told besides."""
+    """What to show: paths, and what the analysis is told besides; who reads files."""
 
     paths: tuple[str, ...]
     world_size: int | None = None
     select: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
+    executor: Executor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
     tick("looking at files", 0, 0)
     analysis = analyze(
         request.paths,
+        executor=request.executor,
         world_size=request.world_size,
         select=request.select,
         ignore=request.ignore,

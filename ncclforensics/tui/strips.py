@@ -19,7 +19,7 @@ NORMAL, DIM, BOLD = Style(), Style(dim=True), Style(bold=True)
 CURSOR = Style(reverse=True, bold=True)
 STYLES = tuple(Style.parse(state.style or "none") for state in STATES)
 BAR = "│"
-TAIL = 34  # cells behind the last column, for what a rank waits in
+TAIL = 48  # cells behind the last column, for what a rank waits in
 
 
 def fit(text: str, width: int) -> str:

@@ -102,15 +102,17 @@ def _stands(frames: Frames, groups: pl.DataFrame) -> pl.DataFrame:
         pl.lit(" "),
         pl.col("n").cast(pl.String),
     )
+    rooted = frames["roots"].select("rank", "call", pl.lit(0).alias("is_root"))
     rank = pl.col("code").replace_strict(
         {WAITING: 0, ABSENT: 1, QUEUED: 2}, default=3, return_dtype=pl.Int64
     )
     return (
         held(frames)
         .join(about, on=naming.KEY)
-        .select("rank", text.alias("stand"), rank.alias("first"), "n")
+        .join(rooted, on=["rank", "call"], how="left")
+        .select("rank", text.alias("stand"), rank.alias("first"), "is_root", "n")
         .drop_nulls("stand")
-        .sort("rank", "first", "n")
+        .sort("rank", "first", "is_root", "n", nulls_last=True)
         .unique("rank", keep="first", maintain_order=True)
         .select("rank", "stand")
     )

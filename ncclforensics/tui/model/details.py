@@ -105,6 +105,9 @@ def _also(timeline: Timeline, rank: int) -> list[Line]:
 def everywhere(timeline: Timeline, about: dict[str, Any], n: int) -> pl.DataFrame:
     """Return one call of a group on all ranks that made it."""
     mine = _in_group(about)
+    # only some ranks are members: a file of all calls is then read in part
+    ranks = timeline.groups.filter(pl.col("gid") == about["gid"])["rank"]
+    mine.append(pl.col("rank").is_between(ranks.min(), ranks.max()))
     return timeline.calls.filter(naming.NUMBER == n, *mine).sort("rank").collect()
 
 

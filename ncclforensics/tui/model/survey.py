@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SLAB = 1024
-ENTRY = ("rank", "t", "t_started", "t_completed", "record_id", "state", "op")
+ENTRY = ("rank", "t", "t_started", "t_completed", "record_id", "state", "src", "dst")
 Tick = Callable[[str, int, int], None] if TYPE_CHECKING else object
 
 
@@ -50,6 +50,25 @@ def entries(calls: pl.LazyFrame, ranks: pl.Series) -> pl.DataFrame:
         .select(*ENTRY, *naming.keyed(), done().alias("done"))
         .drop_nulls("n")
         .collect()
+        .pipe(_passed)
+    )
+
+
+def _passed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Take a P2P call for done that later ones between the same two have passed.
+
+    Batched P2P entries of NCCL are often never marked (pytorch#137969).
+    """
+    p2p = rows.filter("p2p")
+    if p2p["done"].all():
+        return rows.drop("src", "dst")
+    pair = ["rank", "pg", "pg_desc", "src", "dst"]
+    newest = p2p.filter("done").group_by(pair).agg(pl.col("record_id").max().alias("to"))
+    passed = (pl.col("record_id") < pl.col("to")).fill_null(False) & pl.col("p2p")
+    return (
+        rows.join(newest, on=pair, how="left", nulls_equal=True, maintain_order="left")
+        .with_columns((pl.col("done") | passed).alias("done"))
+        .drop("to", "src", "dst")
     )
 
 
