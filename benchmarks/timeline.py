@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ncclforensics.tui.chart import Chart
 
 
-
 async def step(chart: Chart, number: int) -> None:
     """Move the cursor or what is on screen, and wait until it is drawn."""
     drawn = asyncio.Event()
@@ -96,7 +95,9 @@ def main() -> int:
     )
     for ranks in options.ranks:
         with tempfile.TemporaryDirectory() as folder:
-            write = "import sys; sys.path.insert(0, sys.argv[1]); import simulate_timeline"
+            write = (
+                "import sys; sys.path.insert(0, sys.argv[1]); import simulate_timeline"
+            )
             write += "; simulate_timeline.export(*sys.argv[2:])"
             tests = str(Path(__file__).parents[1] / "tests")
             size = [folder, str(ranks), str(options.calls)]

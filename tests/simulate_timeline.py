@@ -68,7 +68,11 @@ def collectives(job: Job, first: int, end: int) -> pl.DataFrame:
         # every data group has a member that waits in the culprit's tensor group
         .otherwise(data_wait if job.ranks > TP else world_wait)
     )
-    t = EPOCH + pl.col("i") * STEP + (pl.col("rank") * 7919 + pl.col("i") * 31) % 100_000
+    t = (
+        EPOCH
+        + pl.col("i") * STEP
+        + (pl.col("rank") * 7919 + pl.col("i") * 31) % 100_000
+    )
     done = (pl.col("i") < pl.col("stuck")) | (
         (pl.col("rank") == job.culprit) & (pl.col("i") == pl.col("stuck"))
     )
@@ -93,7 +97,10 @@ def collectives(job: Job, first: int, end: int) -> pl.DataFrame:
             pl.lit("all_reduce").alias("op"),
             pl.lit("nccl").alias("backend"),
             pl.lit(False).alias("is_p2p"),
-            pl.when(done).then(pl.lit("completed")).otherwise(pl.lit("started")).alias("state"),
+            pl.when(done)
+            .then(pl.lit("completed"))
+            .otherwise(pl.lit("started"))
+            .alias("state"),
             done.alias("retired"),
             pl.from_epoch(t, "ns").dt.replace_time_zone("UTC").alias("t"),
             pl.when(done)
@@ -212,7 +219,9 @@ def export(folder: str, ranks: str, calls: str) -> None:
     (place / "collectives").mkdir()
     for at in range(0, job.ranks, 1024):
         rows = collectives(job, at, min(at + 1024, job.ranks))
-        rows.write_parquet(place / "collectives" / f"{at:06}.parquet", compression="zstd")
+        rows.write_parquet(
+            place / "collectives" / f"{at:06}.parquet", compression="zstd"
+        )
     pl.scan_parquet(place / "collectives" / "*.parquet").sink_parquet(
         place / "collectives.parquet", compression="zstd"
     )

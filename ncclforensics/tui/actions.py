@@ -11,6 +11,7 @@ from textual.message import Message
 
 from ncclforensics.report.folding import some
 from ncclforensics.tui.chart import Chart
+from ncclforensics.tui.dialogs import Choice, Prompt, Steps
 from ncclforensics.tui.model import point, waits
 from ncclforensics.tui.model.details import cite, place
 from ncclforensics.tui.model.find import search
@@ -19,12 +20,10 @@ from ncclforensics.tui.model.rows import GROUPINGS
 from ncclforensics.tui.model.scale import BySequence, ByTime
 from ncclforensics.tui.model.timeline import Shown
 from ncclforensics.tui.model.view import View, view
-from ncclforensics.tui.panes import Entries, EvidencePane
-from ncclforensics.tui.dialogs import Choice, Prompt, Steps
 from ncclforensics.tui.outputs import Outputs
+from ncclforensics.tui.panes import Entries, EvidencePane
 
 if TYPE_CHECKING:
-    from ncclforensics.tui.load import Loaded
     from ncclforensics.tui.model.timeline import Timeline
 
 PAUSE = 0.1  # seconds that the cursor rests before evidence is read
@@ -41,7 +40,8 @@ class Told(Message):
 class Actions(Outputs):
     """The actions of the application; state is what is loaded, and where we are."""
 
-    loaded: Loaded | None = None
+    chart: Chart
+    evidence: EvidencePane
     row = 0
     hits: tuple[tuple[int, int | None], ...] = ()
     hit = -1
@@ -51,11 +51,6 @@ class Actions(Outputs):
         """Return the timeline, or None while and where there is none."""
         found = None if self.loaded is None else self.loaded.timeline
         return None if found is None or found.is_empty else found
-
-    @property
-    def chart(self) -> Chart:
-        """Return the chart."""
-        return self.screen_stack[0].query_one(Chart)
 
     def open_at(self, at: tuple[int, int]) -> None:
         """Show everything, by sequence number, with the cursor at a row and column."""
@@ -160,12 +155,12 @@ class Actions(Outputs):
 
     @on(Told)
     def _tell(self, event: Told) -> None:
-        self.screen_stack[0].query_one(EvidencePane).show(event.lines)
+        self.evidence.show(event.lines)
 
-    def action_back(self) -> None:
+    async def action_back(self) -> None:
         """Go back to the timeline; interrupt loading that is not over."""
         if self.loaded is None:
-            self.action_leave()
+            await self.run_action("leave")
         elif self.screen.maximized is not None:
             self.screen.minimize()
         elif self.timeline is not None:
@@ -173,7 +168,7 @@ class Actions(Outputs):
 
     @on(Chart.Chosen)
     def _evidence(self) -> None:
-        self.query_one(EvidencePane).focus()
+        self.evidence.focus()
 
     def action_failure(self, step: int) -> None:
         """Move to the next line with a failure (1), or the one before (-1)."""
@@ -198,7 +193,9 @@ class Actions(Outputs):
         at = self.here()
         room = max(self.chart.size.width - sum(found.gutter) - 4, 10)
         if isinstance(found.scale, ByTime):
-            scale: BySequence | ByTime = BySequence(self.timeline.axis(found.shown.kind))
+            scale: BySequence | ByTime = BySequence(
+                self.timeline.axis(found.shown.kind)
+            )
             if scale.size <= room - 20:
                 scale = scale.fitted(room - 20)
         elif self.loaded.clock is None:
@@ -235,7 +232,9 @@ class Actions(Outputs):
         for kind, names in timeline.families():
             offered.append((f"{kind} ({len(names):,} groups)", (kind, None)))
             if len(names) > 1:
-                offered += [(f"{kind}: {pg} ({ranks})", (kind, pg)) for pg, ranks in names]
+                offered += [
+                    (f"{kind}: {pg} ({ranks})", (kind, pg)) for pg, ranks in names
+                ]
         asked = await self.push_screen_wait(Choice("process group", offered))
         if asked is not None:
             self.choose_group(*asked)
@@ -327,7 +326,11 @@ class Actions(Outputs):
         rank = timeline.ranks[self.here()[0]]
         found = await asyncio.to_thread(waits.steps, timeline, rank)
         listed = [("  " * step.depth + step.text, step) for step in found]
-        step = await self.push_screen_wait(Steps(f"who waits for whom, from rank {rank}", listed))
+        step = await self.push_screen_wait(
+            Steps(f"who waits for whom, from rank {rank}", listed)
+        )
         if step is not None and (row := timeline.row_of(step.rank)) is not None:
-            known = step.kind is not None and step.n is not None
-            self.go(row, timeline.columns.find(step.kind, step.n) if known else None)
+            col = None
+            if step.kind is not None and step.n is not None:
+                col = timeline.columns.find(step.kind, step.n)
+            self.go(row, col)

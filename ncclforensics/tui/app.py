@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from ncclforensics.tui.model.survey import Tick
+
 REDRAW = 0.1  # seconds between two steps of progress
 LEAST = (60, 16)
 
@@ -48,23 +50,33 @@ class TimelineApp(Actions):
     TITLE = "ncclforensics timeline"
     AUTO_FOCUS = None
     CSS_PATH = "timeline.tcss"
-    COMMANDS: ClassVar = App.COMMANDS | {Commands}
-    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (120, "-wide")]
+    COMMANDS = App.COMMANDS | {Commands}
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "failure(1)", "Failure", tooltip="The next line with a failure"),
-        Binding("E", "failure(-1)", "Failure before", show=False, tooltip="The one before"),
+        Binding(
+            "E", "failure(-1)", "Failure above", show=False, tooltip="The one before it"
+        ),
         Binding("slash", "search", "Search", tooltip="Hosts, log lines, calls, stacks"),
         Binding("n", "hit(1)", "Next hit", show=False, tooltip="The next place found"),
-        Binding("N", "hit(-1)", "Hit before", show=False, tooltip="The place found before"),
+        Binding(
+            "N", "hit(-1)", "Hit before", show=False, tooltip="The place found before"
+        ),
         Binding("r", "rank", "Go to rank", show=False, tooltip="Go to a rank"),
-        Binding("s", "seq", "Go to call", show=False, tooltip="Go to a sequence number"),
+        Binding(
+            "s", "seq", "Go to call", show=False, tooltip="Go to a sequence number"
+        ),
         Binding("p", "group", "Process group", show=False, tooltip="Show one group"),
-        Binding("g", "grouping", "Group by", show=False, tooltip="Host, group, position"),
+        Binding(
+            "g", "grouping", "Group by", show=False, tooltip="Host, group, position"
+        ),
         Binding("f", "fold", "Fold", show=False, tooltip="Fold ranks that look alike"),
         Binding("w", "waits", "Waits", tooltip="Who waits for whom from here"),
         Binding("t", "time", "Time", tooltip="Time or sequence number"),
         Binding("x", "explain", "Explain", tooltip="What the class means"),
-        Binding("c", "copy", "Copy", show=False, tooltip="Copy the verdict as Markdown"),
+        Binding(
+            "c", "copy", "Copy", show=False, tooltip="Copy the verdict as Markdown"
+        ),
         Binding("S", "save", "Save", show=False, tooltip="Save the screen as SVG"),
         Binding("m", "grow", "Maximize", show=False, tooltip="Maximize this pane"),
         Binding("escape", "back", "Back", show=False, tooltip="Back to the timeline"),
@@ -88,31 +100,33 @@ class TimelineApp(Actions):
         error: BaseException | None = None
 
     def __init__(self, request: Request, scratch: Path) -> None:
-        """Prepare to show what `request` asks for; `scratch` is a folder to unpack in."""
+        """Prepare to show what is asked for; archives are unpacked in `scratch`."""
         super().__init__()
         self.request, self.scratch = request, scratch
         self.stop = threading.Event()
         self.error: BaseException | None = None
+        self.listed = Entries(id="entries", classes="pane")
+        self.chart = Chart(id="chart", classes="pane")
+        self.evidence = EvidencePane(id="evidence", classes="pane")
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; a style sheet places them."""
         yield Static(id="verdict", markup=False)
         with Container(id="body"):
             with Vertical(id="side"):
-                yield Entries(id="entries", classes="pane")
+                yield self.listed
             with Vertical(id="main"):
                 yield Static(id="notice", classes="pane", markup=False)
-                yield Chart(id="chart").add_class("pane")
-                yield EvidencePane(id="evidence", classes="pane")
+                yield self.chart
+                yield self.evidence
         yield Static(id="small", markup=False)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Show an empty window, and begin to load."""
-        self.query_one("#entries").border_title = "verdicts"
+        self.listed.border_title = "verdicts"
         self.query_one("#notice").border_title = "timeline"
-        self.query_one("#evidence").border_title = "evidence"
-        self.query_one("#chart").border_title = "timeline"
+        self.evidence.border_title = "evidence"
         self.screen.add_class("-no-timeline")
         self._progress(self.Progress("starting", 0, 0))
         paths = clean(", ".join(self.request.paths), 200)
@@ -149,7 +163,8 @@ class TimelineApp(Actions):
         except BaseException as caught:
             self.post_message(self.Ready(None, caught))
 
-    def _tick(self):  # type: ignore[no-untyped-def]
+    def _tick(self) -> Tick:
+        """Return what takes progress: it posts it, or interrupts."""
         drawn = 0.0
 
         def tick(word: str, done: int, whole: int) -> None:
@@ -169,7 +184,9 @@ class TimelineApp(Actions):
         if event.whole:
             bar = "#" * (20 * event.done // event.whole)
             text = f"{event.word} [{bar:.<20}] {event.done:,} of {event.whole:,}"
-        self.query_one("#notice", Static).update(Content(f"{text}\n\nq or escape stops"))
+        self.query_one("#notice", Static).update(
+            Content(f"{text}\n\nq or escape stops")
+        )
 
     @on(Ready)
     def _opened(self, event: Ready) -> None:
@@ -182,13 +199,13 @@ class TimelineApp(Actions):
         first, second = opening(loaded.report)
         self.query_one("#verdict", Static).update(Content(f"{first}\n{second}"))
         listed = entries(loaded.report)
-        self.query_one(Entries).show(listed)
+        self.listed.show(listed)
         if loaded.timeline is None or loaded.timeline.is_empty:
             self.query_one("#notice", Static).update(Content(loaded.why_empty))
-            self.query_one(Entries).focus()
+            self.listed.focus()
             return
         self.screen.remove_class("-no-timeline")
-        self.query_one(Chart).focus()
+        self.chart.focus()
         place = opening_place(loaded.timeline, loaded.report)
         # the chart has its size only after the layout
         self.call_after_refresh(self.open_at, place or (0, 0))
@@ -199,7 +216,9 @@ class TimelineApp(Actions):
         tiny = width < LEAST[0] or height < LEAST[1]
         for screen in self.screen_stack:
             screen.set_class(tiny, "-tiny")
-        said = f"{width}x{height} is too small\nthe timeline needs {LEAST[0]}x{LEAST[1]}"
+        said = (
+            f"{width}x{height} is too small\nthe timeline needs {LEAST[0]}x{LEAST[1]}"
+        )
         for small in self.query("#small").results(Static):
             small.update(Content(f"{said}\n\nq leaves"))
 

@@ -34,10 +34,16 @@ class Chart(ScrollView, can_focus=True):
         Binding("down,j", "move(1,0)", "Down", show=False, tooltip="The line below"),
         Binding("left,h", "move(0,-1)", "Left", show=False, tooltip="The cell before"),
         Binding("right,l", "move(0,1)", "Right", show=False, tooltip="The next cell"),
-        Binding("ctrl+left,H", "pan(-1)", "Pan left", show=False, tooltip="Half a screen"),
-        Binding("ctrl+right,L", "pan(1)", "Pan right", show=False, tooltip="Half a screen"),
+        Binding(
+            "ctrl+left,H", "pan(-1)", "Pan left", show=False, tooltip="Half a screen"
+        ),
+        Binding(
+            "ctrl+right,L", "pan(1)", "Pan right", show=False, tooltip="Half a screen"
+        ),
         Binding("pageup", "page(-1)", "Page up", show=False, tooltip="A screen up"),
-        Binding("pagedown", "page(1)", "Page down", show=False, tooltip="A screen down"),
+        Binding(
+            "pagedown", "page(1)", "Page down", show=False, tooltip="A screen down"
+        ),
         Binding("home", "edge(0)", "First", show=False, tooltip="The first column"),
         Binding("end", "edge(1)", "Last", show=False, tooltip="The last column"),
         Binding("plus,equals_sign", "zoom(1)", "Closer", show=False, tooltip="Zoom in"),
@@ -56,9 +62,9 @@ class Chart(ScrollView, can_focus=True):
     class Chosen(Message):
         """The evidence of the cell under the cursor is asked for."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str, classes: str) -> None:  # noqa: A002
         """Make a chart without anything in it."""
-        super().__init__(id=id)
+        super().__init__(id=id, classes=classes)
         self.view: View | None = None
         self.line = 0
         self.cell = 0
@@ -91,13 +97,19 @@ class Chart(ScrollView, can_focus=True):
         top, left = self._top(), self._left()
         if not top <= self.line < top + rows or centre:
             away = rows // 2 if centre or abs(self.line - top) > 2 * rows else None
-            top = self.line - away if away is not None else (
-                self.line if self.line < top else self.line - rows + 1
+            top = (
+                self.line - away
+                if away is not None
+                else (self.line if self.line < top else self.line - rows + 1)
             )
         if not left <= self.cell < left + cells or centre:
-            away = cells * 2 // 3 if centre or abs(self.cell - left) > 2 * cells else None
-            left = self.cell - away if away is not None else (
-                self.cell if self.cell < left else self.cell - cells + 1
+            away = (
+                cells * 2 // 3 if centre or abs(self.cell - left) > 2 * cells else None
+            )
+            left = (
+                self.cell - away
+                if away is not None
+                else (self.cell if self.cell < left else self.cell - cells + 1)
             )
         # forced, because bars allow scrolling only after a layout
         x = max(left, 0) * self.view.scale.wide
@@ -117,7 +129,9 @@ class Chart(ScrollView, can_focus=True):
             texts = scale.ticks(self.view.timeline.columns, left, cells)
             titles = ("ranks", self.view.title) if y == 0 else ("", "")
             label = strips.gutter(*titles, widths)
-            strip = strips.head(label, texts[y], room, strips.DIM if y else strips.NORMAL)
+            strip = strips.head(
+                label, texts[y], room, strips.DIM if y else strips.NORMAL
+            )
         else:
             number = y - HEAD + self._top()
             if number >= self.view.lines.height:
@@ -172,7 +186,9 @@ class Chart(ScrollView, can_focus=True):
         return int(self.scroll_offset.y)
 
     def _left(self) -> int:
-        return -(-int(self.scroll_offset.x) // (self.view.scale.wide if self.view else 1))
+        return -(
+            -int(self.scroll_offset.x) // (self.view.scale.wide if self.view else 1)
+        )
 
     def on_resize(self) -> None:
         """Keep the cursor on screen."""

@@ -47,7 +47,11 @@ class Commands(Provider):
             yield "Show all groups", "", partial(app.choose_group, None, None)
             for kind, names in app.timeline.families():
                 show = partial(app.choose_group, kind)
-                yield f"Show group {kind}", f"{len(names):,} of them", partial(show, None)
+                yield (
+                    f"Show group {kind}",
+                    f"{len(names):,} of them",
+                    partial(show, None),
+                )
                 for pg, ranks in names[:MOST_GROUPS]:
                     yield f"Show group {kind} {pg}", f"ranks {ranks}", partial(show, pg)
         from ncclforensics.diagnosers import CLASSES

@@ -27,6 +27,7 @@ BACK: list[BindingType] = [Binding("escape", "dismiss", "Back")]
 class Prompt(ModalScreen[str | None]):
     """Asks for one line of text, at the foot of the screen."""
 
+    AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = BACK
 
     def __init__(self, title: str, placeholder: str, value: str = "") -> None:
@@ -48,6 +49,7 @@ class Prompt(ModalScreen[str | None]):
 class Choice(ModalScreen[T | None], Generic[T]):
     """Asks to choose one of some entries; what is typed narrows them."""
 
+    AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = [
         *BACK,
         Binding("down", "step(1)", "Down", show=False),
@@ -103,6 +105,7 @@ class Choice(ModalScreen[T | None], Generic[T]):
 class Steps(ModalScreen[T | None], Generic[T]):
     """Shows lines of which one can be followed."""
 
+    AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = [
         *BACK,
         Binding("q,w", "dismiss", "Back", show=False),
@@ -135,6 +138,7 @@ class Steps(ModalScreen[T | None], Generic[T]):
 class Page(ModalScreen[None]):
     """Shows text to read."""
 
+    AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = [
         *BACK,
         Binding("q,x,question_mark", "dismiss", "Back", show=False),

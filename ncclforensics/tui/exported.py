@@ -1,7 +1,8 @@
 """Reads frames that were exported: a folder or a zip with report.json and parquet.
 
-The frames may lie beside report.json or in `frames/`, one file each: `collectives.parquet`,
-`message.ID.parquet`. Calls stay in their file and are read from there when needed.
+The frames may lie beside report.json or in `frames/`, one file each:
+`collectives.parquet`, `message.ID.parquet`. Calls stay in their file and are read from
+there when needed.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def read(path: Path, scratch: Path) -> Exported | None:
             elif name in tables.SCHEMAS:
                 found[name] = tables.conform(name, pl.read_parquet(file))
     except (pl.exceptions.PolarsError, ValueError, OSError) as caught:
-        raise UsageError(f"{path} holds frames that cannot be read: {caught}") from caught
+        raise UsageError(
+            f"{path} holds frames that cannot be read: {caught}"
+        ) from caught
     return Exported(report, tables.Frames(found, messages), calls)
 
 
@@ -73,8 +76,10 @@ def _unpacked(path: Path, scratch: Path) -> Path | None:
                 member
                 for member in archive.infolist()
                 if member.filename == "report.json"
-                or member.filename.endswith(".parquet")
-                and member.filename.count("/") <= 1
+                or (
+                    member.filename.endswith(".parquet")
+                    and member.filename.count("/") <= 1
+                )
             ]
             names = {member.filename for member in members}
             if "report.json" not in names or len(names) < 2:

@@ -10,10 +10,10 @@ from textual.binding import Binding
 
 from ncclforensics.tui.dialogs import Page
 from ncclforensics.tui.model.states import STATES
-from ncclforensics.tui.panes import Entries
 
 if TYPE_CHECKING:
     from ncclforensics.tui.load import Loaded
+    from ncclforensics.tui.panes import Entries
 
 WIDTH = 84
 MOST_FILES = 1000
@@ -24,10 +24,11 @@ class Outputs(App[int]):
     """The part of the application that explains, copies and saves."""
 
     loaded: Loaded | None = None
+    listed: Entries
 
     def action_explain(self) -> None:
         """Explain the class under the cursor of the verdicts, else the verdict's."""
-        listed = self.query_one(Entries)
+        listed = self.listed
         slug = None
         if listed.has_focus and listed.highlighted is not None:
             slug = listed.entries[listed.highlighted].slug
@@ -70,12 +71,17 @@ class Outputs(App[int]):
             ("", "  exits (E) are the last columns; by time they have their place."),
         ]
         lines += [("", ""), ("bold", "Keys")]
-        bindings = [b for b in (*self.BINDINGS, *Chart.BINDINGS) if isinstance(b, Binding)]
+        bindings = [
+            b for b in (*self.BINDINGS, *Chart.BINDINGS) if isinstance(b, Binding)
+        ]
         lines += [
             ("", f"  {_NAMES.get(b.key, b.key.split(',')[0]):11} {b.tooltip}")
             for b in bindings
         ]
-        lines += [("", "  tab         The next pane"), ("", "  ctrl+p      All commands")]
+        lines += [
+            ("", "  tab         The next pane"),
+            ("", "  ctrl+p      All commands"),
+        ]
         self.push_screen(Page("help", lines))
 
     def action_copy(self) -> None:

@@ -55,9 +55,7 @@ def line(
     `room` the characters there are for cells and what stands behind them.
     """
     segments = [
-        Segment(
-            gutter(label.ranks, label.section, widths), BOLD if chosen else NORMAL
-        )
+        Segment(gutter(label.ranks, label.section, widths), BOLD if chosen else NORMAL)
     ]
     at = 0
     for state, run in groupby(cells):

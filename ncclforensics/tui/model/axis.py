@@ -54,7 +54,9 @@ class Columns:
 
     def kind_of(self, col: int) -> Kind:
         """Return the kind that a column belongs to."""
-        return self.kinds[bisect_right(self.kinds, col, key=lambda kind: kind.first) - 1]
+        return self.kinds[
+            bisect_right(self.kinds, col, key=lambda kind: kind.first) - 1
+        ]
 
     def kind(self, name: str) -> Kind | None:
         """Return a kind by its name."""
@@ -67,7 +69,7 @@ class Columns:
 
 
 def logged(frames: Frames, *, all_messages: bool) -> pl.DataFrame:
-    """Return the log lines that are marks: `rank message failing t source line text`."""
+    """Return log lines that are marks: `rank message failing t source line text`."""
     events = frames["events"].drop_nulls("rank")
     failing = pl.col("role").is_in(FAILING).fill_null(False)
     kept = events if all_messages else events.filter(failing)
@@ -113,7 +115,9 @@ def columns(
     end = table.height
     messages = _messages(marks)
     if messages:
-        laid.append(Kind(LOG, "!" if laid else "m", end, end + len(messages), is_call=False))
+        laid.append(
+            Kind(LOG, "!" if laid else "m", end, end + len(messages), is_call=False)
+        )
         end += len(messages)
     if exits:
         laid.append(Kind(EXIT, "E", end, end + 1, is_call=False))

@@ -1,4 +1,4 @@
-"""Makes the timeline of an analysis; the one entry to the model for whoever draws it."""
+"""Makes the timeline of an analysis: the one way into the model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def build(
     lazy = lazy.select(pl.col(c) for c in SCHEMAS["collectives"])
     ranks = _ranks(frames, report, lazy)
     told = pl.concat(
-        part.select("rank", *naming.KEY, "n") for part in (reached(frames), held(frames))
+        part.select("rank", *naming.KEY, "n")
+        for part in (reached(frames), held(frames))
     )
     found = survey(lazy, ranks, told.drop("n").unique(), tick)
     has_calls = found.numbers.height + told.height > 0
@@ -60,7 +61,9 @@ def build(
         pl.DataFrame({"rank": ranks, "cells": made.cells})
         .with_row_index("row")
         .join(hosts, on="rank", how="left", maintain_order="left")
-        .join(_stands(frames, found.groups), on="rank", how="left", maintain_order="left")
+        .join(
+            _stands(frames, found.groups), on="rank", how="left", maintain_order="left"
+        )
         .with_columns(pl.col("host", "stand").fill_null(""))
     )
     groups = (

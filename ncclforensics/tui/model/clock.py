@@ -40,7 +40,12 @@ class Clock:
     ends: dict[int, int]
 
     def paint(
-        self, timeline: Timeline, rows: Sequence[int], begin: int, bucket: int, width: int
+        self,
+        timeline: Timeline,
+        rows: Sequence[int],
+        begin: int,
+        bucket: int,
+        width: int,
     ) -> list[bytes]:
         """Return `width` cells of `bucket` ns from time `begin` for each of `rows`."""
         parts = [self._calls(timeline, row, line) for line, row in enumerate(rows)]
@@ -72,8 +77,9 @@ class Clock:
         return timed(timeline, row).select(
             pl.lit(line, pl.Int64).alias("line"),
             "t",
-            pl.coalesce("te", pl.when(is_open).then(pl.max_horizontal("t", end)), "t")
-            .alias("te"),
+            pl.coalesce(
+                "te", pl.when(is_open).then(pl.max_horizontal("t", end)), "t"
+            ).alias("te"),
             "code",
         )
 
@@ -106,7 +112,8 @@ def clock(timeline: Timeline) -> Clock | None:
     bounds = [
         (low, high)
         for series in times
-        if isinstance(low := series.min(), int) and isinstance(high := series.max(), int)
+        if isinstance(low := series.min(), int)
+        and isinstance(high := series.max(), int)
     ]
     if not bounds:
         return None

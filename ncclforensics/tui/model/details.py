@@ -108,7 +108,7 @@ def everywhere(timeline: Timeline, about: dict[str, Any], n: int) -> pl.DataFram
     # only some ranks are members: a file of all calls is then read in part
     ranks = timeline.groups.filter(pl.col("gid") == about["gid"])["rank"]
     mine.append(pl.col("rank").is_between(ranks.min(), ranks.max()))
-    return timeline.calls.filter(naming.NUMBER == n, *mine).sort("rank").collect()
+    return timeline.calls.filter(n == naming.NUMBER, *mine).sort("rank").collect()
 
 
 def _in_group(about: dict[str, Any]) -> list[pl.Expr]:
@@ -121,7 +121,11 @@ def _fields(call: dict[str, Any], about: dict[str, Any]) -> list[Line]:
     group = about["pg"] + (f" ({about['pg_desc']})" if about["pg_desc"] else "")
     times = [
         f"{word} {rfc3339(_ns(call[c]))}"
-        for word, c in (("made", "t"), ("started", "t_started"), ("done", "t_completed"))
+        for word, c in (
+            ("made", "t"),
+            ("started", "t_started"),
+            ("done", "t_completed"),
+        )
         if call[c] is not None
     ]
     timeout = call["timeout_ms"]
@@ -175,7 +179,9 @@ def _side_by_side(timeline: Timeline, calls: pl.DataFrame, gid: int) -> list[Lin
             when += f", {spread:.3f} s apart" if len(row["rank"]) > 1 else ""
         said = f"{row['op']} {_sizes(row['in_sizes'])} {dtypes} {row['state']}{when}"
         who = some(fold_ranks(row["rank"]), 30)
-        found.append((TEXT, "  " + clean(f"{who}: {said}{site and f' in {site}'}", LIMIT)))
+        found.append(
+            (TEXT, "  " + clean(f"{who}: {said}{site and f' in {site}'}", LIMIT))
+        )
     members = timeline.groups.filter(pl.col("gid") == gid)["rank"]
     absent = members.filter(~members.is_in(calls["rank"].implode())).sort()
     if absent.len() and calls.height:
@@ -191,7 +197,9 @@ def _lines(timeline: Timeline, rank: int, message: str) -> pl.DataFrame:
 
 def _logged(timeline: Timeline, rank: int, message: str) -> list[Line]:
     rows = _lines(timeline, rank, message)
-    found: list[Line] = [(TEXT, f"{message}: {count(rows.height, 'line')} of this rank")]
+    found: list[Line] = [
+        (TEXT, f"{message}: {count(rows.height, 'line')} of this rank")
+    ]
     for row in rows.head(20).iter_rows(named=True):
         where = f"{row['source']}:{row['line']}"
         found.append((TEXT, clean(f"{where} {row['text']}", LIMIT)))

@@ -43,10 +43,14 @@ def entries(report: Report) -> list[Entry]:
     for slugs, why in grouped((r.slug, r.why) for r in report.ruled_out):
         text = f"{slugs}: {why}"
         found.append(Entry("not", text, f"Ruled out: {text}", slugs.split(", ")[0]))
-    unseen = grouped((n.slug, f"{n.missing}; {n.next_time}") for n in report.not_checked)
+    unseen = grouped(
+        (n.slug, f"{n.missing}; {n.next_time}") for n in report.not_checked
+    )
     for slugs, why in unseen:
         text = f"{slugs}: {why}"
-        found.append(Entry("unknown", text, f"Not checked: {text}", slugs.split(", ")[0]))
+        found.append(
+            Entry("unknown", text, f"Not checked: {text}", slugs.split(", ")[0])
+        )
     if told := job(report.job):
         found.append(Entry("job", told, told))
     for note in report.notes[:MOST_NOTES]:

@@ -41,7 +41,9 @@ def search(timeline: Timeline, text: str) -> list[tuple[int, int | None]]:
         hits.add((rank, end))
     stacks = timeline.frames["stacks"].filter(holds("function") | holds("file"))
     calls = (
-        timeline.calls.filter(holds("op") | pl.col("stack").is_in(stacks["stack"].implode()))
+        timeline.calls.filter(
+            holds("op") | pl.col("stack").is_in(stacks["stack"].implode())
+        )
         .select("rank", *naming.keyed())
         .head(MOST)
         .collect()
@@ -52,4 +54,6 @@ def search(timeline: Timeline, text: str) -> list[tuple[int, int | None]]:
     hits.update(placed.select("rank", "col").iter_rows())
     rows = ((timeline.row_of(rank), col) for rank, col in hits)
     found = [(row, col) for row, col in rows if row is not None]
-    return sorted(found, key=lambda hit: (hit[0], -1 if hit[1] is None else hit[1]))[:MOST]
+    return sorted(found, key=lambda hit: (hit[0], -1 if hit[1] is None else hit[1]))[
+        :MOST
+    ]

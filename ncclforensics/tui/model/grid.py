@@ -23,13 +23,13 @@ from ncclforensics.tui.model.states import (
     UNSEEN,
     WAITING,
 )
-from ncclforensics.tui.model.survey import Tick, entries, slabs
+from ncclforensics.tui.model.survey import SLAB, entries, slabs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ncclforensics.tui.model.axis import Columns
-    from ncclforensics.tui.model.survey import Survey
+    from ncclforensics.tui.model.survey import Survey, Tick
 
 LATE_NS = 500_000_000
 
@@ -57,13 +57,14 @@ def grid(
 ) -> Grid:
     """Make all cells; `told` are two frames `rank col code` known from elsewhere.
 
-    The first holds where entries tell nothing, the second over what they tell. `width` counts all columns, marks included. Raises what `tick` raises.
+    The first holds where entries tell nothing, the second over what they tell. `width`
+    counts all columns, marks included. Raises what `tick` raises.
     """
     places = found.groups.select("gid", "kind", *naming.KEY)
     late = _late(found.numbers)
     gaps = _gaps(found, columns)
     cells, timed, starts = [], [], []
-    whole = -(-ranks.len() // 1024)
+    whole = -(-ranks.len() // SLAB)
     for number, slab in enumerate(slabs(ranks)):
         tick("laying out calls", number, whole)
         rows = pl.DataFrame({"rank": slab}).with_row_index("row")
@@ -128,7 +129,10 @@ def _coded(
         )
         is_late = (ago >= LATE_NS).fill_null(False) & ~pl.col("p2p")
         coded = coded.join(late, on=["gid", "n"], how="left").with_columns(
-            pl.when(is_late).then(pl.lit(LATE, pl.UInt8)).otherwise("code").alias("code")
+            pl.when(is_late)
+            .then(pl.lit(LATE, pl.UInt8))
+            .otherwise("code")
+            .alias("code")
         )
     return coded.select("rank", "col", "code", "t", "te")
 
@@ -147,7 +151,9 @@ def _gaps(found: Survey, columns: Columns) -> pl.DataFrame:
         "rank", "gid", pl.int_ranges("lowest", "first").alias("n")
     ).explode("n", empty_as_null=False)
     behind = spans.select(
-        "rank", "gid", pl.int_ranges(pl.col("last") + 1, pl.col("highest") + 1).alias("n")
+        "rank",
+        "gid",
+        pl.int_ranges(pl.col("last") + 1, pl.col("highest") + 1).alias("n"),
     ).explode("n", empty_as_null=False)
     return (
         pl.concat([before, behind])
@@ -170,9 +176,7 @@ def _under(made: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
     both = made.join(
         stated, on=["row", "col"], how="full", coalesce=True, suffix="_stated"
     )
-    keeps = pl.col("code").is_in([LATE, DONE]) & (
-        pl.col("code_stated") < MISMATCHED
-    )
+    keeps = pl.col("code").is_in([LATE, DONE]) & (pl.col("code_stated") < MISMATCHED)
     return both.select(
         "row",
         "col",
@@ -199,13 +203,12 @@ def _dense(
     unseen = unseen.filter(~unseen.is_in(known.implode()))
     if call_width and unseen.len():
         begin = pl.col("row").cast(pl.Int64) * width
-        at = unseen.alias("row").to_frame().select(
-            pl.int_ranges(begin, begin + call_width)
-        )
-        cells = cells.scatter(at.to_series().explode(), UNSEEN)
+        runs = pl.int_ranges(begin, begin + call_width)
+        at = unseen.alias("row").to_frame().select(runs).to_series()
+        cells = cells.scatter(at.explode(empty_as_null=False), UNSEEN)
     for part in parts:
-        at = part["row"].cast(pl.Int64) * width + part["col"].cast(pl.Int64)
-        cells = cells.scatter(at, part["code"])
+        place = part["row"].cast(pl.Int64) * width + part["col"].cast(pl.Int64)
+        cells = cells.scatter(place, part["code"])
     if not width:
         return pl.Series("cells", [b""] * height, pl.Binary)
     whole = cells.reshape((height, width)).arr.to_list()

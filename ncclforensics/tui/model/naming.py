@@ -76,10 +76,13 @@ def _families(groups: pl.DataFrame) -> pl.DataFrame:
             size, taken = len(ranks), set()
         taken.update(ranks)
         found[-1].append((pg, desc, p2p))
-    named = [
-        (*group, _family(family)) for family in found for group in family
-    ]
-    schema = {"pg": pl.String, "pg_desc": pl.String, "p2p": pl.Boolean, "kind": pl.String}
+    named = [(*group, _family(family)) for family in found for group in family]
+    schema = {
+        "pg": pl.String,
+        "pg_desc": pl.String,
+        "p2p": pl.Boolean,
+        "kind": pl.String,
+    }
     return pl.DataFrame(named, schema=schema, orient="row")
 
 

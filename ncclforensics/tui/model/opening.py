@@ -27,7 +27,7 @@ def opening_place(timeline: Timeline, report: Report) -> Place | None:
 
 
 def place_of(timeline: Timeline, finding: Verdict) -> Place | None:
-    """Return the row and column that a finding is about, or None where it names none."""
+    """Return the row and column that a finding is about, None where it names none."""
     row = _row(timeline, finding)
     if row is None:
         return None
@@ -66,8 +66,8 @@ def column_of(timeline: Timeline, rank: int, call: Collective | None) -> int | N
         exact = groups.filter(pl.col("pg_desc") == call.process_group_desc)
         groups = exact if exact.height else groups
     own = groups.filter(pl.col("rank") == rank)
-    for kind in (own if own.height else groups).sort("p2p")["kind"].unique(
-        maintain_order=True
+    for kind in (
+        (own if own.height else groups).sort("p2p")["kind"].unique(maintain_order=True)
     ):
         col = timeline.columns.find(kind, call.seq)
         if col is not None:
@@ -77,7 +77,11 @@ def column_of(timeline: Timeline, rank: int, call: Collective | None) -> int | N
 
 def cited(timeline: Timeline, rank: int, source: str, line: int | None) -> int | None:
     """Return the column of a rank's cited entry or log line, or None."""
-    at = (pl.col("source") == source) & (pl.col("line") == line) & (pl.col("rank") == rank)
+    at = (
+        (pl.col("source") == source)
+        & (pl.col("line") == line)
+        & (pl.col("rank") == rank)
+    )
     marks = timeline.marks.filter(at)
     base = timeline.columns.table.height
     for message in marks["message"]:

@@ -34,7 +34,9 @@ def lines(
     what a rank looks like. `row` is the first rank's, `ranks` all of a line, `sections`
     the hosts or groups that a line spans.
     """
-    keyed = rows.select("row", "rank", pl.col(section).alias("section"), key.alias("key"))
+    keyed = rows.select(
+        "row", "rank", pl.col(section).alias("section"), key.alias("key")
+    )
     if grouping == "position":
         return _by_position(keyed)
     order = _natural(keyed["section"])
@@ -58,11 +60,15 @@ def _by_position(keyed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _collected(placed: pl.DataFrame) -> pl.DataFrame:
-    return placed.group_by("run", maintain_order=True).agg(
-        pl.col("section").unique(maintain_order=True).alias("sections"),
-        pl.col("row").first(),
-        pl.col("rank").alias("ranks"),
-    ).drop("run")
+    return (
+        placed.group_by("run", maintain_order=True)
+        .agg(
+            pl.col("section").unique(maintain_order=True).alias("sections"),
+            pl.col("row").first(),
+            pl.col("rank").alias("ranks"),
+        )
+        .drop("run")
+    )
 
 
 def _natural(names: pl.Series) -> pl.DataFrame:

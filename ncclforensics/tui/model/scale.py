@@ -57,7 +57,7 @@ class BySequence:
         return replace(self, per=per, wide=wide)
 
     def cells(self, row: bytes, begin: int, width: int) -> bytes:
-        """Return `width` cells of a row from cell `begin` on, the worst state of each."""
+        """Return `width` cells of a row from `begin` on, the worst state of each."""
         axis = self.axis[begin * self.per : (begin + width) * self.per]
         if not axis:
             return b""
@@ -71,8 +71,8 @@ class BySequence:
         """Return two lines above the cells: numbers, and the letters of their kinds."""
         cells = range(begin, min(begin + width, self.size))
         kinds = [columns.kind_of(self.columns(cell)[0]) for cell in cells]
-        calls = {kind.letter for kind in columns.kinds if kind.is_call}
-        many = len(calls) > 1
+        calls = sum(kind.is_call for kind in columns.kinds)
+        many = calls > 1 and len(self.axis) == len(columns.merged)
         letters = "".join(
             (kind.letter if many or not kind.is_call else " ").ljust(self.wide)
             for kind in kinds
@@ -120,11 +120,14 @@ class ByTime:
 
     def ticks(self, _: Columns, begin: int, width: int) -> tuple[str, str]:
         """Return two lines above the cells: times of the day (UTC), the scale."""
-        digits = 0 if self.bucket >= SECOND else 3 if self.bucket >= SECOND // 1000 else 6
+        digits = (
+            0 if self.bucket >= SECOND else 3 if self.bucket >= SECOND // 1000 else 6
+        )
         step = 12 + digits
         end = min(begin + width, self.size)
         marks = [
-            f"|{self._told(cell, digits)}".ljust(step) for cell in range(begin, end, step)
+            f"|{self._told(cell, digits)}".ljust(step)
+            for cell in range(begin, end, step)
         ]
         day = datetime.fromtimestamp(self.time(begin) / SECOND, UTC)
         return "".join(marks)[:width], f"{day:%Y-%m-%d} UTC, a cell is {self.length()}"

@@ -6,6 +6,7 @@ slab of ranks at a time keeps the peak low at sixteen thousand ranks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,11 @@ from ncclforensics.correlate.standings import done
 from ncclforensics.tui.model import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 SLAB = 1024
 ENTRY = ("rank", "t", "t_started", "t_completed", "record_id", "state", "src", "dst")
-Tick = Callable[[str, int, int], None] if TYPE_CHECKING else object
+Tick = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,9 @@ def _passed(rows: pl.DataFrame) -> pl.DataFrame:
     if p2p["done"].all():
         return rows.drop("src", "dst")
     pair = ["rank", "pg", "pg_desc", "src", "dst"]
-    newest = p2p.filter("done").group_by(pair).agg(pl.col("record_id").max().alias("to"))
+    newest = (
+        p2p.filter("done").group_by(pair).agg(pl.col("record_id").max().alias("to"))
+    )
     passed = (pl.col("record_id") < pl.col("to")).fill_null(False) & pl.col("p2p")
     return (
         rows.join(newest, on=pair, how="left", nulls_equal=True, maintain_order="left")
@@ -72,7 +75,9 @@ def _passed(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def survey(calls: pl.LazyFrame, ranks: pl.Series, told: pl.DataFrame, tick: Tick) -> Survey:
+def survey(
+    calls: pl.LazyFrame, ranks: pl.Series, told: pl.DataFrame, tick: Tick
+) -> Survey:
     """Go over all calls once; `told` are groups that only logs tell of (`rank`, KEY).
 
     Raises what `tick` raises, which is how a user interrupts.

@@ -1,4 +1,4 @@
-"""The timeline of a job: its rows, columns and marks, and ways to find a place in it."""
+"""The timeline of a job: its rows, columns and marks, and how to find a place."""
 
 from __future__ import annotations
 

@@ -12,14 +12,13 @@ from ncclforensics.report.clean import line as clean
 from ncclforensics.report.folding import count, fold_hosts, fold_ranks, some
 from ncclforensics.tui.model.scale import BySequence, ByTime
 from ncclforensics.tui.model.states import FIRST_FAILING
-from ncclforensics.tui.model.timeline import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import polars as pl
 
-    from ncclforensics.tui.model.timeline import Timeline
+    from ncclforensics.tui.model.timeline import Shown, Timeline
 
 HOST = 14
 
@@ -96,7 +95,7 @@ class View:
         else:
             what = "a column per log message"
         by = "time" if self.scale_is_time else "sequence number"
-        rows = self.shown.grouping
+        rows: str = self.shown.grouping
         if rows == "process group" and (kind := self.shown.kind or self.shown.by):
             rows = f"group of {clean(kind, 32)}"
         return f"timeline by {rows}, {by}: {what}"
@@ -138,4 +137,6 @@ def view(timeline: Timeline, shown: Shown, scale: BySequence | ByTime) -> View:
     """Lay out the lines of what is shown."""
     lines = timeline.lines(shown)
     at = lines.with_row_index("line").select("line", "ranks").explode("ranks")
-    return View(timeline, shown, scale, lines, dict(at.select("ranks", "line").iter_rows()))
+    return View(
+        timeline, shown, scale, lines, dict(at.select("ranks", "line").iter_rows())
+    )

@@ -51,7 +51,9 @@ def steps(timeline: Timeline, rank: int) -> list[Step]:
             return
         call = calls.get(waiting.get(one, -1))
         if call is None:
-            found.append(Step(depth, f"rank {one}{why and why + '; it'} waits in no call", one))
+            found.append(
+                Step(depth, f"rank {one}{why and why + '; it'} waits in no call", one)
+            )
             return
         kind = kinds.get((call["pg"] or "", call["pg_desc"] or ""))
         it = ": it" if why else ""
