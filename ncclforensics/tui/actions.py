@@ -55,6 +55,10 @@ class Actions(Outputs):
     def open_at(self, at: tuple[int, int]) -> None:
         """Show everything, by sequence number, with the cursor at a row and column."""
         assert self.timeline is not None
+        if not self.chart.size.width:
+            # the chart was hidden, and has its size only after a layout
+            self.call_after_refresh(self.open_at, at)
+            return
         axis = self.timeline.axis(None)
         shown = Shown()
         scale = BySequence(axis)

@@ -82,6 +82,9 @@ class TimelineApp(Actions):
         Binding("escape", "back", "Back", show=False, tooltip="Back to the timeline"),
         Binding("question_mark", "help", "Help", tooltip="Keys and states"),
         Binding("q", "leave", "Quit", tooltip="Leave"),
+        Binding(
+            "ctrl+c", "leave", "Stop", show=False, tooltip="Leave, or stop loading"
+        ),
     ]
 
     @dataclass

@@ -86,11 +86,15 @@ class Entries(OptionList):
 class EvidencePane(VerticalScroll):
     """What the evidence tells of the place under the cursor."""
 
+    def __init__(self, *, id: str, classes: str) -> None:  # noqa: A002
+        """Make an empty pane."""
+        super().__init__(id=id, classes=classes)
+        self.lines: Sequence[tuple[str, str]] = ()
+        self.text = Static("", markup=False)
+
     def compose(self) -> ComposeResult:
         """Hold one text."""
-        yield Static("", markup=False)
-
-    lines: Sequence[tuple[str, str]] = ()
+        yield self.text
 
     def show(self, lines: Sequence[tuple[str, str]]) -> None:
         """Write lines, from their top on."""
@@ -104,4 +108,4 @@ class EvidencePane(VerticalScroll):
 
     def _write(self) -> None:
         # one cell less than there is, for the scroll bar
-        self.query_one(Static).update(content(broken(self.lines, self.size.width - 1)))
+        self.text.update(content(broken(self.lines, self.size.width - 1)))

@@ -125,14 +125,18 @@ def clock(timeline: Timeline) -> Clock | None:
 
 
 def _absent(timeline: Timeline, last: int, ends: dict[int, int]) -> pl.DataFrame:
-    """Return how long each rank has been missing from a call that others are in."""
+    """Return how long ranks that are in no call themselves have been missing from one.
+
+    Who waits in another call is drawn as waiting: the chain then ends in one absent.
+    """
+    waiting = timeline.frames["calls"]["waiting"].explode(empty_as_null=False)
     calls = timeline.frames["calls"].select(
         "call", pl.col("t").dt.epoch("ns").alias("t")
     )
     return (
         held(timeline.frames)
         .drop(naming.KEY)
-        .filter(pl.col("code") == ABSENT)
+        .filter((pl.col("code") == ABSENT) & ~pl.col("rank").is_in(waiting.implode()))
         .join(calls, on="call")
         .drop_nulls("t")
         .select(

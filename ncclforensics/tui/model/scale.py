@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 WIDEST = 6
 SECOND = 1_000_000_000
 SHORTEST = 1_000  # ns of a cell
-GAP = 3
+GAP = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,10 @@ def test_by_time_a_rank_waits_until_it_exits(fixture_timeline):
     found = clock(timeline)
     bucket = (found.last - found.first) // 40 + 1
     drawn = [
-        text(cells) for cells in found.paint(timeline, [1, 3], found.first, bucket, 41)
+        text(cells)
+        for cells in found.paint(timeline, [1, 3, 0], found.first, bucket, 41)
     ]
+    assert "X" not in drawn[2]
     assert drawn[0].count("X") > 30
     assert drawn[0].rstrip().endswith("E")
     assert drawn[1].count("w") > 30
