@@ -36,12 +36,14 @@ class Analysis:
     """What came of one run: the frames, the findings in order, and the report.
 
     `excerpts` are the lines around what the report cites, where they were asked for.
+    `sources` can be opened for as long as their scratch folder is there.
     """
 
     frames: Frames
     ranked: Ranked
     report: Report
     excerpts: tuple[Excerpt, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 def analyze(
@@ -53,17 +55,20 @@ def analyze(
     ignore: frozenset[str] = frozenset(),
     progress: Callable[[int, int], None] | None = None,
     quote: bool = False,
+    scratch: Path | None = None,
 ) -> Analysis:
     """Analyze evidence: directories, files, globs, archives, or `-` for stdin.
 
     `executor` parses sources elsewhere than in this process. `world_size` overrides
     what the evidence says of it. `select` and `ignore` are classes. `progress` is
-    called with the sources read and all of them. `quote` also reads the lines around
-    what is cited. Raises UsageError on a path that does not exist, and nothing on what
-    lies in the evidence.
+    called with the sources read and all of them; what it raises ends the analysis.
+    `quote` also reads the lines around what is cited. `scratch` is a folder to unpack
+    archives in that outlives the call. Raises UsageError on a path that does not exist,
+    and nothing on what lies in the evidence.
     """
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if scratch is None:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         found = discover(paths, scratch)
         frames = read(found.sources, found.notes, executor, progress)
         joined = correlate(frames)
@@ -73,7 +78,7 @@ def analyze(
         ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
         built = report.build(ranked, joined, diagnosers.CLASSES)
         quoted = excerpts.read(built, found.sources) if quote else ()
-    return Analysis(joined, ranked, built, quoted)
+    return Analysis(joined, ranked, built, quoted, tuple(found.sources))
 
 
 def read(

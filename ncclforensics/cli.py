@@ -124,6 +124,41 @@ def evidence(
     return ExitCode.OK if recognised(report) else ExitCode.NO_EVIDENCE
 
 
+@cli.command()
+@click.option("--world-size", type=click.IntRange(min=1), help="Ranks the job had.")
+@click.option("--select", multiple=True, metavar="CLASS", help="Only these classes.")
+@click.option("--ignore", multiple=True, metavar="CLASS", help="Not these classes.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes that read.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+def timeline(
+    paths: tuple[str, ...],
+    jobs: int | None,
+    world_size: int | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+) -> int:
+    """Look for yourself: who stopped where, and the lines behind it.
+
+    PATH is evidence as `analyze` takes it, a saved report, or an export with frames.
+    """
+    if "-" in paths:
+        raise UsageError("the timeline reads keys from stdin: give it a file")
+    for path in paths:
+        if not Path(path).exists() and not any(c in path for c in "*?["):
+            raise UsageError(f"no such file or directory: {path}")
+    if not stdout.takes_keys():
+        raise UsageError("the timeline needs a terminal; `analyze` does not")
+    from ncclforensics.tui.app import run
+    from ncclforensics.tui.load import Request
+
+    chosen, left = _classes(select), _classes(ignore)
+    with _executor(jobs) as executor:
+        return run(Request(paths, world_size, chosen, left, executor))
+
+
+cli.add_command(timeline, "tui")
+
+
 def _report(
     paths: Sequence[str],
     jobs: int | None,

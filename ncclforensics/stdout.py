@@ -36,6 +36,16 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+def takes_keys() -> bool:
+    """Say whether somebody can look and type: a terminal, or Textual's own driver.
+
+    Textual draws on stderr, so stdout may go to a file.
+    """
+    return bool(os.environ.get("TEXTUAL_DRIVER")) or (
+        sys.stdin.isatty() and sys.stderr.isatty()
+    )
+
+
 def coloured(choice: Colour) -> bool:
     """Say whether to colour; "auto" asks the terminal, NO_COLOR and FORCE_COLOR."""
     if choice != "auto":

@@ -1,0 +1,248 @@
+"""The application: opens at once, loads in a worker, opens on the answer.
+
+Workers hand over messages and touch no widget. Loading runs in a daemon thread, because
+a long step of it cannot be interrupted, and leaving must not wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Footer, Static
+
+from ncclforensics.errors import ExitCode
+from ncclforensics.report.clean import line as clean
+from ncclforensics.report.reading import recognised
+from ncclforensics.report.words import opening
+from ncclforensics.tui.actions import Actions
+from ncclforensics.tui.chart import Chart
+from ncclforensics.tui.commands import Commands
+from ncclforensics.tui.load import Interrupted, Loaded, Request, load
+from ncclforensics.tui.model.entries import entries
+from ncclforensics.tui.model.opening import opening_place
+from ncclforensics.tui.panes import Entries, EvidencePane
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.app import ComposeResult
+
+    from ncclforensics.tui.model.survey import Tick
+
+REDRAW = 0.1  # seconds between two steps of progress
+LEAST = (60, 16)
+
+
+class TimelineApp(Actions):
+    """Verdict on top; panes of verdicts, the timeline, and evidence."""
+
+    TITLE = "ncclforensics timeline"
+    AUTO_FOCUS = None
+    CSS_PATH = "timeline.tcss"
+    COMMANDS = App.COMMANDS | {Commands}
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "failure(1)", "Failure", tooltip="The next line with a failure"),
+        Binding(
+            "E", "failure(-1)", "Failure above", show=False, tooltip="The one before it"
+        ),
+        Binding("slash", "search", "Search", tooltip="Hosts, log lines, calls, stacks"),
+        Binding("n", "hit(1)", "Next hit", show=False, tooltip="The next place found"),
+        Binding(
+            "N", "hit(-1)", "Hit before", show=False, tooltip="The place found before"
+        ),
+        Binding("r", "rank", "Go to rank", show=False, tooltip="Go to a rank"),
+        Binding(
+            "s", "seq", "Go to call", show=False, tooltip="Go to a sequence number"
+        ),
+        Binding("p", "group", "Process group", show=False, tooltip="Show one group"),
+        Binding(
+            "g", "grouping", "Group by", show=False, tooltip="Host, group, position"
+        ),
+        Binding("f", "fold", "Fold", show=False, tooltip="Fold ranks that look alike"),
+        Binding("w", "waits", "Waits", tooltip="Who waits for whom from here"),
+        Binding("t", "time", "Time", tooltip="Time or sequence number"),
+        Binding("x", "explain", "Explain", tooltip="What the class means"),
+        Binding(
+            "c", "copy", "Copy", show=False, tooltip="Copy the verdict as Markdown"
+        ),
+        Binding("S", "save", "Save", show=False, tooltip="Save the screen as SVG"),
+        Binding("m", "grow", "Maximize", show=False, tooltip="Maximize this pane"),
+        Binding("escape", "back", "Back", show=False, tooltip="Back to the timeline"),
+        Binding("question_mark", "help", "Help", tooltip="Keys and states"),
+        Binding("q", "leave", "Quit", tooltip="Leave"),
+        Binding(
+            "ctrl+c", "leave", "Stop", show=False, tooltip="Leave, or stop loading"
+        ),
+    ]
+
+    @dataclass
+    class Progress(Message):
+        """How far loading is: a word, how much is done, how much there is."""
+
+        word: str
+        done: int
+        whole: int
+
+    @dataclass
+    class Ready(Message):
+        """Loading ended, with what was loaded or what went wrong."""
+
+        loaded: Loaded | None
+        error: BaseException | None = None
+
+    def __init__(self, request: Request, scratch: Path) -> None:
+        """Prepare to show what is asked for; archives are unpacked in `scratch`."""
+        super().__init__()
+        self.request, self.scratch = request, scratch
+        self.stop = threading.Event()
+        self.error: BaseException | None = None
+        self.listed = Entries(id="entries", classes="pane")
+        self.chart = Chart(id="chart", classes="pane")
+        self.evidence = EvidencePane(id="evidence", classes="pane")
+
+    def compose(self) -> ComposeResult:
+        """Lay out the panes; a style sheet places them."""
+        yield Static(id="verdict", markup=False)
+        with Container(id="body"):
+            with Vertical(id="side"):
+                yield self.listed
+            with Vertical(id="main"):
+                yield Static(id="notice", classes="pane", markup=False)
+                yield self.chart
+                yield self.evidence
+        yield Static(id="small", markup=False)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show an empty window, and begin to load."""
+        self.listed.border_title = "verdicts"
+        self.query_one("#notice").border_title = "timeline"
+        self.evidence.border_title = "evidence"
+        self.screen.add_class("-no-timeline")
+        self._progress(self.Progress("starting", 0, 0))
+        paths = clean(", ".join(self.request.paths), 200)
+        self.query_one("#verdict", Static).update(Content(f"reading {paths}"))
+        self._start()
+
+    @work(exclusive=True, group="load", exit_on_error=False)
+    async def _start(self) -> None:
+        """Load in a daemon thread, and post what came of it."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[Loaded] = loop.create_future()
+
+        def finish(loaded: Loaded | None, error: BaseException | None) -> None:
+            if not ended.done():
+                if loaded is not None:
+                    ended.set_result(loaded)
+                elif error is not None:
+                    ended.set_exception(error)
+
+        def run() -> None:
+            loaded, error = None, None
+            try:
+                loaded = load(self.request, self.scratch, self._tick())
+            except BaseException as caught:  # a panic inside polars is no Exception
+                error = caught
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(finish, loaded, error)
+
+        threading.Thread(target=run, daemon=True).start()
+        try:
+            self.post_message(self.Ready(await ended))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as caught:
+            self.post_message(self.Ready(None, caught))
+
+    def _tick(self) -> Tick:
+        """Return what takes progress: it posts it, or interrupts."""
+        drawn = 0.0
+
+        def tick(word: str, done: int, whole: int) -> None:
+            nonlocal drawn
+            if self.stop.is_set():
+                raise Interrupted
+            now = time.monotonic()
+            if now - drawn >= REDRAW:
+                drawn = now
+                self.post_message(self.Progress(word, done, whole))
+
+        return tick
+
+    @on(Progress)
+    def _progress(self, event: Progress) -> None:
+        text = f"{event.word} …"
+        if event.whole:
+            bar = "#" * (20 * event.done // event.whole)
+            text = f"{event.word} [{bar:.<20}] {event.done:,} of {event.whole:,}"
+        self.query_one("#notice", Static).update(
+            Content(f"{text}\n\nq or escape stops")
+        )
+
+    @on(Ready)
+    def _opened(self, event: Ready) -> None:
+        if event.loaded is None:
+            self.error = event.error
+            interrupted = isinstance(event.error, Interrupted)
+            self.exit(ExitCode.INTERRUPTED if interrupted else ExitCode.BUG)
+            return
+        self.loaded = loaded = event.loaded
+        first, second = opening(loaded.report)
+        self.query_one("#verdict", Static).update(Content(f"{first}\n{second}"))
+        listed = entries(loaded.report)
+        self.listed.show(listed)
+        if loaded.timeline is None or loaded.timeline.is_empty:
+            self.query_one("#notice", Static).update(Content(loaded.why_empty))
+            self.listed.focus()
+            return
+        self.screen.remove_class("-no-timeline")
+        self.chart.focus()
+        place = opening_place(loaded.timeline, loaded.report)
+        # the chart has its size only after the layout
+        self.call_after_refresh(self.open_at, place or (0, 0))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Say so where a terminal is too small to show anything."""
+        width, height = event.size
+        tiny = width < LEAST[0] or height < LEAST[1]
+        for screen in self.screen_stack:
+            screen.set_class(tiny, "-tiny")
+        said = (
+            f"{width}x{height} is too small\nthe timeline needs {LEAST[0]}x{LEAST[1]}"
+        )
+        for small in self.query("#small").results(Static):
+            small.update(Content(f"{said}\n\nq leaves"))
+
+    def action_leave(self) -> None:
+        """Leave; loading that is not over is interrupted."""
+        self.stop.set()
+        if self.loaded is None:
+            self.exit(ExitCode.INTERRUPTED)
+            return
+        known = recognised(self.loaded.report)
+        self.exit(ExitCode.OK if known else ExitCode.NO_EVIDENCE)
+
+
+def run(request: Request) -> int:
+    """Show the timeline until the user leaves; return the exit code.
+
+    Raises what went wrong while loading: UsageError for a path that cannot be used.
+    """
+    with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        app = TimelineApp(request, Path(scratch))
+        code = app.run()
+        if app.error is not None and not isinstance(app.error, Interrupted):
+            raise app.error
+        return int(ExitCode.INTERRUPTED if code is None else code)

@@ -1,0 +1,239 @@
+"""The timeline's widget: draws the lines on screen, and moves a cursor through them.
+
+Two lines on top and the labels at the left stay in place; only cells scroll. Everything
+is made when a line is drawn, so a job of any size costs what its visible part costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from ncclforensics.tui import strips
+from ncclforensics.tui.model.scale import BySequence, ByTime
+
+if TYPE_CHECKING:
+    from textual import events
+
+    from ncclforensics.tui.model.view import View
+
+HEAD = 2
+
+
+class Chart(ScrollView, can_focus=True):
+    """Lines of ranks over columns of calls or time, with a cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1,0)", "Up", show=False, tooltip="The line above"),
+        Binding("down,j", "move(1,0)", "Down", show=False, tooltip="The line below"),
+        Binding("left,h", "move(0,-1)", "Left", show=False, tooltip="The cell before"),
+        Binding("right,l", "move(0,1)", "Right", show=False, tooltip="The next cell"),
+        Binding(
+            "ctrl+left,H", "pan(-1)", "Pan left", show=False, tooltip="Half a screen"
+        ),
+        Binding(
+            "ctrl+right,L", "pan(1)", "Pan right", show=False, tooltip="Half a screen"
+        ),
+        Binding("pageup", "page(-1)", "Page up", show=False, tooltip="A screen up"),
+        Binding(
+            "pagedown", "page(1)", "Page down", show=False, tooltip="A screen down"
+        ),
+        Binding("home", "edge(0)", "First", show=False, tooltip="The first column"),
+        Binding("end", "edge(1)", "Last", show=False, tooltip="The last column"),
+        Binding("plus,equals_sign", "zoom(1)", "Closer", show=False, tooltip="Zoom in"),
+        Binding("minus", "zoom(-1)", "Farther", show=False, tooltip="Zoom out"),
+        Binding("0", "zoom(0)", "Fit", show=False, tooltip="Fit all columns"),
+        Binding("enter", "choose", "Evidence", tooltip="The evidence behind this cell"),
+    ]
+
+    @dataclass
+    class Moved(Message):
+        """The cursor is on another line or cell."""
+
+        line: int
+        cell: int
+
+    class Chosen(Message):
+        """The evidence of the cell under the cursor is asked for."""
+
+    def __init__(self, *, id: str, classes: str) -> None:  # noqa: A002
+        """Make a chart without anything in it."""
+        super().__init__(id=id, classes=classes)
+        self.view: View | None = None
+        self.line = 0
+        self.cell = 0
+        self._centre = False
+        self._painted: tuple[object, list[bytes]] = (None, [])
+
+    def show(self, view: View, line: int, cell: int, *, centre: bool = False) -> None:
+        """Draw a view with the cursor at a line and a cell."""
+        self.view = view
+        self._painted = (None, [])
+        self._measure()
+        self.line, self.cell, self._centre = line, cell, centre
+        # how far it scrolls is known after the layout
+        self.call_after_refresh(self._settle)
+        self.refresh()
+
+    def _settle(self) -> None:
+        """Bring the cursor on screen after a layout, once in the middle of it."""
+        if self.size.height:
+            self.place(self.line, self.cell, centre=self._centre)
+            self._centre = False
+
+    def place(self, line: int, cell: int, *, centre: bool = False) -> None:
+        """Move the cursor, and what is on screen as far as it takes to see it."""
+        if self.view is None:
+            return
+        self.line = min(max(line, 0), self.view.lines.height - 1)
+        self.cell = min(max(cell, 0), self.view.scale.size - 1)
+        rows, cells = self._rows(), self._cells()
+        top, left = self._top(), self._left()
+        if not top <= self.line < top + rows or centre:
+            away = rows // 2 if centre or abs(self.line - top) > 2 * rows else None
+            top = (
+                self.line - away
+                if away is not None
+                else (self.line if self.line < top else self.line - rows + 1)
+            )
+        if not left <= self.cell < left + cells or centre:
+            away = (
+                cells * 2 // 3 if centre or abs(self.cell - left) > 2 * cells else None
+            )
+            left = (
+                self.cell - away
+                if away is not None
+                else (self.cell if self.cell < left else self.cell - cells + 1)
+            )
+        # forced, because bars allow scrolling only after a layout
+        x = max(left, 0) * self.view.scale.wide
+        self.scroll_to(x, max(top, 0), animate=False, force=True)
+        self.refresh()
+        self.post_message(self.Moved(self.line, self.cell))
+
+    def render_line(self, y: int) -> Strip:
+        """Draw line `y` of the widget."""
+        width = self._wide()
+        if self.view is None or not self.view.lines.height:
+            return Strip.blank(width, self.rich_style)
+        widths, room = self.view.gutter, self._room()
+        left, cells = self._left(), self._cells() + 1
+        scale = self.view.scale
+        if y < HEAD:
+            texts = scale.ticks(self.view.timeline.columns, left, cells)
+            titles = ("ranks", self.view.title) if y == 0 else ("", "")
+            label = strips.gutter(*titles, widths)
+            strip = strips.head(
+                label, texts[y], room, strips.DIM if y else strips.NORMAL
+            )
+        else:
+            number = y - HEAD + self._top()
+            if number >= self.view.lines.height:
+                return Strip.blank(width, self.rich_style)
+            strip = strips.line(
+                self.view.label(number),
+                self._paint(number, left, cells)[: -(-room // scale.wide)],
+                widths=widths,
+                wide=scale.wide,
+                room=room,
+                cursor=self.cell - left,
+                chosen=number == self.line,
+            )
+        return strip.crop(0, width).apply_style(self.rich_style)
+
+    def _paint(self, number: int, left: int, cells: int) -> bytes:
+        """Return a line's cells; all lines on screen are made together, once."""
+        assert self.view is not None
+        top = self._top()
+        lines = range(top, min(top + self._rows(), self.view.lines.height))
+        key = (lines, left, cells)
+        if self._painted[0] != key:
+            self._painted = (key, self.view.cells(lines, left, cells))
+        at = number - top
+        return self._painted[1][at] if 0 <= at < len(self._painted[1]) else b""
+
+    def _measure(self) -> None:
+        """Tell the scroll bars how much there is."""
+        if self.view is not None:
+            scale = self.view.scale
+            width = self._gutter() + scale.size * scale.wide
+            width += strips.TAIL if width > self._wide() else 0
+            self.virtual_size = Size(width, self.view.lines.height + HEAD)
+
+    def _wide(self) -> int:
+        """Return the width beside the scroll bar."""
+        return max(self.size.width - 1, 1)
+
+    def _gutter(self) -> int:
+        return 0 if self.view is None else sum(self.view.gutter) + 3
+
+    def _room(self) -> int:
+        return max(self._wide() - self._gutter(), 1)
+
+    def _rows(self) -> int:
+        return max(self.size.height - HEAD, 1)
+
+    def _cells(self) -> int:
+        return max(self._room() // (self.view.scale.wide if self.view else 1), 1)
+
+    def _top(self) -> int:
+        return int(self.scroll_offset.y)
+
+    def _left(self) -> int:
+        return -(
+            -int(self.scroll_offset.x) // (self.view.scale.wide if self.view else 1)
+        )
+
+    def on_resize(self) -> None:
+        """Keep the cursor on screen."""
+        self._measure()
+        self.call_after_refresh(self._settle)
+
+    def on_click(self, event: events.Click) -> None:
+        """Move the cursor to where the mouse points."""
+        if self.view is None or event.y < HEAD:
+            return
+        cell = self.cell
+        if event.x >= self._gutter():
+            cell = self._left() + (event.x - self._gutter()) // self.view.scale.wide
+        self.place(event.y - HEAD + self._top(), cell)
+
+    def action_move(self, lines: int, cells: int) -> None:
+        """Move the cursor."""
+        self.place(self.line + lines, self.cell + cells)
+
+    def action_pan(self, step: int) -> None:
+        """Move by half a screen to the side."""
+        self.place(self.line, self.cell + step * max(self._cells() // 2, 1))
+
+    def action_page(self, step: int) -> None:
+        """Move by a screen up or down."""
+        self.place(self.line + step * self._rows(), self.cell)
+
+    def action_edge(self, last: int) -> None:
+        """Move to the first or the last column."""
+        self.place(self.line, self.view.scale.size if last and self.view else 0)
+
+    def action_zoom(self, step: int) -> None:
+        """Zoom in (1), out (-1), or so that everything fits (0), around the cursor."""
+        if self.view is None:
+            return
+        before = self.view.scale
+        scale = before.zoomed(step) if step else before.fitted(self._room() - 1)
+        cell = 0
+        if isinstance(before, BySequence) and isinstance(scale, BySequence):
+            cell = self.cell * before.per // scale.per
+        elif isinstance(before, ByTime) and isinstance(scale, ByTime):
+            cell = scale.cell(before.time(self.cell) + before.bucket // 2)
+        self.view.scale = scale
+        self.show(self.view, self.line, cell, centre=step != 0)
+
+    def action_choose(self) -> None:
+        """Ask for the evidence."""
+        self.post_message(self.Chosen())

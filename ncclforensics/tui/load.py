@@ -1,0 +1,103 @@
+"""From paths to what the timeline shows; runs in a worker and touches no widget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncclforensics.report.as_json import load as load_report
+from ncclforensics.tui import exported
+from ncclforensics.tui.model.build import build
+from ncclforensics.tui.model.clock import Clock, clock
+from ncclforensics.tui.model.excerpt import excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from concurrent.futures import Executor
+
+    from ncclforensics.report.contract import Report
+    from ncclforensics.sources import Source
+    from ncclforensics.tui.model.survey import Tick
+    from ncclforensics.tui.model.timeline import Timeline
+
+
+class Interrupted(Exception):  # noqa: N818 - it is no error
+    """The user does not want to wait any longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to show: paths, and what the analysis is told besides; who reads files."""
+
+    paths: tuple[str, ...]
+    world_size: int | None = None
+    select: frozenset[str] = frozenset()
+    ignore: frozenset[str] = frozenset()
+    executor: Executor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A report, and where there are frames the timeline and the evidence's files."""
+
+    report: Report
+    timeline: Timeline | None = None
+    clock: Clock | None = None
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    why_empty: str = ""
+
+    def excerpt(self, name: str, line: int | None) -> list[tuple[str, str]]:
+        """Return the lines around a cite as (style, text), or why there are none."""
+        source = self.sources.get(name)
+        if source is None or line is None:
+            why = "the evidence itself was not given" if not self.sources else ""
+            return [("dim", why)] if why else []
+        return excerpt(source, line)
+
+
+NO_FRAMES = (
+    "A saved report has the verdict and what it cites, and no calls to draw.\n"
+    "For the timeline give the evidence itself, or an export with frames."
+)
+NO_CALLS = "No rank of this evidence made a call or printed a line that is known."
+
+
+def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
+    """Analyze evidence, or read a saved report or an export.
+
+    `tick` gets a word, how much is done and how much there is; it raises Interrupted to
+    end the work. Raises UsageError on paths that cannot be used.
+    """
+    if len(request.paths) == 1:
+        path = Path(request.paths[0])
+        saved = load_report(path)
+        if saved is not None:
+            return Loaded(saved, why_empty=NO_FRAMES)
+        found = exported.read(path, scratch)
+        if found is not None:
+            made = build(found.frames, found.report, calls=found.calls, tick=tick)
+            return _shown(found.report, made, {})
+    # parsers are heavy to import, and a saved report needs none
+    from ncclforensics.analysis import analyze
+
+    tick("looking at files", 0, 0)
+    analysis = analyze(
+        request.paths,
+        executor=request.executor,
+        world_size=request.world_size,
+        select=request.select,
+        ignore=request.ignore,
+        progress=partial(tick, "reading files"),
+        scratch=scratch,
+    )
+    tick("drawing", 0, 0)
+    made = build(analysis.frames, analysis.report, tick=tick)
+    sources = {source.name: source for source in analysis.sources}
+    return _shown(analysis.report, made, sources)
+
+
+def _shown(report: Report, made: Timeline, sources: Mapping[str, Source]) -> Loaded:
+    empty = NO_CALLS if made.is_empty else ""
+    return Loaded(report, made, clock(made), sources, empty)

@@ -1,0 +1,1 @@
+"""What the timeline shows, without Textual: ranks, columns, cells, lines, details."""

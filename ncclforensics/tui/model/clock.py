@@ -1,0 +1,150 @@
+"""Lines over time: what the ranks on screen did in each bucket of the window on screen.
+
+A finished call stretches from when it was made to its end (or is a point, where its end
+is not known), an unfinished one to the end of its process or of the evidence; a rank
+that never made a call is absent from the moment its peers were in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.tui.model import naming
+from ncclforensics.tui.model.given import held
+from ncclforensics.tui.model.states import ABSENT, EXITED, LOGGED, RUNNING
+from ncclforensics.tui.model.survey import SLAB
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncclforensics.tui.model.timeline import Timeline
+
+SECOND = 1_000_000_000
+PARTS = {"t": pl.Int64(), "te": pl.Int64(), "code": pl.UInt8()}
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The span of all times in UTC nanoseconds, and what is drawn besides calls.
+
+    `marks` has `rank t te code`: log lines, exits, absence. `ends` is when a rank's
+    process ended.
+    """
+
+    first: int
+    last: int
+    marks: pl.DataFrame
+    ends: dict[int, int]
+
+    def paint(
+        self,
+        timeline: Timeline,
+        rows: Sequence[int],
+        begin: int,
+        bucket: int,
+        width: int,
+    ) -> list[bytes]:
+        """Return `width` cells of `bucket` ns from time `begin` for each of `rows`."""
+        parts = [self._calls(timeline, row, line) for line, row in enumerate(rows)]
+        ranks = [timeline.ranks[row] for row in rows]
+        lines = pl.DataFrame({"rank": ranks, "line": range(len(ranks))})
+        marks = self.marks.join(lines, on="rank").select("line", *PARTS)
+        # a mark is a moment, so it lies over what the rank was in then
+        drawn = pl.concat([*parts, marks]).filter(
+            (pl.col("te") >= begin) & (pl.col("t") < begin + bucket * width)
+        )
+        painted = [bytearray(width) for _ in rows]
+        spans = (
+            drawn.select(
+                "line",
+                ((pl.col("t") - begin) // bucket).clip(0).alias("from"),
+                ((pl.col("te") - begin) // bucket).clip(0, width - 1).alias("to"),
+                "code",
+            )
+            .unique()
+            .sort(pl.col("code").is_in([LOGGED, EXITED]), "code")
+        )
+        for line, start, end, code in spans.iter_rows():
+            painted[line][start : end + 1] = bytes([code]) * (end + 1 - start)
+        return [bytes(cells) for cells in painted]
+
+    def _calls(self, timeline: Timeline, row: int, line: int) -> pl.DataFrame:
+        end = self.ends.get(timeline.ranks[row], self.last)
+        is_open = pl.col("code") >= RUNNING
+        return timed(timeline, row).select(
+            pl.lit(line, pl.Int64).alias("line"),
+            "t",
+            pl.coalesce(
+                "te", pl.when(is_open).then(pl.max_horizontal("t", end)), "t"
+            ).alias("te"),
+            "code",
+        )
+
+
+def timed(timeline: Timeline, row: int) -> pl.DataFrame:
+    """Return the timed calls of a row: `t te code col`, in order of time."""
+    grid = timeline.grid
+    number, at = divmod(row, SLAB)
+    if number >= len(grid.timed):
+        return pl.DataFrame(schema={**PARTS, "col": pl.UInt32()})
+    starts = grid.starts[number]
+    part = grid.timed[number].slice(starts[at], starts[at + 1] - starts[at])
+    return part.drop_nulls("t")
+
+
+def clock(timeline: Timeline) -> Clock | None:
+    """Return the clock of a job, or None where nothing of it has a time."""
+    ns = pl.col("t").dt.epoch("ns")
+    logged = timeline.marks.drop_nulls("t").select(
+        "rank", ns.alias("t"), ns.alias("te"), pl.lit(LOGGED, pl.UInt8).alias("code")
+    )
+    exited = timeline.exits.drop_nulls("t").select(
+        "rank", ns.alias("t"), ns.alias("te"), pl.lit(EXITED, pl.UInt8).alias("code")
+    )
+    times = [
+        *(part[c] for part in timeline.grid.timed for c in ("t", "te")),
+        logged["t"],
+        exited["t"],
+    ]
+    bounds = [
+        (low, high)
+        for series in times
+        if isinstance(low := series.min(), int)
+        and isinstance(high := series.max(), int)
+    ]
+    if not bounds:
+        return None
+    first, last = min(low for low, _ in bounds), max(high for _, high in bounds)
+    last = max(last, first + SECOND // 1000)
+    ends = dict(exited.group_by("rank").agg(pl.col("t").min()).iter_rows())
+    marks = pl.concat([_absent(timeline, last, ends), logged, exited])
+    return Clock(first, last, marks, ends)
+
+
+def _absent(timeline: Timeline, last: int, ends: dict[int, int]) -> pl.DataFrame:
+    """Return how long ranks that are in no call themselves have been missing from one.
+
+    Who waits in another call is drawn as waiting: the chain then ends in one absent.
+    """
+    waiting = timeline.frames["calls"]["waiting"].explode(empty_as_null=False)
+    calls = timeline.frames["calls"].select(
+        "call", pl.col("t").dt.epoch("ns").alias("t")
+    )
+    return (
+        held(timeline.frames)
+        .drop(naming.KEY)
+        .filter((pl.col("code") == ABSENT) & ~pl.col("rank").is_in(waiting.implode()))
+        .join(calls, on="call")
+        .drop_nulls("t")
+        .select(
+            "rank",
+            "t",
+            pl.col("rank")
+            .replace_strict(ends, default=last, return_dtype=pl.Int64)
+            .alias("te"),
+            "code",
+        )
+    )

@@ -1,0 +1,82 @@
+"""The entries of the pane of verdicts: what was found, ruled out, and not checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncclforensics.report.reading import recognised
+from ncclforensics.report.words import GIVE, call, grouped, job, others, who
+
+if TYPE_CHECKING:
+    from ncclforensics.report.contract import Evidence, Finding, Report, Verdict
+
+MOST_CITES = 20
+MOST_NOTES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line to choose: its label and text, the whole of it, and where it leads."""
+
+    label: str
+    text: str
+    whole: str
+    slug: str | None = None
+    finding: Verdict | None = None
+    cite: Evidence | None = None
+
+
+def entries(report: Report) -> list[Entry]:
+    """Return all entries, the verdict's first."""
+    found: list[Entry] = []
+    verdict = report.verdict
+    if verdict is not None:
+        found.append(_finding("verdict", verdict))
+        found += [_cite(cite, verdict) for cite in verdict.evidence[:MOST_CITES]]
+        found += [Entry("do", item, item, verdict.slug) for item in verdict.remedy]
+    elif not recognised(report):
+        found.append(Entry("do", GIVE, GIVE))
+    for finding in others(report):
+        found.append(_finding(finding.role, finding))
+        found += [_cite(cite, finding) for cite in finding.evidence[:3]]
+    for slugs, why in grouped((r.slug, r.why) for r in report.ruled_out):
+        text = f"{slugs}: {why}"
+        found.append(Entry("not", text, f"Ruled out: {text}", slugs.split(", ")[0]))
+    unseen = grouped(
+        (n.slug, f"{n.missing}; {n.next_time}") for n in report.not_checked
+    )
+    for slugs, why in unseen:
+        text = f"{slugs}: {why}"
+        found.append(
+            Entry("unknown", text, f"Not checked: {text}", slugs.split(", ")[0])
+        )
+    if told := job(report.job):
+        found.append(Entry("job", told, told))
+    for note in report.notes[:MOST_NOTES]:
+        text = f"{note.source}: {note.text}" if note.source else note.text
+        found.append(Entry("note", text, text))
+    hidden = len(report.notes) - MOST_NOTES
+    if hidden > 0:
+        found.append(Entry("note", f"{hidden:,} more notes", "see: analyze -v"))
+    return found
+
+
+def _finding(label: str, finding: Verdict | Finding) -> Entry:
+    named = who(finding.culprits, 100)
+    brief = f"{finding.slug}: {named or 'no rank accused'} ({finding.confidence})"
+    parts = [finding.headline, finding.explanation]
+    if finding.collective is not None:
+        parts.append(f"call: {call(finding.collective)}")
+    if finding.first_seen is not None:
+        parts.append(f"first seen {finding.first_seen}")
+    parts += [f"do: {item}" for item in finding.remedy]
+    parts += [f"see: {reference}" for reference in finding.references]
+    whole = "\n".join(part for part in parts if part)
+    return Entry(label, brief, f"{brief}\n{whole}", finding.slug, finding)
+
+
+def _cite(cite: Evidence, finding: Verdict) -> Entry:
+    where = cite.source if cite.line is None else f"{cite.source}:{cite.line}"
+    text = f"{where} {cite.text}".rstrip()
+    return Entry("evidence", text, text, finding.slug, finding, cite)

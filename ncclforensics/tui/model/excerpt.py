@@ -1,0 +1,45 @@
+"""The lines of a file around one that is cited, with their numbers.
+
+A log may be a hundred megabytes and its lines as long, so it is read forward once, in
+pieces of bounded length, and only the lines around the cite are kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.report.clean import line as clean
+
+if TYPE_CHECKING:
+    from ncclforensics.sources import Source
+
+BEFORE, AFTER, LIMIT, PIECE = 6, 10, 400, 1 << 16
+TEXTUAL = ("log", "error_json")
+
+
+def excerpt(source: Source, number: int) -> list[tuple[str, str]]:
+    """Return (style, text) of the lines around 1-based line `number` of a source.
+
+    Of a file that is no text, that cannot be read or that has fewer lines, one line
+    says so.
+    """
+    if source.kind not in TEXTUAL:
+        return [("dim", f"entry {number} of a {source.kind.replace('_', ' ')}")]
+    found: list[tuple[str, str]] = []
+    try:
+        with source.open() as file:
+            at = 1
+            while at <= number + AFTER and (piece := file.readline(PIECE)):
+                if at >= number - BEFORE:
+                    raw = piece.decode("utf-8", "replace")
+                    indent = " " * min(len(raw) - len(raw.lstrip(" ")), 40)
+                    text = indent + clean(raw, LIMIT)
+                    mark = ">" if at == number else " "
+                    style = "bold" if at == number else ""
+                    found.append((style, f"{mark}{at:>7} {text}"))
+                while not piece.endswith(b"\n") and piece:
+                    piece = file.readline(PIECE)
+                at += 1
+    except Exception as caught:  # damaged evidence raises whatever its format does
+        found.append(("dim", clean(f"cannot be read: {caught}", LIMIT)))
+    return found or [("dim", f"there is no line {number}")]

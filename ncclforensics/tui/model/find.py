@@ -1,0 +1,59 @@
+"""Search: which ranks and columns a word leads to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.tui.model import naming
+
+if TYPE_CHECKING:
+    from ncclforensics.tui.model.timeline import Timeline
+
+MOST = 1000
+
+
+def search(timeline: Timeline, text: str) -> list[tuple[int, int | None]]:
+    """Return (row, column) of what holds `text`, whatever its case, from top to bottom.
+
+    Looked through are hosts, the log lines that are marks, the reasons of exits, and
+    the operations and stacks of calls. Of more than MOST places the first are returned.
+    """
+    word = text.lower()
+
+    def holds(column: str) -> pl.Expr:
+        lower = pl.col(column).str.to_lowercase()
+        return lower.str.contains(word, literal=True).fill_null(False)
+
+    columns = timeline.columns
+    hits: set[tuple[int, int | None]] = set()
+    for rank in timeline.rows.filter(holds("host"))["rank"].head(MOST):
+        hits.add((rank, None))
+    base = columns.table.height
+    at = {message: base + i for i, message in enumerate(columns.messages)}
+    said = timeline.marks.filter(holds("text") | holds("message"))
+    for rank, message in said.select("rank", "message").unique().head(MOST).iter_rows():
+        if message in at:
+            hits.add((rank, at[message]))
+    end = len(columns.merged) - 1
+    for rank in timeline.exits.filter(holds("reason"))["rank"].unique().head(MOST):
+        hits.add((rank, end))
+    stacks = timeline.frames["stacks"].filter(holds("function") | holds("file"))
+    calls = (
+        timeline.calls.filter(
+            holds("op") | pl.col("stack").is_in(stacks["stack"].implode())
+        )
+        .select("rank", *naming.keyed())
+        .head(MOST)
+        .collect()
+    )
+    placed = calls.join(timeline.groups, on=["rank", *naming.KEY]).join(
+        columns.table, on=["kind", "n"]
+    )
+    hits.update(placed.select("rank", "col").iter_rows())
+    rows = ((timeline.row_of(rank), col) for rank, col in hits)
+    found = [(row, col) for row, col in rows if row is not None]
+    return sorted(found, key=lambda hit: (hit[0], -1 if hit[1] is None else hit[1]))[
+        :MOST
+    ]

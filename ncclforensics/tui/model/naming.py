@@ -1,0 +1,92 @@
+"""Which columns a process group's calls stand in.
+
+All groups with one description (`TENSOR_MODEL_PARALLEL_GROUP`) share columns if no rank
+is in two of them: their calls with one number then stand below each other. Otherwise a
+group has columns of its own. P2P calls count apart from collectives, so they have
+columns apart.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.report.folding import natural
+
+KEY = ("pg", "pg_desc", "p2p")
+UNNAMED = ("", "undefined")
+P2P = " p2p"
+
+# the number that a call has in its column's kind
+NUMBER = (
+    pl.when(pl.col("is_p2p").fill_null(False))
+    .then(pl.coalesce(pl.when(pl.col("p2p_seq") > 0).then("p2p_seq"), "seq"))
+    .otherwise("seq")
+)
+
+
+def keyed() -> tuple[pl.Expr, ...]:
+    """Return `pg`, `pg_desc`, `p2p` and `n` of rows like those of `collectives`."""
+    return (
+        pl.col("pg").fill_null(""),
+        pl.col("pg_desc").fill_null(""),
+        pl.col("is_p2p").fill_null(False).alias("p2p"),
+        NUMBER.alias("n"),
+    )
+
+
+def kinds(members: pl.DataFrame) -> pl.DataFrame:
+    """Return `gid kind pg pg_desc p2p`, one row a group.
+
+    `members` has the columns `rank` and KEY, each rank of a group once. Groups without
+    a description of their own (or one that overlaps) share columns with their
+    neighbours by number, as long as these have the same size and no rank twice: that is
+    how parallel groups are made, one after the other.
+    """
+    shared = (
+        members.group_by("rank", "pg_desc", "p2p")
+        .len()
+        .group_by("pg_desc", "p2p")
+        .agg((pl.col("len") > 1).any().alias("overlap"))
+    )
+    named = pl.col("pg_desc").is_in(UNNAMED).not_() & pl.col("overlap").not_()
+    groups = members.group_by(KEY).agg("rank").join(shared, on=["pg_desc", "p2p"])
+    labels = pl.concat(
+        [
+            groups.filter(named).select(*KEY, pl.col("pg_desc").alias("kind")),
+            _families(groups.filter(~named)),
+        ]
+    )
+    tail = pl.when("p2p").then(pl.lit(P2P)).otherwise(pl.lit(""))
+    return (
+        labels.sort(KEY)
+        .with_row_index("gid")
+        .select("gid", (pl.col("kind") + tail).alias("kind"), *KEY)
+    )
+
+
+def _families(groups: pl.DataFrame) -> pl.DataFrame:
+    """Return KEY and `kind` of groups that have no description to go by."""
+    found: list[list[tuple[str, str, bool]]] = []
+    size, taken = 0, set[int]()
+    rows = groups.select(*KEY, "rank").rows()
+    for pg, desc, p2p, ranks in sorted(rows, key=lambda r: (r[2], r[1], natural(r[0]))):
+        like = found and found[-1][0][1:] == (desc, p2p) and len(ranks) == size
+        if not like or not taken.isdisjoint(ranks):
+            found.append([])
+            size, taken = len(ranks), set()
+        taken.update(ranks)
+        found[-1].append((pg, desc, p2p))
+    named = [(*group, _family(family)) for family in found for group in family]
+    schema = {
+        "pg": pl.String,
+        "pg_desc": pl.String,
+        "p2p": pl.Boolean,
+        "kind": pl.String,
+    }
+    return pl.DataFrame(named, schema=schema, orient="row")
+
+
+def _family(groups: list[tuple[str, str, bool]]) -> str:
+    desc = "pg" if groups[0][1] in UNNAMED else groups[0][1]
+    first, last = groups[0][0], groups[-1][0]
+    return f"{desc} {first}" if first == last else f"{desc} {first}-{last}"

@@ -1,0 +1,50 @@
+"""The states of a cell: one byte each, a character that reads without colour.
+
+A higher number wins where a cell stands for several calls, so that zooming out hides
+no failure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BLANK, DONE, UNSEEN, QUEUED, LOGGED, EXITED = range(6)
+RUNNING, WAITING, LATE, ABSENT, MISMATCHED = range(6, 11)
+FIRST_FAILING = LOGGED
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a state is drawn, and what it says."""
+
+    char: str
+    word: str
+    meaning: str
+    style: str
+
+
+STATES = (
+    State(" ", "nothing", "no such call on this rank", ""),
+    State("·", "done", "the call finished", "dim"),
+    State("?", "unseen", "no evidence: no dump, or evicted from the ring", "dim"),
+    State("q", "queued", "made, and held up behind an earlier call", "blue"),
+    State("!", "logged", "a log line of a failure, or one that accuses", "yellow"),
+    State("E", "exited", "the process ended with an error", "bold red"),
+    State("r", "running", "started on the GPU, and not finished", "bold cyan"),
+    State("w", "waiting", "made, not finished; waits for others", "bold yellow"),
+    State("L", "late", "came half a second or more after the others", "bold magenta"),
+    State("X", "absent", "never made a call that others wait in", "bold white on red"),
+    State("#", "mismatched", "made another call there", "bold white on magenta"),
+)
+CHARS = "".join(state.char for state in STATES)
+_TABLE = dict(enumerate(CHARS))
+
+
+def text(cells: bytes) -> str:
+    """Return cells as characters, one each."""
+    return cells.decode("latin-1").translate(_TABLE)
+
+
+def legend() -> str:
+    """Return all states in one line."""
+    return "  ".join(f"{s.char} {s.word}" for s in STATES if s.char != " ")

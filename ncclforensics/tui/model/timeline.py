@@ -1,0 +1,147 @@
+"""The timeline of a job: its rows, columns and marks, and how to find a place."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.report.folding import fold_ranks, natural, some
+from ncclforensics.tui.model import rows as folding
+from ncclforensics.tui.model.axis import EXIT, LOG
+
+if TYPE_CHECKING:
+    from ncclforensics.tables import Frames
+    from ncclforensics.tui.model.axis import Columns
+    from ncclforensics.tui.model.grid import Grid
+    from ncclforensics.tui.model.rows import Grouping
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is chosen to be shown: a kind of groups, one group of it, how it folds.
+
+    `by` is the kind whose groups are the sections when grouped by process group.
+    """
+
+    kind: str | None = None
+    pg: str | None = None
+    grouping: Grouping = "host"
+    fold: bool = True
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Rows in order of rank: `row rank cells host device stand`; see Columns and Grid.
+
+    `groups` has `rank gid kind pg pg_desc p2p`, `marks` the log lines that are marks,
+    `exits` the processes that ended badly. `calls` are all calls, lazily.
+    """
+
+    frames: Frames
+    calls: pl.LazyFrame
+    rows: pl.DataFrame
+    columns: Columns
+    groups: pl.DataFrame
+    grid: Grid
+    marks: pl.DataFrame
+    exits: pl.DataFrame
+    ranks: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep the ranks as a list, to find a row by."""
+        object.__setattr__(self, "ranks", self.rows["rank"].to_list())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not self.ranks or not self.columns.merged
+
+    def row_of(self, rank: int) -> int | None:
+        """Return the row of a rank, or None."""
+        at = bisect_left(self.ranks, rank)
+        return at if at < len(self.ranks) and self.ranks[at] == rank else None
+
+    def cells(self, row: int) -> bytes:
+        """Return the cells of a row, one byte per column."""
+        return bytes(self.rows["cells"][row])
+
+    def axis(self, kind: str | None) -> tuple[int, ...]:
+        """Return the columns to show, from left to right."""
+        chosen = None if kind is None else self.columns.kind(kind)
+        if chosen is None:
+            return self.columns.merged
+        marks = (k for k in self.columns.kinds if not k.is_call and k != chosen)
+        return (
+            *range(chosen.first, chosen.end),
+            *(col for mark in marks for col in range(mark.first, mark.end)),
+        )
+
+    def lines(self, shown: Shown) -> pl.DataFrame:
+        """Return the lines of what is chosen (see `rows.lines`)."""
+        rows = self.rows.select("row", "rank", "host", "cells")
+        members = self.groups.filter(
+            (pl.col("kind") == shown.kind) if shown.kind else ~pl.col("p2p")
+        )
+        if shown.pg is not None:
+            ranks = members.filter(pl.col("pg") == shown.pg)["rank"]
+            rows = rows.filter(pl.col("rank").is_in(ranks.implode()))
+        section = "host"
+        if shown.grouping == "process group":
+            section = "pg"
+            kind = shown.kind or shown.by or self.smallest_kind()
+            of_kind = self.groups.filter(pl.col("kind") == (kind or ""))
+            names = of_kind.select("rank", "pg").unique("rank", maintain_order=True)
+            rows = rows.join(
+                names, on="rank", how="left", maintain_order="left"
+            ).with_columns(pl.col("pg").fill_null(""))
+        return folding.lines(
+            rows,
+            shown.grouping,
+            key=self._key(shown.kind),
+            section=section,
+            fold=shown.fold,
+        )
+
+    def families(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Return each kind of groups with its groups: a name, and its ranks folded."""
+        groups = self.groups.group_by("kind", "pg").agg(pl.col("rank").unique())
+        found: list[tuple[str, list[tuple[str, str]]]] = []
+        for kind in (k.name for k in self.columns.kinds if k.is_call):
+            own = groups.filter(pl.col("kind") == kind).select("pg", "rank").rows()
+            own.sort(key=lambda row: natural(row[0]))
+            named = [(pg, some(fold_ranks(ranks), 40)) for pg, ranks in own]
+            found.append((kind, named))
+        return found
+
+    def smallest_kind(self) -> str | None:
+        """Return the kind that cuts the job into most groups, collectives first."""
+        ranked = (
+            self.groups.group_by("kind")
+            .agg(pl.col("pg").n_unique().alias("groups"), pl.col("p2p").any())
+            .sort("p2p", -pl.col("groups").cast(pl.Int64), "kind")
+        )
+        return None if ranked.is_empty() else str(ranked["kind"][0])
+
+    def _key(self, kind: str | None) -> pl.Expr:
+        """Return what a rank looks like: its calls of a kind, or all, and its exit.
+
+        Log lines count only where there are no calls: ranks that wait in one call print
+        different lines.
+        """
+        columns = self.columns
+        log, end = columns.kind(LOG), columns.kind(EXIT)
+        chosen = None if kind is None else columns.kind(kind)
+        if chosen is None:
+            calls = columns.table.height
+            last = calls or (log.end if log is not None else 0)
+            first = 0
+        else:
+            first, last = chosen.first, chosen.end
+        key = pl.col("cells").bin.slice(first, last - first)
+        if end is None:
+            return key
+        return pl.struct(key.alias("calls"), pl.col("cells").bin.slice(end.first, 1))

@@ -1,0 +1,142 @@
+"""What is on screen: a timeline, what is chosen of it, its lines, its scale.
+
+Labels and cells are made for the lines that are asked for, and for no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ncclforensics.report.clean import line as clean
+from ncclforensics.report.folding import count, fold_hosts, fold_ranks, some
+from ncclforensics.tui.model.scale import BySequence, ByTime
+from ncclforensics.tui.model.states import FIRST_FAILING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from ncclforensics.tui.model.timeline import Shown, Timeline
+
+HOST = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What stands before and behind the cells of a line."""
+
+    ranks: str
+    section: str
+    stand: str
+
+
+@dataclass(slots=True, eq=False)
+class View:
+    """`lines` are rows.lines of what is `shown`; `scale` makes its cells."""
+
+    timeline: Timeline
+    shown: Shown
+    scale: BySequence | ByTime
+    lines: pl.DataFrame
+    line_of: dict[int, int]
+    _labels: dict[int, Label] = field(default_factory=dict)
+
+    @property
+    def gutter(self) -> tuple[int, int]:
+        """Return how wide ranks and hosts (or groups) are drawn."""
+        digits = len(str(self.timeline.ranks[-1])) if self.timeline.ranks else 1
+        ranks = max(2 * digits + 1, 5)
+        if self.shown.grouping == "position":
+            ranks = max(ranks, 14)
+        return ranks, HOST
+
+    def label(self, line: int) -> Label:
+        """Return the label of a line; made once."""
+        if line not in self._labels:
+            self._labels[line] = self._label(line)
+        return self._labels[line]
+
+    def _label(self, line: int) -> Label:
+        row = self.lines.row(line, named=True)
+        wide, host = self.gutter
+        names = [name for name in row["sections"] if name]
+        if self.shown.grouping == "process group":
+            section = names[0] if len(names) == 1 else f"{len(names):,} groups"
+            section = section if names else ""
+        else:
+            section = fold_hosts(names)
+            if len(section) > host:
+                section = count(len(names), "host") if len(names) > 1 else section
+        stand = self.timeline.rows["stand"][row["row"]]
+        if self.scale_is_time and len(row["ranks"]) > 1:
+            stand = f"{stand} (drawn: rank {row['ranks'][0]})".strip()
+        return Label(
+            some(fold_ranks(row["ranks"]), wide), clean(section, host), clean(stand, 80)
+        )
+
+    @property
+    def title(self) -> str:
+        """Return what stands above hosts or groups."""
+        return "group" if self.shown.grouping == "process group" else "host"
+
+    def caption(self) -> str:
+        """Say what is shown: which groups, how they are grouped, what letters mean."""
+        kinds = [kind for kind in self.timeline.columns.kinds if kind.is_call]
+        if self.shown.pg is not None:
+            what = f"{self.shown.kind} {self.shown.pg}"
+        elif self.shown.kind is not None:
+            what = self.shown.kind
+        elif not self.scale_is_time and len(kinds) > 1:
+            what = " ".join(f"{kind.letter}={clean(kind.name, 32)}" for kind in kinds)
+        elif kinds:
+            what = "all groups" if len(kinds) > 1 else clean(kinds[0].name, 32)
+        else:
+            what = "a column per log message"
+        by = "time" if self.scale_is_time else "sequence number"
+        rows: str = self.shown.grouping
+        if rows == "process group" and (kind := self.shown.kind or self.shown.by):
+            rows = f"group of {clean(kind, 32)}"
+        return f"timeline by {rows}, {by}: {what}"
+
+    @property
+    def scale_is_time(self) -> bool:
+        """Whether columns are time."""
+        return isinstance(self.scale, ByTime)
+
+    def row(self, line: int) -> int:
+        """Return the first row of a line."""
+        return int(self.lines["row"][line])
+
+    def ranks(self, line: int) -> list[int]:
+        """Return the ranks of a line."""
+        ranks: list[int] = self.lines["ranks"][line].to_list()
+        return ranks
+
+    def cells(self, lines: Sequence[int], begin: int, width: int) -> list[bytes]:
+        """Return `width` cells from cell `begin` on of each of `lines`."""
+        rows = [self.row(line) for line in lines]
+        scale, timeline = self.scale, self.timeline
+        if isinstance(scale, BySequence):
+            return [scale.cells(timeline.cells(row), begin, width) for row in rows]
+        width = min(width, scale.size - begin)
+        if width <= 0:
+            return [b""] * len(rows)
+        start = scale.time(begin)
+        return scale.clock.paint(timeline, rows, start, scale.bucket, width)
+
+    def failures(self, row: int) -> list[int]:
+        """Return the columns shown in which a row fails, or what ended it."""
+        axis = self.timeline.axis(self.shown.kind)
+        cells = self.timeline.cells(row)
+        return [col for col in axis if cells[col] >= FIRST_FAILING]
+
+
+def view(timeline: Timeline, shown: Shown, scale: BySequence | ByTime) -> View:
+    """Lay out the lines of what is shown."""
+    lines = timeline.lines(shown)
+    at = lines.with_row_index("line").select("line", "ranks").explode("ranks")
+    return View(
+        timeline, shown, scale, lines, dict(at.select("ranks", "line").iter_rows())
+    )

@@ -1,0 +1,94 @@
+"""Who waits for whom, from one rank on: down to the rank that waits for nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncclforensics.report.folding import count, fold_ranks, some
+from ncclforensics.tui.model import naming
+
+if TYPE_CHECKING:
+    from ncclforensics.tui.model.timeline import Timeline
+
+MOST = 200
+_WHY = {
+    "absent": "never made that call",
+    "behind": "made it, and is held up in an earlier call",
+    "unseen": "unseen: no evidence of it",
+    "unstarted": "made it, and its GPU has not begun it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A line of the chain: how deep, what it says, where it leads (a rank, a call)."""
+
+    depth: int
+    text: str
+    rank: int
+    kind: str | None = None
+    n: int | None = None
+
+
+def steps(timeline: Timeline, rank: int) -> list[Step]:
+    """Return the chain of waits from `rank`, and who waits for it."""
+    calls = {row["call"]: row for row in timeline.frames["calls"].to_dicts()}
+    waiting = {r: call for call, row in calls.items() for r in row["waiting"] or ()}
+    kinds = {
+        (pg, desc): kind
+        for kind, pg, desc, p2p in timeline.groups.select("kind", *naming.KEY)
+        .unique()
+        .sort("kind")
+        .iter_rows()
+        if not p2p
+    }
+    found: list[Step] = []
+    seen: set[int] = set()
+
+    def follow(one: int, depth: int, why: str) -> None:
+        if len(found) >= MOST:
+            return
+        call = calls.get(waiting.get(one, -1))
+        if call is None:
+            found.append(
+                Step(depth, f"rank {one}{why and why + '; it'} waits in no call", one)
+            )
+            return
+        kind = kinds.get((call["pg"] or "", call["pg_desc"] or ""))
+        it = ": it" if why else ""
+        said = f"rank {one}{why}{it} waits in {_name(call)}"
+        again = one in seen
+        said += " (see above)" if again else ""
+        found.append(Step(depth, said, one, kind, call["seq"]))
+        if again:
+            return
+        seen.add(one)
+        for word in ("unstarted", "absent", "behind", "unseen"):
+            wanted = [r for r in call.get(word) or () if r != one]
+            for other in wanted[:8]:
+                follow(other, depth + 1, f" {_WHY[word]}")
+            if len(wanted) > 8:
+                listed = some(fold_ranks(wanted[8:]), 40)
+                more = count(len(wanted) - 8, "more rank")
+                said = f"{more} {_WHY[word]}: {listed}"
+                found.append(Step(depth + 1, said, wanted[8]))
+
+    follow(rank, 0, "")
+    for call in calls.values():
+        for word in ("unstarted", "absent", "behind", "unseen"):
+            if rank in (call.get(word) or ()) and call["waiting"]:
+                ranks = some(fold_ranks(call["waiting"]), 40)
+                many = "wait" if len(call["waiting"]) > 1 else "waits"
+                noun = "ranks" if len(call["waiting"]) > 1 else "rank"
+                said = f"{noun} {ranks} {many} for rank {rank} in {_name(call)}"
+                kind = kinds.get((call["pg"] or "", call["pg_desc"] or ""))
+                found.append(Step(0, said, call["waiting"][0], kind, call["seq"]))
+    return found[:MOST]
+
+
+def _name(call: dict[str, object]) -> str:
+    """Name a call in the words of the report."""
+    group = call["pg_desc"] or ""
+    tail = f" ({group})" if group and group != call["pg"] else ""
+    return f"{call['op'] or 'a call'} SeqNum={call['seq']} on {call['pg']}{tail}"

@@ -1,0 +1,116 @@
+"""What leaves the application: pages to read, the clipboard, a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.app import App
+from textual.binding import Binding
+
+from ncclforensics.tui.dialogs import Page
+from ncclforensics.tui.model.states import STATES
+
+if TYPE_CHECKING:
+    from ncclforensics.tui.load import Loaded
+    from ncclforensics.tui.panes import Entries
+
+WIDTH = 84
+MOST_FILES = 1000
+_NAMES = {"slash": "/", "question_mark": "?", "plus,equals_sign": "+"}
+
+
+class Outputs(App[int]):
+    """The part of the application that explains, copies and saves."""
+
+    loaded: Loaded | None = None
+    listed: Entries
+
+    def action_explain(self) -> None:
+        """Explain the class under the cursor of the verdicts, else the verdict's."""
+        listed = self.listed
+        slug = None
+        if listed.has_focus and listed.highlighted is not None:
+            slug = listed.entries[listed.highlighted].slug
+        if slug is None and self.loaded is not None and self.loaded.report.verdict:
+            slug = self.loaded.report.verdict.slug
+        if slug is not None:
+            self.explain(slug)
+        else:
+            self.notify("there is no verdict to explain")
+
+    def explain(self, slug: str) -> None:
+        """Show the page of a class."""
+        from ncclforensics.diagnosers import CLASSES
+        from ncclforensics.report.docs import HEADINGS
+        from ncclforensics.report.explain import render_class
+
+        entry = CLASSES.get(slug)
+        if entry is None:
+            self.notify(f"this version knows no class {slug}", severity="warning")
+            return
+        text = render_class(entry, width=min(WIDTH, self.size.width * 9 // 10 - 8))
+        lines = [
+            ("bold" if said in HEADINGS or not at else "", said)
+            for at, said in enumerate(text.splitlines())
+        ]
+        self.push_screen(Page(slug, lines))
+
+    def action_help(self) -> None:
+        """Show the keys and the states."""
+        from ncclforensics.tui.chart import Chart
+
+        lines: list[tuple[str, str]] = [("bold", "Cells")]
+        lines += [
+            ("", f"  {state.char}  {state.word:11} {state.meaning}")
+            for state in STATES
+            if state.char != " "
+        ]
+        lines += [
+            ("", "  Of several calls in a cell the worst is shown. Log lines (!) and"),
+            ("", "  exits (E) are the last columns; by time they have their place."),
+        ]
+        lines += [("", ""), ("bold", "Keys")]
+        bindings = [
+            b for b in (*self.BINDINGS, *Chart.BINDINGS) if isinstance(b, Binding)
+        ]
+        lines += [
+            ("", f"  {_NAMES.get(b.key, b.key.split(',')[0]):11} {b.tooltip}")
+            for b in bindings
+        ]
+        lines += [
+            ("", "  tab         The next pane"),
+            ("", "  ctrl+p      All commands"),
+        ]
+        self.push_screen(Page("help", lines))
+
+    def action_copy(self) -> None:
+        """Copy the verdict as Markdown."""
+        from ncclforensics.report.markdown import render_markdown
+
+        if self.loaded is not None:
+            self.copy_to_clipboard(render_markdown(self.loaded.report))
+            self.notify("the report is on the clipboard, as Markdown")
+
+    def action_save(self) -> None:
+        """Save the screen as timeline.svg, or the next name that is free."""
+        picture = self.export_screenshot(title="ncclforensics timeline")
+        for number in range(1, MOST_FILES):
+            name = "timeline.svg" if number == 1 else f"timeline-{number}.svg"
+            try:
+                with Path(name).open("x", encoding="utf-8") as file:
+                    file.write(picture)
+            except FileExistsError:
+                continue
+            except OSError as caught:
+                self.notify(f"{name}: {caught.strerror}", severity="error")
+                return
+            self.notify(f"Wrote {name}")
+            return
+
+    def action_grow(self) -> None:
+        """Let the focused pane fill the screen, or give the room back."""
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+        elif self.focused is not None:
+            self.screen.maximize(self.focused, container=False)

@@ -1,0 +1,85 @@
+"""From labels and cells to the strips that a terminal draws."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from ncclforensics.tui.model.states import STATES
+
+if TYPE_CHECKING:
+    from ncclforensics.tui.model.view import Label
+
+NORMAL, DIM, BOLD = Style(), Style(dim=True), Style(bold=True)
+CURSOR = Style(reverse=True, bold=True)
+STYLES = tuple(Style.parse(state.style or "none") for state in STATES)
+BAR = "│"
+TAIL = 48  # cells behind the last column, for what a rank waits in
+
+
+def fit(text: str, width: int) -> str:
+    """Return text as exactly `width` terminal cells, cut with … where it is longer."""
+    if cell_len(text) > width:
+        return set_cell_size(text, width - 1) + "…"
+    return set_cell_size(text, width)
+
+
+def gutter(left: str, right: str, widths: tuple[int, int]) -> str:
+    """Return what stands before the cells: ranks, and host or group."""
+    return f"{fit(left, widths[0])} {fit(right, widths[1])} {BAR}"
+
+
+def head(label: str, text: str, width: int, style: Style) -> Strip:
+    """Return a line above the cells."""
+    return Strip([Segment(label, DIM), Segment(fit(text, width), style)])
+
+
+def line(
+    label: Label,
+    cells: bytes,
+    *,
+    widths: tuple[int, int],
+    wide: int,
+    room: int,
+    cursor: int | None,
+    chosen: bool,
+) -> Strip:
+    """Return a line: label, cells from the left edge on, and where it stands.
+
+    `cursor` is the cell under the cursor, `chosen` whether this is the cursor's line,
+    `room` the characters there are for cells and what stands behind them.
+    """
+    segments = [
+        Segment(gutter(label.ranks, label.section, widths), BOLD if chosen else NORMAL)
+    ]
+    at = 0
+    for state, run in groupby(cells):
+        count = len(list(run))
+        segments += _run(state, at, count, wide, cursor if chosen else None)
+        at += count
+    used = at * wide
+    if room - used > 12 and label.stand:
+        segments.append(Segment(f"  {label.stand}", DIM))
+    return Strip(segments).adjust_cell_length(sum(widths) + 3 + room)
+
+
+def _run(
+    state: int, at: int, count: int, wide: int, cursor: int | None
+) -> list[Segment]:
+    """Return cells of one state, the one under the cursor apart."""
+    text, style = STATES[state].char.ljust(wide), STYLES[state]
+    if cursor is None or not at <= cursor < at + count:
+        return [Segment(text * count, style)]
+    # the character alone is marked, not the room behind it
+    char = Segment(text[0] if text[0] != " " else "_", CURSOR)
+    return [
+        Segment(text * (cursor - at), style),
+        char,
+        Segment(text[1:], NORMAL),
+        Segment(text * (at + count - cursor - 1), style),
+    ]

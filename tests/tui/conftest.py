@@ -1,0 +1,81 @@
+"""A simulated job, timelines of fixtures, and the application under a pilot."""
+
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import simulate_timeline
+from ncclforensics.analysis import analyze
+from ncclforensics.tui.app import TimelineApp
+from ncclforensics.tui.load import Request
+from ncclforensics.tui.model.build import build
+
+
+@pytest.fixture(scope="session")
+def thousand():
+    """The timeline of 1,024 ranks of which rank 617 misses a call."""
+    job = simulate_timeline.Job(ranks=1024, calls=200, culprit=617)
+    calls = simulate_timeline.collectives(job, 0, job.ranks)
+    frames = simulate_timeline.frames(job, collectives=calls)
+    return build(frames, simulate_timeline.report(job))
+
+
+@pytest.fixture(scope="session")
+def fixture_timeline():
+    """Make the timeline of a job under fixtures/jobs, by its name."""
+    made = {}
+    folder = Path(__file__).parents[1] / "fixtures" / "jobs"
+
+    def make(name):
+        if name not in made:
+            found = analyze([str(folder / name / "evidence")])
+            made[name] = build(found.frames, found.report), found.report
+        return made[name]
+
+    return make
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Open the application on paths, and wait until it shows what it loaded."""
+
+    @asynccontextmanager
+    async def opening(*paths, size=(80, 24)):
+        scratch = tmp_path / "scratch"
+        scratch.mkdir(exist_ok=True)
+        app = TimelineApp(Request(tuple(str(path) for path in paths)), scratch)
+        async with app.run_test(size=size) as pilot:
+            for _ in range(600):
+                if app.loaded is not None or app.error is not None:
+                    break
+                await pilot.pause(0.05)
+            await settled(pilot)
+            yield app, pilot
+
+    return opening
+
+
+@pytest.fixture
+def exported(tmp_path):
+    """Write a simulated job as an export."""
+
+    def write(ranks=1024, calls=60):
+        folder = tmp_path / "export"
+        folder.mkdir()
+        simulate_timeline.export(str(folder), str(ranks), str(calls))
+        return folder
+
+    return write
+
+
+async def settled(pilot):
+    """Wait until the evidence of the place under the cursor is on screen."""
+    for _ in range(200):
+        await pilot.pause(0.15)
+        if not any(worker.is_running for worker in pilot.app.workers):
+            break
