@@ -151,8 +151,8 @@ def timeline(
     from ncclforensics.tui.app import run
     from ncclforensics.tui.load import Request
 
-    chosen, left = _classes(select), _classes(ignore)
-    with _executor(jobs) as executor:
+    chosen, left = classes(select), classes(ignore)
+    with processes(jobs) as executor:
         return run(Request(paths, world_size, chosen, left, executor))
 
 

@@ -37,6 +37,8 @@ def test_an_error_far_before_the_cut_is_whole(analyzed):
 
 
 def test_an_exception_whose_text_was_wrapped_away_is_nobodys(analyzed):
-    wrapped = "Traceback (most recent call last):\n  File \"/job/tra\nin.py\", line 3, in f\n"
+    wrapped = (
+        'Traceback (most recent call last):\n  File "/job/tra\nin.py", line 3, in f\n'
+    )
     analysis = analyzed({"rank_0.log": wrapped, "torchrun.log": FAILED.format(code=1)})
     assert verdict(analysis) is None
