@@ -123,10 +123,8 @@ def step(rank: int, place: dict, groups: list[Group], batches: int) -> list[Op]:
     behind = pipeline[stage + 1] if stage + 1 < len(pipeline) else None
     ops: list[Op] = []
 
-    def message(name: str, src: int, dst: int, site: str) -> None:
-        ops.append(
-            Op(kinds["PI"], name, site, src=src, dst=dst, blocks=name == "recv")
-        )
+    def message(name: str, src: int, dst: int, site: str, waits: bool = True) -> None:
+        ops.append(Op(kinds["PI"], name, site, src=src, dst=dst, blocks=waits))
 
     def layers(site: str) -> None:
         for _ in range(2):
@@ -142,18 +140,18 @@ def step(rank: int, place: dict, groups: list[Group], batches: int) -> list[Op]:
                     Op(kinds["TE"], "_reduce_scatter_base", out, (64 * n,), (64,))
                 )
 
-    for _ in range(batches):
+    for last in [*[False] * (batches - 1), True]:
         if before is not None:
             message("recv", before, rank, "recv_forward")
         layers("forward")
         if behind is not None:
-            message("send", rank, behind, "send_forward")
-    for _ in range(batches):
+            message("send", rank, behind, "send_forward", last)
+    for last in [*[False] * (batches - 1), True]:
         if behind is not None:
             message("recv", behind, rank, "recv_backward")
         layers("backward")
         if before is not None:
-            message("send", rank, before, "send_backward")
+            message("send", rank, before, "send_backward", last)
     if "DA" in kinds:
         n = len(groups[kinds["DA"]].members)
         ops.append(

@@ -19,11 +19,15 @@ JOBS = sorted(Path(__file__).parent.glob("fixtures/jobs/*/truth.toml"))
 @pytest.fixture(params=JOBS, ids=[file.parent.name for file in JOBS], scope="module")
 def job(request):
     truth = tomllib.loads(request.param.read_text("utf-8"))
-    return request.param.parent, truth, analyze([str(request.param.parent / "evidence")])
+    return (
+        request.param.parent,
+        truth,
+        analyze([str(request.param.parent / "evidence")]),
+    )
 
 
 def test_the_verdict_is_the_truth(job):
-    folder, truth, found = job
+    _, truth, found = job
     verdict = found.ranked.verdict
     classes = {truth.get("class"), *truth["also_acceptable"]}
     if not classes & CLASSES.keys():

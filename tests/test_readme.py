@@ -17,7 +17,9 @@ def classes_table() -> str:
         f"| `{d.slug}` | {d.family} | {d.doc.strip().splitlines()[0]} |"
         for d in sorted(CLASSES.values(), key=lambda d: (d.family, d.slug))
     ]
-    return "\n".join(["| class | family | what it means |", "| --- | --- | --- |", *rows])
+    return "\n".join(
+        ["| class | family | what it means |", "| --- | --- | --- |", *rows]
+    )
 
 
 def renewed(text: str) -> str:

@@ -50,7 +50,16 @@ def test_no_file_is_longer_than_the_house_style_ends():
 
 
 def test_one_wheel_brings_the_grammars(tmp_path):
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        tmp_path,
+    ]
     root = PACKAGE.parent
     subprocess.run(command, cwd=root, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")

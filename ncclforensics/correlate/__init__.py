@@ -4,39 +4,52 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.correlate import calls, clock, identity, positions, standings, waits
+from ncclforensics import tables
+from ncclforensics.correlate import (
+    attempts,
+    calls,
+    clock,
+    coll_logs,
+    identity,
+    positions,
+    rest,
+    standings,
+    waits,
+)
 from ncclforensics.tables import Frames
 
 
 def correlate(frames: Frames) -> Frames:
     """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
-    known = clock.with_year(identity.identify(frames))
-    told = positions.named(known["positions"])
-    names = standings.name_groups(known["groups"], known["collectives"], told)
-    made = standings.grouped(known["collectives"], names)
+    known = identity.identify(attempts.labelled(frames))
+    known = clock.with_year(attempts.last(known))
+    known = coll_logs.with_calls(known)
+    failed = rest.failed(known)
+    made = standings.summary(known["collectives"], failed)
+    told = positions.named(known["positions"], known["groups"], made)
+    nameless = known["positions"].filter(pl.col("rank").is_null())
+    positions_ = pl.concat([told, nameless])
+    names, members = standings.name_groups(known["groups"], made, told)
+    made = standings.grouped(made, names)
     told = standings.grouped(told, names)
-    unfinished = standings.unfinished(made, told)
+    unfinished = standings.unfinished(known["collectives"], names, told, failed)
     standing = standings.standings(made, unfinished, told)
-    held = calls.held_up(unfinished, standing)
-    stuck = calls.calls(held, unfinished, standing, ranks_with_calls(known))
+    held = calls.held_up(unfinished, made, standing, members)
+    seen = rest.evidence(known, made, standing)
+    talk = calls.messages(known["collectives"], names, members)
+    stuck = calls.calls(held, standing, talk, seen)
+    found = waits.roots(stuck)
+    if not rest.is_proven(known, made) and not rest.is_still(
+        stuck, found, standing, seen
+    ):
+        stuck, found = tables.empty("calls"), tables.empty("roots")
     return Frames(
         {
             **known.tables,
+            "positions": positions_,
             "standings": standing,
             "calls": stuck,
-            "roots": waits.roots(stuck),
+            "roots": found,
         },
         known.messages,
     )
-
-
-def ranks_with_calls(frames: Frames) -> pl.Series:
-    """Return the ranks of which there is evidence that would show the calls they made.
-
-    That is a dump, even one without entries, or a position in a group.
-    """
-    dumps = frames["sources"].filter(
-        pl.col("kind").str.starts_with("flight_recorder") & (pl.col("bytes") > 0)
-    )
-    told = [dumps["rank"], frames["positions"]["rank"], frames["collectives"]["rank"]]
-    return pl.concat(told).drop_nulls().unique().sort()

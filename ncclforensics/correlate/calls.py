@@ -1,9 +1,10 @@
 """The calls that ranks cannot get past, and what each member does about them.
 
-A rank is held up by its first unfinished call, in the order in which it made them;
-what it enqueued behind that one says nothing. Members of that call are waiting in it,
-done with it, absent (they have evidence and never made it), behind (they made it, and
-are held up in an earlier call themselves) or unseen (nothing of them was given).
+A rank is held up by its first unfinished call that nothing it made later has passed, in
+the order in which it made them; what it enqueued behind that one says nothing. Members
+of that call are waiting in it, done with it, absent (they have evidence and never made
+it), behind (they made it, and are held up in an earlier call themselves) or unseen
+(nothing of them was given that would show it).
 """
 
 from __future__ import annotations
@@ -11,96 +12,160 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics import tables
+from ncclforensics.correlate.standings import KEY
 
 STATES = ("waiting", "behind", "done", "absent", "unseen")
+# what two sides have to agree on to be in one call; the number of a P2P call is its
+# rank's own, so the two sides take its place
+SAME = ("group", "seq", "src", "dst")
+OTHER_SIDE = {"send": "recv", "recv": "send"}
 
 
-def held_up(open_calls: pl.DataFrame, standings: pl.DataFrame) -> pl.DataFrame:
-    """Return the call that holds up each rank, one row a rank.
+def held_up(
+    open_calls: pl.DataFrame,
+    made: pl.DataFrame,
+    standings: pl.DataFrame,
+    members: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return the calls that may hold up each rank, the likeliest first (`choice`).
 
-    `open_calls` are unfinished collectives with `group` and `members`. A rank without
-    any takes the call that its watchdog gave up. P2P calls get `peer`, the other side
-    as a global rank, and `members` of the two; a receive from anybody has no peer.
+    `open_calls` are unfinished collectives with `group`, `made` their summary,
+    `members` has the `members` of each `group`. A rank without any
+    takes the call that its watchdog gave up. P2P calls get global `src` and `dst`, and
+    `members` of the two; a receive from anybody has no `src`.
     """
-    first = (
-        open_calls.sort("rank", "record_id", maintain_order=True)
-        .group_by("rank", maintain_order=True)
-        .first()
+    newest_done = made.group_by("rank").agg(pl.col("newest_done").max())
+    p2p = pl.col("is_p2p").fill_null(False)
+    passed = (pl.col("record_id") < pl.col("newest_done")).fill_null(False)
+    ordered = (
+        open_calls.drop_nulls("rank")
+        .join(newest_done, on="rank", how="left", maintain_order="left")
+        .with_columns(passed.alias("passed"))
+        .sort("rank", "passed", p2p & pl.col("passed"), "record_id")
     )
-    sender = pl.col("members").list.get(pl.col("src"), null_on_oob=True)
-    receiver = pl.col("members").list.get(pl.col("dst"), null_on_oob=True)
-    columns = [
-        "group",
-        "pg",
-        "pg_desc",
-        "seq",
-        "op",
-        "is_p2p",
-        "members",
-        "src",
-        "dst",
-        "stack",
-        "t",
-        "source",
-        "line",
-    ]
-    from_dumps = first.with_columns(
-        sender.alias("src"),
-        receiver.alias("dst"),
-        pl.when(pl.col("is_p2p"))
-        .then(pl.concat_list(sender, receiver).list.drop_nulls())
-        .otherwise("members")
-        .alias("members"),
-    ).select("rank", *columns)
+    if not made["marks_p2p"].any():
+        # nobody's messages are marked as over: those that were passed tell nothing
+        ordered = ordered.filter(~(p2p & pl.col("passed")))
+    # the first that nothing passed, and the first collective that something did
+    chosen = ordered.filter(
+        pl.int_range(pl.len()).over("rank", "passed", p2p & pl.col("passed")) == 0
+    )
+    from_dumps = _ends(chosen.join(members, on="group", how="left")).select(
+        "rank",
+        pl.int_range(pl.len()).over("rank").alias("choice"),
+        *(*SAME[:2], "pg", "pg_desc", "op", "is_p2p", "members", "src", "dst"),
+        (pl.col("t_started").is_not_null() | (pl.col("state") == "started"))
+        .fill_null(False)
+        .alias("started"),
+        *("stack", "t", "source", "line"),
+    )
+    waits = pl.col("waits_in").is_not_null() & pl.col("rank").is_not_null()
     from_logs = (
-        standings.filter(
-            pl.col("waits_in").is_not_null() & pl.col("rank").is_not_null()
-        )
+        standings.filter(waits)
         .join(from_dumps, on="rank", how="anti")
         .sort("rank", "t", maintain_order=True)
         .group_by("rank", maintain_order=True)
         .first()
-        .select(
-            "rank",
-            "group",
-            "pg",
-            "pg_desc",
+        .join(members, on="group", how="left", maintain_order="left")
+        .with_columns(
             pl.col("waits_in").alias("seq"),
-            "op",
             pl.lit(False).alias("is_p2p"),
-            "members",
+            pl.lit(False).alias("started"),
+            pl.lit(0).cast(pl.Int64).alias("choice"),
             pl.lit(None, pl.Int64).alias("src"),
             pl.lit(None, pl.Int64).alias("dst"),
             pl.lit(None, pl.UInt64).alias("stack"),
-            "t",
-            "source",
-            "line",
         )
+        .select(from_dumps.columns)
     )
-    return pl.concat([from_dumps, from_logs]).sort("rank")
+    return pl.concat([from_dumps, from_logs]).sort("rank", "choice")
+
+
+def _ends(calls: pl.DataFrame) -> pl.DataFrame:
+    """Turn `src` and `dst` into global ranks, and `members` of P2P calls into both."""
+    p2p = pl.col("is_p2p").fill_null(False)
+    members = pl.col("members")
+    sender = pl.when(p2p).then(members.list.get(pl.col("src"), null_on_oob=True))
+    receiver = pl.when(p2p).then(members.list.get(pl.col("dst"), null_on_oob=True))
+    return calls.with_columns(sender.alias("src"), receiver.alias("dst")).with_columns(
+        pl.when(p2p)
+        .then(pl.concat_list("src", "dst").list.drop_nulls())
+        .otherwise(members)
+        .alias("members")
+    )
+
+
+def messages(
+    collectives: pl.DataFrame, names: pl.DataFrame, members: pl.DataFrame
+) -> pl.DataFrame:
+    """Return how many halves of messages each rank posted.
+
+    `rank group src dst op total finished posted` with global ranks; `posted` counts
+    those that are not over.
+    """
+    ends = ("rank", "pg", "pg_desc", "pg_id", "src", "dst", "op")
+    over = (pl.col("state") == "completed").fill_null(False)
+    return (
+        collectives.filter(pl.col("is_p2p").fill_null(False))
+        .group_by(ends)
+        .agg(
+            pl.len().cast(pl.Int64).alias("total"),
+            over.sum().cast(pl.Int64).alias("finished"),
+        )
+        .join(names, on=["rank", "pg", "pg_desc", "pg_id"], nulls_equal=True)
+        .join(members, on="group", how="left")
+        .with_columns(
+            pl.col("members").list.get(pl.col("src"), null_on_oob=True).alias("src"),
+            pl.col("members").list.get(pl.col("dst"), null_on_oob=True).alias("dst"),
+            (pl.col("total") - pl.col("finished")).alias("posted"),
+        )
+        .select("rank", "group", "src", "dst", "op", "total", "finished", "posted")
+    )
 
 
 def calls(
     held: pl.DataFrame,
-    open_calls: pl.DataFrame,
     standings: pl.DataFrame,
-    seen: pl.Series,
+    told: pl.DataFrame,
+    evidence: pl.DataFrame,
 ) -> pl.DataFrame:
     """Return the `calls` frame: each call that holds somebody up, once.
 
-    `seen` are the ranks of which there is evidence that would show their calls.
+    `told` are `messages`. `evidence` has `rank whole since is_sparse is_stale` of every
+    rank whose evidence would show its calls; see `rest.evidence`.
     """
+    first = _calls(held.filter(pl.col("choice") == 0), standings, told, evidence)
+    # everybody came, so this call holds nobody up: it waits for an earlier one to end
+    # on the GPU, which other calls have passed on the host
+    full = first.filter(
+        pl.all_horizontal(
+            pl.col(c).list.len() == 0 for c in ("behind", "done", "absent", "unstarted")
+        )
+    )
+    settled = pl.col("rank").is_in(full["waiting"].explode().implode())
+    last = held.group_by("rank").agg(pl.col("choice").max().alias("last"))
+    again = held.join(last, on="rank", how="left").filter(
+        pl.col("choice") == pl.when(settled).then("last").otherwise(0)
+    )
+    if again.filter(pl.col("choice") > 0).is_empty():
+        return first
+    return _calls(again.drop("last").sort("rank"), standings, told, evidence)
+
+
+def _calls(
+    held: pl.DataFrame,
+    standings: pl.DataFrame,
+    told: pl.DataFrame,
+    evidence: pl.DataFrame,
+) -> pl.DataFrame:
     p2p = pl.col("is_p2p").fill_null(False)
-    key = ["group", "seq", "src", "dst"]
-    # the number of a P2P call is its rank's own, so the two sides make up the key
     keyed = held.with_columns(
         pl.when(p2p).then(None).otherwise("seq").alias("seq"),
         pl.col("seq").alias("printed"),
-        pl.when(p2p).then("src").alias("src"),
-        pl.when(p2p).then("dst").alias("dst"),
     )
+    begun = pl.col("started").any()
     distinct = (
-        keyed.group_by(key, maintain_order=True)
+        keyed.group_by(SAME, maintain_order=True)
         .agg(
             pl.col("rank").alias("stuck"),
             *(
@@ -108,6 +173,11 @@ def calls(
                 for c in ("pg", "pg_desc", "is_p2p", "members", "printed")
             ),
             pl.col("op").mode().sort().first(),
+            pl.col("op").first().alias("half"),
+            pl.when(begun)
+            .then(pl.col("rank").filter(~pl.col("started")).implode())
+            .otherwise(pl.lit([], pl.List(pl.Int64)))
+            .alias("unstarted"),
             *(pl.col(c).first() for c in ("stack", "source", "line")),
             pl.col("t").min(),
         )
@@ -115,15 +185,16 @@ def calls(
         .with_columns(pl.col("call").cast(pl.Int64))
     )
     members = distinct.select(
-        "call", *key, "stuck", "is_p2p", pl.col("members").alias("rank")
+        *("call", *SAME, "stuck", "is_p2p", "half", "t"),
+        pl.col("members").alias("rank"),
     ).explode("rank")
-    states = _states(members, open_calls, standings, seen)
+    states = _states(members, standings, told, evidence)
     by_state = states.group_by("call", maintain_order=True).agg(
         pl.col("rank").filter(pl.col("state") == state).sort().alias(state)
         for state in STATES
     )
     found = distinct.with_columns(pl.col("printed").alias("seq")).join(
-        by_state, on="call", how="left"
+        by_state, on="call", how="left", maintain_order="left"
     )
     schema = tables.SCHEMAS["calls"]
     return tables.conform(
@@ -133,39 +204,76 @@ def calls(
 
 def _states(
     members: pl.DataFrame,
-    open_calls: pl.DataFrame,
     standings: pl.DataFrame,
-    seen: pl.Series,
+    told: pl.DataFrame,
+    evidence: pl.DataFrame,
 ) -> pl.DataFrame:
     """Return `call rank state` for every member of every call."""
-    standing = standings.select("rank", "group", "enqueued", "completed", "waits_in")
-    sender = pl.col("members").list.get(pl.col("src"), null_on_oob=True)
-    receiver = pl.col("members").list.get(pl.col("dst"), null_on_oob=True)
-    pairs = (
-        open_calls.filter(pl.col("is_p2p"))
-        .select("rank", "group", sender.alias("src"), receiver.alias("dst"))
-        .unique()
-        .with_columns(pl.lit(True).alias("posted"))
+    standing = standings.select(
+        *KEY, "enqueued", "completed", "waits_in", pl.lit(True).alias("known")
     )
-    both = members.join(standing, on=["rank", "group"], how="left").join(
-        pairs, on=["rank", "group", "src", "dst"], how="left"
+    sides = ["group", "src", "dst", "op"]
+    own = told.select(
+        "rank", *sides, pl.col("finished").alias("mine"), pl.col("total").alias("all")
+    )
+    their_half = pl.col("half").replace_strict(OTHER_SIDE, default=None)
+    ends = pl.when(pl.col("is_p2p")).then(pl.col("stuck").list.first())
+    both = (
+        members.with_columns(their_half.alias("op"), ends.alias("waiter"))
+        .join(evidence.with_columns(pl.lit(True).alias("seen")), on="rank", how="left")
+        .join(standing, on=KEY, how="left")
+        .join(told, on=["rank", *sides], how="left")
+        .join(
+            own,
+            left_on=["waiter", *sides[:3], "half"],
+            right_on=["rank", *sides],
+            how="left",
+        )
+        .join(
+            evidence.select(pl.col("rank").alias("waiter"), pl.col("whole").alias("w")),
+            on="waiter",
+            how="left",
+        )
+    )
+    # the waiter's first open half is the one behind those that are over
+    wanted = pl.col("mine").fill_null(0) + 1
+    counted = (pl.col("whole") & pl.col("w")).fill_null(False)
+    p2p = (
+        pl.when(pl.col("posted").fill_null(0) > 0)
+        .then(pl.lit("behind"))
+        .when(counted & (pl.col("finished").fill_null(0) >= wanted))
+        .then(pl.lit("done"))
+        .when(pl.col("is_stale"))
+        .then(pl.lit("unseen"))
+        .otherwise(pl.lit("absent"))
     )
     seq = pl.col("seq")
-    posted = pl.col("posted").fill_null(False)
     passed = (pl.col("completed") >= seq) | (pl.col("waits_in") > seq)
     joined = pl.col("enqueued") >= seq
     held_here = pl.col("waits_in").is_not_null()
+    unknown = (
+        pl.col("is_stale")
+        | (pl.col("known").is_not_null() & pl.col("enqueued").is_null())
+        | (
+            pl.col("known").is_null()
+            & (pl.col("is_sparse") | (pl.col("t") < pl.col("since")))
+        )
+    )
     state = (
         pl.when(pl.col("stuck").list.contains(pl.col("rank")))
         .then(pl.lit("waiting"))
-        .when(~pl.col("rank").is_in(seen.implode()))
+        .when(pl.col("seen").is_null())
         .then(pl.lit("unseen"))
-        .when(pl.col("is_p2p"))
-        .then(pl.when(posted).then(pl.lit("behind")).otherwise(pl.lit("absent")))
+        .when(pl.col("is_p2p").fill_null(False))
+        .then(p2p)
         .when(passed.fill_null(False))
         .then(pl.lit("done"))
         .when(joined.fill_null(False))
         .then(pl.when(held_here).then(pl.lit("behind")).otherwise(pl.lit("done")))
+        .when(unknown.fill_null(False))
+        .then(pl.lit("unseen"))
         .otherwise(pl.lit("absent"))
     )
-    return both.select("call", "rank", state.alias("state"))
+    return both.select("call", "rank", state.alias("state")).unique(
+        ["call", "rank"], keep="first", maintain_order=True
+    )

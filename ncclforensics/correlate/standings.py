@@ -6,8 +6,9 @@ which call its rank gave up; both count calls per group, so both give a standing
 
 Finished means: `completed`, or `retired` on a backend that retires what it finishes
 (Gloo; NCCL retires what it aborts, too), or not above the group's last completed call.
-A P2P call that later ones of its group have passed is finished as well: batched P2P
-entries of NCCL are often never marked (pytorch#137969).
+A rank that says that it failed did not finish its last call on Gloo, retired or not.
+A P2P call that later ones between the same two have passed is finished as well: batched
+P2P entries of NCCL are often never marked (pytorch#137969).
 """
 
 from __future__ import annotations
@@ -18,106 +19,234 @@ from ncclforensics import tables
 
 # backends that set `retired` on a call that they abort as well
 ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
+# operations that some members can finish before others have begun
+ROOTED = (
+    *("broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "gather", "scatter"),
+    *("coalesced", "send", "recv"),
+)
+# ends the name of a group whose members nothing lists
+UNLISTED = "?"
+NAME = ("rank", "pg", "pg_desc", "pg_id")
+KEY = ("rank", "group")
+
+
+def done() -> pl.Expr:
+    """Whether an entry itself says that its call finished."""
+    aborts = pl.col("backend").is_in(ABORTS_RETIRE)
+    retired = pl.col("retired").fill_null(False) & ~aborts.fill_null(True)
+    return (pl.col("state") == "completed").fill_null(False) | retired
+
+
+def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
+    """Return one row per rank, group name and source: what its entries tell.
+
+    `enqueued` is the highest number, `finished` the highest that is done, `proves` the
+    highest that no member can have finished before all had made it; `newest` is the
+    last entry's record. `failed` are the ranks that say that they failed, whose last
+    call on Gloo did not finish.
+    """
+    collective = pl.col("is_p2p").not_().fill_null(True)
+    together = collective & ~pl.col("op").is_in(ROOTED)
+    gave_up = pl.col("rank").is_in(failed.implode()) & (pl.col("backend") == "gloo")
+    told = collectives.group_by(*NAME, "source", "backend", maintain_order=True).agg(
+        pl.col("seq").max().alias("enqueued"),
+        pl.col("seq").filter(done() & collective).max().alias("finished"),
+        done().any().alias("has_done"),
+        pl.col("is_p2p").any().fill_null(False).alias("has_p2p"),
+        (pl.col("is_p2p") & done()).any().fill_null(False).alias("marks_p2p"),
+        collective.any().alias("has_collective"),
+        pl.col("line").last(),
+        pl.col("record_id").min().alias("oldest"),
+        pl.col("record_id").max().alias("newest"),
+        pl.col("record_id").filter(done()).max().alias("newest_done"),
+        pl.len().alias("entries"),
+        pl.col("t").min().alias("oldest_t"),
+        pl.max_horizontal("t", "t_started", "t_completed").max().alias("newest_t"),
+        (pl.col("t_started").is_not_null() | (pl.col("state") == "started"))
+        .any()
+        .fill_null(False)
+        .alias("timed"),
+        (pl.col("retired") & ~done()).any().fill_null(False).alias("aborted"),
+        pl.col("seq").filter(done() & together).max().alias("proves"),
+    )
+    # what others have passed, or this rank itself, did finish
+    last = (
+        gave_up
+        & (pl.col("finished") == pl.col("enqueued"))
+        & (pl.col("newest") == pl.col("newest").max().over("rank"))
+        & (pl.col("enqueued") == pl.col("enqueued").max().over("pg", "pg_desc"))
+    )
+    return told.with_columns(
+        pl.when(last.fill_null(False)).then(pl.col(c) - 1).otherwise(c).alias(c)
+        for c in ("finished", "proves")
+    )
 
 
 def name_groups(
-    groups: pl.DataFrame, collectives: pl.DataFrame, positions: pl.DataFrame
-) -> pl.DataFrame:
-    """Return which group a rank means: `rank pg pg_desc group members`.
+    groups: pl.DataFrame, made: pl.DataFrame, positions: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return which group a rank means (`rank pg pg_desc pg_id group`), and `members`.
 
-    `group` is the same on all members and differs between groups that share a name.
-    Where no evidence lists the members, they are the ranks seen in a call of that name.
+    `group` is the same on all members and differs between groups that share a name;
+    `members` has `group members`, the global ranks in the group's own order. Where no
+    evidence lists them, they are the ranks seen in a call of that name; of a group
+    without a name and with a number other than 0 they are unknown.
     """
-    told = (
-        groups.filter(pl.col("members").is_not_null() & pl.col("pg").is_not_null())
-        .select("rank", "pg", "pg_desc", pl.col("members").list.sort())
-        .unique(["rank", "pg", "pg_desc"], keep="first", maintain_order=True)
+    used = pl.concat(part.select(NAME) for part in (made, positions)).unique(
+        maintain_order=True
     )
-    used = pl.concat(
-        calls.select("rank", "pg", "pg_desc") for calls in (collectives, positions)
-    ).filter(pl.col("pg").is_not_null())
-    used = used.unique(maintain_order=True)
-    seen = used.group_by("pg", "pg_desc").agg(
-        pl.col("rank").drop_nulls().unique().sort().alias("seen")
+    nameless = pl.col("pg").fill_null("") == ""
+    listed = groups.filter(pl.col("members").list.len() > 0).with_columns(
+        pl.col("members").hash(seed=0).alias("hash")
+    )
+    by_name = (
+        listed.filter(~nameless)
+        .unique(["rank", "pg", "pg_desc"], keep="first", maintain_order=True)
+        .select("rank", "pg", "pg_desc", "hash")
     )
     # a rank whose own evidence does not list the group takes the list of its peers,
     # if all of them agree
-    peers = (
-        told.group_by("pg", "pg_desc")
-        .agg(pl.col("members").unique().alias("lists"))
-        .filter(pl.col("lists").list.len() == 1)
-        .select("pg", "pg_desc", pl.col("lists").list.first().alias("agreed"))
+    agreed = (
+        by_name.group_by("pg", "pg_desc")
+        .agg(pl.col("hash").unique().alias("hashes"))
+        .filter(pl.col("hashes").list.len() == 1)
+        .select("pg", "pg_desc", pl.col("hashes").list.first().alias("agreed"))
     )
-    keys = ["pg", "pg_desc"]
-    named = (
-        used.join(told, on=["rank", *keys], how="left", nulls_equal=True)
-        .join(peers, on=keys, how="left", nulls_equal=True)
-        .join(seen, on=keys, how="left", nulls_equal=True)
-        .with_columns(pl.coalesce("members", "agreed").alias("members"))
+    with_name = (
+        used.filter(~nameless)
+        .join(by_name, on=["rank", "pg", "pg_desc"], how="left", nulls_equal=True)
+        .join(agreed, on=["pg", "pg_desc"], how="left", nulls_equal=True)
+        .join(_world(listed), on=["rank", "pg_desc"], how="left")
+        .select(*NAME, pl.coalesce("hash", "agreed", "all"), pl.lit("").alias("turn"))
     )
-    listed = pl.col("members").cast(pl.List(pl.String)).list.join(",")
-    parts = ("pg", pl.col("pg_desc").fill_null(""), listed.fill_null("?"))
-    return named.select(
-        "rank",
-        *keys,
-        pl.concat_str(*parts, separator="|").alias("group"),
-        pl.coalesce("members", "seen").alias("members"),
+    by_number = (
+        listed.filter(nameless)
+        .drop_nulls("pg_id")
+        .unique(["rank", "pg_id"], keep="first", maintain_order=True)
+        .select("rank", "pg_id", "hash")
+    )
+    # two groups of the same members: told apart by which of them came first
+    number = pl.col("pg_id").cast(pl.Int64, strict=False)
+    without_name = (
+        used.filter(nameless)
+        .join(by_number, on=["rank", "pg_id"], how="left")
+        .with_columns(
+            pl.when(pl.col("hash").is_not_null())
+            .then(number.rank("dense").over("rank", "hash").cast(pl.String))
+            .otherwise("pg_id")
+            .alias("turn")
+        )
+    )
+    both = pl.concat([with_name, without_name]).with_columns(
+        pl.concat_str(
+            pl.col("pg").fill_null(""),
+            pl.col("pg_desc").fill_null(""),
+            pl.col("turn").fill_null(""),
+            pl.col("hash").cast(pl.String).fill_null(UNLISTED),
+            separator="|",
+        ).alias("group")
+    )
+    lists = listed.unique("hash", keep="first", maintain_order=True)
+    known = (
+        both.drop_nulls("hash")
+        .unique("group", keep="first", maintain_order=True)
+        .join(lists.select("hash", "members"), on="hash", how="left")
+        .select("group", "members")
+    )
+    unlisted = both.filter(pl.col("hash").is_null() & pl.col("rank").is_not_null())
+    seen = (
+        unlisted.filter(~nameless | (pl.col("pg_id") == "0"))
+        .group_by("group", maintain_order=True)
+        .agg(pl.col("rank").unique().sort().alias("members"))
+    )
+    return both.select(*NAME, "group"), pl.concat([known, seen])
+
+
+def _world(listed: pl.DataFrame) -> pl.DataFrame:
+    """Return the members of the default group where a dump lists it without its name.
+
+    Gloo does so while there is no other group.
+    """
+    nameless = (pl.col("pg") == "") & pl.col("pg_desc").eq_missing("")
+    found = listed.filter(nameless & (pl.len().over("source") == 1))
+    return found.unique("rank", keep="first", maintain_order=True).select(
+        "rank", pl.lit("default_pg").alias("pg_desc"), pl.col("hash").alias("all")
     )
 
 
 def grouped(frame: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Add `group` and `members` to rows that name a group by `pg` and `pg_desc`."""
-    keys = ["rank", "pg", "pg_desc"]
-    return frame.join(names, on=keys, how="left", nulls_equal=True)
+    """Add `group` to rows that name a group by `rank pg pg_desc pg_id`."""
+    return frame.join(
+        names, on=NAME, how="left", nulls_equal=True, maintain_order="left"
+    )
 
 
-def unfinished(collectives: pl.DataFrame, positions: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls of `collectives` (with `group`) that did not finish."""
-    retires = pl.col("retired").fill_null(False)
-    aborted = pl.col("backend").is_in(ABORTS_RETIRE)
-    done = (pl.col("state") == "completed").fill_null(False) | (retires & ~aborted)
+def unfinished(
+    collectives: pl.DataFrame,
+    names: pl.DataFrame,
+    positions: pl.DataFrame,
+    failed: pl.Series,
+) -> pl.DataFrame:
+    """Return the calls of `collectives` that did not finish, with `group`.
+
+    `positions` have `group`; `failed` are the ranks that say that they failed.
+    """
+    unmarked = collectives.filter(~done())
+    gloo = collectives.filter(pl.col("backend") == "gloo")
+    last = pl.col("record_id") == pl.col("record_id").max().over("rank")
+    front = pl.col("seq") == pl.col("seq").max().over("pg", "pg_desc")
+    gave_up = pl.col("rank").is_in(failed.implode())
+    retired = gloo.filter(last & front).filter(gave_up & done())
     completed = (
         positions.filter(pl.col("last_completed").is_not_null())
-        .group_by("rank", "group")
+        .group_by(KEY)
         .agg(pl.col("last_completed").max())
     )
+    ends = ("rank", "pg", "pg_desc", "src", "dst", "op")
     passed = (
-        collectives.filter(done & pl.col("is_p2p"))
-        .group_by("rank", "group")
+        collectives.filter(pl.col("is_p2p") & done())
+        .group_by(ends)
         .agg(pl.col("record_id").max().alias("passed"))
     )
-    keys = ["rank", "group"]
+    # the entry that ends a batch tells of the messages in it
+    batched = (
+        collectives.filter(pl.col("op").str.ends_with("coalesced") & done())
+        .group_by(NAME)
+        .agg(pl.col("record_id").max().alias("batched"))
+    )
+    over = (
+        pl.when(pl.col("is_p2p").fill_null(False))
+        .then(pl.col("record_id") < pl.max_horizontal("passed", "batched"))
+        .otherwise(pl.col("seq") <= pl.col("last_completed"))
+        .fill_null(False)
+    )
     return (
-        collectives.filter(~done)
-        .join(completed, on=keys, how="left", maintain_order="left")
-        .join(passed, on=keys, how="left", maintain_order="left")
-        .filter(
-            pl.when(pl.col("is_p2p"))
-            .then((pl.col("record_id") > pl.col("passed")).fill_null(True))
-            .otherwise((pl.col("seq") > pl.col("last_completed")).fill_null(True))
-        )
-        .drop("last_completed", "passed")
+        grouped(pl.concat([unmarked, retired]), names)
+        .join(completed, on=KEY, how="left", maintain_order="left")
+        .join(passed, on=ends, how="left", maintain_order="left", nulls_equal=True)
+        .join(batched, on=NAME, how="left", maintain_order="left", nulls_equal=True)
+        .filter(~over)
+        .drop("last_completed", "passed", "batched")
     )
 
 
 def standings(
-    calls: pl.DataFrame, open_calls: pl.DataFrame, positions: pl.DataFrame
+    made: pl.DataFrame, open_calls: pl.DataFrame, positions: pl.DataFrame
 ) -> pl.DataFrame:
     """Return the `standings` frame.
 
-    `calls` are all collectives and `open_calls` the unfinished ones, both with `group`
-    and `members`; `positions` likewise.
+    `made` is the summary of all collectives and `open_calls` the unfinished ones, both
+    with `group`; `positions` likewise.
     """
-    keys = ["rank", "group"]
-    about = ["pg", "pg_desc", "members"]
+    about = ("pg", "pg_desc")
     collective = pl.col("is_p2p").not_().fill_null(True)
     first = (
         open_calls.filter(collective)
         .sort("record_id", maintain_order=True)
-        .group_by(keys, maintain_order=True)
+        .group_by(KEY, maintain_order=True)
         .first()
         .select(
-            *keys,
+            *KEY,
             pl.col("seq").alias("waits_in"),
             "op",
             pl.col("record_id").alias("place"),
@@ -127,19 +256,20 @@ def standings(
         )
     )
     from_dumps = (
-        calls.filter(collective)
-        .group_by(keys, maintain_order=True)
+        made.drop_nulls(["group", "rank"])
+        .group_by(KEY, maintain_order=True)
         .agg(
             *(pl.col(c).first() for c in about),
-            pl.col("seq").max().alias("enqueued"),
+            pl.col("enqueued").max(),
+            pl.col("finished").max(),
             pl.col("source").last().alias("seen_in"),
             pl.col("line").last().alias("seen_at"),
         )
-        .join(first, on=keys, how="left")
+        .join(first, on=KEY, how="left")
     )
     from_logs = (
-        positions.drop_nulls("group")
-        .group_by(keys, maintain_order=True)
+        positions.drop_nulls(["group", "rank"])
+        .group_by(KEY, maintain_order=True)
         .agg(
             *(pl.col(c).first() for c in about),
             pl.max_horizontal("last_enqueued", "timed_out")
@@ -153,19 +283,24 @@ def standings(
             pl.col("line").first().alias("told_at"),
         )
     )
-    both = from_dumps.drop_nulls("group").join(
-        from_logs, on=keys, how="full", coalesce=True, suffix="_told"
-    )
+    both = from_dumps.join(from_logs, on=KEY, how="full", coalesce=True, suffix="_told")
     in_dump = pl.col("source").is_not_null()
+    # what a dump counts as finished may be a retired failure: an open call ends it
+    finished = pl.min_horizontal("finished", pl.col("waits_in") - 1)
     return tables.conform(
         "standings",
         both.select(
-            *keys,
+            *KEY,
             *(pl.coalesce(c, f"{c}_told").alias(c) for c in about),
             pl.coalesce("waits_in", "timed_out").alias("waits_in"),
             pl.when(in_dump).then("op").otherwise("told_op").alias("op"),
             pl.max_horizontal("enqueued", "told_enqueued").alias("enqueued"),
-            "completed",
+            pl.max_horizontal(
+                "completed",
+                pl.when(pl.col("waits_in").is_null())
+                .then("finished")
+                .otherwise(finished),
+            ).alias("completed"),
             "place",
             pl.when(in_dump).then("t").otherwise("told_t").alias("t"),
             pl.coalesce("source", "told_in", "seen_in").alias("source"),

@@ -1,135 +1,184 @@
 """Who waits for whom, and whom in the end everybody waits for.
 
-An edge leads from a rank to each member of its call that is absent or behind. A rank
-that others wait for and that waits for nobody is a root; ranks that wait for each other
-in a circle have none. Ranks are few (thousands), so this is plain Python over calls,
-not over edges: a thousand ranks in one call share its row.
+A rank waits in its call for each member that is absent or behind, or whose GPU has not
+begun the call when others' have. A rank that others wait for and that waits for nobody
+is a root; ranks that wait for each other in a circle have none. Ranks and calls are the
+nodes, so a thousand ranks in one call share its edges, and everything is linear.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ncclforensics import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Calls by number: who waits in each, and for whom; and back from the ranks.
+
+    `why` has a word per call and wanted rank; `done` are the calls that somebody has
+    finished, `collective` those that are not point to point.
+    """
+
+    waiters: dict[int, list[int]] = field(default_factory=dict)
+    why: dict[int, dict[int, str]] = field(default_factory=dict)
+    call_of: dict[int, int] = field(default_factory=dict)
+    wanted_in: dict[int, list[int]] = field(default_factory=dict)
+    done: frozenset[int] = frozenset()
+    collective: frozenset[int] = frozenset()
+
+
+def graph(calls: pl.DataFrame) -> Graph:
+    """Lay out the `calls` frame as a graph."""
+    waiters: dict[int, list[int]] = {}
+    why: dict[int, dict[int, str]] = {}
+    call_of: dict[int, int] = {}
+    wanted_in: dict[int, list[int]] = defaultdict(list)
+    for row in calls.iter_rows(named=True):
+        call = row["call"]
+        waiters[call] = row["waiting"] or []
+        call_of.update(dict.fromkeys(waiters[call], call))
+        why[call] = {
+            rank: word
+            for word in ("unstarted", "behind", "absent", "unseen")
+            for rank in row[word] or ()
+        }
+        for rank in why[call]:
+            wanted_in[rank].append(call)
+    done = calls.filter(calls["done"].list.len() > 0)["call"]
+    p2p = calls["is_p2p"].fill_null(False)
+    return Graph(
+        waiters,
+        why,
+        call_of,
+        dict(wanted_in),
+        frozenset(done),
+        frozenset(calls.filter(~p2p)["call"]),
+    )
 
 
 def roots(calls: pl.DataFrame) -> pl.DataFrame:
     """Return the `roots` frame of the `calls` frame.
 
     `why` is "absent" (the rank is in no call at all), "stalled" (it is in a call that
-    its peers have finished) or "stuck" (in one that nobody has finished).
+    its peers have finished), "unstarted" (its GPU has not begun one that its peers'
+    have) or "stuck" (in one that nobody has finished).
     """
-    waiting_in: dict[int, int] = {}
-    wanted: dict[int, dict[int, str]] = {}
-    waiters: dict[int, list[int]] = {}
-    rows = calls.select(
-        "call", "waiting", "behind", "done", "absent", "unseen", "is_p2p"
-    ).to_dicts()
-    for row in rows:
-        call = row["call"]
-        waiters[call] = row["waiting"] or []
-        waiting_in.update(dict.fromkeys(waiters[call], call))
-        wanted[call] = {
-            rank: why
-            for why in ("behind", "absent", "unseen")
-            for rank in row[why] or ()
-        }
-    collective = {row["call"]: not row["is_p2p"] for row in rows}
-    direct: dict[int, list[int]] = defaultdict(list)
-    for call, ranks in wanted.items():
-        for rank in ranks:
-            direct[rank].append(call)
-    done = {row["call"]: row["done"] for row in rows}
+    told = graph(calls)
+    blocked: dict[tuple[int, ...], int] = {}
     found = []
-    for rank, through in sorted(direct.items()):
-        own = waiting_in.get(rank)
-        why = {wanted[call][rank] for call in through}
-        if why == {"unseen"} or (own is not None and wanted[own]):
+    for rank, through in sorted(told.wanted_in.items()):
+        own = told.call_of.get(rank)
+        words = {told.why[call][rank] for call in through}
+        if words == {"unseen"} or not _is_end(told, rank, own):
             continue
-        held = "stalled" if own is not None and done[own] else "stuck"
-        reason = "absent" if own is None else held
+        reason = "absent"
+        if own is not None:
+            reason = "stalled" if own in told.done else "stuck"
+            reason = "unstarted" if told.why[own].get(rank) == "unstarted" else reason
         most = max(
-            through, key=lambda call: (collective[call], len(waiters[call]), -call)
+            through,
+            key=lambda call: (
+                call in told.collective,
+                len(told.waiters[call]),
+                -call,
+            ),
         )
-        blocked = _blocked(rank, direct, waiters)
+        ways = tuple(through)
+        if ways not in blocked:
+            blocked[ways] = len(behind(told, [rank]))
         found.append(
-            {
-                "rank": rank,
-                "why": reason,
-                "call": most,
-                "blocked": len(blocked),
-            }
+            {"rank": rank, "why": reason, "call": most, "blocked": blocked[ways]}
         )
     return tables.rows("roots", found)
 
 
-def _blocked(
-    rank: int, direct: dict[int, list[int]], waiters: dict[int, list[int]]
-) -> set[int]:
-    """Return the ranks that wait for `rank`, directly or through others."""
+def _is_end(told: Graph, rank: int, own: int | None) -> bool:
+    """Whether a rank waits for nobody: not even in its own call."""
+    if own is None:
+        return True
+    wanted = told.why[own]
+    if wanted.get(rank) == "unstarted":
+        return set(wanted.values()) == {"unstarted"}
+    return not wanted
+
+
+def behind(told: Graph, ranks: list[int]) -> set[int]:
+    """Return the ranks that wait for some ranks, directly or through others."""
     blocked: set[int] = set()
     done_calls: set[int] = set()
-    pending = [rank]
+    pending = list(ranks)
     while pending:
-        for call in direct.get(pending.pop(), ()):
+        for call in told.wanted_in.get(pending.pop(), ()):
             if call not in done_calls:
                 done_calls.add(call)
-                pending.extend(set(waiters[call]) - blocked)
-                blocked.update(waiters[call])
-    return blocked - {rank}
+                pending.extend(set(told.waiters[call]) - blocked)
+                blocked.update(told.waiters[call])
+    return blocked - set(ranks)
 
 
 def circles(calls: pl.DataFrame) -> list[tuple[int, ...]]:
-    """Return the ranks of each circle of waits, smallest rank first."""
-    edges: dict[int, set[int]] = {}
-    for row in calls.select("waiting", "behind", "absent").to_dicts():
-        for rank in row["waiting"] or ():
-            edges[rank] = {*(row["behind"] or ()), *(row["absent"] or ())}
-    # what leads nowhere cannot be part of a circle; peel it off until nothing is left
-    leaves = {rank for wanted in edges.values() for rank in wanted} - edges.keys()
-    leaves |= {rank for rank, wanted in edges.items() if not wanted}
-    blamed_by: dict[int, set[int]] = defaultdict(set)
-    for rank, wanted in edges.items():
-        for other in wanted:
-            blamed_by[other].add(rank)
-    pending = list(leaves)
-    while pending:
-        for rank in blamed_by.pop(pending.pop(), ()):
-            if rank in edges:
-                del edges[rank]
-                pending.append(rank)
-    return _components(edges)
+    """Return the ranks of each circle of waits that nothing outside of it explains.
+
+    These are the strongly connected components from which no wait leads out.
+    """
+    told = graph(calls)
+    component = _components(told)
+    size: dict[int, list[int]] = defaultdict(list)
+    for rank in told.call_of:
+        size[component[rank]].append(rank)
+    leaves = {
+        component[rank]
+        for rank, call in told.call_of.items()
+        for other, word in told.why[call].items()
+        if word != "unseen" and component.get(other, other) != component[rank]
+    }
+    return sorted(
+        tuple(sorted(ranks))
+        for number, ranks in size.items()
+        if len(ranks) > 1 and number not in leaves
+    )
 
 
-def _components(edges: dict[int, set[int]]) -> list[tuple[int, ...]]:
-    """Return the sets of ranks that reach each other, of more than one rank each."""
+def _components(told: Graph) -> dict[int, int]:
+    """Number the strongly connected components; ranks are nodes, calls negative ones.
 
-    def reach(start: int, along: dict[int, Iterable[int]]) -> set[int]:
-        found: set[int] = set()
-        pending = [start]
-        while pending:
-            for rank in along.get(pending.pop(), ()):
-                if rank not in found:
-                    found.add(rank)
-                    pending.append(rank)
-        return found
-
-    back: dict[int, set[int]] = defaultdict(set)
-    for rank, wanted in edges.items():
-        for other in wanted:
-            back[other].add(rank)
-    left = set(edges)
-    found = []
-    while left:
-        start = min(left)
-        circle = reach(start, dict(edges)) & reach(start, dict(back))
-        if len(circle) > 1:
-            found.append(tuple(sorted(circle)))
-        left -= circle | {start}
-    return found
+    Tarjan's algorithm without recursion.
+    """
+    steps = {rank: [~call] for rank, call in told.call_of.items()}
+    for call, wanted in told.why.items():
+        steps[~call] = [r for r, word in wanted.items() if word != "unseen"]
+    order: dict[int, int] = {}
+    low: dict[int, int] = {}
+    component: dict[int, int] = {}
+    stack: list[int] = []
+    for start in steps:
+        if start in order:
+            continue
+        path = [(start, iter(steps[start]))]
+        order[start] = low[start] = len(order)
+        stack.append(start)
+        while path:
+            node, following = path[-1]
+            for other in following:
+                if other not in order:
+                    order[other] = low[other] = len(order)
+                    stack.append(other)
+                    path.append((other, iter(steps.get(other, ()))))
+                    break
+                if other not in component:
+                    low[node] = min(low[node], order[other])
+            else:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
+                if low[node] == order[node]:
+                    while component.get(node) is None:
+                        component[stack.pop()] = order[node]
+    return component

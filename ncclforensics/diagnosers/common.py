@@ -31,11 +31,12 @@ def sentence(*parts: str | pl.Expr) -> pl.Expr:
 def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
     """Cite the first rows of a frame that has `text`, `source` and `line`.
 
-    Every source gets its turn before one is cited twice.
+    Every source gets its turn before one is cited twice, and never twice for one text:
+    NCCL repeats some errors a thousand times.
     """
     places = (
         frame.select("source", "line", "text")
-        .unique(maintain_order=True)
+        .unique(["source", "text"], keep="first", maintain_order=True)
         .with_columns(pl.int_range(pl.len()).over("source").alias("turn"))
         .sort("turn", "source", "line", maintain_order=True)
         .head(limit)
@@ -124,6 +125,11 @@ def some(values: Sequence[object], limit: int = 4) -> str:
 def plural(noun: str, ranks: Sequence[object]) -> str:
     """Return `rank 7` or `ranks 7, 9`: the noun as the number of `ranks` wants it."""
     return f"{noun}{'s' if len(ranks) > 1 else ''} {some(ranks)}"
+
+
+def count(number: int, noun: str) -> str:
+    """Return `1 rank` or `1,023 ranks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _text(value: object) -> str | None:

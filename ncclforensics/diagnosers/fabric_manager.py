@@ -42,15 +42,21 @@ FAMILY = "platform"
 NEEDS = ("events",)
 MISSING = "no NCCL log"
 NEXT_TIME = "NCCL_DEBUG=INFO; nvidia-smi -q of every host"
-EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "wrong-nic")
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking", "wrong-nic"),
+    *("socket-error", "unreachable-peer", "p2p-blocked"),
+)
 SPREADS = True
 
-NOT_READY = ("nccl.cuda.failure", "python.cuda_error", "nvidia.not_initialized")
+NOT_READY = (
+    *("nccl.cuda.failure", "nccl.nvls.cuda_failure"),
+    *("python.cuda_error", "nvidia.not_initialized"),
+)
 SAYS_802 = r"(?i)system not yet initialized|\b802\b|SystemNotReady"
 SERVICE = ("nvidia.fabric_manager.inactive", "nvidia.fabric_manager.error")
 STATUS = "nvidia.fabric_manager.status"  # systemctl status of the service
 FABRIC = "nvidia.fabric_state"  # nvidia-smi -q
-NVLS = ("nccl.nvls.bind_failed", "nccl.mnnvl.unavailable")
+NVLS = ("nccl.nvls.bind_failed", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable")
 
 REMEDY = (
     "systemctl status nvidia-fabricmanager          # on the host that is named",
@@ -72,7 +78,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ]
     shared = ["text", "t", "rank", "host", "source", "line"]
     lines = pl.concat([frame.select(shared) for frame in certain])
-    likely = frames.message(*NVLS).select(shared)
+    nvls = frames.message(*NVLS).filter(pl.col("level").ne_missing("INFO"))
+    likely = nvls.select(shared)
     if lines.is_empty() and likely.is_empty():
         return
     told = lines if lines.height else likely

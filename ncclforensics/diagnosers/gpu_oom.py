@@ -42,11 +42,16 @@ FAMILY = "dead-rank"
 NEEDS = ("events",)
 MISSING = "no log of a rank"
 NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
-EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking"),
+    *("socket-error", "ib-error", "unreachable-peer"),
+)
 SPREADS = True
 
-MESSAGES = ("python.cuda_oom",)
-NCCL = ("nccl.cuda.failure",)
+MESSAGES = ("python.cuda_oom", "python.jax_oom")
+# CUDA errors of any kind; those of memory say so
+CUDA = ("python.cuda_error", "nccl.cuda.failure", "nccl.nvls.cuda_failure")
+OUT_OF_MEMORY = r"(?i)out of memory"
 APART_NS = 2_000_000_000  # cross-rank stamps are good to about a second
 
 REMEDY = (
@@ -58,17 +63,14 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the first rank that ran out of GPU memory."""
-    nccl = frames.message(*NCCL)
-    if nccl.height:
-        nccl = nccl.filter(
-            (pl.col("error").str.contains("out of memory") | (pl.col("code") == 2))
-            & pl.col("level").ne_missing("INFO")
-        )
+    cuda = frames.message(*CUDA).filter(
+        pl.col("text").str.contains(OUT_OF_MEMORY) & pl.col("level").ne_missing("INFO")
+    )
     common_columns = ["text", "t", "rank", "host", "device", "source", "line"]
     lines = pl.concat(
         [
             frames.message(*MESSAGES).select(common_columns),
-            nccl.select(common_columns),
+            cuda.select(common_columns),
         ]
     )
     if lines.is_empty():

@@ -70,7 +70,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         calls.sort(pl.col("waiting").list.len(), descending=True).head(1).to_dicts()
     ):
         call = common.collective(frames, row)
-    spoke = f"{len(ranks):,} ranks" if ranks else f"{told.height:,} lines"
+    spoke = common.count(len(ranks), "rank") if ranks else f"{told.height:,} lines"
     yield Finding(
         slug="timeout-masking",
         confidence="certain",

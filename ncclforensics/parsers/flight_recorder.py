@@ -34,6 +34,7 @@ MAX_BYTES = 256 * 1024**2
 # a ring of 100,000 calls is a large one; the newest are kept
 MAX_ENTRIES = 500_000
 NEWEST = (2, 10)
+STACK_TYPES = (list, tuple, type(None))
 PLACES = ("entries", "pg_config", "pg_status", "version")
 
 
@@ -163,8 +164,9 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
     parts = {"groups": group_rows(found, lines), "positions": positions}
     if made:
         frames = pluck(dump.entries, "frames")
-        if odd_frames := sum(not isinstance(f, list | tuple | None) for f in frames or ()):
-            fields.odd["frames"] = odd_frames
+        odd_stacks = [k for k in map(type, frames or ()) if k not in STACK_TYPES]
+        if odd_stacks:
+            fields.odd["frames"] = len(odd_stacks)
         ids, parts["stacks"] = stacks(frames, len(dump.entries), dump.lines)
         parts["collectives"] = collectives(fields, made, found.places.get).hstack(
             [ids.alias("stack"), pl.Series("line", dump.lines, dtype=pl.Int64)]

@@ -14,7 +14,7 @@ import polars as pl
 from ncclforensics.parsers import headers, stamps
 from ncclforensics.tables import GROUP, WHO
 
-ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
+ANSI = r"\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
 
@@ -78,8 +78,8 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
 
     Returns a row per segment, in order: `line`, `part` (0-based in its line), `raw`,
     `text` (the message), `speaker` (what tells one writer from another), `header`
-    ("nccl", "c10", "python" or null), `level`, the columns of WHO and GROUP, `t` and `yearless`
-    (see `stamps`).
+    ("nccl", "c10", "python" or null), `level`, the columns of WHO and GROUP, `t` and
+    `yearless` (see `stamps`).
     """
     bare = lines.select(
         "line", pl.col("raw").str.replace_all(ANSI, "").str.split("\r")

@@ -16,7 +16,9 @@ def found(analysis):
 @pytest.mark.parametrize("line", LINES)
 def test_error_802_names_the_host(analyzed, line):
     (finding,) = found(
-        analyzed({"rank_4.log": line, "rank_0.log": "gpu0001:3:3 [0] NCCL INFO Using x\n"})
+        analyzed(
+            {"rank_4.log": line, "rank_0.log": "gpu0001:3:3 [0] NCCL INFO Using x\n"}
+        )
     )
     assert (finding.hosts, finding.ranks) == (("gpu0002",), (4,))
     assert finding.confidence == "certain"
@@ -33,5 +35,25 @@ def test_the_fabric_of_an_hgx_machine_is_not_an_alarm(analyzed):
         "state 3 healthMask 0x0\n"
     )
     analysis = analyzed({"rank_0.log": line})
+    assert not found(analysis)
+    assert analysis.ranked.outcome == "no-failure"
+
+
+def test_a_multicast_that_cannot_be_set_up_is_likely_the_fabric(analyzed):
+    line = (
+        "\n[2026-05-10 23:09:41] gpu0002:7:7 [2] transport/nvls.cc:254 NCCL WARN "
+        "Cuda failure 1 'invalid argument'\n"
+    )
+    (finding,) = found(analyzed({"rank_4.log": line}))
+    assert (finding.hosts, finding.confidence) == (("gpu0002",), "likely")
+
+
+def test_a_multicast_probe_that_nccl_expected_to_fail_is_not(analyzed):
+    line = (
+        "gpu0002:7:7 [2] NCCL INFO Failed to bind NVLink SHARP (NVLS) Multicast memory of "
+        "size 2097152 : CUDA error 401 'the operation cannot be performed in the present "
+        "state'. Proceeding without NVLS support.\n"
+    )
+    analysis = analyzed({"rank_4.log": line})
     assert not found(analysis)
     assert analysis.ranked.outcome == "no-failure"

@@ -8,6 +8,11 @@ OOM = {
     "31.00 GiB reserved in total by PyTorch)",
     "2.2": "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. "
     "GPU 3 has a total capacty of 39.45 GiB of which 1.10 GiB is free.",
+    "2.9": "torch.AcceleratorError: CUDA error: out of memory",
+    "jax": "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while "
+    "trying to allocate 8589934592 bytes.",
+    "rocm": "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 3 "
+    "has a total capacity of 63.98 GiB",
     "2.6": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 "
     "has a total capacity of 39.45 GiB of which 1.10 GiB is free.",
 }
@@ -44,10 +49,8 @@ def test_what_the_peers_say_is_an_echo(analyzed):
 
 def test_the_first_of_several_is_named_where_times_tell(analyzed):
     def stamped(second, rank):
-        warn = f"NCCL WARN Cuda failure 2 'out of memory'"
-        return (
-            f"[2026-03-01 10:00:{second:02}] gpu0001:{rank}:{rank} [0] alloc.h:5 {warn}\n"
-        )
+        warn = "NCCL WARN Cuda failure 2 'out of memory'"
+        return f"[2026-03-01 10:00:{second:02}] gpu0001:{rank}:{rank} [0] alloc.h:5 {warn}\n"
 
     files = {f"rank_{r}.log": stamped(10 * r + 5, r) for r in range(3)}
     ((_, finding),) = found(analyzed(files))

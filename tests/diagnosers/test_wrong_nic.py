@@ -18,7 +18,9 @@ def found(analysis):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("odd", ["docker0", "lo", "virbr0", "veth1a2b3c", "br-5f", "cni0"])
+@pytest.mark.parametrize(
+    "odd", ["docker0", "lo", "virbr0", "veth1a2b3c", "br-5f", "cni0"]
+)
 def test_the_host_that_bound_a_local_interface_is_named(analyzed, odd, version):
     (finding,) = found(
         analyzed(
@@ -66,9 +68,7 @@ def test_other_names_for_one_network_are_fine(analyzed):
     assert [s.slug for s in analysis.ranked.ruled_out] == ["wrong-nic"]
 
 
-NONE_FOUND = (
-    "\ngpu0002:7:7 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found\n"
-)
+NONE_FOUND = "\ngpu0002:7:7 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found\n"
 
 
 def test_no_interface_at_all_is_certain_and_quotes_the_setting(analyzed):
@@ -79,7 +79,9 @@ def test_no_interface_at_all_is_certain_and_quotes_the_setting(analyzed):
     assert finding.evidence[0].line == 3
 
 
-def test_the_host_without_ib_among_hosts_with_it_is_named_once_something_failed(analyzed):
+def test_the_host_without_ib_among_hosts_with_it_is_named_once_something_failed(
+    analyzed,
+):
     files = {
         f"rank_{r}.log": log(f"gpu000{r}", "Using network IB", pid=r) for r in range(3)
     }

@@ -17,14 +17,18 @@ PROGRAM = """
 import sys, torch, torch.distributed as dist
 from torch._C._distributed_c10d import _dump_fr_trace, _dump_fr_trace_json
 where = sys.argv[1]
-dist.init_process_group("gloo", init_method=f"file://{where}/store", rank=0, world_size=1)
+store = f"file://{where}/store"
+dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
 def train():
     dist.all_reduce(torch.ones(4, 8))
-    dist.all_gather([torch.ones(3, dtype=torch.int64)], torch.ones(3, dtype=torch.int64))
+    dist.all_gather([torch.tensor([0, 0, 0])], torch.tensor([1, 2, 3]))
 for step in range(6):
     train()
-open(f"{where}/rank_0", "wb").write(_dump_fr_trace())
-decoded = _dump_fr_trace_json()
+while True:  # Gloo's own thread still marks the last calls as retired
+    decoded, pickled = _dump_fr_trace_json(), _dump_fr_trace()
+    if decoded == _dump_fr_trace_json():
+        break
+open(f"{where}/rank_0", "wb").write(pickled)
 text = decoded if isinstance(decoded, str) else decoded.decode()
 open(f"{where}/rank_0.json", "w").write(text)
 """
@@ -79,7 +83,7 @@ def test_torch_stacks_lead_to_the_callers(dumps):
     ids = frames["collectives"]["stack"].to_list()
     assert len(set(ids)) == 2
     callers = frames["stacks"].filter(pl.col("function") == "train")
-    assert callers["file_line"].to_list() == [7, 8]
+    assert callers["file_line"].to_list() == [8, 9]
     assert callers["stack"].to_list() == ids[:2]
     assert frames["stacks"].filter(depth=0)["function"].to_list() == [
         "all_reduce",
@@ -97,6 +101,8 @@ def test_every_dump_of_the_lab_is_read_without_a_complaint(tmp_path):
     for source in sources:
         frames = read(source)
         told = frames["notes"]["text"].to_list()
+        if "truncated" in source.name:
+            told = [text for text in told if not text.startswith("the dump is cut at")]
         assert [t for t in told if "unseen" not in t and "no entries" not in t] == []
         if source.kind == "flight_recorder_json" and source.compression is None:
             entries = json.loads(source.path.read_bytes()).get("entries", [])

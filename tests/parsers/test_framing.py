@@ -99,7 +99,9 @@ def test_every_python_header_is_taken_off(line):
 
 
 def test_a_thread_ident_is_no_pid():
-    assert only("W0726 10:59:50.786825 140538811684672 torch/run.py:8] x")["pid"] is None
+    assert (
+        only("W0726 10:59:50.786825 140538811684672 torch/run.py:8] x")["pid"] is None
+    )
     assert only("W0801 13:23:17.366000 32974 torch/run.py:9] x")["pid"] == 32974
 
 

@@ -12,7 +12,7 @@ IN_TORCH = """Traceback (most recent call last):
            ^^^^^^^^^^^^^^^^^^^^^
 RuntimeError: Timed out waiting 7000ms for recv operation to complete
 [W1120 11:08:32.249376872 socket.cpp:207] something else
-"""  # noqa: E501
+"""
 
 CHAIN = """Traceback (most recent call last):
   File "/job/train.py", line 47, in load
@@ -42,6 +42,7 @@ def test_frames_of_torch_are_passed_over():
         "file_line": 70,
         "function": "reduce_gradients",
         "chained": False,
+        "span": 9,
     }
 
 
