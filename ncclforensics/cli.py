@@ -65,6 +65,7 @@ for command in (
 @click.option("--world-size", type=click.IntRange(min=1), help="Ranks the job had.")
 @click.option("--select", multiple=True, metavar="CLASS", help="Only these classes.")
 @click.option("--ignore", multiple=True, metavar="CLASS", help="Not these classes.")
+@handing_out.redacts
 @click.option("--rank", metavar="RANKS", help="Show what concerns ranks, as 0-3,617.")
 @click.option("--pg", metavar="NAME", help="Show what concerns a process group.")
 @click.option("-q", "--quiet", is_flag=True, help="The first two lines only.")
@@ -78,6 +79,7 @@ def analyze(
     quiet: bool,
     verbose: bool,
     no_progress: bool,
+    redact: str | None,
     **options: Any,
 ) -> int:
     """Say what failed, on which rank and host, and what to do.
@@ -93,7 +95,12 @@ def analyze(
         ranks = frozenset[int]() if rank is None else unfold_ranks(rank)
     except ValueError as caught:
         raise UsageError(f"--rank: {caught}") from caught
-    report = _report(**options, progress=not (no_progress or quiet))
+    hushed = no_progress or quiet
+    if redact is None:
+        report = _report(**options, progress=not hushed)
+    else:
+        asked = {**options, "redact": redact, "color": color}
+        report = handing_out.made_of(**asked, quiet=hushed, no_progress=hushed).report
     text = render(
         narrow(report, ranks=ranks, pg=pg),
         form,

@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from ncclforensics.report.export import Form as Export
     from ncclforensics.report.paper import Paper
 
+redacts = click.option(
+    "--redact",
+    metavar="KINDS",
+    help="Replace hosts,ips,users,paths (or all) by pseudonyms, first of all.",
+)
 EXPORTS = ("parquet", "csv", "trace", "openmetrics")
 
 
 def hands_out(command: Command) -> Command:
     """Add the options of every command that makes something to hand out."""
     for add in (
-        click.option(
-            "--redact",
-            metavar="KINDS",
-            help="Replace hosts,ips,users,paths (or all) by pseudonyms, first of all.",
-        ),
+        redacts,
         click.option("--world-size", type=click.IntRange(min=1), help="Ranks it had."),
         click.option("--select", multiple=True, metavar="CLASS", help="Only these."),
         click.option("--ignore", multiple=True, metavar="CLASS", help="Not these."),
@@ -56,7 +57,7 @@ def report(output: Path, force: bool, quiet: bool, **options: Any) -> int:
     from ncclforensics.report.reading import recognised
 
     papers.check(output, force=force)
-    made = _paper(**options, quiet=quiet)
+    made = made_of(**options, quiet=quiet)
     data, cut = made.render(output.suffix.lower())
     papers.write(output, data, force=force)
     for told in cut:
@@ -88,7 +89,7 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **options: Any)
 
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is no folder; -o takes a folder")
-    made = _paper(**options, quiet=quiet)
+    made = made_of(**options, quiet=quiet)
     try:
         written = list(files(made, form))
         output.mkdir(parents=True, exist_ok=True)
@@ -138,7 +139,7 @@ def attach(
 
     if yes and dry_run:
         raise UsageError("--yes sends and --dry-run does not: give one of them")
-    made = _paper(**options, quiet=quiet)
+    made = made_of(**options, quiet=quiet)
     key = made.fingerprint() if new else "report"
     planned = plan(ticket, Post(made, link, key), os.environ)
     hidden = ", ".join(sorted(kinds(options["redact"])))
@@ -163,7 +164,7 @@ def attach(
     return ExitCode.OK
 
 
-def _paper(
+def made_of(
     paths: Sequence[str],
     jobs: int | None,
     redact: str | None,

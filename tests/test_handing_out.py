@@ -68,6 +68,8 @@ def test_nothing_recognised_still_writes_a_report(run, tmp_path):
 def test_redaction_reaches_every_command(run, tmp_path, monkeypatch):
     asked = ("--redact", "hosts,paths", "-q")
     run("report", HUNG, "-o", tmp_path / "a.json", *asked)
+    shown = run("analyze", HUNG, "-f", "json", *asked)[1]
+    assert shown == (tmp_path / "a.json").read_text()
     run("export", HUNG, "-o", tmp_path / "frames", *asked)
     run("export", HUNG, "-o", tmp_path, "-f", "trace", *asked)
     run("export", HUNG, "-o", tmp_path, "-f", "openmetrics", *asked)

@@ -136,6 +136,25 @@ def marked(text: str, key: str) -> str | None:
     return None
 
 
+def size(body: Body) -> int:
+    """Count the characters of a body, in Slack's form those of all its blocks."""
+    if body.blocks is None:
+        return length(body.text)
+    return sum(length(text) for text in _strings(body.blocks))
+
+
+def _strings(blocks: Any) -> Iterable[str]:
+    if isinstance(blocks, dict):
+        for key, value in blocks.items():
+            if key != "type":
+                yield from _strings(value)
+    elif isinstance(blocks, list):
+        for item in blocks:
+            yield from _strings(item)
+    elif isinstance(blocks, str):
+        yield blocks
+
+
 def length(text: str) -> int:
     """Count characters as services do at their strictest: in units of UTF-16."""
     return len(text.encode("utf-16-le", "replace")) // 2

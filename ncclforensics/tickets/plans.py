@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncclforensics.errors import UsageError
 from ncclforensics.tickets import github, gitlab, jira, pagerduty, servicenow, slack
-from ncclforensics.tickets.model import length
+from ncclforensics.tickets.model import size
 from ncclforensics.tickets.post import sized
 from ncclforensics.tickets.tokens import told
 
@@ -46,7 +46,7 @@ def as_json(plan: Plan, env: Mapping[str, str], redacted: str) -> dict[str, Any]
         "service": plan.service,
         "where": plan.where,
         "url": plan.url,
-        "length": length(body.text),
+        "length": size(body),
         "limit": plan.limit,
         "level": body.level,
         "left_out": list(body.left_out),
@@ -66,7 +66,7 @@ def as_text(plan: Plan, env: Mapping[str, str], redacted: str) -> str:
     hint = "nothing; --redact hosts,ips,users,paths hides names"
     rows = {
         "would post": f"to {plan.service}, {plan.where} ({plan.url})",
-        "comment": f"{length(body.text):,} of {plan.limit:,} characters, {body.level}",
+        "comment": f"{size(body):,} of {plan.limit:,} characters, {body.level}",
         "left out": ", ".join(body.left_out) or "nothing",
         "files": sized(plan.files) or f"none: {plan.no_files}",
         "updates": again,

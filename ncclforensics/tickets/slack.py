@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ncclforensics.tickets.post import Post
 
 LIMIT = 3_000  # of one section
-TOTAL = 12_000  # of all blocks
+TOTAL = 12_000  # of all blocks; what is in them adds up to less
+CITES = 12
 EVENT = "ncclforensics_report"
 _PATH = re.compile(r"/archives/([A-Z][A-Z0-9]{5,})(?:/p(\d{10})(\d{6}))?/?")
 _CLIENT = re.compile(r"/client/[A-Z0-9]+/([A-Z][A-Z0-9]{5,})(?:/.*)?")
@@ -156,8 +157,10 @@ def _bodies(post: Post) -> tuple[Body, ...]:
         blocks.append(_code(verdict.remedy))
     cites = [
         f"{c.source}{'' if c.line is None else f':{c.line}'}  {c.text}"
-        for c in verdict.evidence[:12]
+        for c in verdict.evidence[:CITES]
     ]
+    if len(verdict.evidence) > CITES:
+        cites.append(f"… {len(verdict.evidence) - CITES:,} more in the attached report")
     quoted = [_code(cites)] if cites else []
     return (
         Body("full", plain, (), [*blocks, *quoted, *link, *small]),

@@ -12,7 +12,7 @@ from services import GITHUB, GitHub, GitLab, Jira, ServiceNow, Slack
 
 from ncclforensics.report.details import Details
 from ncclforensics.report.markdown import render_markdown
-from ncclforensics.tickets.model import PostingError, length
+from ncclforensics.tickets.model import PostingError, size
 from ncclforensics.tickets.plans import plan
 from ncclforensics.tickets.post import Post
 
@@ -43,11 +43,12 @@ def long_post(post, cites=0, name=300, explanation=0):
         "https://acme.slack.com/archives/C0123ABCD",
     ],
 )
-@pytest.mark.parametrize("size", [0, 4_000, 20_000, 40_000, 70_000])
-def test_every_version_fits_its_service(post, ticket, size):
-    planned = plan(ticket, long_post(post, 50, explanation=size // 2), {})
+@pytest.mark.parametrize("bulk", [0, 4_000, 20_000, 40_000, 70_000])
+def test_every_version_fits_its_service(post, ticket, bulk):
+    planned = plan(ticket, long_post(post, 50, explanation=bulk // 2), {})
     for body in planned.bodies:
-        assert length(body.text) <= planned.limit
+        assert 0 < size(body) <= planned.limit
+        assert len(body.blocks or ()) <= 50
     levels = [body.level for body in planned.bodies]
     assert levels[-1] == "headline and link"
     for body in planned.bodies:
