@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 SLAB = 1024
 NAMES = ("pg", "pg_desc")
-AS_TEXT = dict.fromkeys(NAMES, pl.String)
 ENTRY = ("rank", "t", "t_started", "t_completed", "record_id", "state", "src", "dst")
 Tick = Callable[[str, int, int], None]
 
@@ -94,7 +93,7 @@ def survey(
         spans.append(
             rows.group_by("rank", *naming.KEY)
             .agg(pl.col("n").min().alias("first"), pl.col("n").max().alias("last"))
-            .cast(AS_TEXT)
+            .with_columns(pl.col(NAMES).cast(pl.String))
         )
         numbers.append(_numbers(rows))
     found = pl.concat(spans) if spans else told.clear()
@@ -130,7 +129,7 @@ def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
             took.min().alias("took_least"),
             took.count().alias("took_timed"),
         )
-        .cast(AS_TEXT)
+        .with_columns(pl.col(NAMES).cast(pl.String))
     )
 
 
