@@ -93,8 +93,7 @@ def judged(truth: Truth, found: Analysis) -> tuple[str, int]:
     if truth.seq is not None and (call is None or call.seq != truth.seq):
         return f"seq {call and call.seq} not {truth.seq}", innocent
     if truth.group is not None and (
-        call is None
-        or truth.group not in (call.process_group, call.process_group_desc)
+        call is None or truth.group not in (call.process_group, call.process_group_desc)
     ):
         return f"group {call and call.process_group} not {truth.group}", innocent
     return "right", innocent

@@ -1,3 +1,20 @@
 """Names the rank, the host and the collective that hung or killed a training job."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ncclforensics.incident import Incident, analyze
+
 __version__ = "0.1.0"
+__all__ = ["Incident", "__version__", "analyze"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the Python API when it is first asked for: this import is instant."""
+    if name in ("Incident", "analyze"):
+        from ncclforensics import incident
+
+        return getattr(incident, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

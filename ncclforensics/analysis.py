@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncclforensics import diagnosers, ranking, report, tables
+from ncclforensics import diagnosers, excerpts, ranking, report, tables
 from ncclforensics.correlate import correlate, job
 from ncclforensics.parsers import parse
 from ncclforensics.sources import discover
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ncclforensics.findings import Ranked
     from ncclforensics.notes import Note
     from ncclforensics.report.contract import Report
+    from ncclforensics.report.details import Excerpt
     from ncclforensics.sources import Source
     from ncclforensics.tables import Frames
 
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
 class Analysis:
     """What came of one run: the frames, the findings in order, and the report.
 
+    `excerpts` are the lines around what the report cites, where they were asked for.
     `sources` can be opened for as long as their scratch folder is there.
     """
 
     frames: Frames
     ranked: Ranked
     report: Report
+    excerpts: tuple[Excerpt, ...] = ()
     sources: tuple[Source, ...] = ()
 
 
@@ -51,6 +54,7 @@ def analyze(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
     progress: Callable[[int, int], None] | None = None,
+    quote: bool = False,
     scratch: Path | None = None,
 ) -> Analysis:
     """Analyze evidence: directories, files, globs, archives, or `-` for stdin.
@@ -58,21 +62,23 @@ def analyze(
     `executor` parses sources elsewhere than in this process. `world_size` overrides
     what the evidence says of it. `select` and `ignore` are classes. `progress` is
     called with the sources read and all of them; what it raises ends the analysis.
-    `scratch` is a folder to unpack archives in that outlives the call. Raises
-    UsageError on a path that does not exist, and nothing on what lies in the evidence.
+    `quote` also reads the lines around what is cited. `scratch` is a folder to unpack
+    archives in that outlives the call. Raises UsageError on a path that does not exist,
+    and nothing on what lies in the evidence.
     """
     with ExitStack() as stack:
         if scratch is None:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         found = discover(paths, scratch)
         frames = read(found.sources, found.notes, executor, progress)
-    joined = correlate(frames)
-    told = job.facts(joined, world_size)
-    statements = diagnosers.diagnose(joined, select, ignore)
-    signs = job.signs_of_failure(joined)
-    ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
-    built = report.build(ranked, joined, diagnosers.CLASSES)
-    return Analysis(joined, ranked, built, tuple(found.sources))
+        joined = correlate(frames)
+        told = job.facts(joined, world_size)
+        statements = diagnosers.diagnose(joined, select, ignore)
+        signs = job.signs_of_failure(joined)
+        ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
+        built = report.build(ranked, joined, diagnosers.CLASSES)
+        quoted = excerpts.read(built, found.sources) if quote else ()
+    return Analysis(joined, ranked, built, quoted, tuple(found.sources))
 
 
 def read(

@@ -6,24 +6,22 @@ user can cause are one line on stderr, anything else is a bug with its traceback
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics import console, lookup, stdout
+from ncclforensics import console, handing_out, lookup, stdout
 from ncclforensics.errors import ExitCode, NcclForensicsError, UsageError
+from ncclforensics.options import classes, processes, reads_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Executor
+    from collections.abc import Sequence
 
     from ncclforensics.report.contract import Report
     from ncclforensics.report.formats import Format
 
 FORMATS = ("text", "json", "jsonl", "markdown", "github")
-Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -48,28 +46,20 @@ def cli() -> None:
     """Name the rank, the host and the collective that hung or killed a training job.
 
     Exit codes: 0 the analysis ran to its end, 1 a failure was named and --exit-code was
-    given, 2 usage, 3 nothing was recognised as evidence, 70 a bug, 130 interrupted.
+    given, 2 usage, 3 nothing was recognised as evidence, 4 posting failed, 70 a bug,
+    130 interrupted.
     """
 
 
-for command in (lookup.explain, lookup.classes, lookup.grammars):
+for command in (
+    *(handing_out.report, handing_out.export, handing_out.attach),
+    *(lookup.explain, lookup.classes, lookup.grammars),
+):
     cli.add_command(command)
 
 
-def _reads_evidence(command: Command) -> Command:
-    """Add the paths and the options of every command that reads evidence."""
-    for add in (
-        click.option("--color", type=click.Choice(stdout.COLOURS), default="auto"),
-        click.option("--no-progress", is_flag=True, help="No progress on a terminal."),
-        click.option("--jobs", type=click.IntRange(min=1), help="Processes that read."),
-        click.argument("paths", metavar="PATH...", nargs=-1, required=True),
-    ):
-        command = add(command)
-    return command
-
-
 @cli.command()
-@_reads_evidence
+@reads_evidence
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="text")
 @click.option("--exit-code", is_flag=True, help="Exit 1 where a failure is named.")
 @click.option("--world-size", type=click.IntRange(min=1), help="Ranks the job had.")
@@ -120,7 +110,7 @@ def analyze(
 
 
 @cli.command()
-@_reads_evidence
+@reads_evidence
 def evidence(
     paths: Sequence[str], jobs: int | None, color: stdout.Colour, no_progress: bool
 ) -> int:
@@ -161,8 +151,8 @@ def timeline(
     from ncclforensics.tui.app import run
     from ncclforensics.tui.load import Request
 
-    chosen, left = _classes(select), _classes(ignore)
-    with _executor(jobs) as executor:
+    chosen, left = classes(select), classes(ignore)
+    with processes(jobs) as executor:
         return run(Request(paths, world_size, chosen, left, executor))
 
 
@@ -186,40 +176,15 @@ def _report(
         return saved
     from ncclforensics.analysis import analyze as run
 
-    with _executor(jobs) as executor:
+    with processes(jobs) as executor:
         return run(
             paths,
             executor=executor,
             world_size=world_size,
-            select=_classes(select),
-            ignore=_classes(ignore),
+            select=classes(select),
+            ignore=classes(ignore),
             progress=console.progress(enabled=progress),
         ).report
-
-
-@contextmanager
-def _executor(jobs: int | None) -> Iterator[Executor | None]:
-    """Give a pool of `jobs` processes; None, which reads in this one, for fewer than 2.
-
-    Processes are spawned: polars' threads do not survive a fork.
-    """
-    if jobs is None or jobs < 2:
-        yield None
-        return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _classes(asked: Sequence[str]) -> frozenset[str]:
-    """Return the classes named, with commas or one by one; UsageError on another."""
-    named = [slug.strip() for text in asked for slug in text.split(",")]
-    return frozenset(lookup.known(slug) for slug in named)
 
 
 def main(args: Sequence[str] | None = None) -> int:

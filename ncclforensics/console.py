@@ -34,6 +34,11 @@ def warn(text: str) -> None:
     _say(f"warning: {line(text, 2000)}")
 
 
+def say(text: str) -> None:
+    """Say what was done, where it is not the answer itself."""
+    _say(line(text, 2000))
+
+
 def bug(caught: BaseException) -> None:
     """Print the traceback, and that it is not the user's fault."""
     sys.stderr.write("".join(traceback.format_exception(caught)))

@@ -62,7 +62,11 @@ def rank(
     )
     verdict = findings[0] if findings else None
     if verdict is not None and roles[id(verdict)] == "root":
-        outcome = "inconclusive" if verdict.slug in WITNESSES else "failure"
+        nobody = verdict.confidence == "possible" and not (
+            verdict.ranks or verdict.hosts
+        )
+        unsettled = verdict.slug in WITNESSES or nobody
+        outcome = "inconclusive" if unsettled else "failure"
     else:
         outcome = "inconclusive" if signs_of_failure or findings else "no-failure"
     return Ranked(

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
+import polars.selectors as cs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,7 +47,8 @@ GROUP: Schema = {
 }
 
 SCHEMAS: dict[str, Schema] = {
-    # a file of the evidence; `why` is the reason for `kind`
+    # a file of the evidence; `why` is the reason for `kind`; `cut`: its last line is
+    # not whole
     "sources": {
         "kind": pl.String(),
         "why": pl.String(),
@@ -58,6 +60,7 @@ SCHEMAS: dict[str, Schema] = {
         "bytes": pl.Int64(),
         "lines": pl.Int64(),
         "rows": pl.Int64(),
+        "cut": pl.Boolean(),
         "sha256": pl.String(),
         **CITE,
     },
@@ -157,7 +160,7 @@ SCHEMAS: dict[str, Schema] = {
         **CITE,
     },
     # correlated: how far a rank came in a group, from dumps and logs together;
-    # `waits_in` is its first unfinished call there, `place` that call's order on its rank
+    # `waits_in` is its first unfinished call there, `place` its order on that rank
     "standings": {
         "rank": pl.Int64(),
         "group": pl.String(),
@@ -273,7 +276,9 @@ class Frames:
         found = [self.messages[i] for i in ids if i in self.messages]
         if not found:
             return empty("events")
-        return pl.concat(found, how="diagonal_relaxed").sort("source", "line")
+        together = pl.concat(found, how="diagonal_relaxed").sort("source", "line")
+        # a column that no line filled has no type of its own
+        return together.with_columns(cs.by_dtype(pl.Null).cast(pl.String))
 
 
 def join(parts: Iterable[Frames]) -> Frames:
@@ -288,7 +293,15 @@ def join(parts: Iterable[Frames]) -> Frames:
     return Frames(
         {name: pl.concat(frames, rechunk=True) for name, frames in tables.items()},
         {
-            name: pl.concat(frames, how="diagonal_relaxed", rechunk=True)
+            name: typed(pl.concat(frames, how="diagonal_relaxed", rechunk=True))
             for name, frames in messages.items()
         },
+    )
+
+
+def typed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Give the columns of a message that are null in every line the type they have."""
+    nulls = [c for c, dtype in frame.schema.items() if dtype == pl.Null]
+    return frame.with_columns(
+        pl.col(c).cast(SCHEMAS["events"].get(c, pl.String())) for c in nulls
     )

@@ -123,9 +123,7 @@ def step(rank: int, place: dict, groups: list[Group], batches: int) -> list[Op]:
     behind = pipeline[stage + 1] if stage + 1 < len(pipeline) else None
     ops: list[Op] = []
 
-    def message(
-        name: str, src: int, dst: int, site: str, waits: bool = True
-    ) -> None:
+    def message(name: str, src: int, dst: int, site: str, waits: bool = True) -> None:
         ops.append(Op(kinds["PI"], name, site, src=src, dst=dst, blocks=waits))
 
     def layers(site: str) -> None:

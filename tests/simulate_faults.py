@@ -71,7 +71,7 @@ def absent(job: Job, places: list[dict], seed: int, number: int = 1) -> Case:
     case = _case(job, seed, ("missing-rank", "straggler"), ranks)
     # a rank that hangs on the other one never comes to the place where it would stop
     stopped = {r for r in ranks if len(job.runs[r].made) == job.runs[r].stops}
-    return replace(case, ranks=frozenset(stopped))
+    return replace(case, ranks=frozenset(stopped), told={"some": number > 1})
 
 
 def gil(job: Job, places: list[dict], seed: int) -> Case:
@@ -92,7 +92,7 @@ def stall(job: Job, places: list[dict], seed: int) -> Case:
     rank = dice.randrange(len(job.runs))
     run = job.runs[rank]
     collective = [i for i, op in enumerate(run.program) if not op.is_p2p]
-    late = collective[len(collective) // 2 : -3]
+    late = [i for i in collective if len(run.program) // 2 <= i < len(run.program) - 16]
     run.hides = dice.choice(late)
     run.stalls = run.hides + 4 + dice.randrange(8)
     return _case(job, seed, ("gpu-stall", "gpu-fault"), {rank})
@@ -111,9 +111,7 @@ def mismatch(job: Job, places: list[dict], seed: int) -> Case:
     """A rank that calls another operation than its group."""
     dice = random.Random(seed)
     rank = dice.randrange(len(job.runs))
-    index = _index(
-        job, rank, dice, lambda op: not op.is_p2p and _size(job, op) > 2
-    )
+    index = _index(job, rank, dice, lambda op: not op.is_p2p and _size(job, op) > 2)
     simulate.with_op(job.runs[rank], index, name="broadcast", site="broadcast_buffers")
     return _case(job, seed, ("collective-mismatch",), {rank})
 
@@ -150,16 +148,15 @@ def order(job: Job, places: list[dict], seed: int) -> Case:
     program[index], program[index + 1] = program[index + 1], program[index]
     run.program = program
     mates = set(job.groups[program[index + 1].group].members)
-    return _case(
-        job, seed, ("call-order-deadlock",), mates, told={"any_of": {rank}}
-    )
+    return _case(job, seed, ("call-order-deadlock",), mates, told={"any_of": {rank}})
 
 
 def extra(job: Job, places: list[dict], seed: int) -> Case:
     """Rank 0 alone evaluates, in between two steps."""
     dice = random.Random(seed)
     run = job.runs[0]
-    index = _index(job, 0, dice, lambda op: op.site == "loss")
+    ends = [i for i, op in enumerate(run.program) if op.site == "loss"]
+    index = dice.choice(ends[len(ends) // 2 : -1])
     group = job.runs[0].program[index - 1].group if dice.random() < 0.5 else 0
     op = Op(group, "all_reduce", "evaluate", (2,), (2,), "Float", syncs=True)
     run.program = [*run.program[: index + 1], op, *run.program[index + 1 :]]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from ncclforensics import tables
 from ncclforensics.correlate import (
+    attempts,
     calls,
     clock,
+    coll_logs,
     identity,
     positions,
     rest,
@@ -17,10 +21,14 @@ from ncclforensics.tables import Frames
 
 def correlate(frames: Frames) -> Frames:
     """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
-    known = clock.with_year(identity.identify(frames))
+    known = identity.identify(attempts.labelled(frames))
+    known = clock.with_year(attempts.last(known))
+    known = coll_logs.with_calls(known)
     failed = rest.failed(known)
     made = standings.summary(known["collectives"], failed)
     told = positions.named(known["positions"], known["groups"], made)
+    nameless = known["positions"].filter(pl.col("rank").is_null())
+    positions_ = pl.concat([told, nameless])
     names, members = standings.name_groups(known["groups"], made, told)
     made = standings.grouped(made, names)
     told = standings.grouped(told, names)
@@ -31,13 +39,14 @@ def correlate(frames: Frames) -> Frames:
     talk = calls.messages(known["collectives"], names, members)
     stuck = calls.calls(held, standing, talk, seen)
     found = waits.roots(stuck)
-    if not rest.is_proven(known, made, unfinished) and not rest.is_still(
+    if not rest.is_proven(known, made) and not rest.is_still(
         stuck, found, standing, seen
     ):
         stuck, found = tables.empty("calls"), tables.empty("roots")
     return Frames(
         {
             **known.tables,
+            "positions": positions_,
             "standings": standing,
             "calls": stuck,
             "roots": found,

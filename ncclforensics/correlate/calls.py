@@ -43,6 +43,9 @@ def held_up(
         .with_columns(passed.alias("passed"))
         .sort("rank", "passed", p2p & pl.col("passed"), "record_id")
     )
+    if not made["marks_p2p"].any():
+        # nobody's messages are marked as over: those that were passed tell nothing
+        ordered = ordered.filter(~(p2p & pl.col("passed")))
     # the first that nothing passed, and the first collective that something did
     chosen = ordered.filter(
         pl.int_range(pl.len()).over("rank", "passed", p2p & pl.col("passed")) == 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import tables
+from ncclforensics.correlate import places
 from ncclforensics.tables import CITE, Frames
 
 if TYPE_CHECKING:
@@ -25,11 +26,14 @@ TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 def identify(frames: Frames) -> Frames:
     """Fill in `rank` and `host` everywhere, and resolve `ranks` to one row per rank."""
-    ranked = _with_default_group(frames)
+    ranked = _with_default_group(places.same(frames))
     claims = _claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
         owners = _owners(claims, key)
         ranked = _filled(ranked, owners, key)
+        claims = _claims(ranked)
+    if (tasks := _tasks(ranked)) is not None:
+        ranked = _filled(ranked, tasks, ["task"])
         claims = _claims(ranked)
     if (local := _single_node(claims, ranked)) is not None:
         ranked = _filled(ranked, local, ["local_rank"])
@@ -73,11 +77,16 @@ def _claims(frames: Frames) -> pl.DataFrame:
                 for c, dtype in tables.SCHEMAS["ranks"].items()
             )
         )
-        for name in ("sources", "events", "exits", "ranks", "collectives")
+        for name in ("sources", "events", "exits", "ranks")
     ]
+    # a dump is one rank's: millions of its calls claim no more than the first of them
+    dumped = frames["collectives"].select("rank", "source").unique(maintain_order=True)
+    told.append(tables.conform("ranks", dumped))
     inits = frames.message(*COMPLETE)
     if inits.height:
         told.append(_from_inits(inits))
+    else:
+        told.append(_from_trees(frames))
     return pl.concat(told).unique(maintain_order=True)
 
 
@@ -85,14 +94,15 @@ def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
     """Read ranks off the communicators that span the job.
 
     A communicator's rank is the global one only in a group of all ranks. Such a group
-    is the largest, and every rank in it belongs to one process; where two processes
-    claim one rank, these are several groups of that size and tell nothing.
+    is the largest, and every rank in it has one GPU, in each attempt the same; where a
+    rank has two GPUs, these are several groups of that size and tell nothing.
     """
     largest = inits.filter(pl.col("nranks") == pl.col("nranks").max())
-    processes = largest.group_by("comm_rank").agg(
-        pl.struct("host", "pid", "source").n_unique().alias("owners")
+    gpu = pl.when(pl.col("bus_id").is_null()).then("pid")
+    owners = largest.group_by("comm_rank").agg(
+        pl.struct("host", "bus_id", gpu.alias("pid")).n_unique().alias("owners")
     )
-    spans = processes.filter(pl.col("owners") > 1).is_empty()
+    spans = owners.filter(pl.col("owners") > 1).is_empty()
     rank = pl.col("comm_rank") if spans else pl.lit(None, pl.Int64)
     return largest.select(
         pl.coalesce("rank", rank).alias("rank"),
@@ -103,6 +113,38 @@ def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
         pl.col("bus_id"),
         "attempt",
         *CITE,
+    )
+
+
+def _from_trees(frames: Frames) -> pl.DataFrame:
+    """Read ranks off the trees of a communicator that never came to say its size.
+
+    A set-up that fails leaves nothing else. Where on one host two processes or more
+    show that ranks go by devices, the other processes' devices tell theirs.
+    """
+    schema = tables.SCHEMAS["ranks"]
+    process = ["host", "pid", "device"]
+    trees = frames.message("nccl.trees")
+    if "comm_rank" not in trees.columns:
+        return pl.DataFrame(schema=schema)
+    key = [*process, "comm_rank"]
+    seen = trees.drop_nulls(process).unique(key, keep="first", maintain_order=True)
+    if not (seen["comm_rank"].is_unique().all() and seen["pid"].is_unique().all()):
+        return pl.DataFrame(schema=schema)
+    told = seen.with_columns(pl.coalesce("rank", "comm_rank").alias("rank"))
+    others = (
+        frames["events"]
+        .drop_nulls(process)
+        .filter(pl.col("message").str.starts_with("nccl."))
+    )
+    others = others.unique(process, keep="first", maintain_order=True)
+    one_each = others["device"].is_unique().all() and others["pid"].is_unique().all()
+    by_device = told.height > 1 and (told["rank"] == told["device"]).all()
+    if one_each and by_device and others["host"].n_unique() == 1:
+        told = others.with_columns(pl.coalesce("rank", "device").alias("rank"))
+    return told.select(
+        pl.col(c) if c in told.columns else pl.lit(None, dtype).alias(c)
+        for c, dtype in schema.items()
     )
 
 
@@ -130,6 +172,27 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
         .filter(pl.col("ranks").list.len() == 1)
         .select(*key, pl.col("ranks").list.first().alias("rank"))
     )
+
+
+def _tasks(frames: Frames) -> pl.DataFrame | None:
+    """Return task = rank where a launcher's task is one rank, as lines show.
+
+    Under torchrun a task is a node's agent. Wherever a rank is known, it has to be the
+    task's number, of one process each, and this has to be known of one at least.
+    """
+    lines = frames["events"].filter(pl.col("task").is_not_null())
+    both = lines.drop_nulls("rank")
+    agents = any(name.startswith("torchelastic.") for name in frames.messages)
+    shared = lines.group_by("task").agg(pl.col("pid").drop_nulls().n_unique())
+    if (
+        both.is_empty()
+        or agents
+        or lines["local_rank"].count()
+        or (both["rank"] != both["task"]).any()
+        or (shared["pid"] > 1).any()
+    ):
+        return None
+    return lines.select("task", pl.col("task").alias("rank")).unique()
 
 
 def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
@@ -163,7 +226,7 @@ def _filled(
         return frames
 
     def fill(frame: pl.DataFrame) -> pl.DataFrame:
-        if not {column, *key} <= set(frame.columns):
+        if not {column, *key} <= set(frame.columns) or not frame[column].null_count():
             return frame
         theirs = owners.rename({column: "_theirs"})
         joined = frame.join(theirs, on=key, how="left", maintain_order="left")

@@ -26,11 +26,10 @@ def named(
     `made` is `standings.summary` of the collectives.
     """
     told = positions.drop_nulls("rank")
-    from_dump = pl.col("source").is_in(groups["source"].unique().implode())
-    dumped = told.filter(from_dump & pl.col("timed_out").is_null())
-    said = told.join(dumped, on=["source", "line", "pg_id"], how="anti")
-    logged = _from_lines(said if dumped.height else told)
-    return pl.concat([_from_dumps(dumped, groups, made), logged])
+    sources = pl.concat([groups["source"], made["source"]]).unique().implode()
+    from_dump = pl.col("source").is_in(sources) & pl.col("timed_out").is_null()
+    dumped = _from_dumps(told.filter(from_dump), groups, made)
+    return pl.concat([dumped, _from_lines(told.filter(~from_dump))])
 
 
 def _from_lines(told: pl.DataFrame) -> pl.DataFrame:
@@ -108,13 +107,9 @@ def _numbered(told: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
     )
     laid = numbers.join(names, on=["source", "place", "size"], how="inner")
     known = pl.col("pg").is_not_null()
-    fits = (
-        ~known | ((pl.col("pg") == pl.col("_pg")) & (pl.col("pg_desc") == "_desc"))
-    ).fill_null(False)
     agreed = ~known | (pl.col("pg") == pl.col("_pg")).fill_null(False)
     counted = pl.col("number").is_not_null() & pl.col("_number").is_not_null()
     good = laid.filter((agreed & counted).all().over("source"))
-    del fits
     return (
         told.join(
             good.select("source", "pg_id", "_pg", "_desc"),

@@ -3,17 +3,21 @@
 Dumps can be asked of a job that runs. Then a rank is not late because its file is a
 moment older than its peers', which is seen where a peer finished a call that needs all
 members and this file does not have it yet. A hang is proved by a line or an exit that
-tells of a failure, by a call that was given up, or by one older than its own timeout;
-without such proof only a job that stands still as a whole counts as hung.
+tells of a failure or by a call that was given up; without such proof only a job that
+stands still as a whole counts as hung.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from ncclforensics.correlate import waits
 from ncclforensics.correlate.standings import KEY
-from ncclforensics.tables import TIME, Frames
+
+if TYPE_CHECKING:
+    from ncclforensics.tables import Frames
 
 # roles of lines that a healthy job does not print
 FAILING = ("culprit", "victim", "either")
@@ -81,9 +85,7 @@ def evidence(
 
 def _older(made: pl.DataFrame, standings: pl.DataFrame) -> pl.Series:
     """Return the ranks of which a peer finished a call that they had not yet made."""
-    front = (
-        made.drop_nulls("group").group_by("group").agg(pl.col("proves").max())
-    )
+    front = made.drop_nulls("group").group_by("group").agg(pl.col("proves").max())
     behind = (
         standings.join(made.select(KEY).unique(), on=KEY, how="semi")
         .join(front, on="group")
@@ -92,15 +94,15 @@ def _older(made: pl.DataFrame, standings: pl.DataFrame) -> pl.Series:
     return behind["rank"].unique()
 
 
-def is_proven(frames: Frames, made: pl.DataFrame, open_calls: pl.DataFrame) -> bool:
-    """Whether something else than open calls shows that the job failed."""
+def is_proven(frames: Frames, made: pl.DataFrame) -> bool:
+    """Whether something else than open calls shows that the job failed.
+
+    How long a call has waited is no such proof: dumps hold no time of their own, and
+    the clocks of hosts differ.
+    """
     if frames["events"]["role"].is_in(FAILING).any():
         return True
-    if (frames["exits"]["code"] != 0).any() or made["aborted"].any():
-        return True
-    waited = pl.lit(made["newest_t"].max(), TIME) - pl.col("t")
-    over = waited.dt.total_milliseconds() >= pl.col("timeout_ms")
-    return not open_calls.filter(over.fill_null(False)).is_empty()
+    return bool((frames["exits"]["code"] != 0).any() or made["aborted"].any())
 
 
 def is_still(
@@ -124,6 +126,7 @@ def is_still(
     if (_lag(standings, stalled) < SKEW).any():
         return False
     ends = {*accused["rank"], *(rank for c in waits.circles(calls) for rank in c)}
+    ends = ends or set(calls["unseen"].explode().drop_nulls())
     moving = [
         set(told.waiters[call])
         for call, wanted in told.why.items()

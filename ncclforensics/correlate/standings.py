@@ -24,6 +24,8 @@ ROOTED = (
     *("broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "gather", "scatter"),
     *("coalesced", "send", "recv"),
 )
+# ends the name of a group whose members nothing lists
+UNLISTED = "?"
 NAME = ("rank", "pg", "pg_desc", "pg_id")
 KEY = ("rank", "group")
 
@@ -51,6 +53,7 @@ def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
         pl.col("seq").filter(done() & collective).max().alias("finished"),
         done().any().alias("has_done"),
         pl.col("is_p2p").any().fill_null(False).alias("has_p2p"),
+        (pl.col("is_p2p") & done()).any().fill_null(False).alias("marks_p2p"),
         collective.any().alias("has_collective"),
         pl.col("line").last(),
         pl.col("record_id").min().alias("oldest"),
@@ -66,7 +69,13 @@ def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
         (pl.col("retired") & ~done()).any().fill_null(False).alias("aborted"),
         pl.col("seq").filter(done() & together).max().alias("proves"),
     )
-    last = gave_up & (pl.col("finished") == pl.col("enqueued"))
+    # what others have passed, or this rank itself, did finish
+    last = (
+        gave_up
+        & (pl.col("finished") == pl.col("enqueued"))
+        & (pl.col("newest") == pl.col("newest").max().over("rank"))
+        & (pl.col("enqueued") == pl.col("enqueued").max().over("pg", "pg_desc"))
+    )
     return told.with_columns(
         pl.when(last.fill_null(False)).then(pl.col(c) - 1).otherwise(c).alias(c)
         for c in ("finished", "proves")
@@ -105,11 +114,10 @@ def name_groups(
     )
     with_name = (
         used.filter(~nameless)
-        .join(
-            by_name, on=["rank", "pg", "pg_desc"], how="left", nulls_equal=True
-        )
+        .join(by_name, on=["rank", "pg", "pg_desc"], how="left", nulls_equal=True)
         .join(agreed, on=["pg", "pg_desc"], how="left", nulls_equal=True)
-        .select(*NAME, pl.coalesce("hash", "agreed"), pl.lit("").alias("turn"))
+        .join(_world(listed), on=["rank", "pg_desc"], how="left")
+        .select(*NAME, pl.coalesce("hash", "agreed", "all"), pl.lit("").alias("turn"))
     )
     by_number = (
         listed.filter(nameless)
@@ -134,7 +142,7 @@ def name_groups(
             pl.col("pg").fill_null(""),
             pl.col("pg_desc").fill_null(""),
             pl.col("turn").fill_null(""),
-            pl.col("hash").cast(pl.String).fill_null("?"),
+            pl.col("hash").cast(pl.String).fill_null(UNLISTED),
             separator="|",
         ).alias("group")
     )
@@ -154,6 +162,18 @@ def name_groups(
     return both.select(*NAME, "group"), pl.concat([known, seen])
 
 
+def _world(listed: pl.DataFrame) -> pl.DataFrame:
+    """Return the members of the default group where a dump lists it without its name.
+
+    Gloo does so while there is no other group.
+    """
+    nameless = (pl.col("pg") == "") & pl.col("pg_desc").eq_missing("")
+    found = listed.filter(nameless & (pl.len().over("source") == 1))
+    return found.unique("rank", keep="first", maintain_order=True).select(
+        "rank", pl.lit("default_pg").alias("pg_desc"), pl.col("hash").alias("all")
+    )
+
+
 def grouped(frame: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Add `group` to rows that name a group by `rank pg pg_desc pg_id`."""
     return frame.join(
@@ -171,14 +191,12 @@ def unfinished(
 
     `positions` have `group`; `failed` are the ranks that say that they failed.
     """
-    gave_up = pl.col("rank").is_in(failed.implode()) & (pl.col("backend") == "gloo")
-    last = pl.col("record_id") == pl.col("record_id").max().over(NAME)
     unmarked = collectives.filter(~done())
-    retired = (
-        collectives.filter(gave_up)
-        .filter(last & done())
-        .filter(pl.col("retired").fill_null(False))
-    )
+    gloo = collectives.filter(pl.col("backend") == "gloo")
+    last = pl.col("record_id") == pl.col("record_id").max().over("rank")
+    front = pl.col("seq") == pl.col("seq").max().over("pg", "pg_desc")
+    gave_up = pl.col("rank").is_in(failed.implode())
+    retired = gloo.filter(last & front).filter(gave_up & done())
     completed = (
         positions.filter(pl.col("last_completed").is_not_null())
         .group_by(KEY)
@@ -190,9 +208,15 @@ def unfinished(
         .group_by(ends)
         .agg(pl.col("record_id").max().alias("passed"))
     )
+    # the entry that ends a batch tells of the messages in it
+    batched = (
+        collectives.filter(pl.col("op").str.ends_with("coalesced") & done())
+        .group_by(NAME)
+        .agg(pl.col("record_id").max().alias("batched"))
+    )
     over = (
         pl.when(pl.col("is_p2p").fill_null(False))
-        .then(pl.col("record_id") < pl.col("passed"))
+        .then(pl.col("record_id") < pl.max_horizontal("passed", "batched"))
         .otherwise(pl.col("seq") <= pl.col("last_completed"))
         .fill_null(False)
     )
@@ -200,8 +224,9 @@ def unfinished(
         grouped(pl.concat([unmarked, retired]), names)
         .join(completed, on=KEY, how="left", maintain_order="left")
         .join(passed, on=ends, how="left", maintain_order="left", nulls_equal=True)
+        .join(batched, on=NAME, how="left", maintain_order="left", nulls_equal=True)
         .filter(~over)
-        .drop("last_completed", "passed")
+        .drop("last_completed", "passed", "batched")
     )
 
 
@@ -258,9 +283,7 @@ def standings(
             pl.col("line").first().alias("told_at"),
         )
     )
-    both = from_dumps.join(
-        from_logs, on=KEY, how="full", coalesce=True, suffix="_told"
-    )
+    both = from_dumps.join(from_logs, on=KEY, how="full", coalesce=True, suffix="_told")
     in_dump = pl.col("source").is_not_null()
     # what a dump counts as finished may be a retired failure: an open call ends it
     finished = pl.min_horizontal("finished", pl.col("waits_in") - 1)

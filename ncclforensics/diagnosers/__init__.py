@@ -15,14 +15,43 @@ from ncclforensics.diagnosers import (
     call_order_deadlock,
     collective_mismatch,
     crashed_rank,
+    disk_full,
+    driver_mismatch,
+    duplicate_gpu,
+    elastic_below_min,
     fabric_manager,
+    gil_deadlock,
+    gpu_fault,
     gpu_oom,
     gpu_stall,
+    host_oom,
+    ib_error,
+    inconsistent_env,
+    missing_env,
     missing_rank,
+    mtu_mismatch,
+    nccl_version_mismatch,
+    node_lost,
+    p2p_blocked,
+    port_in_use,
+    preempted,
     rank_conditional_collective,
+    rendezvous_failed,
+    restart_lost_state,
     shape_mismatch,
+    shm_exhausted,
+    slow_network,
+    socket_error,
+    split_rendezvous,
+    straggler,
+    stuck_in_collective,
+    thermal_throttle,
+    time_limit,
     timeout_masking,
+    uneven_inputs,
     unmatched_p2p,
+    unreachable_peer,
+    unused_parameters,
     wrong_nic,
 )
 from ncclforensics.findings import NotChecked
@@ -36,19 +65,52 @@ if TYPE_CHECKING:
 
 # the order in which equally likely roots are reported: what explains most comes first
 MODULES = (
+    time_limit,
+    preempted,
+    node_lost,
+    missing_env,
+    port_in_use,
+    gpu_fault,
+    host_oom,
     fabric_manager,
+    driver_mismatch,
+    duplicate_gpu,
+    nccl_version_mismatch,
+    shm_exhausted,
+    disk_full,
     wrong_nic,
+    p2p_blocked,
+    inconsistent_env,
     gpu_oom,
+    unused_parameters,
     collective_mismatch,
     shape_mismatch,
     call_order_deadlock,
     gpu_stall,
+    gil_deadlock,
+    uneven_inputs,
+    restart_lost_state,
+    ib_error,
     crashed_rank,
+    elastic_below_min,
+    split_rendezvous,
+    rendezvous_failed,
     rank_conditional_collective,
+    straggler,
     missing_rank,
     unmatched_p2p,
+    stuck_in_collective,
+    mtu_mismatch,
+    unreachable_peer,
+    socket_error,
+    thermal_throttle,
+    slow_network,
     timeout_masking,
 )
+
+
+# how often a hang's cause lies there, as far as public reports tell
+FAMILIES = ("desync", "dead-rank", "runtime", "network", "platform", "launch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +150,21 @@ def diagnose(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
 ) -> Iterator[Statement]:
-    """Run the diagnosers of the classes wanted, each if it has anything to see."""
+    """Run the diagnosers of the classes wanted, each if it has anything to see.
+
+    What could not be checked for want of any evidence comes last, in the order in which
+    such evidence most often would have told.
+    """
+    blind: list[Diagnoser] = []
     for slug, diagnoser in CLASSES.items():
         if (select and slug not in select) or slug in ignore:
             continue
         if can_see(frames, diagnoser.needs):
             yield from diagnoser.diagnose(frames)
         else:
-            yield NotChecked(slug, diagnoser.missing, diagnoser.next_time)
+            blind.append(diagnoser)
+    for diagnoser in sorted(blind, key=lambda d: FAMILIES.index(d.family)):
+        yield NotChecked(diagnoser.slug, diagnoser.missing, diagnoser.next_time)
 
 
 def can_see(frames: Frames, needs: tuple[str, ...]) -> bool:

@@ -6,9 +6,10 @@ What it means
     and nobody can go on.
 
 How we know
-    Following who waits for whom over all groups leads back to where it began. Every
-    rank of the circle is named, with the call that each is in; where both calls are of
-    the same members and fewer took one than the other, those few.
+    Following who waits for whom over all groups leads back to where it began, and all
+    calls of the circle are ones that its ranks make in every step. Every rank of the
+    circle is named, with the call that each is in; where both calls are of the same
+    members and fewer took one than the other, those few.
 
 What to do
     Make every rank enter the groups in one order, or give the calls streams and async
@@ -16,6 +17,9 @@ What to do
 
 Looks like
     Two absent ranks in two groups are two `missing-rank`s: there the chains end.
+    A circle that a call closes which the others never make is
+    `rank-conditional-collective` or `uneven-inputs`, one that a skipped message closes
+    is `unmatched-p2p`.
 
 References
     NCCL user guide, using multiple communicators concurrently.
@@ -23,12 +27,9 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import polars as pl
-
-from ncclforensics.correlate import waits
-from ncclforensics.diagnosers import common, roots
+from ncclforensics.diagnosers import common, divergence, roots
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -49,10 +50,11 @@ REMEDY = ("make every rank enter these groups in the same order",)
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks of each circle of waits, or those that took the odd order."""
-    for circle in waits.circles(frames["calls"]):
-        held = pl.col("waiting").list.set_intersection(list(circle)).list.len() > 0
-        calls: list[dict[str, Any]] = frames["calls"].filter(held).to_dicts()
-        ranks = _odd(calls) or circle
+    for found in divergence.divergences(frames):
+        if found.kind != "order":
+            continue
+        calls = [found.call, *found.others]
+        circle = set(found.ranks)
         described = [common.collective(frames, call) for call in calls]
         inside = [
             f"{common.plural('rank', [r for r in call['waiting'] if r in circle])} in "
@@ -62,28 +64,25 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         ]
         yield Finding(
             slug="call-order-deadlock",
-            confidence="certain",
-            headline=f"{common.plural('rank', circle)} wait for each other in a circle",
-            evidence=tuple(c for call in calls for c in roots.waiting(frames, call))[
-                :6
-            ],
+            confidence=roots.confidence(frames) if found.odd else "possible",
+            headline=f"{common.plural('rank', found.ranks)} wait for each other in a "
+            "circle",
+            evidence=tuple(
+                cite
+                for call in calls
+                for cite in roots.waiting(
+                    frames, call, [r for r in call["waiting"] if r in circle]
+                )
+            )[:6],
             explanation=f"Each of these ranks waits for another of them: "
-            f"{'; '.join(inside[:6])}.",
+            f"{'; '.join(inside[:6])}.{roots.others_behind(frames, found.ranks)}",
             remedy=REMEDY,
-            ranks=ranks,
-            hosts=common.hosts_of(frames, ranks),
-            devices=common.devices_of(frames, ranks),
-            collective=described[0] if described else None,
+            ranks=found.odd,
+            hosts=common.hosts_of(frames, found.odd),
+            devices=common.devices_of(frames, found.odd),
+            collective=described[0],
             first_seen=min(
                 (t for call in calls if (t := roots.onset(frames, call)) is not None),
                 default=None,
             ),
         )
-
-
-def _odd(calls: list[dict[str, Any]]) -> tuple[int, ...]:
-    """Return the few of two calls of the same members, if one is taken by fewer."""
-    if len(calls) != 2 or calls[0]["members"] != calls[1]["members"]:
-        return ()
-    few, many = sorted((call["waiting"] for call in calls), key=len)
-    return tuple(few) if len(few) < len(many) else ()

@@ -35,6 +35,8 @@ from ncclforensics.findings import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import polars as pl
+
     from ncclforensics.diagnosers.signatures import Split
     from ncclforensics.findings import Statement
     from ncclforensics.tables import Frames
@@ -57,6 +59,23 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     for split in signatures.splits(frames, "op"):
         yield _finding(frames, split)
         return
+    lines = frames.message("c10d.fingerprint")
+    if lines.height and not any(signatures.splits(frames, "shape")):
+        yield _one_sided(lines)
+
+
+def _one_sided(lines: pl.DataFrame) -> Finding:
+    """Report torch's own word on a mismatch of which only one side can be read."""
+    return Finding(
+        slug="collective-mismatch",
+        confidence="certain",
+        headline="torch detected different collectives at one SeqNum",
+        evidence=common.cites(lines),
+        explanation="torch's check of each call failed. Only one side can be read in "
+        "this evidence (up to torch 1.12 no other was printed), so nobody is named.",
+        remedy=REMEDY,
+        first_seen=common.first_seen(lines),
+    )
 
 
 def _finding(frames: Frames, split: Split) -> Finding:
@@ -65,7 +84,7 @@ def _finding(frames: Frames, split: Split) -> Finding:
     )
     where = common.call_words(split.call)
     who = common.plural("rank", split.odd)
-    tie = "" if split.decided else " No side is the smaller one."
+    tie = "" if split.decided else f" {split.doubt}"
     return Finding(
         slug="collective-mismatch",
         confidence=split.confidence,

@@ -31,11 +31,12 @@ def sentence(*parts: str | pl.Expr) -> pl.Expr:
 def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
     """Cite the first rows of a frame that has `text`, `source` and `line`.
 
-    Every source gets its turn before one is cited twice.
+    Every source gets its turn before one is cited twice, and never twice for one text:
+    NCCL repeats some errors a thousand times.
     """
     places = (
         frame.select("source", "line", "text")
-        .unique(maintain_order=True)
+        .unique(["source", "text"], keep="first", maintain_order=True)
         .with_columns(pl.int_range(pl.len()).over("source").alias("turn"))
         .sort("turn", "source", "line", maintain_order=True)
         .head(limit)

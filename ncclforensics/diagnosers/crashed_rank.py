@@ -30,7 +30,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers import common, deaths
+from ncclforensics.diagnosers import common, deaths, ras_status
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -42,19 +42,26 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "dead-rank"
-NEEDS = ("exits", "python.traceback", "torchelastic.error_file", "python.fatal")
+NEEDS = (
+    *("exits", "python.traceback", "torchelastic.error_file", "python.fatal"),
+    *("c10d.watchdog.terminated", "slurm.task_ended", "launchers.", "ncclras."),
+)
 MISSING = "no exit codes, and no stderr of the ranks"
 NEXT_TIME = "keep stderr of every rank and the launcher's own output"
-EXPLAINS = ("missing-rank", "timeout-masking")
+EXPLAINS = (
+    *("missing-rank", "timeout-masking", "rendezvous-failed"),
+    *("socket-error", "ib-error", "straggler"),
+)
 SPREADS = False
-
-SEEN_EVERYWHERE = 0.9  # the same error on nearly all ranks is no single rank's
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that fell first, for a reason of their own."""
     first = deaths.first(deaths.of_own(frames))
     if first.is_empty():
+        gone = ras_status.unanswered(frames)
+        if gone is not None and gone.slug == "crashed-rank":
+            yield gone
         return
     ranks = common.numbers(first["rank"])
     hosts = common.strings(first["host"]) or common.hosts_of(frames, ranks)
@@ -63,10 +70,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     where = f" on {common.some(hosts)}" if hosts else ""
     sites = first["site"].drop_nulls()
     site = str(sites[0]) if sites.len() else None
-    traceback = first["by"] == "traceback"
     yield Finding(
         slug="crashed-rank",
-        confidence="certain" if traceback.all() else "likely",
+        confidence="certain" if (first["by"] != "exit").all() else "likely",
         headline=f"{who} ended: {why}"[:200],
         evidence=common.cites(first),
         explanation=f"{who.capitalize()}{where} ended first, for a reason of its own: "

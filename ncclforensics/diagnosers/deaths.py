@@ -1,7 +1,8 @@
 """Which processes ended for a reason of their own, and which because others did.
 
 An exception that says that a peer is gone, a timeout, a signal from the agent, an abort
-by the process's own watchdog: these are echoes. What is left are deaths of their own.
+by the process's own watchdog, whatever comes after somebody stopped the job: these are
+echoes. What is left are deaths of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers import common, exits, stops
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
@@ -22,7 +23,7 @@ ECHOES = (
     r"(?:Dist(?:Backend|Network|Store)?Error|ChildFailedError|SignalException"
     r"|Rendezvous\w*Error|ProcessRaisedException|ProcessExitedException"
     r"|KeyboardInterrupt|SystemExit|BrokenPipeError|ConnectionResetError|EOFError"
-    r"|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
+    r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
 )
 # an exception whose text is a message of these roles is about somebody else
 ABOUT_OTHERS = ("victim", "agent", "either")
@@ -31,7 +32,16 @@ SELF_ABORT = (
     "c10d.watchdog.abort",
     "c10d.watchdog.timeout",
     "c10d.heartbeat.terminate",
+    "c10d.heartbeat.stuck",
+    "c10d.heartbeat.timeout",
 )
+# a watchdog or faulthandler that reports what its own process did
+OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating point)"
+CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
+OF_VICTIMS = (1, -signal.SIGABRT)
+# what a watchdog throws that lost a peer, up to torch 2.0 and since; and Gloo, in the
+# receiver of a tensor that is too large, whoever is wrong about its size
+WATCHDOGS = r"^(?:std::runtime_error|c10::Dist\w*Error|gloo::\w+)$"
 SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 APART_NS = 2_000_000_000
 
@@ -54,18 +64,28 @@ def of_own(frames: Frames) -> pl.DataFrame:
 
     `why` is an exception with its message or a signal's name, `by` who told.
     """
-    raised = _raised(frames)
+    raised = pl.concat([_raised(frames), _reported(frames)])
+    raised = raised.filter(~stops.after_stop(frames, raised))
     echoing = raised.filter("echo")
-    exits = _exits(frames, echoing)
+    # of an exception whose text is lost nobody can say that it is the rank's own
+    unread = raised.filter(pl.col("echo").is_null())
+    ended = _exits(frames, pl.concat([echoing, unread]))
+    ended = ended.filter(~stops.after_stop(frames, ended) | _fault())
     own = raised.filter(~pl.col("echo")).select(SCHEMA.keys())
     # the exit of a rank whose exception is at hand says nothing more
     told = own["rank"].drop_nulls().unique()
-    silent = exits.filter(~pl.col("rank").is_in(told.implode()).fill_null(False))
+    silent = ended.filter(~pl.col("rank").is_in(told.implode()).fill_null(False))
     faults = silent.filter(_fault())
     if own.height or faults.height:
         return pl.concat([own, faults])
-    # a bare exit code tells of its own fault only where every other one is explained
-    return silent if silent["rank"].n_unique() == 1 else silent.clear()
+    # a bare exit code tells of its own fault only where every other one is explained;
+    # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
+    if silent["rank"].n_unique() != 1:
+        return silent.clear()
+    threw = _threw(frames)
+    return silent.filter(
+        ~pl.col("code").is_in(OF_VICTIMS) | pl.col("rank").is_in(threw.implode())
+    )
 
 
 def first(deaths: pl.DataFrame) -> pl.DataFrame:
@@ -78,7 +98,7 @@ def first(deaths: pl.DataFrame) -> pl.DataFrame:
     if timed.height and timed.height == deaths.height:
         since = (timed["t"] - timed["t"].min()).dt.total_nanoseconds()
         return timed.filter(since < APART_NS)
-    raised = deaths.filter(pl.col("by") == "traceback")
+    raised = deaths.filter(pl.col("by") != "exit")
     return raised if raised.height else deaths
 
 
@@ -104,6 +124,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
         "source", pl.col("line") + 1
     )
     lines = lines.join(ignored.unique(), on=["source", "line"], how="anti")
+    lines = _torn(frames, lines)
     said = common.sentence(
         pl.col("exception"), ": ", pl.col("message_text").fill_null("")
     )
@@ -112,10 +133,13 @@ def _raised(frames: Frames) -> pl.DataFrame:
         lines.with_columns(said.alias("said"))
         .join(about_others, on=["source", "said"], how="left", maintain_order="left")
         .with_columns(
-            (
+            pl.when("torn")
+            .then(None)
+            .otherwise(
                 pl.col("exception").str.contains(ECHOES)
                 | pl.col("of_others").fill_null(False)
-            ).alias("echo"),
+            )
+            .alias("echo"),
             pl.lit(None, pl.Int64).alias("code"),
             pl.col("said").str.head(160).alias("why"),
             common.sentence(
@@ -128,19 +152,55 @@ def _raised(frames: Frames) -> pl.DataFrame:
     )
 
 
+def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
+    """Add `torn`: whether a cut file has lost the last words, which say whose it is."""
+    if "span" not in tracebacks.columns:
+        return tracebacks.with_columns(pl.lit(False).alias("torn"))
+    cut = frames["sources"].filter("cut")
+    ends = cut.select("source", pl.col("lines").alias("end")).unique("source")
+    last = pl.col("line") + pl.col("span").fill_null(0)
+    told = tracebacks.join(ends, on="source", how="left", maintain_order="left")
+    return told.with_columns((last > pl.col("end")).fill_null(False).alias("torn"))
+
+
+def _threw(frames: Frames) -> pl.Series:
+    """Return the ranks that a C++ exception ended which no watchdog throws."""
+    lines = frames.message("python.cpp_terminate")
+    if "exception" not in lines.columns:
+        return lines["rank"].clear()
+    own = lines.filter(~pl.col("exception").str.contains(WATCHDOGS))
+    return own["rank"].drop_nulls().unique()
+
+
+def _reported(frames: Frames) -> pl.DataFrame:
+    """Return the faults that a rank's watchdog or faulthandler reports of its own.
+
+    In SCHEMA and `echo`. A CUDA error that ends the watchdog is this rank's; an NCCL
+    error is about a peer, and an abort is the watchdog's own doing.
+    """
+    lines = frames.message("c10d.watchdog.terminated", "python.fatal")
+    if lines.is_empty():
+        return pl.DataFrame(schema={**SCHEMA, "echo": pl.Boolean()})
+    own = lines.filter(pl.col("error").str.contains(f"{CUDA}|{OWN_FAULT}"))
+    fatal = pl.col("message") == "python.fatal"
+    return own.with_columns(
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.col("error").str.head(160).alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.when(fatal).then(pl.lit("fatal")).otherwise(pl.lit("watchdog")).alias("by"),
+        pl.lit(False).alias("echo"),
+    ).select(*SCHEMA, "echo")
+
+
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
     """Return the exits that no agent and no loss of a peer brought about, in SCHEMA."""
     victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
-    echoed = pl.concat([victims, echoing["rank"]]).drop_nulls().unique()
-    names = {-s.value: s.name for s in signal.Signals}
+    aborts = frames.message(*SELF_ABORT)["rank"]
+    echoed = pl.concat([victims, aborts, echoing["rank"]]).drop_nulls().unique()
     code = pl.col("code")
-    why = (
-        pl.when(code.is_in(list(names)))
-        .then(code.replace_strict(names, default=None, return_dtype=pl.String))
-        .otherwise(common.sentence("exit code ", code))
-    )
+    why = exits.words(code)
     return (
-        frames["exits"]
+        exits.ended(frames)
         .filter(
             (code != 0)
             & ~code.is_in(SENT_BY_AGENT)
@@ -150,9 +210,15 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
             why.alias("why"),
             pl.lit(None, pl.String).alias("site"),
             pl.lit("exit").alias("by"),
-            common.sentence(why, " (reported by ", pl.col("reported_by"), ")").alias(
-                "text"
-            ),
+            pl.coalesce(
+                "text",
+                common.sentence(
+                    why,
+                    " (reported by ",
+                    pl.col("reported_by").fill_null("an agent"),
+                    ")",
+                ),
+            ).alias("text"),
         )
         .select(SCHEMA.keys())
     )

@@ -42,7 +42,10 @@ FAMILY = "platform"
 NEEDS = ("events",)
 MISSING = "no NCCL log"
 NEXT_TIME = "NCCL_DEBUG=INFO; nvidia-smi -q of every host"
-EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "wrong-nic")
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking", "wrong-nic"),
+    *("socket-error", "unreachable-peer", "p2p-blocked"),
+)
 SPREADS = True
 
 NOT_READY = (

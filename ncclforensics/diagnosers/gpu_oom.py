@@ -42,7 +42,10 @@ FAMILY = "dead-rank"
 NEEDS = ("events",)
 MISSING = "no log of a rank"
 NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
-EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking"),
+    *("socket-error", "ib-error", "unreachable-peer"),
+)
 SPREADS = True
 
 MESSAGES = ("python.cuda_oom", "python.jax_oom")
@@ -61,8 +64,7 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the first rank that ran out of GPU memory."""
     cuda = frames.message(*CUDA).filter(
-        pl.col("text").str.contains(OUT_OF_MEMORY)
-        & pl.col("level").ne_missing("INFO")
+        pl.col("text").str.contains(OUT_OF_MEMORY) & pl.col("level").ne_missing("INFO")
     )
     common_columns = ["text", "t", "rank", "host", "device", "source", "line"]
     lines = pl.concat(

@@ -7,14 +7,17 @@ What it means
 
 How we know
     In Flight Recorder dumps of one group, this rank's first unfinished call is older
-    than its peers': they completed what it did not, and it waits for nobody.
+    than its peers': they completed what it did not, and it waits for nobody. With
+    TORCH_NCCL_ENABLE_TIMING=1, also: all have enqueued a call, the peers' GPUs have
+    begun it and this one's has not, with nothing before it unfinished.
 
 What to do
     Ask the GPU of the named rank: `dmesg -T | grep -i xid`, `nvidia-smi -q -d ECC` and
     `nvidia-smi -q -d PERFORMANCE` on its host. Drain the host and rerun without it.
 
 Looks like
-    Ordinary skew between ranks is a matter of milliseconds and ends by itself.
+    Ordinary skew between ranks is a matter of milliseconds and ends by itself: where
+    nothing but dumps shows a failure, a rank that is a few calls behind is not named.
     A rank that enqueued nothing more is `missing-rank`: its host side is stuck.
 
 References
@@ -40,7 +43,10 @@ FAMILY = "runtime"
 NEEDS = ("standings",)
 MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
-EXPLAINS = ("missing-rank", "timeout-masking", "crashed-rank", "unmatched-p2p")
+EXPLAINS = (
+    *("missing-rank", "timeout-masking", "crashed-rank", "unmatched-p2p"),
+    "stuck-in-collective",
+)
 SPREADS = True
 
 # operations that some members can finish before others have begun
@@ -53,44 +59,55 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the roots that are in a call which their peers have finished."""
-    for call, stalled, blocked in roots.by_call(frames, "stalled"):
-        ranks = _proven(frames, stalled)
-        if not ranks or roots.is_majority(call, ranks):
-            continue
-        failing = common.collective(frames, call)
-        own = (
-            frames["standings"]
-            .filter(pl.col("rank").is_in(ranks) & pl.col("waits_in").is_not_null())
-            .sort("place")
-            .unique("rank", keep="first", maintain_order=True)
-        )
-        who = common.plural("rank", ranks)
-        yield Finding(
-            slug="gpu-stall",
-            confidence="likely",
-            headline=f"{who} stopped completing calls before "
-            f"{common.call_words(failing)}",
-            evidence=(
-                *roots.cites(own, "has not finished"),
-                *roots.waiting(frames, call),
-            ),
-            explanation=f"{roots.spread(call, failing, blocked)} {who.capitalize()} is "
-            "still in an earlier call, which its peers have finished: its own GPU does "
-            "not move.",
-            remedy=REMEDY,
-            ranks=ranks,
-            hosts=common.hosts_of(frames, ranks),
-            devices=common.devices_of(frames, ranks),
-            collective=failing,
-            first_seen=common.first_seen(own),
-        )
+    """Name the roots that are in a call which their peers have finished, or begun."""
+    found = [
+        (call, ranks, blocked)
+        for call, stalled, blocked in roots.by_call(frames, "stalled", "unstarted")
+        if (ranks := _proven(frames, stalled)) and not roots.is_majority(call, ranks)
+    ]
+    if not found:
+        return
+    call, first, blocked = found[0]
+    ranks = tuple(sorted({rank for _, some, _ in found for rank in some}))
+    failing = common.collective(frames, call)
+    own = (
+        frames["standings"]
+        .filter(pl.col("rank").is_in(ranks) & pl.col("waits_in").is_not_null())
+        .sort("place")
+        .unique("rank", keep="first", maintain_order=True)
+    )
+    who = common.plural("rank", ranks)
+    begun = set(ranks) <= set(call["unstarted"] or ())
+    told = (
+        "has not begun that call on its GPU, where its peers have"
+        if begun
+        else "is still in an earlier call, which its peers have finished"
+    )
+    yield Finding(
+        slug="gpu-stall",
+        confidence="likely",
+        headline=f"{who} stopped completing calls before {common.call_words(failing)}",
+        evidence=(
+            *roots.cites(own, "has not finished"),
+            *roots.waiting(frames, call),
+        ),
+        explanation=f"{roots.spread(frames, call, first, blocked)} {who.capitalize()} "
+        f"{told}: its own GPU does not move.",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        devices=common.devices_of(frames, ranks),
+        collective=failing,
+        first_seen=common.first_seen(own),
+    )
 
 
 def _proven(frames: Frames, ranks: tuple[int, ...]) -> tuple[int, ...]:
     """Keep the ranks whose call no peer could have finished without them."""
+    begun = frames["roots"].filter(pl.col("why") == "unstarted")["rank"]
     held = frames["standings"].filter(
         pl.col("rank").is_in(ranks) & pl.col("waits_in").is_not_null()
     )
     first = held.sort("place").unique("rank", keep="first", maintain_order=True)
-    return common.numbers(first.filter(~pl.col("op").str.contains(ROOTED))["rank"])
+    rooted = pl.col("op").str.contains(ROOTED) & ~pl.col("rank").is_in(begun.implode())
+    return common.numbers(first.filter(~rooted)["rank"])

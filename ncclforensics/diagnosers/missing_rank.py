@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, roots
+from ncclforensics.diagnosers import common, divergence, programs, roots
 from ncclforensics.diagnosers.named_missing import named
-from ncclforensics.findings import Finding
+from ncclforensics.findings import Finding, NotChecked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,11 +44,16 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "desync"
-NEEDS = ("standings", *("c10d.", "nccl.init."))
+NEEDS = ("standings", *("c10d.", "nccl.init.", "ncclras."))
 MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
-EXPLAINS = ("timeout-masking", "crashed-rank")
+EXPLAINS = (
+    *("timeout-masking", "crashed-rank", "stuck-in-collective"),
+    *("socket-error", "ib-error"),
+)
 SPREADS = True
+
+MAX_MORE = 5  # absent ranks elsewhere that are told with their own call
 
 REMEDY = (
     "read that rank's own log, and its stack while it hangs: py-spy dump --pid PID",
@@ -57,39 +62,73 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the absent roots of the wait graph, one finding per call."""
-    found = False
-    for call, ranks, blocked in roots.by_call(frames, "absent"):
-        if call["is_p2p"] or roots.is_majority(call, ranks):
-            continue
-        found = True
-        yield _finding(frames, call, ranks, blocked)
-    if not found:
-        yield from named(frames)
+    """Name the absent roots of the wait graph; with its call the one most wait for."""
+    found = [
+        (call, ranks, blocked)
+        for call, ranks, blocked in roots.by_call(frames, "absent")
+        if not _is_other_class(frames, call, ranks)
+    ]
+    if found:
+        yield _finding(frames, found)
+        return
+    found_by_name = list(named(frames))
+    yield from found_by_name
+    if not found_by_name:
+        yield from _unseen(frames)
+
+
+def _is_other_class(
+    frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]
+) -> bool:
+    if call["is_p2p"]:
+        return programs.skipped(frames, call, ranks)
+    return roots.is_majority(call, ranks) and not divergence.made_before(
+        frames, call, ranks
+    )
 
 
 def _finding(
-    frames: Frames, call: dict[str, Any], ranks: tuple[int, ...], blocked: int
+    frames: Frames, found: list[tuple[dict[str, Any], tuple[int, ...], int]]
 ) -> Finding:
+    call, ranks, blocked = found[0]
     failing = common.collective(frames, call)
-    own = frames["standings"].filter(
-        pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
-    )
+    everyone = tuple(sorted({rank for _, some, _ in found for rank in some}))
+    here = pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
+    own = frames["standings"].filter(here)
     last = common.numbers(own["enqueued"])
     reached = f"its last call there is SeqNum={last[-1]}" if last else "it made none"
     who = common.plural("rank", ranks)
+    also = [
+        f" {common.plural('rank', some).capitalize()} never joined "
+        f"{common.call_words(common.collective(frames, other))}."
+        for other, some, _ in found[1:MAX_MORE]
+    ]
     return Finding(
         slug="missing-rank",
-        confidence="certain",
-        headline=f"{who} never joined {common.call_words(failing)}",
+        confidence=roots.confidence(frames),
+        headline=f"{common.plural('rank', everyone)} never joined "
+        f"{common.call_words(failing)}",
         evidence=(*roots.waiting(frames, call), *roots.cites(own, "came as far as")),
-        explanation=f"{roots.spread(call, failing, blocked)} {who.capitalize()} did "
-        f"not make that call ({reached}), and none of its own holds it up: the others "
-        "hang on it.",
+        explanation=f"{roots.spread(frames, call, ranks, blocked)} {who.capitalize()} "
+        f"did not make that call ({reached}), and none of its own holds it up: the "
+        f"others hang on it.{''.join(also)}",
         remedy=REMEDY,
-        ranks=ranks,
-        hosts=common.hosts_of(frames, ranks),
-        devices=common.devices_of(frames, ranks),
+        ranks=everyone,
+        hosts=common.hosts_of(frames, everyone),
+        devices=common.devices_of(frames, everyone),
         collective=failing,
         first_seen=roots.onset(frames, call),
     )
+
+
+def _unseen(frames: Frames) -> Iterator[NotChecked]:
+    """Say whose dump would tell, where the waits lead to ranks without evidence."""
+    unseen = common.numbers(frames["calls"]["unseen"].explode())
+    if unseen:
+        who = common.plural("rank", unseen)
+        yield NotChecked(
+            "missing-rank",
+            f"nothing shows what {who} did: others wait in calls of which they are "
+            "members, and unseen is not absent",
+            f"keep the log and the dump of {who}: others wait for them",
+        )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers import common, init_hang, ras_status
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -25,16 +25,13 @@ TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
 CITED = ("source", "line")
 # this many ranks have to have timed out for each one that did not
 MANY = 2
-BOOTSTRAPPED = ("nccl.comm.layout", "nccl.bootstrap.timings", "nccl.init.connected")
-# fewer logs than this share of a communicator, and a silent rank may be a lost file
-MOST = 2 / 3
 
 REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",)
 
 
 def named(frames: Frames) -> Iterator[Finding]:
     """Return a finding of the first of these sources that names a rank."""
-    for source in (_barrier, _desync, _init, _silent):
+    for source in (_barrier, _desync, _ras, init_hang.never_started, _silent):
         if found := source(frames):
             yield found
             return
@@ -73,26 +70,9 @@ def _desync(frames: Frames) -> Finding | None:
     )
 
 
-def _init(frames: Frames) -> Finding | None:
-    """Find a communicator that some ranks began to build and others never did."""
-    started = frames.message("nccl.init.start")
-    if started.is_empty():
-        return None
-    # what a rank prints once all have joined; after that, a hang has another cause
-    joined = frames.message("nccl.init.complete", *BOOTSTRAPPED)
-    through = joined.select("host", "pid").unique()
-    largest = started.filter(pl.col("nranks") == pl.col("nranks").max())
-    hung = largest.join(through, on=["host", "pid"], how="anti")
-    for (_,), lines in hung.group_by("comm_id", maintain_order=True):
-        size = int(lines["nranks"][0])
-        there = common.numbers(lines["comm_rank"])
-        if not MOST * size <= len(there) < size:
-            continue
-        ranks = tuple(sorted(set(range(size)) - set(there)))
-        call = Collective(process_group=str(lines["comm_id"][0]), op="init")
-        why = f"the other {len(there):,} printed Init START and nothing after it"
-        return _finding(frames, lines, ranks, call, why, "likely")
-    return None
+def _ras(frames: Frames) -> Finding | None:
+    found = ras_status.lagging(frames) or ras_status.unanswered(frames)
+    return found if found is not None and found.slug == "missing-rank" else None
 
 
 def _silent(frames: Frames) -> Finding | None:

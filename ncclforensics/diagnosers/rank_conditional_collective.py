@@ -7,7 +7,9 @@ What it means
 
 How we know
     Fewer ranks wait in the call than are absent from it, and the absent ones are in no
-    trouble of their own. The ranks that make the extra call are named, with its site.
+    trouble of their own. Or the others wait for these ranks elsewhere, in a circle, and
+    have never made this call in a history that holds a whole step of theirs; in the
+    program's order they are past it. The ranks that make the call are named.
 
 What to do
     Move the collective out of the condition, or let every rank take the branch. Check
@@ -15,6 +17,7 @@ What to do
 
 Looks like
     One absent rank among many is `missing-rank`: there the few are the ones stuck.
+    A rank that has left its loop and waits at the end of it is `uneven-inputs`.
 
 References
     torch.distributed: all ranks must make the same calls.
@@ -22,9 +25,9 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ncclforensics.diagnosers import common, roots
+from ncclforensics.diagnosers import common, divergence, roots, signatures
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -37,7 +40,10 @@ FAMILY = "desync"
 NEEDS = ("standings",)
 MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
-EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank")
+EXPLAINS = (
+    *("timeout-masking", "crashed-rank", "missing-rank", "unmatched-p2p"),
+    *("collective-mismatch", "shape-mismatch"),
+)
 SPREADS = True
 
 REMEDY = (
@@ -52,21 +58,57 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if call["is_p2p"] or not roots.is_majority(call, absent):
             continue
         ranks = tuple(call["waiting"])
-        if not ranks:
-            continue
-        failing = common.collective(frames, call)
-        who = common.plural("rank", ranks)
-        yield Finding(
-            slug="rank-conditional-collective",
-            confidence="likely",
-            headline=f"{who} alone made {common.call_words(failing)}",
-            evidence=roots.waiting(frames, call),
-            explanation=f"{common.call_words(failing)} was made by {who} alone; "
-            f"{len(absent):,} other members never made it, and wait for nobody.",
-            remedy=REMEDY,
-            ranks=ranks,
-            hosts=common.hosts_of(frames, ranks),
-            devices=common.devices_of(frames, ranks),
-            collective=failing,
-            first_seen=roots.onset(frames, call),
-        )
+        if (
+            ranks
+            and not call["unseen"]
+            and not divergence.made_before(frames, call, absent)
+        ):
+            told = f"{len(absent):,} other members never made it, and wait for nobody."
+            yield _finding(frames, call, ranks, told)
+    for found in divergence.divergences(frames):
+        if found.kind == "conditional":
+            told = "the others never made it" + divergence.elsewhere(frames, found)
+            yield _finding(frames, found.call, found.odd, told)
+    for split in signatures.strays(frames):
+        told = "the others are in another call there, and came to it as always."
+        yield _stray(frames, split, told)
+        return
+
+
+def _stray(frames: Frames, split: signatures.Split, told: str) -> Finding:
+    who = common.plural("rank", split.strays)
+    return Finding(
+        slug="rank-conditional-collective",
+        confidence="likely",
+        headline=f"{who} alone made {common.call_words(split.call)}",
+        evidence=split.evidence,
+        explanation=f"{common.call_words(split.call)} was made by {who} in place of "
+        f"calls of other groups; {told}",
+        remedy=REMEDY,
+        ranks=split.strays,
+        hosts=common.hosts_of(frames, split.strays),
+        devices=common.devices_of(frames, split.strays),
+        collective=split.call,
+        first_seen=split.first_seen,
+    )
+
+
+def _finding(
+    frames: Frames, call: dict[str, Any], ranks: tuple[int, ...], told: str
+) -> Finding:
+    failing = common.collective(frames, call)
+    who = common.plural("rank", ranks)
+    return Finding(
+        slug="rank-conditional-collective",
+        confidence="likely",
+        headline=f"{who} alone made {common.call_words(failing)}",
+        evidence=roots.waiting(frames, call, ranks),
+        explanation=f"{common.call_words(failing)} was made by {who} alone; {told}"
+        + roots.others_behind(frames, ranks),
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        devices=common.devices_of(frames, ranks),
+        collective=failing,
+        first_seen=roots.onset(frames, call, ranks),
+    )

@@ -6,27 +6,34 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.correlate import waits
 from ncclforensics.diagnosers import common
 from ncclforensics.findings import Cite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from ncclforensics.findings import Collective
+    from ncclforensics.findings import Confidence
     from ncclforensics.tables import Frames
 
 MAX_WAITING = 3  # cites of ranks that wait; the explanation counts the rest
+MAX_WAYS = 3  # groups through which others wait, by name
+TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
+FAILING = ("culprit", "victim", "either")
 
 
 def by_call(
-    frames: Frames, why: str
+    frames: Frames, *why: str
 ) -> Iterator[tuple[dict[str, Any], tuple[int, ...], int]]:
-    """Yield (call, ranks, blocked) of the roots of one kind.
+    """Yield (call, ranks, blocked) of the roots of some kinds.
 
     `call` is the row of `calls` in which most others wait for these ranks, `blocked`
-    how many ranks hang on them in all. What most ranks hang on comes first.
+    how many ranks hang on them in all. What most ranks hang on comes first. An absent
+    rank that timed out itself waited too, in something that no evidence of calls shows
+    (Gloo records no messages), so it is no root.
     """
-    kind = frames["roots"].filter(pl.col("why") == why)
+    waited = pl.col("rank").is_in(timed_out(frames)) & (pl.col("why") == "absent")
+    kind = frames["roots"].filter(pl.col("why").is_in(why) & ~waited)
     grouped = (
         kind.group_by("call", maintain_order=True)
         .agg("rank", pl.col("blocked").max())
@@ -36,31 +43,113 @@ def by_call(
         yield frames["calls"].row(number, named=True), tuple(sorted(ranks)), blocked
 
 
+def timed_out(frames: Frames) -> list[int]:
+    """Return the ranks that report a timeout of their own."""
+    return list(common.numbers(frames.message(*TIMEOUTS)["rank"]))
+
+
 def is_majority(call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
     """Whether more members are absent than came: then the latter are the odd ones."""
     came = len(call["waiting"]) + len(call["behind"]) + len(call["done"])
     return len(ranks) > came
 
 
-def spread(call: dict[str, Any], failing: Collective, blocked: int) -> str:
-    """Say how many wait in a call, and how many behind them."""
+def is_seen_failing(frames: Frames) -> bool:
+    """Whether a line or an exit shows that the job failed, not calls alone."""
+    lines = frames["events"]["role"].is_in(FAILING).any()
+    return bool(lines or (frames["exits"]["code"] != 0).any())
+
+
+def confidence(frames: Frames) -> Confidence:
+    """Return how sure a rank's absence is: dumps alone may be of a job that runs."""
+    return "certain" if is_seen_failing(frames) else "likely"
+
+
+def spread(
+    frames: Frames, call: dict[str, Any], ranks: Iterable[int], blocked: int
+) -> str:
+    """Say how many wait in a call, and how the rest hangs on it.
+
+    "7 of 8 members wait in …; 1,015 more ranks wait behind them, through
+    DATA_PARALLEL_GROUP 12 and PIPELINE_MODEL_PARALLEL_GROUP 3."
+    """
+    failing = common.collective(frames, call)
     here = len(call["waiting"])
     members = len(call["members"] or ())
     wait = "waits" if here == 1 else "wait"
     words = f"{here:,} of {members:,} members {wait} in {common.call_words(failing)}"
-    if blocked > here:
-        words += f", and {blocked - here:,} more ranks behind them in other groups"
+    more = blocked - here
+    if more > 0:
+        through = _through(frames, ranks, call["call"])
+        noun = "rank waits" if more == 1 else "ranks wait"
+        words += f"; {more:,} more {noun} behind{through}"
     return f"{words}."
 
 
-def waiting(frames: Frames, call: dict[str, Any]) -> tuple[Cite, ...]:
+def others_behind(frames: Frames, ranks: Iterable[int]) -> str:
+    """Say how many ranks wait behind some that are named, and through which groups."""
+    told = waits.graph(frames["calls"])
+    blocked = waits.behind(told, list(ranks))
+    if not blocked:
+        return ""
+    noun = "rank waits" if len(blocked) == 1 else "ranks wait"
+    return f" {len(blocked):,} {noun} behind, {_ways(frames, ranks, None)}."
+
+
+def _through(frames: Frames, ranks: Iterable[int], call: int) -> str:
+    ways = _ways(frames, ranks, call)
+    return f", {ways}" if ways else ""
+
+
+def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
+    """Return "through TP group 3 and 12 PP groups": the groups others wait in."""
+    told = waits.graph(frames["calls"])
+    behind = waits.behind(told, list(ranks)) | set(ranks)
+    here = frames["calls"].filter(
+        (pl.col("call") != (-1 if but is None else but))
+        & pl.col("call").is_in(
+            sorted({c for r in behind for c in told.wanted_in.get(r, ())})
+        )
+    )
+    counted = (
+        here.group_by("pg_desc", maintain_order=True)
+        .agg(
+            pl.col("pg").unique(maintain_order=True),
+            pl.col("waiting").list.len().sum().alias("many"),
+        )
+        .sort("many", descending=True, maintain_order=True)
+    )
+    words = []
+    for desc, names, _ in counted.head(MAX_WAYS).iter_rows():
+        name = desc or "process"
+        told_name = name.removesuffix("_GROUP").removesuffix("_group")
+        words.append(
+            f"{told_name} group {names[0]}"
+            if len(names) == 1
+            else f"{len(names):,} {told_name} groups"
+        )
+    if not words:
+        return ""
+    left = counted.height - len(words)
+    if left > 0:
+        words.append(f"{left:,} more kinds of group")
+    return "through " + (
+        f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+    )
+
+
+def waiting(
+    frames: Frames, call: dict[str, Any], only: Iterable[int] | None = None
+) -> tuple[Cite, ...]:
     """Cite ranks that wait in a call."""
-    return cites(_waiting(frames, call), "waits in")
+    return cites(_waiting(frames, call, only), "waits in")
 
 
-def onset(frames: Frames, call: dict[str, Any]) -> int | None:
+def onset(
+    frames: Frames, call: dict[str, Any], only: Iterable[int] | None = None
+) -> int | None:
     """Return when the first rank began to wait in a call, in UTC nanoseconds."""
-    return common.first_seen(_waiting(frames, call))
+    return common.first_seen(_waiting(frames, call, only))
 
 
 def cites(standings: pl.DataFrame, says: str) -> tuple[Cite, ...]:
@@ -76,6 +165,30 @@ def cites(standings: pl.DataFrame, says: str) -> tuple[Cite, ...]:
     )
 
 
-def _waiting(frames: Frames, call: dict[str, Any]) -> pl.DataFrame:
-    here = pl.col("rank").is_in(call["waiting"]) & (pl.col("group") == call["group"])
-    return frames["standings"].filter(here & pl.col("waits_in").is_not_null())
+def _waiting(
+    frames: Frames, call: dict[str, Any], only: Iterable[int] | None
+) -> pl.DataFrame:
+    """Return where the ranks that wait in a call say so, one row a rank."""
+    ranks = call["waiting"] if only is None else list(only)
+    held = frames["standings"].filter(
+        pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
+    )
+    if not call["is_p2p"]:
+        return held.filter(pl.col("waits_in").is_not_null())
+    # a message has no standing: its entry is the rank's first open one of that group
+    told = frames["collectives"].filter(
+        pl.col("rank").is_in(ranks)
+        & pl.col("is_p2p")
+        & (pl.col("op") == call["op"])
+        & pl.col("pg").eq_missing(call["pg"])
+        & (pl.col("state") != "completed")
+    )
+    return told.select(
+        "rank",
+        "op",
+        pl.col("p2p_seq").alias("waits_in"),
+        pl.col("p2p_seq").alias("enqueued"),
+        "t",
+        "source",
+        "line",
+    ).unique("rank", keep="first", maintain_order=True)

@@ -34,11 +34,16 @@ from ncclforensics.findings import Collective, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import polars as pl
+
     from ncclforensics.findings import Statement
     from ncclforensics.tables import Frames
 
 FAMILY = "desync"
-NEEDS = ("collectives", "positions", "c10d.fingerprint", "c10d.shape_check")
+NEEDS = (
+    *("collectives", "positions", "c10d.fingerprint"),
+    *("c10d.shape_check", "c10d.gloo.size_mismatch"),
+)
 MISSING = "no Flight Recorder dump, and TORCH_DISTRIBUTED_DEBUG was not DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
 EXPLAINS = ("missing-rank", "timeout-masking", "crashed-rank")
@@ -66,8 +71,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             else f"{split.sides[0][0]} against {split.sides[1][0]} in one call",
             evidence=split.evidence,
             explanation=f"At {common.call_words(split.call)} the members pass tensors "
-            f"that do not fit: {sides}."
-            + ("" if split.decided else " No side is the smaller one."),
+            f"that do not fit: {sides}." + ("" if split.decided else f" {split.doubt}"),
             remedy=REMEDY,
             ranks=split.odd,
             hosts=common.hosts_of(frames, split.odd),
@@ -76,24 +80,36 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             first_seen=split.first_seen,
         )
         return
-    yield from _old_check(frames)
+    yield from _one_sided(frames)
 
 
-def _old_check(frames: Frames) -> Iterator[Finding]:
-    """Read torch 1.9 to 1.12's text, in which a rank prints only its own shapes."""
-    lines = frames.message("c10d.shape_check")
-    if lines.is_empty():
-        return
-    op = (
-        next(iter(common.strings(lines["op"])), None) if "op" in lines.columns else None
-    )
-    yield Finding(
+# what says that sizes differ, and not whose is the odd one
+ONE_SIDED = {
+    "c10d.shape_check": "torch's check of shapes failed. The text of this version "
+    "shows only the printing rank's own shapes, so it does not say which rank is odd.",
+    "c10d.gloo.size_mismatch": "Gloo received more than the rank had room for, and "
+    "ended it. That rank or the one that sent is odd; this line does not say which.",
+}
+
+
+def _one_sided(frames: Frames) -> Iterator[Finding]:
+    """Report a difference in sizes of which only one side is printed."""
+    for message, explanation in ONE_SIDED.items():
+        lines = frames.message(message)
+        if lines.height:
+            yield _unnamed(lines, explanation)
+            return
+
+
+def _unnamed(lines: pl.DataFrame, explanation: str) -> Finding:
+    ops = common.strings(lines["op"]) if "op" in lines.columns else ()
+    op = ops[0] if ops else None
+    return Finding(
         slug="shape-mismatch",
         confidence="certain",
         headline=f"{op or 'a call'} with tensors that differ between ranks",
         evidence=common.cites(lines),
-        explanation="torch's check of shapes failed. The text of this version shows "
-        "only the printing rank's own shapes, so it does not say which rank is odd.",
+        explanation=explanation,
         remedy=REMEDY,
         collective=Collective(op=op),
         first_seen=common.first_seen(lines),

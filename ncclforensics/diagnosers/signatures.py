@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers import common, divergence, programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,19 +42,37 @@ class Split:
     evidence: tuple[Cite, ...]
     confidence: Confidence
     first_seen: int | None
+    unseen: int = 0
+    strays: tuple[int, ...] = ()
 
     @property
     def decided(self) -> bool:
-        """Whether one side is smaller than every other."""
-        return len(self.sides[0][1]) < len(self.sides[1][1])
+        """Whether one side is smaller than every other, whoever was not seen."""
+        small, large = len(self.sides[0][1]), len(self.sides[-1][1])
+        return small < len(self.sides[1][1]) and small + self.unseen <= large
 
     @property
     def odd(self) -> tuple[int, ...]:
-        """The ranks of the smaller side; of all sides where there is none."""
+        """The ranks of the smaller side; of all sides where there is none.
+
+        Nobody where members are unseen, which may belong to either.
+        """
+        if self.unseen and not self.decided:
+            return ()
         if self.decided:
             *small, _ = self.sides
-            return tuple(sorted(rank for _, ranks in small for rank in ranks))
-        return tuple(sorted(rank for _, ranks in self.sides for rank in ranks))
+            return tuple(sorted({rank for _, ranks in small for rank in ranks}))
+        return tuple(sorted({rank for _, ranks in self.sides for rank in ranks}))
+
+    @property
+    def doubt(self) -> str:
+        """Why nobody, or everybody, is named."""
+        if self.unseen:
+            return (
+                f"Of {self.unseen:,} members nothing was given, so it is not known "
+                "which side is the smaller one."
+            )
+        return "No side is the smaller one."
 
     @property
     def odd_op(self) -> str:
@@ -72,9 +90,19 @@ def splits(frames: Frames, aspect: Aspect) -> Iterator[Split]:
 
     Dumps come before fingerprints and watchdog lines, as they hold every member.
     """
-    yield from _from_votes(frames, _entries(frames), aspect)
+    for split in _from_votes(frames, _entries(frames), aspect):
+        if not split.strays:
+            yield split
     yield from _from_votes(frames, _fingerprints(frames), aspect)
     yield from _from_votes(frames, _watchdogs(frames), aspect)
+
+
+def strays(frames: Frames) -> Iterator[Split]:
+    """Yield the calls to which one side came from another place of its program."""
+    for aspect in ("op", "shape"):
+        for split in _from_votes(frames, _entries(frames), aspect):
+            if split.strays:
+                yield split
 
 
 def _from_votes(frames: Frames, votes: pl.DataFrame, aspect: Aspect) -> Iterator[Split]:
@@ -84,15 +112,17 @@ def _from_votes(frames: Frames, votes: pl.DataFrame, aspect: Aspect) -> Iterator
     """
     if votes.is_empty():
         return
-    key = ["pg", "pg_desc", "seq"]
+    # split groups may share a name: where the evidence tells the call, it decides
+    key = ["call"] if "call" in votes.columns else ["pg", "pg_desc", "seq"]
     if aspect == "shape":
         # sizes are compared only where all agree on an operation that wants them equal
         votes = votes.filter(
             (pl.col("op").n_unique().over(key) == 1) & ~pl.col("op").is_in(UNEVEN)
         ).drop_nulls("shape")
     differing = votes.filter(pl.col(aspect).n_unique().over(key) > 1)
-    first = differing.filter(pl.col("seq") == pl.col("seq").min().over(key[:2]))
-    for _, call in first.group_by(key[:2], maintain_order=True):
+    group = key if key == ["call"] else key[:2]
+    first = differing.filter(pl.col("seq").eq_missing(pl.col("seq").min().over(group)))
+    for _, call in first.group_by(group, maintain_order=True):
         yield _split(frames, call, aspect)
 
 
@@ -104,25 +134,49 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
     odd = call.filter(pl.col(aspect) == ordered[0][0])
     usual = call.filter(pl.col(aspect) == ordered[-1][0])
     of = odd if len(ordered[0][1]) < len(ordered[-1][1]) else usual
+    told = call.row(0, named=True)
+    astray = [
+        ranks
+        for _, ranks in ordered
+        if "call" in call.columns and programs.is_out_of_place(frames, told, min(ranks))
+    ]
+    unseen = int(told.get("unseen") or 0)
+    if "call" not in call.columns:
+        # lines name who disagrees with the printer, not who else is in the group
+        unseen = max(frames["ranks"].height - call["rank"].n_unique(), 0)
+    small, large = len(ordered[0][1]), len(ordered[-1][1])
+    settled = small + unseen <= large
     return Split(
+        unseen=unseen,
+        strays=tuple(sorted(astray[0])) if len(astray) == 1 else (),
         call=common.collective(frames, of.row(0, named=True)),
         sides=tuple((name, tuple(sorted(ranks))) for name, ranks in ordered),
         evidence=(*common.cites(odd, 3), *common.cites(usual, 3)),
-        confidence="certain",
+        confidence="certain" if not unseen else "likely" if settled else "possible",
         first_seen=common.first_seen(call),
     )
 
 
 def _entries(frames: Frames) -> pl.DataFrame:
-    """Return the votes of Flight Recorder entries of calls that did not finish."""
-    entries = frames["collectives"].filter(~pl.col("is_p2p").fill_null(False))
-    finished = (pl.col("state") == "completed") | (
-        pl.col("retired") & (pl.col("backend") == "gloo")
+    """Return the votes of Flight Recorder entries of the calls that ranks are held in.
+
+    A call in a circle of waits is none of these: its ranks came to it from different
+    places, and the other side of the circle tells more.
+    """
+    held = frames["calls"].filter(
+        ~pl.col("is_p2p").fill_null(False)
+        & ~pl.col("call").is_in(sorted(divergence.calls_in_circles(frames)))
     )
-    key = ["pg", "pg_desc", "seq"]
-    stuck = entries.filter((~finished.fill_null(False)).any().over(key))
-    if stuck.is_empty():
+    if held.is_empty():
         return pl.DataFrame()
+    came = held.select(
+        "call",
+        "pg",
+        "pg_desc",
+        "seq",
+        pl.col("unseen").list.len().alias("unseen"),
+        pl.concat_list("waiting", "behind", "done").alias("rank"),
+    ).explode("rank")
     numel = pl.col("in_sizes").list.eval(
         pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
     )
@@ -131,17 +185,19 @@ def _entries(frames: Frames) -> pl.DataFrame:
         pl.lit(" elements of "),
         pl.col("in_dtypes").list.join(", "),
     )
-    return stuck.select(
-        *key,
-        "op",
+    made = frames["collectives"].filter(
+        pl.col("seq").is_in(held["seq"].unique().implode())
+        & ~pl.col("is_p2p").fill_null(False)
+    )
+    return made.join(
+        came, on=["rank", "pg", "pg_desc", "seq"], how="inner", nulls_equal=True
+    ).select(
+        *("call", "unseen"),
+        *("pg", "pg_desc", "seq", "op"),
         shape.alias("shape"),
-        "rank",
-        "stack",
-        "t",
-        "source",
-        "line",
+        *("rank", "stack", "t", "source", "line"),
         _told(pl.col("seq")).alias("text"),
-    ).drop_nulls("rank")
+    )
 
 
 def _fingerprints(frames: Frames) -> pl.DataFrame:

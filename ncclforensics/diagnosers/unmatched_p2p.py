@@ -5,8 +5,9 @@ What it means
     half and waits; the other never posts the one that would match.
 
 How we know
-    A rank is held up in a send or recv whose other side is in no call at all and has
-    not posted its half. The side that did not post is named.
+    A rank is held up in a send or recv whose other side has not posted its half and
+    has gone on: it waits in a collective for the very rank that waits for it, or it
+    made the calls that used to follow that half. The side that did not post is named.
 
 What to do
     Compare the schedules of the two stages at the call site: micro-batch counts, the
@@ -15,6 +16,7 @@ What to do
 Looks like
     A pair that only waits for its pipeline stage: there the other side is itself held
     up in another call, and the root lies where that leads.
+    A rank that stopped making calls altogether is `missing-rank`.
 
 References
     torch.distributed.send, recv and batch_isend_irecv.
@@ -22,15 +24,17 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ncclforensics.diagnosers import common, roots
+import polars as pl
+
+from ncclforensics.diagnosers import common, divergence, programs, roots
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
+    from ncclforensics.findings import Cite, Statement
     from ncclforensics.tables import Frames
 
 FAMILY = "desync"
@@ -40,29 +44,95 @@ NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank")
 SPREADS = True
 
+BEFORE = 2  # earlier calls with a message each, for one without to be odd
+
 REMEDY = ("compare the order of sends and receives of both ranks at the call site",)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the side of a P2P call that posted nothing and waits for nobody."""
+    """Name the side of a P2P call that posted nothing and went on without it."""
     for call, ranks, blocked in roots.by_call(frames, "absent"):
-        if not call["is_p2p"]:
-            continue
-        failing = common.collective(frames, call)
-        who = common.plural("rank", ranks)
-        other = "recv" if failing.op == "send" else "send"
-        peer = common.plural("rank", call["waiting"])
-        yield Finding(
-            slug="unmatched-p2p",
-            confidence="likely",
-            headline=f"{who} never posted the {other} that {peer} waits for",
-            evidence=roots.waiting(frames, call),
-            explanation=f"{roots.spread(call, failing, blocked)} {who.capitalize()} "
-            f"posted no {other} for it and waits for nobody.",
-            remedy=REMEDY,
-            ranks=ranks,
-            hosts=common.hosts_of(frames, ranks),
-            devices=common.devices_of(frames, ranks),
-            collective=failing,
-            first_seen=roots.onset(frames, call),
+        if call["is_p2p"] and programs.skipped(frames, call, ranks):
+            told = roots.spread(frames, call, ranks, blocked)
+            yield _finding(frames, call, ranks, f"{told} It waits for nobody.")
+    for found in divergence.divergences(frames):
+        if found.kind == "message":
+            told = "It went on" + divergence.elsewhere(frames, found)
+            behind = roots.others_behind(frames, found.ranks)
+            yield _finding(frames, found.call, found.odd, told + behind)
+    yield from _unrecorded(frames)
+
+
+def _unrecorded(frames: Frames) -> Iterator[Finding]:
+    """Find the rank that left out a message where messages are not recorded.
+
+    Gloo counts them among its operations all the same. A member that is absent and
+    timed out waits in a message; the one that made some before each of its earlier
+    calls, and none before the last, is the other side.
+    """
+    absent = frames["roots"].filter(
+        (pl.col("why") == "absent") & pl.col("rank").is_in(roots.timed_out(frames))
+    )
+    for number, waiters in absent.group_by("call").agg("rank").iter_rows():
+        call = frames["calls"].row(number, named=True)
+        made = frames["collectives"].filter(
+            pl.col("rank").is_in(call["waiting"])
+            & (pl.col("backend") == "gloo")
+            & pl.col("pg").eq_missing(call["pg"])
+            & (pl.col("seq") <= call["seq"])
         )
+        step = [pl.col(c).diff().over("rank") for c in ("op_id", "seq")]
+        gaps = (
+            made.sort("rank", "seq")
+            .with_columns((step[0] - step[1]).alias("gap"))
+            .drop_nulls("gap")
+            .filter(pl.len().over("rank") >= BEFORE)
+            .group_by("rank")
+            .agg(
+                pl.col("gap").last(),
+                pl.col("gap").slice(0, pl.len() - 1).min().alias("usual"),
+            )
+        )
+        ranks = common.numbers(
+            gaps.filter((pl.col("gap") == 0) & (pl.col("usual") > 0))["rank"]
+        )
+        unrecorded = {"op": "recv", "seq": None, "stack": None}
+        lines = frames.message(*roots.TIMEOUTS)
+        spoke = lines.filter(pl.col("rank").is_in(waiters))
+        if len(ranks) == 1:
+            yield _finding(
+                frames,
+                {**call, **unrecorded, "waiting": sorted(waiters)},
+                ranks,
+                "Before each of its earlier calls it had made a message, before this "
+                "one it made none.",
+                (*common.cites(spoke), *roots.waiting(frames, call, ranks)),
+            )
+            return
+
+
+def _finding(
+    frames: Frames,
+    call: dict[str, Any],
+    ranks: tuple[int, ...],
+    told: str,
+    evidence: tuple[Cite, ...] = (),
+) -> Finding:
+    failing = common.collective(frames, call)
+    who = common.plural("rank", ranks)
+    other = "recv" if failing.op == "send" else "send"
+    peer = common.plural("rank", call["waiting"])
+    return Finding(
+        slug="unmatched-p2p",
+        confidence="likely",
+        headline=f"{who} never posted the {other} that {peer} waits for",
+        evidence=evidence or roots.waiting(frames, call),
+        explanation=f"{peer.capitalize()} waits in {common.call_words(failing)}, and "
+        f"{who} posted no {other} for it. {told}",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        devices=common.devices_of(frames, ranks),
+        collective=failing,
+        first_seen=roots.onset(frames, call),
+    )

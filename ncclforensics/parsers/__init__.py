@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from ncclforensics import tables
-from ncclforensics.parsers import error_json, flight_recorder, logs
+from ncclforensics.parsers import error_json, flight_recorder, logs, ras_json
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ READERS: Mapping[str, Callable[[Source], Frames]] = {
     "flight_recorder_pickle": flight_recorder.read,
     "flight_recorder_json": flight_recorder.read,
     "error_json": error_json.read,
+    "ras_json": ras_json.read,
 }
 
 
@@ -36,7 +37,7 @@ def parse(source: Source) -> Frames:
 
 def _manifest(source: Source, read: Frames) -> pl.DataFrame:
     """Return the one row of `sources`: what the file is, and how much it gave."""
-    lines = read["sources"]["lines"].to_list()
+    told = read["sources"].head(1).to_dicts()
     given = ("events", "collectives", "groups", "positions", "exits")
     row = {
         "kind": source.kind,
@@ -47,7 +48,8 @@ def _manifest(source: Source, read: Frames) -> pl.DataFrame:
         "attempt": source.attempt,
         "stream": source.stream,
         "bytes": source.bytes,
-        "lines": lines[0] if lines else None,
+        "lines": told[0]["lines"] if told else None,
+        "cut": told[0]["cut"] if told else None,
         "rows": sum(read[name].height for name in given),
         "sha256": _digest(source),
         "source": source.name,

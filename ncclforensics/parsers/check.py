@@ -88,7 +88,7 @@ def matches(file: Path) -> Iterator[tuple[int, str, str]]:
     with file.open("rb") as stream:
         events = pl.concat(
             logs.recognise(lines, own, messages)["events"]
-            for lines, own, _ in logs.windows(stream)
+            for lines, own, _, _ in logs.windows(stream)
         )
     ordered = events.sort("line", "message")
     yield from ordered.select("line", "message", "text").iter_rows()

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
 MESSAGE = "torchelastic.error_file"
+CAPTURES = {
+    "exception": pl.String(),
+    "message": pl.String(),
+    "file": pl.String(),
+    "file_line": pl.Int64(),
+    "function": pl.String(),
+    "chained": pl.Boolean(),
+}
 LARGEST = 16 << 20  # bytes; a call stack is some kilobytes
 
 
@@ -67,9 +75,10 @@ def read(source: Source) -> Frames:
         .cast(TIME)
         .alias("t")
     )
-    exception = traceback.parse(stack) or [{"exception": text.partition(":")[0]}]
-    captured = pl.DataFrame(exception[:1], infer_schema_length=None, strict=False)
-    captures = events.join(
-        captured.rename({"message": "message_text"}, strict=False), how="cross"
+    name, _, rest = text.partition(":")
+    told = {"exception": name, "message": rest.strip()}
+    captured = pl.DataFrame(
+        (traceback.parse(stack) or [told])[:1], schema=CAPTURES, strict=False
     )
+    captures = events.join(captured.rename({"message": "message_text"}), how="cross")
     return Frames({"events": events}, {MESSAGE: captures})

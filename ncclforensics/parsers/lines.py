@@ -23,10 +23,14 @@ _BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some lines of a stream, in order: `lines` has `line` Int64 and `raw` String."""
+    """Some lines of a stream, in order: `lines` has `line` Int64 and `raw` String.
+
+    `whole` says whether the last of them ends as a line does.
+    """
 
     lines: pl.DataFrame
     notes: tuple[str, ...] = ()
+    whole: bool = True
 
 
 def blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
@@ -40,7 +44,7 @@ def blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
         frame, notes = _decoded(data, line)
         if not ends:
             notes = (*notes, f"line {line + frame.height - 1} is longer than a block")
-        yield Block(frame, notes)
+        yield Block(frame, notes, data.endswith((b"\n", b"\r")))
         line += frame.height if ends else frame.height - 1
 
 

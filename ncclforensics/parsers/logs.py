@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 from ncclforensics import grammar, tables
-from ncclforensics.parsers import framing
+from ncclforensics.parsers import framing, partial
 from ncclforensics.parsers.lines import blocks
 from ncclforensics.tables import CITE, SCHEMAS, Frames
 
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
 WRAPPED = 4  # lines that one message may be wrapped over
+HELD_BYTES = 16 << 20  # bytes of lines that are kept to look ahead
 LONGEST = 1 << 20  # characters of one line that are looked at
 # columns that say what the event is; a structure's key of that name is kept beside it
 OWN_COLUMNS = ("message", "role", "level", "text")
+TYPES = {column: kind for schema in SCHEMAS.values() for column, kind in schema.items()}
 FOUND = "_found"  # whether a row of a message came out of its inner structure
 MAX_STRUCTURES = 20_000  # blocks under messages that are parsed in one block of lines
 
@@ -42,13 +44,16 @@ def read(source: Source) -> Frames:
     parts: list[Frames] = []
     notes: list[str] = []
     count = 0
+    cut = False
     try:
         with source.open() as stream:
-            for lines, own, said in windows(stream):
+            for lines, own, said, whole in windows(stream):
+                cut = not whole
                 notes.extend(said)
-                count += own
+                count = int(lines["line"][own - 1]) if own else count
                 parts.append(recognise(lines, own, messages))
             if stream.damage:
+                cut = True
                 notes.append(f"reading stopped after line {count:,}: {stream.damage}")
     except (OSError, EOFError, ValueError) as error:
         notes.append(f"reading stopped after line {count:,}: {error}")
@@ -56,7 +61,9 @@ def read(source: Source) -> Frames:
         {"stage": "parsers", "text": text, "source": source.name}
         for text in dict.fromkeys(notes)
     ]
-    counted = tables.rows("sources", [{"lines": count, "source": source.name}])
+    counted = tables.rows(
+        "sources", [{"lines": count, "cut": cut, "source": source.name}]
+    )
     told = Frames({"notes": tables.rows("notes", noted), "sources": counted})
     return tables.join([*(_placed(part, source) for part in parts), told])
 
@@ -67,8 +74,17 @@ def recognise(lines: pl.DataFrame, own: int, messages: Sequence[Message]) -> Fra
     `lines` has `line` Int64 and `raw` String; the rows behind `own` are looked at only
     as the continuation of a message. `source` is null in the frames returned.
     """
-    kept = lines.head(own).filter(grammar.has_needle("raw", messages))
-    segments = framing.frame(kept.with_columns(pl.col("raw").str.head(LONGEST)))
+    mine = lines.head(own)
+    seams = partial.seams(mine).filter(grammar.has_needle("seam", messages))
+    split = pl.col("line").is_in(seams["line"].implode())
+    kept = mine.filter(grammar.has_needle("raw", messages) | split)
+    # a needle that a terminal wrapped is found in two lines together
+    segments = (
+        framing.frame(kept)
+        .join(seams, on="line", how="left", maintain_order="left")
+        .with_columns(pl.concat_str("raw", pl.col("seam").fill_null("")).alias("raw"))
+        .drop("seam")
+    )
     found = grammar.match(segments, messages)
     by_id = {message.id: message for message in messages}
     found = _with_wrapped(segments, found, lines, by_id)
@@ -89,20 +105,44 @@ def recognise(lines: pl.DataFrame, own: int, messages: Sequence[Message]) -> Fra
     )
 
 
-def windows(stream: BinaryIO) -> Iterator[tuple[pl.DataFrame, int, tuple[str, ...]]]:
-    """Yield (lines, own, notes) for `recognise`: each line of a stream is own once."""
+def windows(
+    stream: BinaryIO,
+) -> Iterator[tuple[pl.DataFrame, int, tuple[str, ...], bool]]:
+    """Yield (lines, own, notes, whole) for `recognise`: each line is own once.
+
+    `whole` says whether what was read so far ends as a line does.
+    """
     held: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    whole = True
     for block in blocks(stream):
-        lines = block.lines if held is None else pl.concat([held, block.lines])
+        new = _shortened(block.lines)
+        lines = partial.joined(new if held is None else pl.concat([held, new]))
         notes = (*notes, *block.notes)
+        whole = block.whole
         own = max(lines.height - LOOK_AHEAD, 0)
+        if int(lines["raw"][own:].str.len_bytes().sum()) > HELD_BYTES:
+            own = lines.height  # lines so long are no part of a message
         if own:
-            yield lines, own, notes
+            yield lines, own, notes, whole
             notes = ()
         held = lines.slice(own)
     if held is not None:
-        yield held, held.height, notes
+        yield held, held.height, notes, whole
+
+
+def _shortened(lines: pl.DataFrame) -> pl.DataFrame:
+    """Take long lines apart where a progress bar redraws; cut what is still long."""
+    too_long = lines["raw"].str.len_bytes() > LONGEST
+    if not too_long.any():
+        return lines
+    pieces = lines.filter(too_long).with_columns(pl.col("raw").str.split("\r"))
+    return pl.concat(
+        [
+            lines.filter(~too_long),
+            pieces.explode("raw").with_columns(pl.col("raw").str.head(LONGEST)),
+        ]
+    ).sort("line", maintain_order=True)
 
 
 def _with_wrapped(
@@ -152,7 +192,8 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
     """Return the segments of up to `count - 1` lines under each start, by its speaker.
 
     A line with a header of its own ends a message, and so does not belong to it;
-    neither do the lines of another speaker that stand between.
+    neither do the lines of another speaker that stand between. Python's logging repeats
+    its header on each line of one message: such a line goes on where it is indented.
     """
     first = starts.select("line", "part", "speaker")
     wanted = first.select(
@@ -176,7 +217,12 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
     )
     return (
         beside.filter(same)
-        .with_columns(pl.col("header").is_not_null().alias("headed"))
+        .with_columns(
+            (
+                pl.col("header").is_not_null()
+                & ~(pl.col("header").eq("python") & pl.col("text").str.starts_with(" "))
+            ).alias("headed")
+        )
         .filter(~pl.col("headed").cum_max().over("line", "part"))
     )
 
@@ -213,7 +259,12 @@ def _structured(
         return frame.with_columns(pl.lit(False).alias(FOUND))
     inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
     inner = inner.rename({c: f"{c}_text" for c in inner.columns if c in OWN_COLUMNS})
-    inner = inner.with_columns(pl.lit(True).alias(FOUND))
+    # what was torn off everywhere is null, and still has the type of its column
+    inner = inner.with_columns(
+        pl.col(c).cast(TYPES.get(c, pl.String()))
+        for c, kind in inner.schema.items()
+        if kind == pl.Null
+    ).with_columns(pl.lit(True).alias(FOUND))
     start = starts.with_columns(pl.int_range(pl.len()).alias("_start"))
     whole = start.join(
         inner, on="_start", how="left", suffix="_inner", maintain_order="left"
@@ -222,12 +273,16 @@ def _structured(
     return whole.with_columns(
         pl.col(FOUND).fill_null(False),
         *(
-            pl.coalesce(
-                f"{c}_inner", pl.col(c).cast(inner.schema[c], strict=False)
-            ).alias(c)
+            pl.coalesce(_like(f"{c}_inner", c, whole), _like(c, c, whole)).alias(c)
             for c in clashes
         ),
     ).drop("_start", *(f"{c}_inner" for c in clashes))
+
+
+def _like(column: str, name: str, frame: pl.DataFrame) -> pl.Expr:
+    """Return a column in the type that `name` has in `events`, or else in `frame`."""
+    dtype = SCHEMAS["events"].get(name, frame.schema[f"{name}_inner"])
+    return pl.col(column).cast(dtype, strict=False)
 
 
 def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:

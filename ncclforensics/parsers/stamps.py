@@ -22,15 +22,14 @@ _ISO = (
 def absolute(*columns: str) -> pl.Expr:
     """Read the first stamp of `columns` that holds a full date, as TIME or null.
 
-    Takes ISO 8601 with or without a zone, and ctime's `Aug 10 15:36:05 2026`.
+    Takes ISO 8601 with or without a zone, and ctime's `Aug 10 15:36:05 2026`. A stamp
+    that names its zone comes before all that do not.
     """
-    found = pl.coalesce(
-        *(
-            pl.coalesce(_iso(pl.col(column)), _ctime(pl.col(column)))
-            for column in columns
-        )
-    )
-    return found.cast(TIME)
+    zoned = [_iso(_with_zone(pl.col(column))) for column in columns]
+    bare = [
+        pl.coalesce(_iso(pl.col(column)), _ctime(pl.col(column))) for column in columns
+    ]
+    return pl.coalesce(*zoned, *bare).cast(TIME)
 
 
 def yearless(month_day: str, hms: str, syslog: str) -> pl.Expr:
@@ -62,6 +61,10 @@ def _iso(stamp: pl.Expr) -> pl.Expr:
     return whole.str.to_datetime(
         "%Y-%m-%dT%H:%M:%S%.f%z", time_unit="ns", time_zone="UTC", strict=False
     )
+
+
+def _with_zone(stamp: pl.Expr) -> pl.Expr:
+    return pl.when(stamp.str.contains(r"(?:Z|[+-]\d\d:?\d\d)$")).then(stamp)
 
 
 def _ctime(stamp: pl.Expr) -> pl.Expr:

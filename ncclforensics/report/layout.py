@@ -101,6 +101,7 @@ def paint(rows: Iterable[Row], *, colour: bool = False, indent: int = 0) -> str:
         markup=False,
         emoji=False,
         legacy_windows=False,
+        force_jupyter=False,  # else a notebook shows the lines and the buffer is empty
         width=1000,
     )
     for row in rows:

@@ -50,6 +50,7 @@ def render_manifest(
         no_color=not colour,
         highlight=False,
         legacy_windows=False,
+        force_jupyter=False,  # else a notebook shows the lines and the buffer is empty
         width=max(width, 80) if width else UNBOUNDED,
     )
     if report.sources:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ncclforensics.report.details import Details
+from ncclforensics.report.folding import some
 from ncclforensics.report.reading import recognised
 from ncclforensics.report.words import (
     GIVE,
@@ -25,16 +27,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ncclforensics.report.contract import Evidence, Finding, Report, Verdict
+    from ncclforensics.report.details import Call, Excerpt
 
-MOST = 50  # entries of a fold: a ticket has a limit, the JSON has them all
+# a fold has at most so many entries and about so many characters: a ticket has a limit,
+# and the JSON has them all
+MOST, ROOM = 50, 5000
+NO_DETAILS = Details()
+SIDES = {
+    "waiting": "waiting",
+    "absent": "not made by",
+    "behind": "held up before it",
+    "done": "done",
+    "unseen": "no evidence of",
+}
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&!])")
 # people, issues and addresses, which GitHub links even where they are escaped
 _LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
 _BULLET = re.compile(r"(?m)^(\s*[0-9]*)([-+=#.)])")
 
 
-def render_markdown(report: Report) -> str:
-    """Return the report as Markdown that ends with a newline."""
+def render_markdown(
+    report: Report, details: Details = NO_DETAILS, *, quotes: bool = True
+) -> str:
+    """Return the report as Markdown that ends with a newline.
+
+    Without `quotes` it leaves out what the evidence says word for word, and says so.
+    """
     verdict = report.verdict
     first, second = opening(report)
     if verdict is None:
@@ -43,6 +61,13 @@ def render_markdown(report: Report) -> str:
             blocks.append(GIVE)
     else:
         blocks = _verdict(verdict, report)
+    blocks += _table(details)
+    if verdict is not None:
+        blocks += _cited(verdict, quotes=quotes)
+    if quotes:
+        blocks += _fold_excerpts(details.excerpts)
+    elif verdict is not None or details.excerpts:
+        blocks.append("The cited lines are left out here; the full report has them.")
     folds = [(f"{f.role}: {f.slug}", _brief(f)) for f in others(report)]
     blocks += _fold("Other findings", [f"{head} {text}" for head, text in folds])
     ruled_out = grouped((r.slug, r.why) for r in report.ruled_out)
@@ -77,13 +102,57 @@ def _verdict(verdict: Verdict, report: Report) -> list[str]:
         blocks.append("\n".join(facts))
     if verdict.remedy:
         blocks += ["**What to do**", fence(verdict.remedy)]
-    cited = [_cite(cite) for cite in verdict.evidence]
-    blocks += _fold("Evidence", cited, fenced=True)
+    return blocks
+
+
+def _cited(verdict: Verdict, *, quotes: bool) -> list[str]:
+    """Return what a verdict cites, and its references, behind folds."""
+    cited = [_cite(cite) for cite in verdict.evidence] if quotes else []
+    blocks = _fold("Evidence", cited, fenced=True)
     if verdict.references:
         blocks.append(
             _fold_text("References", "\n".join(f"- {r}" for r in verdict.references))
         )
     return blocks
+
+
+def _table(details: Details) -> list[str]:
+    """Return who waits for whom as a table of folded ranks, without empty columns."""
+    if not details.calls:
+        return []
+    sides = [s for s in SIDES if any(getattr(call, s) for call in details.calls)]
+
+    def row(call: Call) -> str:
+        ranks = (some(getattr(call, side), 60) or "-" for side in sides)
+        return f"| {escape(call.name)} | {' | '.join(ranks)} |"
+
+    head = f"| call | {' | '.join(SIDES[side] for side in sides)} |"
+    rows = [head, f"| --- |{' --- |' * len(sides)}", *map(row, details.calls)]
+    if not details.more_calls:
+        return ["\n".join(rows)]
+    more = f"{details.more_calls:,} more calls that hang: in the exported frames"
+    return ["\n".join(rows), more]
+
+
+def _fold_excerpts(excerpts: Sequence[Excerpt]) -> list[str]:
+    """Return the lines around what is cited, behind a fold; > marks the cited ones."""
+    shown: list[str] = []
+    for excerpt in excerpts:
+        width = len(str(excerpt.first + len(excerpt.lines)))
+        lines = [
+            f"{'>' if number in excerpt.cited else ' '} {number:>{width}}  {text}"
+            for number, text in enumerate(excerpt.lines, excerpt.first)
+        ]
+        block = f"{escape(excerpt.source)}\n\n{fence(lines)}"
+        if sum(map(len, shown)) + len(block) > ROOM:
+            break
+        shown.append(block)
+    if not shown:
+        return []
+    hidden = len(excerpts) - len(shown)
+    left = [f"{hidden:,} more in the zip report"] if hidden else []
+    title = f"In the logs ({len(excerpts):,})"
+    return [_fold_text(title, "\n\n".join(shown + left))]
 
 
 def _cite(cite: Evidence) -> str:
@@ -103,9 +172,11 @@ def _fold(title: str, entries: Sequence[str], *, fenced: bool = False) -> list[s
     if not entries:
         return []
     shown = list(entries[:MOST])
+    while len(shown) > 1 and sum(map(len, shown)) > ROOM:
+        shown.pop()
     body = fence(shown) if fenced else "\n".join(f"- {entry}" for entry in shown)
-    if len(entries) > MOST:
-        body += f"\n\n{len(entries) - MOST:,} more in the JSON report"
+    if len(entries) > len(shown):
+        body += f"\n\n{len(entries) - len(shown):,} more in the JSON report"
     return [_fold_text(f"{title} ({len(entries):,})", body)]
 
 

@@ -23,6 +23,7 @@ ENTRY_KEYS = frozenset(
     {"collective_seq_id", "p2p_seq_id", "profiling_name", "time_created_ns"}
 )
 ERROR_KEYS = frozenset({"message", "extraInfo", "errorCode"})
+RAS_KEYS = frozenset({"communicators", "communicators_count"})
 REPORT = re.compile(r'"tool"\s*:\s*\{\s*"name"\s*:\s*"ncclforensics"')
 # tokens looked at: a dump is known after some twenty
 MOST_TOKENS = 4000
@@ -50,6 +51,8 @@ def json_kind(head: bytes) -> tuple[str, str] | None:
             top.append(key.word)
             if key.word in DUMP_KEYS:
                 return "flight_recorder_json", f"{shape} {_listed(top)}"
+            if key.word in RAS_KEYS and "nccl_version" in top:
+                return "ras_json", f"{shape} {_listed(top)}"
             if key.word == "schema_version" and REPORT.search(text):
                 return "report", f"{shape} schema_version, its tool ncclforensics"
         elif key.word in ENTRY_KEYS and (

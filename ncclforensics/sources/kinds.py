@@ -18,6 +18,7 @@ KINDS = (
     "flight_recorder_json",
     "log",
     "error_json",
+    "ras_json",
     "report",
     "empty",
     "pickle",
@@ -88,4 +89,4 @@ def _text(head: bytes) -> Kind:
 
 def _share(text: str) -> float:
     good = sum(char.isprintable() or char.isspace() or char == "\x1b" for char in text)
-    return good / len(text)
+    return good / max(len(text), 1)

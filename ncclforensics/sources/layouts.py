@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 Who = dict[str, int | str]
 
 # a host by a name that only hosts have; `gpu3` may be a device and `node1` a label
-HOST = (
+SHORT_HOST = (
     r"(?:(?:gpu-?node|compute|node|host|dgx|hgx|nid|cn|gn)-?[a-z]?\d{2,}|gpu-?\d{3,}"
     r"|(?:gpu-node|compute-node|gpu-host)-[a-z0-9]+|ip(?:-\d{1,3}){4})"
-    r"(?:[.-][a-z0-9][a-z0-9.-]*)?"
 )
+HOST = SHORT_HOST + r"(?:[.-][a-z0-9][a-z0-9.-]*)?"
 # a host at a place where only a host stands: a letter, and no word of file names
 ANY_HOST = (
     r"(?!(?:logs?|debug|info|trace|out|err|rank|tests?|file|pid|old|new|all|v|exp|run"
@@ -53,6 +53,10 @@ PATHS = (
     r"/(?!(?:19|20)\d\d(?:\d{4})?_)\d{4,}_(?P<rank>\d{1,5})\.(?:out|err)$",
 )
 FILES = (
+    # a host and a rank side by side: nccl.gpu0002.rank2, rank2_gpu0002
+    rf"(?!.*{SUBRANK})(?:[a-z][a-z_.-]*[._-])?(?P<host>{SHORT_HOST}(?:\.[a-z][a-z0-9-]*)*?)"
+    rf"(?:[._-](?P<pid>\d{{3,}}))?[._-]{RANK}(?:[._-](?!\d)[^/]*)?",
+    rf"(?!.*{SUBRANK})(?:[a-z][a-z_.-]*[._-])?{RANK}[._-](?P<host>{SHORT_HOST})",
     # NCCL_DEBUG_FILE with %h and %p
     rf"nccl(?:[._-]?(?:debug|log|info|trace))?\.(?P<host>{ANY_HOST})\.(?P<pid>\d+)",
     rf"nccl(?:[._-]?(?:debug|log|info|trace))?[._-](?P<host>{HOST})[._-](?P<pid>\d+)",
@@ -140,5 +144,6 @@ def _add(who: Who, match: re.Match[str] | None) -> None:
     if match is None:
         return
     for field, value in match.groupdict().items():
-        is_text = field in ("host", "stream")
-        who[field] = value if is_text else int(value)
+        if value is not None:
+            is_text = field in ("host", "stream")
+            who[field] = value if is_text else int(value)

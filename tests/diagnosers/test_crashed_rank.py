@@ -11,7 +11,7 @@ def traceback(rank, last):
 
 
 def table(*children):
-    """torchelastic's table of (rank, exit code, what it says); the first is the root."""
+    """torchelastic's table of (rank, exit code, reason); the first is the root."""
     (rank, code, text), *others = children
 
     def block(number, rank, code, text):
@@ -88,7 +88,8 @@ def test_the_agents_sigterm_accuses_nobody(analyzed):
 def test_a_watchdogs_own_abort_is_a_victims(analyzed):
     head = "[rank3]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:684] "
     log = (
-        f"{head}[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, "
+        f"{head}[Rank 3] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=5, "
         "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 "
         "milliseconds before timing out.\n"
         f"{head}[Rank 3] To avoid data inconsistency, we are taking the entire process "
@@ -112,3 +113,149 @@ def test_one_unexplained_exit_among_victims_is_named(analyzed):
         + table((0, 1, NOTHING), (1, 1, NOTHING), (2, 3, NOTHING))
     )
     assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (2,))
+
+
+LAUNCHERS = {
+    "mpirun": "mpirun noticed that process rank 3 with PID 41011 on node gpu0001 "
+    "exited on "
+    "signal 11 (Segmentation fault).",
+    "prterun": "prterun noticed that process rank 3 with PID 41011 on node gpu0001 "
+    "exited "
+    "on signal 9 (Killed).",
+    "pals": "gpu0001.example.internal: rank 3 died from signal 11 and dumped core",
+    "srun": "srun: error: gpu0001: task 3: Segmentation fault (core dumped)",
+    "srun, bus": "srun: error: gpu0001: task 3: Bus error (core dumped)",
+    "lightning": "[rank: 3] Child process with PID 41011 terminated with code -11. "
+    "Forcefully terminating all other processes to avoid zombies",
+    "horovodrun": "Process 3 exit with status code 139.",
+}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_every_launcher_names_the_rank_that_fell(analyzed, launcher):
+    found, ranks = verdict(analyzed({"job.log": LAUNCHERS[launcher] + "\n"}))
+    assert (found, ranks) == ("crashed-rank", (3,))
+
+
+def test_deepspeed_names_it_by_the_commands_local_rank(analyzed):
+    line = (
+        "[2026-03-01 12:00:00,123] [ERROR] [launch.py:325:sigkill_handler] "
+        "['/opt/venv/bin/python', '-u', 'train.py', '--local_rank=3'] exits with "
+        "return "
+        "code = -11\n"
+    )
+    assert verdict(analyzed({"job.log": line})) == ("crashed-rank", (3,))
+
+
+def test_a_task_that_runs_torchrun_is_no_rank(analyzed):
+    banner = (
+        "W0301 10:00:00.354000 41007 torch/distributed/run.py:874] Setting "
+        "OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+    )
+    line = "srun: error: gpu0002: task 1: Segmentation fault\n"
+    analysis = analyzed({"job.log": banner + line})
+    assert verdict(analysis) == ("crashed-rank", ())
+    assert analysis.ranked.verdict.hosts == ("gpu0002",)
+
+
+def test_a_task_number_that_does_not_fit_the_world_is_no_rank(analyzed):
+    inits = "".join(
+        f"gpu000{r // 4 + 1}:{50 + r}:{50 + r} [0] NCCL INFO comm 0x7f00 rank {r} "
+        "nranks 8 "
+        f"cudaDev {r % 4} busId {r + 1}000 commId 0xabc - Init COMPLETE\n"
+        for r in range(8)
+    )
+    line = "srun: error: gpu0002: task 1: Segmentation fault\n"
+    assert verdict(analyzed({"job.log": inits + line})) == ("crashed-rank", ())
+
+
+def test_what_srun_ends_after_the_first_is_an_echo(analyzed):
+    log = (
+        "srun: error: gpu0001: task 2: Bus error\n"
+        "srun: Terminating StepId=50917.0\n"
+        "slurmstepd: error: *** STEP 50917.0 ON gpu0001 CANCELLED AT "
+        "2026-03-01T10:00:00 ***\n"
+        "srun: error: gpu0001: tasks 0-1,3: Killed\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (2,))
+
+
+def test_a_cancel_by_its_user_kills_tasks_that_did_nothing(analyzed):
+    log = (
+        "slurmstepd: error: *** STEP 50917.0 ON gpu0001 CANCELLED AT "
+        "2026-03-01T10:00:00 ***\n"
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+        "srun: error: gpu0001: task 0: Killed\n"
+    )
+    analysis = analyzed({"job.log": log})
+    assert (verdict(analysis), analysis.ranked.outcome) == (None, "inconclusive")
+
+
+WATCHDOG = (
+    "[rank{rank}]:[E602 18:37:0{rank}.833621509 ProcessGroupNCCL.cpp:1535] [PG ID 0 "
+    "PG GUID "
+    "0(default_pg) Rank {rank}] Process group watchdog thread terminated with "
+    "exception: "
+    "{error}\n"
+)
+ILLEGAL = "CUDA error: an illegal memory access was encountered"
+REMOTE = "NCCL error: remote process exited or there was a network error, NCCL 2.21.5"
+
+
+def test_a_watchdog_that_a_cuda_error_ended_tells_of_its_own_rank(analyzed):
+    log = WATCHDOG.format(rank=2, error=ILLEGAL) + WATCHDOG.format(rank=1, error=REMOTE)
+    log += table(
+        (1, -6, "Signal 6 (SIGABRT) received by PID 501"),
+        (2, -6, "Signal 6 (SIGABRT) received by PID 502"),
+    )
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (2,))
+
+
+def test_a_watchdog_that_lost_its_peer_accuses_nobody(analyzed):
+    analysis = analyzed({"job.log": WATCHDOG.format(rank=1, error=REMOTE)})
+    assert (verdict(analysis), analysis.ranked.outcome) == (None, "inconclusive")
+
+
+@pytest.mark.parametrize("name", ["Segmentation fault", "Bus error"])
+def test_faulthandlers_last_words_name_the_rank(analyzed, name):
+    log = f"Fatal Python error: {name}\n\nCurrent thread 0x7f00 (most recent first):\n"
+    assert verdict(analyzed({"rank_3.log": log})) == ("crashed-rank", (3,))
+
+
+def test_faulthandlers_abort_may_be_the_watchdogs_own(analyzed):
+    analysis = analyzed({"rank_3.log": "Fatal Python error: Aborted\n"})
+    assert (verdict(analysis), analysis.ranked.outcome) == (None, "inconclusive")
+
+
+@pytest.mark.parametrize(("name", "fires"), [("python", True), ("gnome-shell", False)])
+def test_the_kernels_segfault_counts_for_a_process_of_the_job(analyzed, name, fires):
+    line = (
+        f"Mar  1 10:00:00 gpu0001 kernel: {name}[41011]: segfault at 7f79 ip "
+        "00007f7c sp "
+        "00007f7c error 4 in libnccl.so.2[7f7c7ac00000+8d000]\n"
+    )
+    analysis = analyzed({"dmesg.log": line})
+    assert verdict(analysis) == (("crashed-rank", ()) if fires else None)
+
+
+def test_one_bare_exit_of_1_or_an_abort_may_be_a_victims_whose_words_are_lost(analyzed):
+    for code in (1, -6):
+        analysis = analyzed({"job.log": table((2, code, NOTHING))})
+        assert (verdict(analysis), analysis.ranked.outcome) == (None, "inconclusive")
+
+
+def test_a_table_of_which_nothing_but_a_line_is_left_is_still_read(analyzed):
+    torn = "Root Cause (first observed failure):\n  time      : 2026-03-01_10:00:00\n"
+    job = (
+        "gpu0001:50:50 [0] NCCL INFO comm 0x7f rank 0 nranks 1 cudaDev 0 - Init START\n"
+    )
+    analysis = analyzed({"job.log": torn, "rank_0.log": job})
+    assert (verdict(analysis), analysis.ranked.outcome) == (None, "no-failure")
+
+
+def test_a_traceback_that_a_cut_file_ends_in_accuses_nobody(analyzed):
+    whole = traceback(1, LOST)
+    cut = whole[: whole.index("Connection closed") + 5]
+    analysis = analyzed({"rank_1.log": cut})
+    assert analysis.ranked.outcome == "inconclusive"
+    assert analysis.ranked.verdict is None

@@ -13,6 +13,7 @@ from msgspec.structs import replace as with_
 from ncclforensics.findings import Cite, Ranked
 from ncclforensics.report.build import build
 from ncclforensics.report.clean import line
+from ncclforensics.report.details import Call, Details, Excerpt
 from ncclforensics.report.markdown import escape, fence, render_markdown
 
 if TYPE_CHECKING:
@@ -94,6 +95,27 @@ def test_outcomes_without_a_verdict_have_their_two_lines(report: Report) -> None
     assert text.startswith(
         "**no-failure: nothing in this evidence failed**\n\nnot a clean"
     )
+
+
+def test_a_thousand_ranks_stay_under_20_kilobytes(
+    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+) -> None:
+    assert ranked.verdict is not None
+    cites = tuple(
+        Cite(f"logs/gpu{i:04}/{'d' * 60}.log", i, "t" * 400) for i in range(1024)
+    )
+    verdict = replace(ranked.verdict, evidence=cites, ranks=tuple(range(0, 1024, 2)))
+    echoes = tuple(("echo", replace(verdict, evidence=())) for _ in range(1024))
+    told = replace(ranked, verdict=verdict, findings=(("root", verdict), *echoes))
+    scattered = ",".join(str(rank) for rank in range(0, 1024, 2))
+    calls = (Call("c" * 120, scattered, scattered, "", scattered, ""),) * 12
+    excerpts = (Excerpt("a.log", 1, ("x" * 400,) * 7, (4,)),) * 60
+    report = build(told, frames, classes)
+    text = render_markdown(report, Details(excerpts, calls, 900))
+    assert len(text.encode()) < 20_000
+    assert "more in the JSON report" in text
+    assert "more in the zip report" in text
+    assert "900 more calls that hang" in text
 
 
 def test_long_lists_say_what_they_leave_out(

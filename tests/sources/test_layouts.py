@@ -15,7 +15,13 @@ LOGS = {
     f"{RUN}/filtered_stdout.log": {"attempt": 1, "stream": "stdout"},
     f"gpu0001/{RUN}/0/x": {"attempt": 1, "local_rank": 0, "host": "gpu0001"},
     "nccl.gpu0001.4121.log": {"host": "gpu0001", "pid": 4121},
+    "nccl.gpu0002.rank3.log": {"host": "gpu0002", "rank": 3},
     "nccl_debug.a-b.example.org.77": {"host": "a-b.example.org", "pid": 77},
+    "nccl.gpu0002.rank2.log": {"host": "gpu0002", "rank": 2},
+    "nccl.gpu0002.example.org.rank2": {"host": "gpu0002.example.org", "rank": 2},
+    "nccl-debug.gpu0001.4121.rank3.log": {"host": "gpu0001", "pid": 4121, "rank": 3},
+    "rank2.gpu0002.log": {"host": "gpu0002", "rank": 2},
+    "train_rank_3_gpu0001.out": {"host": "gpu0001", "rank": 3},
     "nccl_debug_gpu0001_77.log.zst": {"host": "gpu0001", "pid": 77},
     "nccl-gpu-node-a-4121.log": {"host": "gpu-node-a", "pid": 4121},
     "slurm-4242_7.out": {"rank": 7},
@@ -58,6 +64,7 @@ SAY_NOTHING = (
     *("node_rank_1.log", "noderank1.log", "tp_rank_2.log", "dp-rank-2.log"),
     *("rank_0-7.log", "ranks_5.log", "crank_5.log", "frank5.log"),
     *("gpu3/x.log", "node1/x.log", "run12/x.log", "step-100/x.log", "gpu3.log"),
+    *("local_ranks_of_all.log", "host_rank2.log"),
     *("dmesg.log", "dmesg-2024-01-01.log", "worker_3.log", "attempt_x/3/y"),
 )
 

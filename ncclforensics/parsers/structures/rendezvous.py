@@ -17,7 +17,8 @@ _LINE = pp.Word(pp.alphas + "_")("name") + pp.Suppress("=") + pp.Regex(r".*")("v
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row per worker of the agent: `local_rank`, `rank`, `attempt`, `node`.
 
-    `node` is the agent's own rank among the agents. Unequal lists give no rows.
+    `node` is the agent's own rank among the agents, `nodes` how many of them met, and
+    `master` where rank 0 serves its store. Unequal lists give no rows.
     """
     told: dict[str, str] = {}
     for line in capped(text).splitlines()[1:]:
@@ -32,11 +33,13 @@ def parse(text: str) -> list[dict[str, object]]:
     )
     if not local or len(local) != len(world):
         return []
-    attempt, node = (
+    attempt, node, nodes = (
         next(iter(ranks(told.get(name, ""))), None)
-        for name in ("restart_count", "group_rank")
+        for name in ("restart_count", "group_rank", "group_world_size")
     )
+    met: dict[str, object] = {"attempt": attempt, "node": node, "nodes": nodes}
+    met["master"] = told.get("master_addr")
     return [
-        {"local_rank": one, "rank": rank, "attempt": attempt, "node": node}
+        {"local_rank": one, "rank": rank, **met}
         for one, rank in zip(local, world, strict=True)
     ]

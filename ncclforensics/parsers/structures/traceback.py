@@ -23,7 +23,7 @@ _FRAME = re.compile(
     r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
 )
 _RAISED = re.compile(
-    r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
+    r"(?P<exception>(?!Failures:)[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
 )
 
 
@@ -32,7 +32,8 @@ def parse(text: str) -> list[dict[str, object]]:
 
     Row: `exception` (its type as printed), `message` (its first line), `file`,
     `file_line` and `function` of the user's last frame, `chained` (whether another
-    exception followed from it). What was cut off is null.
+    exception followed from it), `span` (how many lines it has). What was cut off is
+    null.
     """
     before, head, after = capped(text).partition(HEAD)
     if not head:
@@ -53,6 +54,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "message": (raised["message"] or "").strip() if raised else None,
             **_call_site(frames),
             "chained": _is_chained(rest),
+            "span": 1 + len(block) + bool(raised),
         }
     ]
 

@@ -78,10 +78,13 @@ RENDEZVOUS = """[default] Rendezvous complete for workers. Result:
 """
 
 
+MET = {"nodes": 2, "master": "gpu0001"}
+
+
 def test_a_rendezvous_tells_the_global_rank_of_each_local_one():
     assert rendezvous.parse(RENDEZVOUS) == [
-        {"local_rank": 0, "rank": 2, "attempt": 1, "node": 1},
-        {"local_rank": 1, "rank": 3, "attempt": 1, "node": 1},
+        {"local_rank": local, "rank": rank, "attempt": 1, "node": 1, **MET}
+        for local, rank in ((0, 2), (1, 3))
     ]
 
 

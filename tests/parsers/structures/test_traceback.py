@@ -42,6 +42,7 @@ def test_frames_of_torch_are_passed_over():
         "file_line": 70,
         "function": "reduce_gradients",
         "chained": False,
+        "span": 9,
     }
 
 

@@ -1,0 +1,113 @@
+"""A file system of a host is full: something could not be written.
+
+What it means
+    A checkpoint, a log, a cache or a temporary file met the end of a file system, or of
+    a quota. The rank that writes raises, mostly rank 0 while it saves, and the others
+    wait for it in their next collective.
+
+How we know
+    `[Errno 28] No space left on device` with a path that is on disk, `[Errno 122] Disk
+    quota exceeded`, the same words of a shell tool or a library. The host that prints
+    it is named, with the ranks that do.
+
+What to do
+    `df -h PATH; df -i PATH` (it may be the inodes), `quota -s`; delete or move old
+    checkpoints, point TMPDIR and the caches (HF_HOME, TRITON_CACHE_DIR) elsewhere.
+
+Looks like
+    On /dev/shm, or while torch or NCCL make shared memory, it is `shm-exhausted`.
+    `inotify_add_watch … No space left on device` means the limit of watches.
+
+References
+    errno(3): ENOSPC, EDQUOT.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "platform"
+NEEDS = ("events",)
+MISSING = "no log of a rank"
+NEXT_TIME = "stderr of every rank; df -h and df -i of every host"
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
+    "unreachable-peer",
+)
+SPREADS = True
+
+PYTHON, OTHERS = "python.os_error", "system.disk_full"
+FULL = (28, 122)
+IN_MEMORY = (
+    r"/dev/shm|</torch_|^/(?:torch|psm)_|multiprocessing|shared memory|(?i)\bshm\b"
+)
+NOT_A_DISK = r"inotify|hugepage|semget|shmget|perf_event|ibv_|cgroup"
+SHARED = ["text", "t", "rank", "host", "source", "line", "path"]
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the host whose disk is full, and the ranks that could not write."""
+    lines = pl.concat([_raised(frames), _printed(frames)])
+    lines = lines.filter(~pl.col("text").str.contains(f"{IN_MEMORY}|{NOT_A_DISK}"))
+    if lines.is_empty():
+        return
+    ranks = common.numbers(lines["rank"])
+    hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
+    paths = common.strings(lines["path"])
+    what = paths[0].rpartition("/")[0] or paths[0] if paths else "PATH"
+    where = f" on {common.some(hosts)}" if hosts else ""
+    who = f" ({common.plural('rank', ranks)} could not write)" if ranks else ""
+    yield Finding(
+        slug="disk-full",
+        confidence="certain" if paths else "likely",
+        headline=f"a file system is full{where}{who}"
+        + (f": {paths[0]}" if paths else ""),
+        evidence=common.cites(lines),
+        explanation=f"{lines['text'][0][:200]}. What had to be written could not be, "
+        "and the process that wrote it failed.",
+        remedy=(
+            f"df -h {what}; df -i {what}" + (f"   # on {hosts[0]}" if hosts else ""),
+            f"du -xsh {what}/* | sort -h | tail; quota -s",
+            "export TMPDIR=/a/disk/with/room HF_HOME=/a/disk/with/room",
+        ),
+        ranks=ranks,
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _raised(frames: Frames) -> pl.DataFrame:
+    """Return Python's errors, without those raised while memory was shared."""
+    lines = frames.message(PYTHON)
+    if "errno" not in lines.columns:
+        return lines.with_columns(pl.lit(None, pl.String).alias("path")).select(SHARED)
+    lines = lines.filter(pl.col("errno").is_in(FULL))
+    if "path" not in lines.columns:
+        lines = lines.with_columns(pl.lit(None, pl.String).alias("path"))
+    raised = frames.message("python.traceback")
+    if "message_text" in raised.columns:
+        sharing = raised.filter(
+            pl.col("file").str.contains(r"multiprocessing/|/reductions\.py$")
+            & pl.col("message_text").str.contains(r"Errno 28")
+        )
+        lines = lines.join(sharing.select("source").unique(), on="source", how="anti")
+    return lines.select(SHARED)
+
+
+def _printed(frames: Frames) -> pl.DataFrame:
+    """Return what tools and libraries say, unless NCCL is the one that says it."""
+    lines = frames.message(OTHERS).filter(pl.col("level").ne_missing("WARN"))
+    if "path" not in lines.columns:
+        lines = lines.with_columns(pl.lit(None, pl.String).alias("path"))
+    return lines.select(SHARED)

@@ -1,0 +1,316 @@
+"""Ranks that wait for each other in a circle: which kind of divergence it is.
+
+A circle has no root, so what its ranks did before has to tell. A call that its absent
+members never made, although they keep a whole step of history, is one that only a few
+ranks make: an extra call behind a condition, or the end of a loop that the others are
+still in. Which of the two, the program's order tells where stacks are at hand. A
+message that one side skipped closes a circle as well. What is left are groups entered
+in different order.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+
+from ncclforensics.correlate import waits
+from ncclforensics.diagnosers import common, programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ncclforensics.tables import Frames
+
+Kind = Literal["order", "message", "conditional", "uneven"]
+Call = dict[str, Any]
+
+# a call to which a smaller share of its members came is nobody's usual one
+FEW_CAME = 0.5
+SAMPLE_CALLS = 16  # of a large circle
+SAMPLE = 4  # ranks of each side whose history is looked at
+# names of functions in which a few ranks make calls of their own, and of those that
+# all ranks come to at the end
+FEW_DO = re.compile(
+    r"eval|valid|test|log|metric|report|summar|sav|checkpoint|ckpt", re.I
+)
+AT_THE_END = re.compile(r"epoch|barrier|finish|final|join|end|tear", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A circle of waits: its ranks, the odd ones of them, and where each side is.
+
+    `call` is what the odd ranks are in, `others` what the rest is in, most ranks first.
+    """
+
+    kind: Kind
+    ranks: tuple[int, ...]
+    odd: tuple[int, ...]
+    call: Call
+    others: tuple[Call, ...]
+
+
+def divergences(frames: Frames) -> tuple[Divergence, ...]:
+    """Return the circles of waits, each with its kind.
+
+    Several diagnosers ask for them: those of the last frame of calls are kept.
+    """
+    calls = frames["calls"]
+    if not _LAST or _LAST[0][0] is not calls:
+        _LAST[:] = [(calls, tuple(_divergences(frames)))]
+    return _LAST[0][1]
+
+
+def _divergences(frames: Frames) -> Iterator[Divergence]:
+    for ranks in waits.circles(frames["calls"]):
+        held = pl.col("waiting").list.set_intersection(list(ranks)).list.len() > 0
+        calls = sorted(
+            frames["calls"].filter(held).to_dicts(),
+            key=lambda call: (-len(call["waiting"]), call["call"]),
+        )
+        yield _told(frames, ranks, calls)
+
+
+_LAST: list[tuple[pl.DataFrame, tuple[Divergence, ...]]] = []
+
+
+def calls_in_circles(frames: Frames) -> set[int]:
+    """Return the numbers of the calls in which circles are held."""
+    return {
+        call["call"]
+        for found in divergences(frames)
+        for call in (found.call, *found.others)
+    }
+
+
+def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergence:
+    circle = set(ranks)
+    best: Divergence | None = None
+    usual = _usual(frames, calls, circle)
+    for call in calls:
+        if call["is_p2p"] or call["call"] in usual:
+            continue
+        others = tuple(c for c in calls if c is not call)[:SAMPLE_CALLS]
+        for side, stack in _sides(frames, call):
+            odd = tuple(sorted(side & circle))
+            few = 2 * len(odd) <= len(ranks) and (
+                best is None or len(odd) < len(best.odd)
+            )
+            if odd and few and _is_new(frames, call, odd, others):
+                kind = _kind(frames, call, odd, stack, others)
+                best = Divergence(kind, ranks, odd, {**call, "stack": stack}, others)
+    if best is not None:
+        return best
+    for call in calls:
+        if (
+            not call["is_p2p"]
+            or not call["absent"]
+            or not set(call["absent"]) <= circle
+        ):
+            continue
+        others = tuple(c for c in calls if c is not call)
+        gone = tuple(call["absent"])
+        # the side that did not post is in another call, so it went past that place
+        inside = [c for c in others if set(c["waiting"]) & set(gone)]
+        alone = [c for c in inside if not c["is_p2p"] and _came(c) < FEW_CAME]
+        if alone and not _has_history(frames, gone):
+            stack = alone[0]["stack"]
+            rest = tuple(c for c in calls if c is not alone[0])
+            kind = _kind(frames, alone[0], gone, stack, rest)
+            return Divergence(kind, ranks, gone, alone[0], rest)
+        if programs.skipped(frames, call, gone) or not any(c["is_p2p"] for c in inside):
+            return Divergence("message", ranks, gone, call, others)
+    odd = _odd(calls) or ranks
+    if all(call["is_p2p"] for call in calls):
+        odd = ()  # either side may have left out its half
+    return Divergence("order", ranks, odd, calls[0], tuple(calls[1:]))
+
+
+def _usual(frames: Frames, calls: list[Call], circle: set[int]) -> set[int]:
+    """Return the calls that an absent rank of the circle has made before just so.
+
+    One look at all of them together, for what is left to be few.
+    """
+    rows = [
+        {
+            **{key: call[key] for key in ("call", "pg", "pg_desc", "seq")},
+            "waiting": [r for r in call["waiting"] if r in circle],
+            "absent": [r for r in (*call["absent"], *call["behind"]) if r in circle][
+                :SAMPLE
+            ],
+        }
+        for call in calls
+        if not call["is_p2p"]
+    ]
+    if not rows:
+        return set()
+    ranks = pl.List(pl.Int64())
+    told = pl.DataFrame(
+        rows, schema_overrides={"waiting": ranks, "absent": ranks}, strict=False
+    ).with_columns(
+        pl.col("pg", "pg_desc").cast(pl.String), pl.col("seq").cast(pl.Int64)
+    )
+    group = ["rank", "pg", "pg_desc"]
+    waiting = told.explode("waiting").rename({"waiting": "rank"}).drop("absent")
+    absent = told.explode("absent").rename({"absent": "rank"}).drop("waiting", "seq")
+    made = frames["collectives"].filter(~pl.col("is_p2p").fill_null(False))
+    now = made.filter(pl.col("seq").is_in(told["seq"].unique().implode())).join(
+        waiting, on=[*group, "seq"], how="inner", nulls_equal=True
+    )
+    before = made.join(absent, on=group, how="inner", nulls_equal=True)
+    same = ["call", "what"]
+    known = now.select("call", programs.what()).join(
+        before.select("call", programs.what()).unique(),
+        on=same,
+        how="left",
+        coalesce=True,
+    )
+    fresh = now.select("call", programs.what()).join(
+        before.select("call", programs.what()).unique(), on=same, how="anti"
+    )
+    return set(known["call"]) - set(fresh["call"])
+
+
+def _came(call: Call) -> float:
+    """Return the share of a call's members that wait in it."""
+    return len(call["waiting"]) / max(1, len(call["members"] or ()))
+
+
+def _has_history(frames: Frames, ranks: tuple[int, ...]) -> bool:
+    """Whether the dumps of some ranks hold calls that are over."""
+    own = frames["collectives"].filter(pl.col("rank").is_in(ranks))
+    return bool((own["state"] == "completed").any() or own["retired"].any())
+
+
+def _odd(calls: list[Call]) -> tuple[int, ...]:
+    """Return the few of two calls of the same members, if one is taken by fewer."""
+    if len(calls) != 2 or calls[0]["members"] != calls[1]["members"]:
+        return ()
+    few, many = sorted((call["waiting"] for call in calls), key=len)
+    return tuple(few) if len(few) < len(many) else ()
+
+
+def _entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
+    """Return the entries of some ranks in the group of a call, with `what` they are.
+
+    That is the stack, or without stacks the operation and its sizes.
+    """
+    return (
+        frames["collectives"]
+        .filter(
+            pl.col("rank").is_in(list(ranks))
+            & pl.col("pg").eq_missing(call["pg"])
+            & pl.col("pg_desc").eq_missing(call["pg_desc"])
+            & ~pl.col("is_p2p").fill_null(False)
+        )
+        .with_columns(programs.what())
+    )
+
+
+def _sides(frames: Frames, call: Call) -> Iterator[tuple[set[int], int | None]]:
+    """Split the ranks that wait in a call by what they call there: ranks and stack."""
+    here = _entries(frames, call, call["waiting"]).filter(pl.col("seq") == call["seq"])
+    for _, side in here.group_by("op", "what", maintain_order=True):
+        yield set(side["rank"]), side["stack"][0]
+    rest = set(call["waiting"]) - set(here["rank"])
+    if rest:
+        yield rest, call["stack"]
+
+
+def _is_new(
+    frames: Frames,
+    call: Call,
+    odd: tuple[int, ...],
+    others: tuple[Call, ...],
+) -> bool:
+    """Whether the other ranks of a circle never made this call before.
+
+    That is known only of ranks that keep a whole step: they have made the call that
+    they wait in now before. Without such, a call is new if the ranks that came to it
+    by its number are in something else there, or if the others are past its place.
+    """
+    mine = _entries(frames, call, odd[:SAMPLE])
+    now = mine.filter(pl.col("seq") == call["seq"])
+    if now.is_empty():
+        return False
+    what, stack = now["what"][0], now["stack"][0]
+    missing = {*call["absent"], *call["behind"]}
+    known = similar = False
+    for other in others:
+        if other["is_p2p"]:
+            continue
+        ranks = [rank for rank in other["waiting"] if rank in missing][:SAMPLE]
+        theirs = _entries(frames, other, ranks)
+        in_it = theirs.filter(pl.col("seq") == other["seq"])
+        before = theirs.filter(pl.col("seq") < other["seq"])
+        known |= before["what"].is_in(in_it["what"].implode()).any()
+        similar |= before["op"].is_in(in_it["op"].implode()).any()
+        made = _entries(frames, call, ranks)
+        if (made["what"] == what).any():
+            return False
+        if similar and programs.order(frames, stack, other["stack"]) < 0:
+            known = True
+    if known:
+        # the odd ranks themselves have not made it in this history either
+        return not (mine.filter(pl.col("seq") < call["seq"])["what"] == what).any()
+    collided = len(list(_sides(frames, call))) > 1
+    return collided or now["op"][0] == "barrier"
+
+
+def _kind(
+    frames: Frames,
+    call: Call,
+    odd: tuple[int, ...],
+    stack: int | None,
+    others: tuple[Call, ...],
+) -> Kind:
+    """Tell an extra call from the end of a loop, by the program's own order."""
+    mine = programs.way(frames, stack)
+    for other in others:
+        if programs.order(frames, stack, other["stack"]) < 0:
+            return "conditional"  # the others are past that place
+        theirs = programs.way(frames, other["stack"])
+        own = [frame for frame in mine if frame not in theirs]
+        names = " ".join(str(frame[0]) for frame in own if frame[0])
+        if FEW_DO.search(names):
+            return "conditional"
+        if AT_THE_END.search(names):
+            return "uneven"
+    op = str(call["op"] or "").lower()
+    if "barrier" in op:
+        return "uneven"
+    return "conditional" if odd[0] == min(call["members"] or odd) else "uneven"
+
+
+def elsewhere(frames: Frames, found: Divergence) -> str:
+    """Say where the others are: " and are in … at …; the stacks part at …"."""
+    other = next((c for c in found.others if not c["is_p2p"]), None)
+    if other is None:
+        return "."
+    what = common.collective(frames, other)
+    site = f" at {what.call_site}" if what.call_site else ""
+    where = programs.parting(frames, found.call["stack"], other["stack"])
+    apart = f"; the stacks part at {where}" if where else ""
+    ranks = common.plural("rank", other["waiting"])
+    return f": {ranks} {_is(other)} in {common.call_words(what)}{site}{apart}."
+
+
+def _is(call: Call) -> str:
+    return "is" if len(call["waiting"]) == 1 else "are"
+
+
+def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
+    """Whether some ranks have made such a call before: then they are late for it."""
+    now = _entries(frames, call, call["waiting"][:1]).filter(
+        pl.col("seq") == call["seq"]
+    )
+    if now.is_empty():
+        return False
+    stack = now["stack"][0]
+    if stack is None:
+        return False
+    same = _entries(frames, call, ranks[:SAMPLE]).filter(pl.col("stack") == stack)
+    return not same.is_empty()

@@ -1,0 +1,105 @@
+"""The NVIDIA driver of a host does not serve the CUDA that this job brings, or is gone.
+
+What it means
+    The user-space CUDA of the image wants a newer kernel driver than the host has, the
+    driver was upgraded under a running system, or the container was started without
+    its GPUs, so that libcuda is missing.
+
+How we know
+    `CUDA driver version is insufficient for CUDA runtime version` (35), `The NVIDIA
+    driver on your system is too old`, `system has unsupported display driver / cuda
+    driver combination` (803), `forward compatibility was attempted on non supported
+    HW` (804), `Driver/library version mismatch` of NVML. The hosts that print it are
+    named.
+
+What to do
+    `nvidia-smi` on the named host: its `CUDA Version` must be at least the image's
+    (`python -c "import torch; print(torch.version.cuda)"`). After an upgrade, reboot or
+    reload the modules. In a container: `docker run --gpus all`, and the compatibility
+    package of the image must fit the driver.
+
+Looks like
+    Error 802, `system not yet initialized`, is `fabric-manager`.
+    torch's warning `Found no NVIDIA driver` on a machine without GPUs, such as a login
+    node, is no failure of the job.
+
+References
+    CUDA compatibility guide; cudaError_t 35, 803, 804.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "platform"
+NEEDS = ("events",)
+MISSING = "no log of a rank"
+NEXT_TIME = "NCCL_DEBUG=WARN, stderr of every rank, and nvidia-smi of every host"
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
+    *("unreachable-peer", "wrong-nic", "rendezvous-failed"),
+)
+SPREADS = True
+
+MESSAGES = (
+    *("nccl.cuda.failure", "python.cuda_error", "python.driver_old"),
+    *("nvidia.nvml_failed", "nvidia.container_failed"),
+)
+SAYS = (
+    r"(?i)driver version is insufficient|driver on your system is too old"
+    r"|unsupported display driver / cuda driver combination|Found no NVIDIA driver"
+    r"|forward compatibility was attempted on non supported|please update your driver"
+    r"|Driver/library version mismatch|nvml error: driver not loaded"
+)
+WARNS = r"Warning: "  # torch goes on after it, without CUDA
+
+REMEDY = (
+    'python -c "import torch; print(torch.version.cuda)"       # what the image wants',
+    "docker run --gpus all …; ldconfig -p | grep libcuda       # in the container",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the hosts whose driver does not fit."""
+    lines = frames.message(*MESSAGES)
+    lines = lines.filter(
+        pl.col("text").str.contains(SAYS)
+        & ~pl.col("text").str.contains(WARNS)
+        & pl.col("level").ne_missing("INFO")
+    )
+    if lines.is_empty():
+        return
+    ranks = common.numbers(lines["rank"])
+    hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
+    who = common.some(hosts) if hosts else common.plural("rank", ranks) if ranks else ""
+    where = f" on {who}" if who else ""
+    yield Finding(
+        slug="driver-mismatch",
+        confidence="certain",
+        headline=f"the NVIDIA driver{where} does not fit this CUDA, or is not there",
+        evidence=common.cites(lines),
+        explanation=f"{lines['text'][0][:200]}. Every process there fails at its first "
+        "call of CUDA; the other hosts wait for it.",
+        remedy=(
+            f"nvidia-smi | grep -E 'Driver|CUDA'; lsmod | grep nvidia{_on(hosts)}",
+            *REMEDY,
+        ),
+        ranks=ranks,
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _on(hosts: tuple[str, ...]) -> str:
+    return f"   # on {common.some(hosts)}" if hosts else ""

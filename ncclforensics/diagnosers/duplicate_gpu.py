@@ -1,0 +1,139 @@
+"""Two ranks of one communicator sit on the same GPU.
+
+What it means
+    Each rank needs a GPU of its own. Here a rank chose one that is another's: it did
+    not call `torch.cuda.set_device(local_rank)`, took its global for its local rank, or
+    CUDA_VISIBLE_DEVICES or the launcher gave two ranks the same device.
+
+How we know
+    `Duplicate GPU detected : rank A and rank B both on CUDA device …` names the ranks.
+    NCCL 2.30 only says that some share; then the ranks of that communicator whose
+    `Init START` lines have one host and one bus id are named. Ranks of a communicator
+    that does not span the job are named only where its members are known.
+
+What to do
+    `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first CUDA call
+    and before init_process_group; `echo $CUDA_VISIBLE_DEVICES $LOCAL_RANK` in each;
+    as many ranks per host as it has GPUs (`--nproc-per-node`, `--ntasks-per-node`).
+
+Looks like
+    Sharing on purpose (NCCL_MULTI_RANK_GPU_ENABLE=1, MIG) prints no such warning.
+    Ranks of two communicators, or of two hosts, may have one bus id.
+
+References
+    NCCL, using multiple ranks per GPU; torchrun, LOCAL_RANK.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "platform"
+NEEDS = ("nccl.", "c10d.nccl_error")
+MISSING = "no NCCL log"
+NEXT_TIME = "NCCL_DEBUG=INFO on every rank"
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
+    *("wrong-nic", "unreachable-peer"),
+)
+SPREADS = True
+
+NAMED = ("nccl.duplicate_gpu",)
+UNNAMED = ("nccl.duplicate_gpu.unnamed", "nccl.duplicate_gpu.partition")
+STARTED = ("nccl.init.start",)
+
+REMEDY = (
+    'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))   # before any CUDA call',
+    "echo rank=$RANK local=$LOCAL_RANK visible=$CUDA_VISIBLE_DEVICES   # each rank",
+    "nvidia-smi -L        # as many ranks per host as it lists: --nproc-per-node",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the ranks that share a GPU."""
+    named = frames.message(*NAMED)
+    lines = named if named.height else frames.message(*UNNAMED)
+    if lines.is_empty():
+        return
+    shared = _sharing(frames, lines)
+    ranks = common.numbers(shared["rank"])
+    if named.height:
+        ranks = _named(frames, named) or ranks
+    hosts = common.strings(shared["host"]) or common.hosts_of(frames, ranks)
+    printed = common.strings(lines["host"])
+    hosts = hosts or (printed if len(printed) == 1 else ())
+    who = common.plural("rank", ranks) if ranks else "ranks that the lines do not name"
+    where = f" on {common.some(hosts)}" if hosts else ""
+    who += f"{where} share " + _gpus(named if named.height else shared)
+    yield Finding(
+        slug="duplicate-gpu",
+        confidence="certain",
+        headline=who,
+        evidence=(*common.cites(lines, 4), *common.cites(shared, 4)),
+        explanation=f"{who[:1].upper()}{who[1:]}. Of those on one GPU all but one are "
+        "there by mistake; NCCL refuses such a communicator on every rank.",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, ranks),
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _gpus(lines: pl.DataFrame) -> str:
+    """Return `GPU 1b000`, or of several GPUs also which ranks say so of each."""
+    buses = common.strings(lines["bus_id"])
+    if len(buses) < 2 or "peer_rank" not in lines.columns:
+        return f"GPU {common.some(buses)}" if buses else "a GPU"
+    told = []
+    for bus in buses:
+        mine = lines.filter(pl.col("bus_id") == bus)
+        ranks = common.numbers(pl.concat([mine["comm_rank"], mine["peer_rank"]]))
+        told.append(f"GPU {bus} ({common.some(ranks)})")
+    return common.some(told)
+
+
+def _named(frames: Frames, named: pl.DataFrame) -> tuple[int, ...]:
+    """Return the global ranks that the lines name, as far as they can be told.
+
+    The lines count inside their communicator. Its members tell the global ranks; where
+    no communicator is known at all, the job has only the one that fails.
+    """
+    told = set(common.numbers(named["comm_rank"])) | set(
+        common.numbers(named["peer_rank"])
+    )
+    started = frames.message(*STARTED)
+    if "comm_rank" not in started.columns:
+        return tuple(sorted(told))
+    key = ["host", "pid"]
+    inside = started.join(named.select(key).unique(), on=key, nulls_equal=True)
+    comms = inside.sort("source", "line").unique(key, keep="last")["comm_id"].unique()
+    members = started.filter(pl.col("comm_id").is_in(comms.drop_nulls().implode()))
+    known = members.filter(pl.col("comm_rank").is_in(told))
+    if known.is_empty() and members.is_empty():
+        return tuple(sorted(told))
+    return common.numbers(known["rank"])
+
+
+def _sharing(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
+    """Return the `Init START` lines of the refused communicator that share a GPU."""
+    started = frames.message(*STARTED)
+    if "bus_id" not in started.columns:
+        return started.with_columns(pl.lit(None, pl.String).alias("bus_id"))
+    key = ["host", "pid"]
+    refused = started.join(lines.select(key).unique(), on=key, nulls_equal=True)
+    comms = refused.sort("source", "line").unique(key, keep="last")["comm_id"].unique()
+    started = started.filter(pl.col("comm_id").is_in(comms.drop_nulls().implode()))
+    gpu = ["comm_id", "host", "bus_id"]
+    return started.drop_nulls(gpu).filter(pl.col("comm_rank").n_unique().over(gpu) > 1)

@@ -1,0 +1,142 @@
+"""One rank's Python stands still behind the interpreter's lock.
+
+What it means
+    A thread holds the GIL and does not give it back: a native extension, a data loader,
+    a CUDA call that never returns. No Python of that rank runs, so it makes no calls;
+    its peers wait for it. Even its dump is poorer, as stacks need the GIL.
+
+How we know
+    The rank is absent from calls that its peers wait in, and its Flight Recorder dump
+    has no stacks where theirs have, or no entries although its own counters show that
+    it made calls and its peers' dumps hold finished ones. Or its heartbeat monitor, on
+    this rank of many, says that the watchdog got stuck; `Could not acquire GIL` beside
+    it makes that likely, as a CUDA or NCCL call that hangs looks the same.
+
+What to do
+    Look at all threads of that process: `py-spy dump --native --pid PID`, or
+    `gdb -p PID -ex 'thread apply all bt'`. Suspect native code that holds the GIL over
+    a CUDA synchronisation.
+
+Looks like
+    A monitor that fires on most ranks: all wait in one call. One that fires on a rank
+    whose own collective timed out before: a victim. `Could not acquire GIL` alone is
+    printed at many an ordinary teardown.
+    Dumps of active calls only are empty wherever nothing is unfinished: an absent rank
+    with such a dump is `missing-rank`.
+
+References
+    torch ProcessGroupNCCL heartbeat monitor; TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common, heartbeats, roots
+from ncclforensics.findings import Cite, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "runtime"
+NEEDS = ("standings", "c10d.heartbeat")
+MISSING = "no Flight Recorder dump, and no line of a heartbeat monitor"
+NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+EXPLAINS = ("missing-rank", "unmatched-p2p", "timeout-masking", "crashed-rank")
+SPREADS = True
+
+SHARE = 0.5  # of the other dumps have to hold what this one lacks
+
+REMEDY = (
+    "py-spy dump --native --pid PID            # on the host of the named rank",
+    "gdb -p PID -ex 'thread apply all bt'",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name absent ranks whose dump lacks what the dumps of their peers have."""
+    poor = _poor(frames)
+    found = [
+        (call, ranks, blocked)
+        for call, absent, blocked in roots.by_call(frames, "absent")
+        if (ranks := tuple(r for r in absent if r in poor))
+        and not roots.is_majority(call, absent)
+        # a rank that is absent with a dump like its peers' is the one to look at first
+        and len(ranks) == len(absent)
+    ]
+    if not found:
+        yield from heartbeats.stuck(frames)
+        return
+    call, first, blocked = found[0]
+    ranks = tuple(sorted({rank for _, some, _ in found for rank in some}))
+    failing = common.collective(frames, call)
+    who = common.plural("rank", ranks)
+    lacks = poor[ranks[0]]
+    sources = frames["sources"].filter(
+        pl.col("rank").is_in(ranks) & pl.col("kind").str.starts_with("flight_recorder")
+    )
+    yield Finding(
+        slug="gil-deadlock",
+        confidence="likely",
+        headline=f"{who} stands still, its dump has no {lacks}: "
+        f"{common.call_words(failing)} waits",
+        evidence=(
+            *(
+                Cite(source, None, f"rank {rank}: a dump without {lacks}")
+                for source, rank in sources.select("source", "rank").iter_rows()
+            ),
+            *roots.waiting(frames, call),
+        ),
+        explanation=f"{roots.spread(frames, call, first, blocked)} {who.capitalize()} "
+        f"did not make that call, and its dump has no {lacks} where its peers' dumps "
+        "have: Python did not run when it was written.",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        devices=common.devices_of(frames, ranks),
+        collective=failing,
+        first_seen=roots.onset(frames, call),
+    )
+
+
+def _poor(frames: Frames) -> dict[int, str]:
+    """Return the ranks whose dump lacks "stacks" or "entries", unlike most others'.
+
+    Only pickles hold stacks. Where no dump holds a finished call, calls that are over
+    were not dumped, and a dump without entries says nothing.
+    """
+    dumps = frames["sources"].filter(
+        pl.col("kind").str.starts_with("flight_recorder")
+        & (pl.col("bytes") > 0)
+        & pl.col("rank").is_not_null()
+    )
+    made = (
+        frames["collectives"]
+        .group_by("rank")
+        .agg(
+            pl.col("stack").is_not_null().any().alias("stacks"),
+            ((pl.col("state") == "completed") | pl.col("retired")).any().alias("over"),
+        )
+    )
+    told = dumps.select("rank", "kind").join(made, on="rank", how="left")
+    counted = frames["standings"].filter(
+        pl.col("enqueued").is_not_null() & (pl.col("enqueued") > 0)
+    )["rank"]
+    poor: dict[int, str] = {}
+    pickles = told.filter(pl.col("kind") == "flight_recorder_pickle")
+    with_stacks = pickles.filter(pl.col("stacks").fill_null(False)).height
+    if with_stacks and with_stacks >= SHARE * pickles.height:
+        bare = pickles.filter(pl.col("stacks").eq_missing(False))
+        poor.update(dict.fromkeys(common.numbers(bare["rank"]), "stacks"))
+    with_done = told.filter(pl.col("over").fill_null(False)).height
+    if with_done and with_done >= SHARE * told.height:
+        void = told.filter(
+            pl.col("over").is_null() & pl.col("rank").is_in(counted.implode())
+        )
+        poor.update(dict.fromkeys(common.numbers(void["rank"]), "entries"))
+    return poor

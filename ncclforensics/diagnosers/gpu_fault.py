@@ -1,0 +1,253 @@
+"""A GPU or its link broke: the driver or the kernel reports it, and its rank is lost.
+
+What it means
+    The driver reported an error of the hardware (an Xid or an NVSwitch's SXid), or a
+    CUDA call failed on memory that could not be corrected. The rank on that GPU fails
+    or hangs, and its peers wait for it. The same code runs on another node.
+
+How we know
+    Xid 48, 64, 74, 79, 94, 95, 119, 120, 140, 143 to 150 and their kin; a fatal SXid;
+    `GPU has fallen off the bus` in each of its forms; `uncorrectable ECC error` in a
+    rank's own CUDA error. The rank is the one on that host and PCI bus id, as NCCL's
+    Init lines tell it; otherwise the host is named, or the rank that printed the error.
+
+What to do
+    Take the node out of the queue before the job is started again. Reset the GPU after
+    ECC errors, Xid 119 and 120; power the node off and on after Xid 79. Where it comes
+    back, hand the node to whoever repairs it, with the kernel log.
+
+Looks like
+    Xid 13, 31 and 43 are mostly the program's own (an illegal address), 45 follows
+    whenever a process is killed, 63 says that a row was remapped with success, 154 says
+    what to do. None of them is a fault of the GPU by itself.
+    A rank that ran out of memory is `gpu-oom`; error 802 is `fabric-manager`.
+
+References
+    NVIDIA Xid errors; nverror.h of the open GPU kernel modules; DCGM diagnostics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common, system, waited
+from ncclforensics.findings import Finding, RuledOut
+from ncclforensics.tables import SCHEMAS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "dead-rank"
+NEEDS = (
+    "kernel.",
+    "nvidia.smi",
+    "nvidia.device_plugin",
+    "python.cuda_error",
+    "c10d.watchdog.terminated",
+    "nccl.cuda.failure",
+)
+MISSING = "no kernel log and no CUDA error of a rank"
+NEXT_TIME = "keep the kernel log of each host: journalctl -k > dmesg-$(hostname).log"
+EXPLAINS = (
+    "crashed-rank",
+    "gpu-oom",
+    "gpu-stall",
+    "missing-rank",
+    "stuck-in-collective",
+    "timeout-masking",
+    "socket-error",
+    "ib-error",
+    "gil-deadlock",
+    "straggler",
+)
+SPREADS = True
+
+# errors of the hardware; of a link, either end may be the broken one
+LINK = {
+    74: "NVLink error",
+    121: "C2C link error",
+    136: "NVLink training failed",
+    **dict.fromkeys(range(144, 151), "NVLink error"),
+    173: "C2C link fatal error",
+}
+BROKEN = {
+    48: "double-bit ECC error",
+    58: "memory error",
+    61: "internal microcontroller halt",
+    62: "internal microcontroller halt",
+    64: "row remapping failed",
+    79: "GPU has fallen off the bus",
+    94: "contained ECC error",
+    95: "uncontained ECC error",
+    110: "security fault",
+    119: "GSP timeout",
+    120: "GSP error",
+    140: "unrecovered ECC error",
+    143: "GPU initialization failed",
+    158: "GPU fatal timeout",
+    167: "PCIe fatal timeout",
+    171: "uncorrectable DRAM error",
+    172: "uncorrectable SRAM error",
+    175: "memory subsystem error",
+}
+# not the hardware's by themselves, and why
+HARMLESS = {
+    13: "mostly an illegal address of the program",
+    31: "mostly an illegal address of the program",
+    43: "mostly a fault of the program",
+    45: "follows whenever a process is killed",
+    63: "a row was remapped with success",
+    154: "says what to do, not what happened",
+    69: "mostly a fault of the program",
+}
+RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
+ECC = "uncorrectable ECC error"
+APART_NS = 2_000_000_000
+COLUMNS = ("text", "t", "rank", "host", "pid", "pci", "xid", "source", "line")
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the rank whose GPU broke, or its host."""
+    xids = _xids(frames)
+    faults = system.of_this_job(frames, _faults(frames, xids))
+    told = _ecc(frames)
+    if faults.is_empty() and told.is_empty():
+        yield from _harmless(xids)
+        return
+    faults = _first(faults)
+    ranks = common.numbers(faults["rank"]) or common.numbers(told["rank"])
+    hosts = common.strings(faults["host"]) or common.hosts_of(frames, ranks)
+    gpus = common.strings(faults["pci"])
+    if _either_end(faults):
+        ranks, gpus = (), ()
+    known = BROKEN | LINK
+    seen = faults["xid"].drop_nulls().unique(maintain_order=True)
+    numbers = [n for n in seen.to_list() if n in known]
+    what = next((f"Xid {n} ({known[n]})" for n in numbers), "")
+    what = what or ("an uncorrectable ECC error" if faults.is_empty() else "lost")
+    named = common.plural("rank", ranks) if ranks else ""
+    gpu = f"GPU {common.some(gpus)}" if gpus else "a GPU"
+    where = f" on {common.some(hosts)}" if hosts else ""
+    whose = f" of {named}" if named else ""
+    yield Finding(
+        slug="gpu-fault",
+        confidence="certain" if numbers or told.height else "likely",
+        headline=f"{gpu}{whose}{where} failed: {what}"[:200],
+        evidence=common.cites(
+            pl.concat([f.select("text", "source", "line") for f in (faults, told)])
+        ),
+        explanation=_explanation(faults, told, named),
+        remedy=_remedy(hosts, gpus, numbers),
+        ranks=ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, ranks) or gpus,
+        collective=waited.waited_in(frames),
+        first_seen=common.first_seen(faults if faults.height else told),
+    )
+
+
+def _explanation(faults: pl.DataFrame, told: pl.DataFrame, named: str) -> str:
+    words = []
+    if faults.height:
+        said = str(faults["text"][0]).strip(" .")[:200]
+        words.append(f"The kernel of that host says: {said}.")
+    if told.height:
+        words.append(f"{named.capitalize() or 'A rank'} itself met an {ECC}.")
+    if _either_end(faults):
+        words.append("Errors of a link show at both of its ends: no GPU is named.")
+    elif not named:
+        words.append("Nothing here says which rank ran on that GPU.")
+    return " ".join(words)
+
+
+def _remedy(
+    hosts: tuple[str, ...], gpus: tuple[str, ...], numbers: list[int]
+) -> tuple[str, ...]:
+    host = hosts[0] if hosts else "<host>"
+    gpu = gpus[0] if gpus else "<bus id>"
+    reset = f"nvidia-smi --gpu-reset -i {gpu}   # on {host}, with nothing on the GPU"
+    off = (
+        f"power {host} off and on: a reset does not bring back a GPU that left the bus"
+    )
+    act = (reset,) if any(n in RESET for n in numbers) else ()
+    return (
+        f"scontrol update NodeName={host} State=DRAIN Reason='GPU {gpu}'"
+        f"   # or: kubectl cordon {host}",
+        *((off,) if 79 in numbers else act),
+        f"dcgmi diag -r 3   # on {host}, before it takes jobs again",
+        "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT   # on that host",
+    )
+
+
+def _xids(frames: Frames) -> pl.DataFrame:
+    """Return all Xids, in COLUMNS."""
+    parts = [frames.message("kernel.xid"), frames.message("nvidia.device_plugin.xid")]
+    return pl.concat([_in_columns(part) for part in parts])
+
+
+def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
+    """Return what shows broken hardware, with the rank on it where that is known."""
+    lost = frames.message("kernel.gpu_lost", "nvidia.smi.gpu_lost")
+    which = frames.message("kernel.gpu_lost.which")
+    if lost.height and which.height:
+        # the three-line form names the GPU two lines above
+        named = which.select("source", pl.col("line") + 2, pl.col("pci").alias("above"))
+        lost = lost.join(named, on=["source", "line"], how="left")
+        lost = lost.with_columns(pl.coalesce("pci", "above").alias("pci"))
+    fatal = frames.message("kernel.sxid")
+    if "severity" in fatal.columns:
+        # an NVSwitch belongs to all GPUs of its node
+        fatal = fatal.filter(pl.col("severity") == "Fatal").drop("pci")
+    parts = [
+        xids.filter(pl.col("xid").is_in(list(BROKEN | LINK))),
+        _in_columns(lost).with_columns(pl.lit(79, pl.Int64).alias("xid")),
+        _in_columns(fatal),
+    ]
+    return system.ranks_on(frames, pl.concat(parts)).select(COLUMNS)
+
+
+def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
+    types = SCHEMAS["events"] | {"pci": pl.String(), "xid": pl.Int64()}
+    return lines.select(
+        (pl.col(c) if c in lines.columns else pl.lit(None)).cast(types[c]).alias(c)
+        for c in COLUMNS
+    )
+
+
+def _ecc(frames: Frames) -> pl.DataFrame:
+    """Return the CUDA errors of ranks on memory that could not be corrected."""
+    lines = frames.message(
+        "python.cuda_error", "c10d.watchdog.terminated", "nccl.cuda.failure"
+    )
+    if "error" not in lines.columns:
+        return _in_columns(lines.clear())
+    return _in_columns(lines.filter(pl.col("error").str.contains(ECC, literal=True)))
+
+
+def _first(faults: pl.DataFrame) -> pl.DataFrame:
+    """Keep the first fault; a link's errors follow those of the GPU at its end."""
+    alone = faults.filter(~pl.col("xid").is_in(list(LINK)).fill_null(False))
+    kept = alone if alone.height else faults
+    if kept.is_empty() or kept["t"].null_count():
+        return kept
+    since = (kept["t"] - kept["t"].min()).dt.total_nanoseconds()
+    return kept.filter(since < APART_NS)
+
+
+def _either_end(faults: pl.DataFrame) -> bool:
+    links = faults.filter(pl.col("xid").is_in(list(LINK)))
+    return links.height == faults.height and links["pci"].n_unique() > 1
+
+
+def _harmless(xids: pl.DataFrame) -> Iterator[Statement]:
+    seen = xids.filter(pl.col("xid").is_in(list(HARMLESS)))
+    if seen.height:
+        why = "; ".join(f"Xid {n}: {HARMLESS[n]}" for n in common.numbers(seen["xid"]))
+        yield RuledOut(
+            "gpu-fault", f"no Xid of broken hardware ({why})", common.cites(seen, 3)
+        )

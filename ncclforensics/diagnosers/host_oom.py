@@ -1,0 +1,169 @@
+"""The host ran out of memory, and the kernel or its keeper killed a rank for it.
+
+What it means
+    A process, or a container as a whole, asked for more of the host's memory than there
+    was. Somebody with the right to do so sent SIGKILL, so the rank itself said nothing;
+    its peers lost it and timed out.
+
+How we know
+    The kernel's `Out of memory: Killed process` or `oom-kill:` with that process,
+    Slurm's `oom_kill event`, Kubernetes' `OOMKilled`, Ray's memory monitor. The rank is
+    the one with that host and pid; or the only one on that host that ended by SIGKILL,
+    since the kernel counts pids otherwise than a container does.
+
+What to do
+    Find what grows: DataLoader workers, pinned buffers, a checkpoint that is gathered
+    on one rank. Use fewer workers, stream the checkpoint, or ask for more memory
+    (`--mem`, the container's limit).
+
+Looks like
+    Exit code -9 or 137 alone is `crashed-rank`: who sent SIGKILL is not known.
+    `CUDA out of memory` is `gpu-oom`. The kernel may also have killed a program that
+    has nothing to do with the job: then this says nothing.
+
+References
+    Linux Documentation/admin-guide/mm; Slurm cgroup.conf; Ray out-of-memory prevention.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common, exits, system, waited
+from ncclforensics.findings import Finding
+from ncclforensics.tables import SCHEMAS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "dead-rank"
+NEEDS = ("kernel.", "slurm.", "launchers.kubernetes", "launchers.ray", "exits")
+MISSING = "no kernel log, no scheduler's output and no exit codes"
+NEXT_TIME = "keep `journalctl -k` of each host, and the scheduler's own output"
+EXPLAINS = (
+    "crashed-rank",
+    "missing-rank",
+    "timeout-masking",
+    "socket-error",
+    "ib-error",
+    "node-lost",
+    "rendezvous-failed",
+    "shm-exhausted",
+)
+SPREADS = True
+
+KERNEL = ("kernel.oom_kill", "kernel.oom_kill.target")
+KEEPERS = (
+    "slurm.oom_kill",
+    "slurm.sacct.out_of_memory",
+    "launchers.kubernetes.oom",
+    "launchers.ray.low_memory",
+    "launchers.ray.low_memory.node",
+)
+KILLED = -signal.SIGKILL
+COLUMNS = ("message", "text", "t", "rank", "host", "pid", "source", "line")
+
+REMEDY = (
+    "dmesg -T | grep -i -A1 -E 'oom-kill|killed process'   # on that host: who used it",
+    "lower num_workers and prefetch_factor of the DataLoader, and pin_memory=False",
+    "ask for more: sbatch --mem=0, or raise resources.limits.memory of the container",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the rank that was killed for want of host memory, or its host."""
+    kernel = system.of_this_job(frames, frames.message(*KERNEL))
+    states = _state(frames)
+    keepers = pl.concat([_in_columns(frames.message(*KEEPERS)), _srun(frames), states])
+    killed = exits.ended(frames).filter(
+        (pl.col("code") == KILLED) & (pl.col("reported_by") != "kernel")
+    )
+    if kernel.height:
+        ours = pl.col("name").fill_null("").str.contains(exits.OURS)
+        kernel = kernel.filter(
+            ours | pl.col("rank").is_not_null() | bool(killed.height)
+        )
+    lines = pl.concat([_in_columns(kernel), keepers])
+    if lines.is_empty():
+        return
+    ranks = common.numbers(lines["rank"])
+    hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
+    joined = not ranks
+    if joined:
+        ranks = _by_signal(killed, hosts)
+        hosts = hosts or common.hosts_of(frames, ranks)
+    who = common.plural("rank", ranks) if ranks else "a process of the job"
+    where = f" on {common.some(hosts)}" if hosts else ""
+    yield Finding(
+        slug="host-oom",
+        confidence="likely" if ranks and joined else "certain",
+        headline=f"{who} was killed{where}: the host's memory ran out"[:200],
+        evidence=common.cites(
+            pl.concat(
+                [
+                    lines.select("text", "source", "line"),
+                    killed.filter(pl.col("rank").is_in(list(ranks))).select(
+                        "text", "source", "line"
+                    ),
+                ]
+            )
+        ),
+        explanation=_explanation(lines, ranks, joined),
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=hosts,
+        collective=waited.waited_in(frames),
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _explanation(lines: pl.DataFrame, ranks: tuple[int, ...], joined: bool) -> str:
+    said = f"{str(lines['text'][0]).strip(' .')[:200]}."
+    if not ranks:
+        return f"{said} Nothing here says which rank that process was."
+    if joined:
+        return (
+            f"{said} {common.plural('rank', ranks).capitalize()} ended by SIGKILL, and "
+            "no other rank there did."
+        )
+    return f"{said} That process was {common.plural('rank', ranks)}."
+
+
+def _by_signal(killed: pl.DataFrame, hosts: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the one rank that ended by SIGKILL on the one host that ran out."""
+    short = pl.col("host").str.extract(r"^([^.]+)")
+    names = [host.partition(".")[0] for host in hosts]
+    there = (
+        killed.filter(pl.col("host").is_null() | short.is_in(names))
+        if names
+        else killed
+    )
+    ranks = common.numbers(there["rank"])
+    return ranks if len(ranks) == 1 else ()
+
+
+def _srun(frames: Frames) -> pl.DataFrame:
+    """Return srun's `Out Of Memory` of a task, with its host and rank."""
+    tasks = exits.of_slurm(frames).filter(pl.col("reason") == "Out Of Memory")
+    return _in_columns(tasks)
+
+
+def _state(frames: Frames) -> pl.DataFrame:
+    states = frames.message("slurm.state")
+    if "state" not in states.columns:
+        return _in_columns(states)
+    return _in_columns(states.filter(pl.col("state") == "OUT_OF_MEMORY"))
+
+
+def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
+    types = SCHEMAS["events"]
+    return lines.select(
+        (pl.col(c) if c in lines.columns else pl.lit(None)).cast(types[c]).alias(c)
+        for c in COLUMNS
+    )

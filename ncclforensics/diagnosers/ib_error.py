@@ -1,0 +1,217 @@
+"""InfiniBand or RoCE failed: a link went down, or transfers got no answer.
+
+What it means
+    A network card gave up a transfer or reports that its port, queue or firmware is not
+    well. Status 12 means that the other side never acknowledged: its link, the switch,
+    the wrong GID, ACS, or a process that is gone. 13: it was not ready to receive. 4 is
+    this side's memory registration, 9 to 11 the other side's refusal.
+
+How we know
+    `Got completion … with status=12` and its spellings since NCCL 2.4, `ibv_modify_qp
+    failed`, async `port error` or a fatal event, a device marked as failed, `mlx5_core
+    … Link down`. A port that reports itself names its host. Of transfers, the host that
+    most pairs share is named; of a single pair the peer, which did not answer.
+
+What to do
+    On the named host: `ibstat`, `ibstatus`, `mlxlink -d mlx5_X`, `dmesg | grep mlx5`,
+    `show_gids` (RoCE); `ibdiagnet` for the fabric. Replace the cable or drain the host.
+    For RoCE check NCCL_IB_GID_INDEX; a slow fabric wants NCCL_IB_TIMEOUT=22.
+
+Looks like
+    Status 5 (flush) follows every other failure and says nothing by itself.
+    After a rank died or timed out, its peers' transfers fail too: an echo.
+    `port active`, `client reregistration` and the like are recoveries, though WARN.
+
+References
+    NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT, NCCL_IB_GID_INDEX; ibv_wc_status;
+    ibv_get_async_event(3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common, lost_peers, teardown
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Confidence, Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "network"
+NEEDS = ("nccl.", "kernel.nic")
+MISSING = "no NCCL log, and no kernel log of a network card"
+NEXT_TIME = "NCCL_DEBUG=WARN at least, and dmesg -T of every host"
+EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
+SPREADS = True
+
+COMPLETION = ("nccl.ib.completion_error",)
+CONNECT = ("nccl.ib.modify_qp_failed",)
+# lines by which a host reports its own device
+OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")
+CALLS = ("nccl.ib.call_failed",)
+LINK = ("kernel.nic_link",)
+RECOVERED = ("nccl.ib.port_recovered",)
+FLUSH = 5
+MANY = 2  # hosts that fail together, whose lines are taken for early without a time
+INVALID = (19, 22, 61)  # no such device, no such GID: this side's own set-up
+LOCAL = (1, 2, 4, 8)  # length, queue, protection, access: this side's own
+FAILED = (*COMPLETION, *CONNECT, *CALLS, "c10d.watchdog.timeout", "nccl.ib.comm_fatal")
+MEANS = {
+    4: "memory that this side registered was refused",
+    9: "the peer refused the request",
+    10: "the peer refused the access to its memory",
+    11: "the peer could not do the transfer",
+    12: "the peer never acknowledged",
+    13: "the peer was not ready to receive",
+}
+SHARED = ["text", "t", "rank", "host", "device", "source", "line", "hca"]
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the host whose device reports itself, else the one that most pairs share."""
+    own = _own(frames)
+    failed = _failed(frames)
+    if own.is_empty() and failed.is_empty():
+        return
+    confidence: Confidence
+    if own.height and common.strings(own["host"]):
+        hosts, confidence = common.strings(own["host"]), "certain"
+        why = "Its own device reports it."
+        if failed.height:
+            why += f" Transfers failed as well (lines: {failed.height:,})."
+    else:
+        hosts, confidence, why = _by_majority(failed, lost_peers.pairs(failed))
+    told = pl.concat([own.select(SHARED), failed.select(SHARED)])
+    mine = told.filter(pl.col("host").is_in(hosts))
+    cards = common.strings(mine["hca"])
+    which = f" ({common.some(cards)})" if cards else ""
+    where = f" at {common.some(hosts)}{which}" if hosts else ""
+    what = _what(own, failed)
+    yield Finding(
+        slug="ib-error",
+        confidence=confidence,
+        headline=f"IB or RoCE failed{where}: {what}",
+        evidence=(*common.cites(own, 4), *common.cites(failed, 4)),
+        explanation=f"{told['text'][0][:200]}. {why}",
+        remedy=_remedy(failed, hosts, cards),
+        hosts=hosts,
+        ranks=common.numbers(own.filter(pl.col("host").is_in(hosts))["rank"]),
+        first_seen=common.first_seen(told),
+    )
+
+
+def _own(frames: Frames) -> pl.DataFrame:
+    """Return the lines by which a device reports itself, if it stayed so or failed."""
+    lines = teardown.before(frames, frames.message(*OWN))
+    lines = lines.filter(pl.col("level").ne_missing("INFO"))
+    lines = _with_columns(lines, "hca", "event")
+    down = _with_columns(frames.message(*LINK), "state", "interface")
+    down = down.with_columns(pl.col("interface").alias("hca"))
+    down = down.filter(pl.col("state").str.contains("(?i)down"))
+    reports = lines.select(*SHARED, "event")
+    if frames.message(*FAILED).height:
+        down = _with_columns(down, "event").with_columns(
+            pl.lit("link down").alias("event")
+        )
+        return pl.concat([reports, down.select(*SHARED, "event")])
+    # a port that came back, in a job that lost no transfer, was only a flap
+    back = _with_columns(frames.message(*RECOVERED), "hca", "event")
+    back = back.filter(pl.col("event") == "port active").select(
+        "host", "hca", pl.lit("port error").alias("event")
+    )
+    key = ["host", "hca", "event"]
+    return reports.join(back.unique(), on=key, how="anti", nulls_equal=True)
+
+
+def _failed(frames: Frames) -> pl.DataFrame:
+    """Return the failed transfers and connections, with `peer_host` and `status`."""
+    lines = frames.message(*COMPLETION, *CONNECT, *CALLS)
+    lines = _with_columns(lines, "hca", "error", "peer", "remote_gid")
+    # RoCE's GID holds the peer's IPv4 address
+    address = pl.col("remote_gid").str.extract(r"(?i)^::ffff:([\d.]+)$")
+    lines = lines.with_columns(pl.coalesce("peer", address).alias("peer"))
+    lines = _with_columns(lines, "status", "code", "errno", dtype=pl.Int64())
+    lines = lines.filter(
+        pl.col("level").ne_missing("INFO") & pl.col("status").ne_missing(FLUSH)
+    )
+    return lost_peers.with_hosts(frames, teardown.before(frames, lines, MANY))
+
+
+def _by_majority(
+    failed: pl.DataFrame, found: pl.DataFrame
+) -> tuple[tuple[str, ...], Confidence, str]:
+    """Return the hosts to blame, how sure that is, and why."""
+    code = pl.coalesce("code", "errno")
+    local = (
+        pl.col("status").is_in(LOCAL).fill_null(False)
+        | pl.col("message").is_in(CALLS)
+        | (pl.col("message").is_in(CONNECT) & code.is_in(INVALID).fill_null(False))
+    )
+    if failed.select(local.all()).item():
+        hosts = common.strings(failed["host"])
+        return hosts, "likely", "The call failed on this side of the wire."
+    blame = lost_peers.blame(found)
+    told = common.some([f"{a or '?'} -> {b}" for a, b in found.iter_rows()])
+    connecting = failed["message"].is_in(CONNECT).all()
+    if blame is None or (blame.how == "peer" and connecting):
+        pairs = f" ({told})" if told else ""
+        return (), "possible", f"Which end is at fault is not in the evidence{pairs}."
+    if blame.how == "pair":
+        why = f"Both ends of one link report it ({told}): card, cable or switch port."
+        return blame.hosts, "possible", why
+    if blame.how == "peer":
+        why = f"Only {told} is seen: the end that did not answer is named."
+        return blame.hosts, "likely", why
+    return blame.hosts, "likely", f"The failed pairs have it in common: {told}."
+
+
+def _what(own: pl.DataFrame, failed: pl.DataFrame) -> str:
+    """Return the failure in a few words of its own."""
+    if own.height:
+        event = own["event"].drop_nulls()
+        return str(event[0] if event.len() else own["text"][0].rpartition(": ")[2])
+    statuses = common.numbers(failed["status"])
+    if statuses:
+        words = [f"status {s}, {MEANS.get(s, 'see ibv_wc_status')}" for s in statuses]
+        return common.some(words, 2)
+    call = str(failed["text"][0]).partition(" failed")[0].rpartition(" ")[2]
+    error = failed["error"].drop_nulls()
+    return f"{call} failed" + (f" ({error[0]})" if error.len() else "")
+
+
+def _remedy(
+    failed: pl.DataFrame, hosts: tuple[str, ...], cards: tuple[str, ...]
+) -> tuple[str, ...]:
+    where = hosts[0] if hosts else "both ends"
+    card = cards[0].split(":")[0] if cards else ""
+    look = f"ibstat {card}; mlxlink -d {card}" if card else "ibstat; ibstatus"
+    ends = [h for h in common.strings(failed["host"]) if h not in hosts[:1]]
+    other = ends[0] if ends else "another host"
+    measure = f"ib_write_bw; ib_write_bw {where}      # there, then on {other}"
+    steps = [
+        f"{look}      # on {where}",
+        f"dmesg -T | grep -i -E 'mlx5|infiniband'      # on {where}",
+        measure
+        if hosts
+        else "ib_write_bw; ib_write_bw OTHER      # on one, on the other",
+    ]
+    codes = {*common.numbers(failed["code"]), *common.numbers(failed["errno"])}
+    if codes & {22, 110, 61}:
+        steps.append("show_gids; export NCCL_IB_GID_INDEX=3   # RoCE v2, all hosts")
+    if 12 in failed["status"]:
+        steps.append("export NCCL_IB_TIMEOUT=22             # only for a slow fabric")
+    return tuple(steps)
+
+
+def _with_columns(
+    lines: pl.DataFrame, *names: str, dtype: pl.DataType | None = None
+) -> pl.DataFrame:
+    """Add the captures that none of these lines had, as nulls."""
+    missing = [n for n in names if n not in lines.columns]
+    kind = dtype or pl.String()
+    return lines.with_columns(pl.lit(None, kind).alias(n) for n in missing)

@@ -1,0 +1,128 @@
+"""NCCL's variables differ between ranks of one job that cannot differ.
+
+What it means
+    NCCL computes rings, transports and protocols on every rank by itself and expects
+    all to come to the same end. A variable that only some ranks have leads them apart:
+    they fail as they connect, or wait for each other for ever.
+
+How we know
+    `… set by environment to …` with different values on ranks of one job; or on some
+    ranks of a host and not on the others, although those came as far. Only variables
+    that all ranks must agree on count, and only where the job failed or hangs.
+
+What to do
+    Set it for the whole job: in the script that every node runs, with `mpirun -x`, or
+    `srun --export=ALL`. Look for it in /etc/nccl.conf, ~/.nccl.conf and ~/.bashrc of
+    the odd host.
+
+Looks like
+    Values that each node may have for itself: interfaces, HCAs, file names, debugging.
+    A host that chose the wrong interface is `wrong-nic`.
+
+References
+    NCCL environment variables; nccl.conf.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "launch"
+NEEDS = ("nccl.env",)
+MISSING = "no line of NCCL that tells a variable"
+NEXT_TIME = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV"
+EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "collective-mismatch")
+SPREADS = True
+
+# what every rank has to decide in the same way; the rest may be a node's own
+SHARED = (
+    r"^[RN]CCL_(?:ALGO|PROTO|NTHREADS|(?:MIN|MAX)_NCHANNELS|(?:MIN|MAX)_CTAS|BUFFSIZE"
+    r"|(?:LL|LL128)_BUFFSIZE|P2P_DISABLE|P2P_LEVEL|P2P_DIRECT_DISABLE|SHM_DISABLE"
+    r"|IB_DISABLE|NET|NET_PLUGIN|CROSS_NIC|COLLNET_ENABLE|NVLS_ENABLE|MNNVL_ENABLE"
+    r"|CUMEM_ENABLE|CUMEM_HOST_ENABLE|COMM_SPLIT_SHARE_RESOURCES|PXN_DISABLE"
+    r"|NVB_DISABLE|CHECKS_DISABLE|P2P_NET_CHUNKSIZE|NCHANNELS_PER_NET_PEER"
+    r"|NET_SHARED_BUFFERS|GRAPH_FILE|LL_THRESHOLD|TREE_THRESHOLD|SINGLE_RING_THRESHOLD"
+    r"|IGNORE_DISABLED_P2P|RUNTIME_CONNECT|WORK_FIFO_BYTES|NVLSTREE_MAX_CHUNKSIZE)$"
+)
+# what only a rank prints that came past the reading of its variables
+FAR = ("nccl.comm.layout", "nccl.init.connected", "nccl.init.complete")
+BAD = ("culprit", "victim", "either")
+FEW = 0.5  # the odd ranks are fewer than this share of all
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the ranks whose variables are not what the others have."""
+    failed = frames["events"].filter(pl.col("role").is_in(BAD)).height
+    if not failed and frames["calls"].is_empty():
+        return
+    read = frames.message("nccl.env", "nccl.env.set")
+    if read.is_empty():
+        return
+    told = (
+        read.filter(pl.col("variable").str.contains(SHARED))
+        .drop_nulls("rank")
+        .unique(["rank", "variable", "value"], keep="first", maintain_order=True)
+    )
+    odd = [
+        found
+        for (name,), part in told.group_by(["variable"], maintain_order=True)
+        if (found := _odd(frames, str(name), part)) is not None
+    ]
+    if not odd:
+        return
+    lines = pl.concat(odd)
+    ranks = common.numbers(lines["rank"])
+    hosts = common.hosts_of(frames, ranks)
+    said = lines.select("variable", "value").unique(maintain_order=True).rows()
+    words = common.some([f"{name}={value}" for name, value in said])
+    who = common.plural("rank", ranks)
+    verb = "have" if len(ranks) > 1 else "has"
+    where = f" on {common.some(hosts)}" if hosts else ""
+    yield Finding(
+        slug="inconsistent-env",
+        confidence="likely",
+        headline=f"{who} alone {verb} {words}"[:200],
+        evidence=common.cites(lines),
+        explanation=f"{who.capitalize()}{where} {verb} {words}; the other ranks do "
+        "not. All ranks have to agree on it.",
+        remedy=(
+            f"unset {said[0][0]}   # for {who}, or set it for all",
+            "grep -H NCCL_ /etc/nccl.conf ~/.nccl.conf ~/.bashrc   # on that host",
+            "srun --export=ALL …   # or: mpirun -x VARIABLE …",
+        ),
+        ranks=ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, ranks),
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _odd(frames: Frames, name: str, told: pl.DataFrame) -> pl.DataFrame | None:
+    """Return the lines of the few ranks that differ in one variable, or None."""
+    columns = ("variable", "value", "rank", "t", "text", "source", "line")
+    values = told.group_by("value").agg(pl.col("rank").n_unique()).sort("rank")
+    if values.height == 2 and values["rank"][0] < values["rank"][1]:
+        return told.filter(pl.col("value") == values["value"][0]).select(columns)
+    if values.height != 1:
+        return None
+    # not printed is not set only for a rank of the same host that came as far
+    mine = common.numbers(told["rank"])
+    ranks = frames["ranks"].drop_nulls("host")
+    homes = ranks.filter(pl.col("rank").is_in(list(mine)))["host"].unique()
+    beside = common.numbers(ranks.filter(pl.col("host").is_in(homes.implode()))["rank"])
+    far = common.numbers(frames.message(*FAR)["rank"])
+    without = [rank for rank in beside if rank not in mine and rank in far]
+    if homes.len() != 1 or len(mine) >= FEW * (len(mine) + len(without)):
+        return None
+    return told.select(columns)

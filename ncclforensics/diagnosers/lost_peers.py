@@ -1,0 +1,117 @@
+"""Whom a line about a lost or unreachable peer means, and whom many of them blame.
+
+NCCL names a peer by address, or by what the address resolves to; the interfaces that
+each process binds tell whose address that is. One end of a broken connection prints as
+well as the other, so a single pair blames the end that is silent, and many pairs blame
+the end that they share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from ncclforensics.tables import Frames
+
+USING = ("nccl.bootstrap.using", "nccl.net.socket_using", "nccl.net.ib_using")
+# an address or a name; what NCCL prints of uninitialised memory is neither
+SPELLED = r"^[\[\]A-Za-z0-9._:%-]*[A-Za-z0-9][\[\]A-Za-z0-9._:%-]*$"
+ADDRESS = r"^(?:\d+(?:\.\d+){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*)$"
+NOWHERE = r"^(?:localhost|127\.|::1$|0\.0\.0\.0$|::$)"
+SCHEMA = {"host": pl.String(), "peer_host": pl.String()}
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """The hosts that the pairs of a broken network point at, and how."""
+
+    hosts: tuple[str, ...]
+    how: Literal["shared", "silent", "peer", "pair", "odd"]
+
+
+def with_hosts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
+    """Add `peer_host`: the host that `peer` means, as the evidence names hosts.
+
+    Of a host that the evidence does not know it is the address or name itself; where
+    the line names nobody, or garbage, it is null.
+    """
+    if "peer" not in lines.columns:
+        return lines.with_columns(pl.lit(None, pl.String).alias("peer_host"))
+    spelled = pl.col("peer").str.strip_chars("[]").str.replace(r"(?i)^::ffff:", "")
+    spelled = spelled.str.replace(r"%.*$", "")
+    is_address = pl.col("_peer").str.contains(ADDRESS)
+    label = pl.col("_peer").str.replace(r"\..*$", "")
+    name = pl.when(is_address).then("_peer").otherwise(label)
+    return (
+        lines.with_columns(
+            pl.when(pl.col("peer").str.contains(SPELLED)).then(spelled).alias("_peer")
+        )
+        .join(_addresses(frames), on="_peer", how="left", maintain_order="left")
+        .with_columns(
+            pl.when(pl.col("_peer").str.contains(NOWHERE))
+            .then("host")
+            .otherwise(pl.coalesce("_owner", name))
+            .alias("peer_host")
+        )
+        .drop("_peer", "_owner")
+    )
+
+
+def pairs(lines: pl.DataFrame) -> pl.DataFrame:
+    """Return the distinct pairs of two hosts in lines `with_hosts`, in SCHEMA."""
+    known = lines.select(SCHEMA.keys()).drop_nulls("peer_host").unique()
+    return known.filter(pl.col("host").ne_missing(pl.col("peer_host"))).sort(
+        "host", "peer_host", nulls_last=True
+    )
+
+
+def blame(pairs: pl.DataFrame) -> Blame | None:
+    """Say whom some pairs blame, or None where they blame nobody.
+
+    A host that is the only one that several lost and that lost nobody itself fell
+    silent; else it is the host that more than half of the pairs share; else, of one
+    pair, the end that does not print.
+    """
+    if pairs.is_empty():
+        return None
+    printers = set(pairs["host"].drop_nulls())
+    losses = pairs.group_by("peer_host").len().filter(pl.col("len") > 1)
+    silent = sorted(set(losses["peer_host"]) - printers)
+    if len(silent) == 1:
+        return Blame((silent[0],), "silent")
+    ends = pl.concat([pairs["host"], pairs["peer_host"].alias("host")]).drop_nulls()
+    shares = ends.value_counts(sort=True).rows()
+    if len(pairs) > 1 and 2 * shares[0][1] > len(pairs) and shares[0][1] > shares[1][1]:
+        return Blame((str(shares[0][0]),), "shared")
+    if pairs["peer_host"].n_unique() == 1:
+        return Blame((str(pairs["peer_host"][0]),), "peer")
+    if ends.n_unique() == 2:
+        return Blame(tuple(sorted(ends.unique())), "pair")
+    return None
+
+
+def _addresses(frames: Frames) -> pl.DataFrame:
+    """Return `_peer` (an address or a host's name) and `_owner`, its only host."""
+    bound = frames.message(*USING)
+    told = [bound.select("host", pl.col("host").alias("_peer"))]
+    if "devices" in bound.columns:
+        listed = pl.col("devices").str.extract_all(r":[0-9a-fA-F.:]+(?:%\w+)?<")
+        inner = pl.col("_peer").str.strip_chars("<").str.slice(1)
+        told.append(
+            bound.select("host", listed.alias("_peer"))
+            .explode("_peer")
+            .with_columns(inner.str.replace(r"%.*$", ""))
+        )
+    if "oob_address" in bound.columns:
+        told.append(bound.select("host", pl.col("oob_address").alias("_peer")))
+    return (
+        pl.concat(told)
+        .drop_nulls()
+        .group_by("_peer")
+        .agg(pl.col("host").unique().alias("_owner"))
+        .filter(pl.col("_owner").list.len() == 1)
+        .with_columns(pl.col("_owner").list.first())
+    )

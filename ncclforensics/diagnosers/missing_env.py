@@ -1,0 +1,141 @@
+"""A process was not told who it is: a variable that torch.distributed needs is not set.
+
+What it means
+    The program was started without a launcher, or the launcher's variables did not
+    reach it (ssh, sudo, a container, `srun` without a wrapper). It cannot join, or
+    every process takes itself for rank 0 of 1.
+
+How we know
+    `environment variable RANK expected, but not set` and its kin; a `KeyError` on such
+    a variable; a rank that NCCL refuses because it lies outside the world; several
+    processes of a job that failed whose largest communicator has one rank.
+
+What to do
+    Start it with torchrun, or set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
+    MASTER_PORT: under Slurm from SLURM_PROCID, SLURM_NTASKS and SLURM_LOCALID.
+
+Looks like
+    A job of one process on purpose. Variables that differ between ranks are
+    `inconsistent-env`.
+
+References
+    torch.distributed initialization by environment variables; torchrun.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.job import signs_of_failure
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "launch"
+NEEDS = ("events",)
+MISSING = "no log of a rank"
+NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
+EXPLAINS = ("crashed-rank", "rendezvous-failed", "missing-rank", "duplicate-gpu")
+SPREADS = True
+
+VARIABLES = (
+    r"^'(?:RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|MASTER_ADDR"
+    r"|MASTER_PORT|SLURM_PROCID|SLURM_LOCALID|SLURM_NTASKS|OMPI_COMM_WORLD_\w+"
+    r"|PMI_RANK|PMI_SIZE)'$"
+)
+REMEDY = (
+    "torchrun --nnodes=<N> --nproc-per-node=<GPUs> --rdzv-endpoint=<host>:29500 …",
+    "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID"
+    "   # inside srun",
+    "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -1) "
+    "MASTER_PORT=29500",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Say which variable a process lacked."""
+    for look in (_unset, _refused, _alone):
+        if (found := look(frames)) is not None:
+            yield found
+            return
+
+
+def _unset(frames: Frames) -> Finding | None:
+    lines = frames.message("c10d.env_missing")
+    raised = frames.message("python.traceback", "torchelastic.error_file")
+    if "exception" in raised.columns:
+        named = raised.filter(
+            (pl.col("exception") == "KeyError")
+            & pl.col("message_text").str.contains(VARIABLES)
+        ).with_columns(pl.col("message_text").str.strip_chars("'").alias("variable"))
+        lines = pl.concat([lines, named], how="diagonal_relaxed")
+    if lines.is_empty():
+        return None
+    variables = [
+        name
+        for column in ("variable", "parameter")
+        if column in lines.columns
+        for name in common.strings(lines[column])
+    ]
+    what = common.some(variables)
+    return _finding(
+        lines,
+        f"{what} is not set: the program was started without its launcher",
+        f"A process looked for {what}, which a launcher sets, and did not find it.",
+    )
+
+
+def _refused(frames: Frames) -> Finding | None:
+    """Find a rank outside the world, which NCCL refuses: `Invalid rank … : 7/2`."""
+    lines = frames.message("nccl.usage")
+    if lines.is_empty():
+        return None
+    lines = lines.filter(pl.col("problem").str.contains(r"^Invalid rank requested"))
+    if lines.is_empty():
+        return None
+    rank, _, size = str(lines["problem"][0]).rpartition(" ")[2].partition("/")
+    hosts = common.strings(lines["host"])
+    return _finding(
+        lines,
+        f"a process on {common.some(hosts) or 'a host'} was told that it is rank "
+        f"{rank} of {size}",
+        "Ranks count from 0, so there is no such rank: RANK and WORLD_SIZE do not fit.",
+        hosts,
+    )
+
+
+def _alone(frames: Frames) -> Finding | None:
+    """Find processes of one job that all take themselves for rank 0 of 1."""
+    inits = frames.message("nccl.init.start", "nccl.init.complete")
+    if inits.is_empty() or inits["nranks"].max() != 1 or not signs_of_failure(frames):
+        return None
+    processes = inits.select("host", "pid").drop_nulls().unique()
+    if processes.height < 2 or inits["source"].n_unique() > 1:
+        return None
+    return _finding(
+        inits,
+        f"{processes.height:,} processes each take themselves for rank 0 of 1",
+        "Every process built a communicator of its own: WORLD_SIZE did not reach them.",
+    )
+
+
+def _finding(
+    lines: pl.DataFrame, headline: str, why: str, hosts: tuple[str, ...] = ()
+) -> Finding:
+    return Finding(
+        slug="missing-env",
+        confidence="certain",
+        headline=headline[:200],
+        evidence=common.cites(lines),
+        explanation=why,
+        remedy=REMEDY,
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
+    )

@@ -1,0 +1,136 @@
+"""The MTU of a host or of the way to it differs, and large messages get lost.
+
+What it means
+    Small packets pass, so the job starts and its first small collectives complete; the
+    first message that fills a packet never arrives, and all ranks hang in it. One host
+    has 9000 where the others or a switch have 1500, or a RoCE port has another.
+
+How we know
+    No line of NCCL says it. Hosts whose interface of one name, or whose queue pairs,
+    show different MTUs, in a job that failed or hangs; or ping with `Message too long,
+    mtu=…` or `Frag needed and DF set`. The hosts with the rarer MTU are named; of two
+    hosts that differ, neither.
+
+What to do
+    `ping -M do -s 8972 PEER` (9000 less headers) between the hosts, and with -s 1472;
+    `ip link show IFACE`; `ibv_devinfo | grep active_mtu`. Then one MTU everywhere:
+    `ip link set dev IFACE mtu 9000`, on every switch port as well.
+
+Looks like
+    A hang in the first large collective without any sign of an MTU is
+    `stuck-in-collective`. Loopback and container bridges have MTUs of their own.
+
+References
+    NCCL troubleshooting, networking; ip-link(8); ibv_devinfo(1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate import job
+from ncclforensics.diagnosers import common, wrong_nic
+from ncclforensics.findings import Finding
+from ncclforensics.tables import CITE, TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "network"
+NEEDS = ("system.mtu", "system.mtu_exceeded", "nccl.ib.queue_pair")
+MISSING = "nothing that shows an MTU: ip link, ping -M do, NCCL's queue pairs"
+NEXT_TIME = "ip link and ibv_devinfo of every host; NCCL_DEBUG_SUBSYS=INIT,NET"
+EXPLAINS = (
+    *("stuck-in-collective", "timeout-masking", "missing-rank", "ib-error"),
+    *("socket-error", "slow-network"),
+)
+SPREADS = True
+
+LINK, EXCEEDED, PAIR = "system.mtu", "system.mtu_exceeded", "nccl.ib.queue_pair"
+USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
+VERBS = 128  # ibv_mtu: 1 is 256 bytes, and each step doubles it
+SCHEMA = {
+    "host": pl.String(),
+    "interface": pl.String(),
+    "mtu": pl.Int64(),
+    "text": pl.String(),
+    "t": TIME,
+    **CITE,
+}
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the hosts whose MTU is not that of the others, in a job that failed."""
+    if not job.signs_of_failure(frames):
+        return
+    seen, odd = _differing(frames)
+    tried = frames.message(EXCEEDED)
+    if seen.is_empty() and tried.is_empty():
+        return
+    hosts = common.strings(odd["host"])
+    if seen.height:
+        name = str(seen["interface"][0])
+        each = seen.unique(["host", "mtu"], maintain_order=True)
+        told = [f"{h} {m}" for h, m in each.select("host", "mtu").sort("mtu").rows()]
+        what = f"MTUs of {name} differ: {common.some(told)}"
+    else:
+        name = "IFACE"
+        what = "a packet of the usual size does not fit through the network"
+    yield Finding(
+        slug="mtu-mismatch",
+        confidence="likely" if tried.height or hosts else "possible",
+        headline=what,
+        evidence=(*common.cites(tried, 3), *common.cites(seen)),
+        explanation=f"{what}. Small messages pass, the first large one gets lost, and "
+        "the ranks wait for it.",
+        remedy=(
+            "ping -M do -s 8972 PEER; ping -M do -s 1472 PEER    # between the hosts",
+            f"ip link show {name}; ibv_devinfo | grep active_mtu",
+            f"ip link set dev {name} mtu 9000      # on all hosts and ports",
+        ),
+        hosts=hosts,
+        first_seen=common.first_seen(tried),
+    )
+
+
+def _differing(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the lines on the first interface whose MTUs differ, and the odd ones."""
+    lines = pl.concat([_links(frames), _pairs(frames)]).drop_nulls(["host", "mtu"])
+    kinds = pl.col("mtu").n_unique().over("interface")
+    differing = lines.filter(kinds > 1).sort("interface", "host", "source", "line")
+    mine = differing.filter(pl.col("interface") == pl.col("interface").first())
+    if mine.is_empty():
+        return mine, mine
+    counts = mine.group_by("mtu").agg(pl.col("host").n_unique().alias("hosts"))
+    most = counts.filter(pl.col("hosts") == pl.col("hosts").max())["mtu"]
+    odd = mine.filter(pl.col("mtu") != most[0]) if most.len() == 1 else mine.clear()
+    return mine, odd
+
+
+def _links(frames: Frames) -> pl.DataFrame:
+    """Return the MTUs of the interfaces that lead to other hosts, or of NCCL's own."""
+    lines = frames.message(LINK)
+    if lines.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    leads = ~pl.col("interface").str.contains(wrong_nic.LOCAL_ONLY)
+    used = frames.message(*USING)
+    if "interface" in used.columns:
+        leads &= pl.col("interface").is_in(used["interface"].unique().implode())
+    return lines.filter(leads).select(SCHEMA.keys())
+
+
+def _pairs(frames: Frames) -> pl.DataFrame:
+    """Return the MTUs of the queue pairs, in bytes, by the number of their device."""
+    lines = frames.message(PAIR)
+    if lines.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    number = pl.coalesce("ib_dev", "named_dev").cast(pl.String)
+    return lines.with_columns(
+        common.sentence("device ", number).alias("interface"),
+        (VERBS * 2 ** pl.col("mtu_code")).cast(pl.Int64).alias("mtu"),
+    ).select(SCHEMA.keys())

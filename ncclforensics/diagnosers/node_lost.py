@@ -1,0 +1,110 @@
+"""A whole node is gone: the scheduler or the launcher lost it, with all ranks on it.
+
+What it means
+    A host died, rebooted, or fell off the network. Every rank there ended without a
+    word, and their peers wait for them or see their connections break.
+
+How we know
+    Slurm's `Node failure on`, `DUE TO NODE FAILURE`, state NODE_FAIL or `not
+    responding, setting DOWN`; Kubernetes' `NodeNotReady`; Ray's missed heartbeats;
+    mpirun's lost daemon. A host is named only where such a line names it: the node that
+    prints `CANCELLED … DUE TO NODE FAILURE` is one that lived.
+
+What to do
+    Look at that node's own log of the last minutes (journalctl -b -1, the BMC's event
+    log), keep it out of the queue, and start again without it.
+
+Looks like
+    A host without logs: they may not have been collected, so silence names nobody.
+    torchrun's `failed to send a keep-alive heartbeat` is said by the node that lives,
+    and mostly follows the end of the store's host for another reason.
+
+References
+    Slurm slurm.conf SlurmdTimeout; Kubernetes node conditions; Ray fault tolerance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common, stops, waited
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "dead-rank"
+NEEDS = ("slurm.", "launchers.kubernetes", "launchers.ray", "launchers.mpi")
+MISSING = "no scheduler's or launcher's output"
+NEXT_TIME = "keep the scheduler's log: scontrol show node, sacct -j <job> -o all"
+EXPLAINS = (
+    "crashed-rank",
+    "missing-rank",
+    "timeout-masking",
+    "socket-error",
+    "ib-error",
+    "unreachable-peer",
+    "rendezvous-failed",
+    "elastic-below-min",
+    "gil-deadlock",
+)
+SPREADS = True
+
+NAMED = (
+    "slurm.node_failure",
+    "slurm.node_killed",
+    "slurm.node_down",
+    "launchers.kubernetes.node_not_ready",
+    "launchers.ray.node_dead",
+    "launchers.mpi.daemon_lost",
+)
+# a daemon or a heartbeat is lost with the network, too
+WEAK = ("launchers.mpi.daemon_lost", "launchers.ray.node_dead")
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the nodes that a scheduler or launcher lost."""
+    named = frames.message(*NAMED)
+    unnamed = frames.message("slurm.sacct.node_fail")
+    for message, column, word in (
+        ("slurm.cancelled", "cause", "NODE FAILURE"),
+        ("slurm.state", "state", "NODE_FAIL"),
+    ):
+        lines = stops.slurm_time(frames.message(message))
+        if column in lines.columns:
+            found = lines.filter(pl.col(column) == word)
+            unnamed = pl.concat([unnamed, found], how="diagonal_relaxed")
+    told = pl.concat([named, unnamed], how="diagonal_relaxed")
+    if told.is_empty():
+        return
+    hosts = common.strings(named["host"].filter(~named["host"].str.contains(r"[\[,]")))
+    ranks = common.numbers(
+        frames["ranks"].filter(pl.col("host").is_in(list(hosts)))["rank"]
+    )
+    weak = told["message"].is_in(list(WEAK)).all()
+    who = common.plural("node", hosts) if hosts else "a node"
+    with_it = f" with {common.plural('rank', ranks)}" if ranks else ""
+    host = hosts[0] if hosts else "<node>"
+    yield Finding(
+        slug="node-lost",
+        confidence="likely" if weak else "certain",
+        headline=f"{who} was lost{with_it}"[:200],
+        evidence=common.cites(told),
+        explanation=f"{str(told['text'][0]).strip(' .')[:200]}. "
+        + ("" if hosts else "Which node that was is not in this evidence.")
+        + ("A network that broke looks the same from here." if weak else ""),
+        remedy=(
+            f"scontrol show node {host}   # or: kubectl describe node {host}",
+            f"journalctl -b -1 -n 200   # on {host}; and its BMC's event log",
+            f"sbatch --exclude={host} …   # until it is repaired",
+        ),
+        ranks=ranks,
+        hosts=hosts,
+        collective=waited.waited_in(frames),
+        first_seen=common.first_seen(told),
+    )

@@ -1,0 +1,100 @@
+"""GPUs of one host cannot reach each other directly, though NCCL or CUDA expects it.
+
+What it means
+    Peer access over NVLink or PCIe is refused or broken: PCIe ACS or an IOMMU sends the
+    traffic through the root complex, a virtual machine hides the topology, an NVLink is
+    down, or CUDA IPC is not allowed between the containers of the ranks.
+
+How we know
+    `P2P is disabled between NVLINK connected GPUs A and B`, CUDA's `peer access is not
+    supported between these two devices` (217) as an error, `cudaIpcGetMemHandle
+    failed`; or `lspci` with `ACSCtl: SrcValid+` where all ranks hang in one collective.
+    The host that prints it is named.
+
+What to do
+    `nvidia-smi topo -p2p r` and `nvidia-smi nvlink -s` on the named host; switch off
+    ACS (`setpci -s BRIDGE ECAP_ACS+0x6.w=0000`), set the IOMMU to passthrough
+    (`iommu=pt`). Run once with NCCL_P2P_DISABLE=1: if it works then, this is it.
+
+Looks like
+    INFO `Could not enable P2P between dev A and dev B` is a probe of health: NCCL goes
+    by shared memory then. A hang without any such sign is `stuck-in-collective`.
+
+References
+    NCCL troubleshooting, GPU-to-GPU communication; NCCL_P2P_DISABLE, NCCL_P2P_LEVEL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "platform"
+NEEDS = ("events",)
+MISSING = "no NCCL log"
+NEXT_TIME = "NCCL_DEBUG=INFO; lspci -vvv and nvidia-smi topo -p2p r of every host"
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
+    "stuck-in-collective",
+)
+SPREADS = True
+
+DISABLED = ("nccl.p2p.disabled", "nccl.ipc_failed")
+REFUSED = ("nccl.cuda.failure", "python.cuda_error")
+SAYS = r"(?i)peer access is not supported|peer access (?:has not been|is not) enabled"
+ACS = "system.acs_on"
+SHARED = ["text", "t", "rank", "host", "source", "line"]
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the hosts on which GPUs cannot reach each other."""
+    refused = frames.message(*REFUSED).filter(pl.col("text").str.contains(SAYS))
+    lines = pl.concat(
+        [frames.message(*DISABLED).select(SHARED), refused.select(SHARED)]
+    )
+    told = frames["events"].filter(pl.col("level") == "INFO").select("source", "line")
+    lines = lines.join(told, on=["source", "line"], how="anti")
+    seen = lines if lines.height else _acs(frames)
+    if seen.is_empty():
+        return
+    ranks = common.numbers(seen["rank"])
+    hosts = common.strings(seen["host"]) or common.hosts_of(frames, ranks)
+    where = f" on {common.some(hosts)}" if hosts else ""
+    at = f"   # on {common.some(hosts)}" if hosts else ""
+    yield Finding(
+        slug="p2p-blocked",
+        confidence="likely" if lines.height else "possible",
+        headline=f"GPUs{where} cannot reach each other directly (P2P)",
+        evidence=common.cites(seen),
+        explanation=f"{seen['text'][0][:200]}. NCCL wants to copy between the GPUs"
+        f"{where} without the host, and that is refused or does not arrive.",
+        remedy=(
+            f"nvidia-smi topo -p2p r; nvidia-smi nvlink -s{at}",
+            f"lspci -vvv | grep ACSCtl; cat /proc/cmdline{at}",
+            "export NCCL_P2P_DISABLE=1    # once, as a test: slow, but it tells",
+        ),
+        ranks=ranks,
+        hosts=hosts,
+        first_seen=common.first_seen(seen),
+    )
+
+
+def _acs(frames: Frames) -> pl.DataFrame:
+    """Return the lines on ACS, if all ranks hang in one call that all of them made."""
+    lines = frames.message(ACS).select(SHARED)
+    calls = frames["calls"]
+    stuck = calls.filter(
+        (pl.col("waiting").list.len() == pl.col("members").list.len())
+        & (pl.col("members").list.len() > 1)
+    )
+    return lines if stuck.height else lines.clear()

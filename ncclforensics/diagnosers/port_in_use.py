@@ -1,0 +1,107 @@
+"""The port of the store is taken: rank 0's host could not serve it.
+
+What it means
+    torchrun or rank 0 was to listen on MASTER_PORT, and another process does. That may
+    be the job before, another job on the node, or a second torchrun of this very job.
+
+How we know
+    `The server socket has failed to bind`, or to listen, with errno 98 or EADDRINUSE;
+    `OSError: [Errno 98] Address already in use` where nothing caught it.
+
+What to do
+    See who listens: `ss -ltnp 'sport = :29500'` on that host. End it, or take another
+    port: `--master-port`, or `--rdzv-endpoint=localhost:0` for a job on one node. With
+    Slurm derive it from the job: `MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))`.
+
+Looks like
+    NCCL's RAS thread that cannot bind, or a connection that is refused: both harmless
+    here. A store that nobody reached is `rendezvous-failed`.
+
+References
+    torch TCPStore; torchrun's c10d and static rendezvous.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common, exits
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "launch"
+NEEDS = ("events",)
+MISSING = "no output of torchrun and no log of a rank"
+NEXT_TIME = "keep the output of torchrun on every node"
+EXPLAINS = ("crashed-rank", "rendezvous-failed", "missing-rank", "timeout-masking")
+SPREADS = True
+
+STORE = "c10d.store.bind_failed"
+OTHERS = "python.address_in_use"
+# clients that could not connect: then not every agent failed for its port
+CLIENTS = ("c10d.store.connect_timeout", "c10d.store.missing_clients")
+IN_USE = 98
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the host on which the store's port was taken."""
+    store = frames.message(STORE)
+    if store.height:
+        named = pl.col("error").fill_null("") == "EADDRINUSE"
+        numbered = pl.col("errno").fill_null(IN_USE) == IN_USE
+        store = store.filter(named | (pl.col("error").is_null() & numbered))
+    # a bind to one family that fails is followed by the other, or by `listen`
+    failed = store.filter(pl.col("listen").is_not_null()) if store.height else store
+    other = frames.message(OTHERS)
+    lines = pl.concat([failed, other], how="diagonal_relaxed")
+    if lines.is_empty():
+        return
+    ports = [store[c] for c in ("port", "listen_port") if c in store.columns]
+    port = next(iter(common.numbers(pl.concat(ports))), None) if ports else None
+    hosts = common.strings(lines["host"]) or _by_srun(frames)
+    where = f" on {common.some(hosts)}" if hosts else ""
+    shown = port or "<port>"
+    host = hosts[0] if hosts else "rank 0's host"
+    yield Finding(
+        slug="port-in-use",
+        confidence="certain" if failed.height else "likely",
+        headline=f"port {port} is already in use{where}"
+        if port
+        else f"a port is already in use{where}",
+        evidence=common.cites(
+            pl.concat(
+                [f.select("text", "source", "line") for f in (failed, other, store)]
+            )
+        ),
+        explanation="The process that was to serve the store could not listen on its "
+        "port, so nobody could join. "
+        + (
+            "Several hosts failed alike: each seems to serve a store of its own."
+            if len(hosts) > 1
+            else ""
+        ),
+        remedy=(
+            f"ss -ltnp 'sport = :{shown}'   # on {host}: who listens",
+            "export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))   # one per job",
+            "torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 …   # one node",
+        ),
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _by_srun(frames: Frames) -> tuple[str, ...]:
+    """Return the hosts whose tasks srun saw end in one way, if nothing else failed."""
+    if frames.message(*CLIENTS).height:
+        return ()
+    tasks = exits.of_slurm(frames).filter(pl.col("code") != 0)
+    if tasks["code"].n_unique() != 1 or tasks["host"].null_count():
+        return ()
+    return common.strings(tasks["host"])

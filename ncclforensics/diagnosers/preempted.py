@@ -1,0 +1,105 @@
+"""The machine was taken back: a scheduler preempted the job, or a spot machine ended.
+
+What it means
+    Somebody with a better claim got the nodes, or the cloud wanted its machine back.
+    Processes there were told to stop and then killed; nothing in the job is wrong.
+
+How we know
+    Slurm's `DUE TO PREEMPTION` or job state PREEMPTED, Kubernetes' `Preempted by …` or
+    `PreemptionByScheduler`, a spot or preemption notice of AWS, Google or Azure, with
+    nothing before it that says that the job had already failed or hung.
+
+What to do
+    Start again from the last checkpoint, and save at the notice: SIGTERM comes before
+    SIGKILL (`GraceTime` in Slurm, two minutes on AWS, half a minute elsewhere).
+
+Looks like
+    SIGTERM of torchrun's agent after a failure, or `Received 15 death signal` alone:
+    neither says why the job was stopped. `DUE TO TIME LIMIT` is `time-limit`.
+
+References
+    Slurm preemption guide; cloud providers' spot interruption notices.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common, stops
+from ncclforensics.findings import Finding, RuledOut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "dead-rank"
+NEEDS = ("slurm.", "cloud.", "launchers.kubernetes")
+MISSING = "no scheduler's output and no notice of the cloud"
+NEXT_TIME = "keep the job's own output file, and the events of its pods"
+EXPLAINS = (
+    "crashed-rank",
+    "missing-rank",
+    "timeout-masking",
+    "socket-error",
+    "ib-error",
+    "rendezvous-failed",
+    "node-lost",
+    "elastic-below-min",
+    "gil-deadlock",
+    "straggler",
+)
+SPREADS = True
+
+LINES = (
+    "slurm.cancelled",
+    "slurm.state",
+    "slurm.sacct.preempted",
+    "launchers.kubernetes.preempted",
+    "cloud.spot.aws",
+    "cloud.spot.itn",
+    "cloud.spot.google",
+    "cloud.spot.azure",
+)
+REMEDY = (
+    "start again from the last checkpoint: sbatch --requeue, or a job controller",
+    "trap SIGTERM and save: #SBATCH --signal=B:USR1@120",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the node that was taken back, unless the job had failed before."""
+    lines = stops.slurm_time(frames.message(*LINES))
+    if lines.is_empty():
+        return
+    told = [
+        pl.col(column) == word
+        for column, word in (("cause", "PREEMPTION"), ("state", "PREEMPTED"))
+        if column in lines.columns
+    ]
+    other = ~pl.col("message").is_in(["slurm.cancelled", "slurm.state"])
+    lines = lines.filter(pl.any_horizontal(*told, other).fill_null(False))
+    if lines.is_empty():
+        return
+    before = stops.failed_before(frames, lines)
+    if before.height:
+        why = "the job had failed or hung before it was preempted"
+        yield RuledOut("preempted", why, common.cites(before, 2))
+        return
+    nodes = lines["node"] if "node" in lines.columns else lines["host"].clear()
+    hosts = common.strings(nodes) or common.strings(lines["host"])
+    where = f" on {common.some(hosts)}" if hosts else ""
+    yield Finding(
+        slug="preempted",
+        confidence="certain",
+        headline=f"the job was preempted{where}",
+        evidence=common.cites(lines),
+        explanation="It was stopped from outside to make room, and nothing had failed "
+        "before. Signals and lost peers after that line are teardown.",
+        remedy=REMEDY,
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
+    )

@@ -1,0 +1,172 @@
+"""The programs of single ranks: in which order they make calls, and where in the code.
+
+A rank's entries in the order of their records are its program. A training loop repeats
+it, so that a call left out, or made at another place, shows against what the same rank
+did before; and stacks tell which of two places of the code comes first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+
+if TYPE_CHECKING:
+    from ncclforensics.tables import Frames
+
+Call = dict[str, Any]
+
+
+def way(frames: Frames, stack: int | None) -> list[tuple[str, str, int | None]]:
+    """Return the user's frames of a stack, outermost first: function, file, line."""
+    if stack is None:
+        return []
+    own = (
+        frames["stacks"]
+        .filter(
+            (pl.col("stack") == stack) & ~pl.col("file").str.contains(common.LIBRARY)
+        )
+        .unique("depth", keep="first")
+        .sort("depth", descending=True)
+    )
+    return list(own.select("function", "file", "file_line").iter_rows())
+
+
+def parting(frames: Frames, mine: int | None, theirs: int | None) -> str:
+    """Say where two stacks part: "train.py:72 train against train.py:60 train"."""
+    pairs = zip(way(frames, mine), way(frames, theirs), strict=False)
+    for own, peer in pairs:
+        if own != peer:
+            return f"{_place(own)} against {_place(peer)}"
+    return ""
+
+
+def _place(frame: tuple[str, str, int | None]) -> str:
+    return f"{str(frame[1]).rpartition('/')[2]}:{frame[2]} {frame[0]}"
+
+
+def order(frames: Frames, mine: int | None, theirs: int | None) -> int:
+    """Compare two stacks by the program's order: -1 if `mine` comes first, 0 unknown.
+
+    They have to part inside of one function, at two of its lines.
+    """
+    for own, peer in zip(way(frames, mine), way(frames, theirs), strict=False):
+        if own != peer:
+            if own[:2] != peer[:2] or own[2] is None or peer[2] is None:
+                return 0
+            return -1 if own[2] < peer[2] else 1
+    return 0
+
+
+def skipped(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
+    """Whether a rank left out its half of a message and made what used to follow it.
+
+    In its history the half stands between two calls; since then the same two came one
+    right after the other, which they never did before.
+    """
+    half = "recv" if call["op"] == "send" else "send"
+    for rank in ranks:
+        mine = program(frames, rank)
+        ours = mine.filter(
+            (pl.col("op") == half)
+            & pl.col("pg").eq_missing(call["pg"])
+            & pl.col("pg_desc").eq_missing(call["pg_desc"])
+        )
+        places = ours.group_by("before", pl.col("after").alias("what")).agg(
+            pl.col("record_id").max().alias("last")
+        )
+        leaps = (
+            mine.join(places, on=["before", "what"], how="inner")
+            .group_by("before", "what")
+            .agg((pl.col("record_id") > pl.col("last")).all().alias("is_new"))
+            .filter("is_new")
+        )
+        if not leaps.is_empty() or _is_short(frames, call, rank):
+            return True
+    return False
+
+
+def _is_short(frames: Frames, call: Call, rank: int) -> bool:
+    """Whether a rank posted fewer halves than its peer between two calls of both.
+
+    From one collective of a group that both are in to the next, both sides post as
+    many; what a host has enqueued counts, however far its GPU is.
+    """
+    half = {"send": "recv", "recv": "send"}.get(str(call["op"]))
+    theirs = program(frames, call["waiting"][0])
+    mine = program(frames, rank)
+    waits = theirs.filter(
+        (pl.col("source") == call["source"]) & (pl.col("line") == call["line"])
+    )
+    if waits.is_empty():
+        return False
+    key = ["pg", "pg_desc", "seq"]
+    collective = ~pl.col("is_p2p").fill_null(False)
+    both = (
+        mine.filter(collective)
+        .select(*key, pl.col("record_id").alias("mine"))
+        .join(
+            theirs.filter(collective).select(*key, pl.col("record_id").alias("theirs")),
+            on=key,
+            how="inner",
+            nulls_equal=True,
+        )
+        .sort("mine")
+    )
+    pair = [pl.col(c) == waits[c][0] for c in ("src", "dst")]
+    ends = [pl.col(c).eq_missing(call[c]) for c in ("pg", "pg_desc")]
+    for _, told in both.group_by("pg", "pg_desc", maintain_order=True):
+        if told.height > 1:
+            first, last = told.row(-2, named=True), told.row(-1, named=True)
+            own = pl.col("record_id").is_between(first["mine"], last["mine"])
+            other = pl.col("record_id").is_between(first["theirs"], last["theirs"])
+            posted = mine.filter(own, pl.col("op") == half, *ends, *pair).height
+            wanted = theirs.filter(other, pl.col("op") == call["op"], *ends, *pair)
+            if posted < wanted.height:
+                return True
+    return False
+
+
+def is_out_of_place(frames: Frames, call: Call, rank: int) -> bool:
+    """Whether a rank made a call where it used to make one of another group.
+
+    What it made last was followed by something else before, and never by this.
+    """
+    mine = program(frames, rank)
+    now = mine.filter(
+        (pl.col("seq") == call["seq"])
+        & pl.col("pg").eq_missing(call["pg"])
+        & pl.col("pg_desc").eq_missing(call["pg_desc"])
+        & ~pl.col("is_p2p").fill_null(False)
+    )
+    if now.is_empty() or now["before"][0] is None:
+        return False
+    usual = mine.filter(
+        (pl.col("before") == now["before"][0])
+        & (pl.col("record_id") < now["record_id"][0])
+    )
+    same_group = pl.col("pg").eq_missing(call["pg"])
+    return not usual.is_empty() and usual.filter(same_group).is_empty()
+
+
+def program(frames: Frames, rank: int) -> pl.DataFrame:
+    """Return a rank's entries in order; `what` each is, `before` and `after` it."""
+    named = ["pg", "pg_desc", "op", "src", "dst", "in_sizes", "stack"]
+    return (
+        frames["collectives"]
+        .filter(pl.col("rank") == rank)
+        .sort("record_id")
+        .with_columns(pl.struct(named).hash(seed=0).alias("what"))
+        .with_columns(
+            pl.col("what").shift(1).alias("before"),
+            pl.col("what").shift(-1).alias("after"),
+        )
+    )
+
+
+def what() -> pl.Expr:
+    """Say what a call is: its stack, or without stacks the operation and its sizes."""
+    sizes = pl.struct("op", "in_sizes", "in_dtypes").hash(seed=0)
+    return pl.coalesce("stack", sizes).alias("what")

@@ -1,0 +1,128 @@
+"""The processes never met: the store or the rendezvous waited, and some did not come.
+
+What it means
+    Before anything is computed, all agents or ranks report to one store. Some did not,
+    or could not reach it, and the others gave up. Not a line of NCCL is printed yet.
+
+How we know
+    `Timed out after N seconds waiting for clients. 1/2 clients joined.`, `The client
+    socket has timed out … while trying to connect`, `RendezvousTimeoutError`, a store
+    based barrier with fewer joined than its world size; and no communicator was begun.
+
+What to do
+    See that every node was started, with the same endpoint, run id and number of nodes,
+    and that the store's port can be reached from each: `nc -zv <master> 29500`.
+
+Looks like
+    A child that died before: its agents then lose the store, and say so. A port that is
+    taken is `port-in-use`. Ranks that met and whose NCCL connections then fail are
+    `unreachable-peer`.
+
+References
+    torch.distributed.elastic.rendezvous; torch TCPStore.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "launch"
+NEEDS = ("c10d.store", "torchelastic.")
+MISSING = "no output of the store's clients and no agent's"
+NEXT_TIME = "keep the output of torchrun on every node, with LOGLEVEL=INFO"
+EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
+SPREADS = True
+
+COUNTED = (
+    "c10d.store.missing_clients",
+    "c10d.store.barrier_timeout",
+    "c10d.store.barrier_missing",
+)
+UNREACHED = ("c10d.store.connect_timeout", "c10d.store.connect_timeout.old")
+AGENTS = "torchelastic.rendezvous.failed"
+# what only ranks print that have met
+MET = ("nccl.init", "nccl.coll", "nccl.bootstrap", "c10d.watchdog", "c10d.gloo")
+# errors that follow the end of the store's host as well
+AFTERMATH = ("RendezvousConnectionError", "RendezvousClosedError")
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Say that the processes did not meet, and how many came."""
+    if frames["collectives"].height or any(
+        found.startswith(MET) for found in frames.messages
+    ):
+        return
+    lines = frames.message(*COUNTED, *UNREACHED)
+    agents = frames.message(AGENTS)
+    if frames["exits"].filter(pl.col("code") != 0).height and agents.height:
+        agents = agents.filter(~pl.col("error").is_in(list(AFTERMATH)))
+    told = pl.concat([lines, agents], how="diagonal_relaxed")
+    if told.is_empty():
+        return
+    came = _came(told)
+    server = _server(told)
+    unreached = f"{server} did not answer in time" if server else ""
+    headline = "the processes did not meet: " + (
+        came or unreached or "the rendezvous timed out"
+    )
+    both = bool(server) and bool(came)
+    yield Finding(
+        slug="rendezvous-failed",
+        confidence="certain",
+        headline=headline[:200],
+        evidence=common.cites(told),
+        explanation="No communicator was begun. "
+        + (f"{came.capitalize()}. " if came else "")
+        + (f"{unreached}. " if unreached else "")
+        + (
+            "The store was up and waited, so the way to it is shut: a firewall, or an "
+            "address that means something else on the other node."
+            if both
+            else "Which process is missing is not said: look for the node that printed "
+            "nothing."
+        ),
+        remedy=_remedy(server),
+        first_seen=common.first_seen(told),
+    )
+
+
+def _came(told: pl.DataFrame) -> str:
+    """Return `1 of 2 joined`, from the line that counts."""
+    wanted = [c for c in ("expected", "world_size") if c in told.columns]
+    if not wanted or "joined" not in told.columns:
+        return ""
+    counted = told.with_columns(pl.coalesce(wanted).alias("_of")).drop_nulls(
+        ["joined", "_of"]
+    )
+    for joined, of in counted.select("joined", "_of").head(1).iter_rows():
+        return f"{joined} of {of} joined"
+    return ""
+
+
+def _server(told: pl.DataFrame) -> str:
+    if "store_host" not in told.columns:
+        return ""
+    tried = told.drop_nulls("store_host").select("store_host", "store_port").unique()
+    return f"{tried.item(0, 0)}:{tried.item(0, 1)}" if tried.height == 1 else ""
+
+
+def _remedy(server: str) -> tuple[str, ...]:
+    host, _, port = server.rpartition(":")
+    return (
+        f"nc -zv {host or '<master>'} {port or '29500'}   # from every node",
+        "getent hosts <master>   # on every node: the same address, not 127.0.1.1",
+        "torchrun --nnodes=<N> --rdzv-backend=c10d --rdzv-endpoint=<master>:29500 "
+        "--rdzv-id=<job> …   # the same on all nodes",
+        "squeue -j <job> -o '%N %T'   # were all nodes given, and started?",
+    )

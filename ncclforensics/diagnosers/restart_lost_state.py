@@ -1,0 +1,135 @@
+"""The job was restarted and began again from the first step: its state was lost.
+
+What it means
+    The launcher brought the job back after a failure, but nothing loaded a checkpoint.
+    It looks healthy, and all work since the start is being done again.
+
+How we know
+    A restart (torchrun's attempts, `will restart worker group`), and a step counter
+    that in the last attempt begins where the first attempt began, although it had gone
+    on from there. The last attempt itself did not fail.
+
+What to do
+    Load the newest checkpoint at start-up, on every start and not only where a flag
+    says so; save often, to storage that all nodes see; count steps from the checkpoint.
+
+Looks like
+    A restart that resumed: its counter begins behind the first step. An attempt that
+    failed again: then its failure is what matters, and this says nothing.
+
+References
+    torchrun: Failure modes, and saving snapshots.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "launch"
+NEEDS = ("python.step",)
+MISSING = "no line that counts steps"
+NEXT_TIME = "log the step with each loss, and keep the log of each attempt"
+EXPLAINS = ("crashed-rank", "gpu-oom", "host-oom", "timeout-masking", "missing-rank")
+SPREADS = True
+
+STEPS = ("python.step", "python.step.equals", "python.step.iteration")
+RESTARTS = ("torchelastic.restart",)
+FAR = 2  # steps that the attempt before must have gone beyond its first
+
+REMEDY = (
+    "load the newest checkpoint at start-up, whether this is a restart or not",
+    "save to storage that every node mounts, not to the node's own disk",
+    "print($TORCHELASTIC_RESTART_COUNT and the step) at the start of training",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Say that the last attempt counts from where the first one began."""
+    steps = frames.message(*STEPS)
+    if steps.is_empty():
+        return
+    steps = _with_attempts(frames, steps)
+    last = steps["attempt"].max()
+    now = steps.filter(pl.col("attempt") == last)
+    past = steps.filter(pl.col("attempt") < last)
+    if past.is_empty() or _failed_again(frames, now):
+        return
+    began, reached = _range(past)
+    again, _ = _range(now)
+    if again > began or reached < began + FAR:
+        return
+    yield Finding(
+        slug="restart-lost-state",
+        confidence="likely",
+        headline=f"the job was restarted and began again at step {again:,}, "
+        f"after step {reached:,}",
+        evidence=common.cites(
+            pl.concat(
+                [
+                    f.select("text", "source", "line")
+                    for f in (
+                        past.filter(pl.col("step") == reached).head(1),
+                        frames.message(*RESTARTS).head(1),
+                        now.filter(pl.col("step") == again).head(1),
+                    )
+                ]
+            )
+        ),
+        explanation=f"Before the restart it had come to step {reached:,}. The attempt "
+        f"after it counts from {again:,} again, where the first one began: no state "
+        "was loaded.",
+        remedy=REMEDY,
+        first_seen=common.first_seen(now),
+    )
+
+
+def _with_attempts(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
+    """Number the attempts: by the path of the log, or by restarts told in it."""
+    steps = steps.with_columns(pl.col("attempt").fill_null(0))
+    if steps["attempt"].n_unique() > 1:
+        return steps
+    restarts = frames.message(*RESTARTS).select("source", pl.col("line").alias("at"))
+    if restarts.is_empty():
+        return steps
+    beside = steps.join(restarts, on="source", how="left").filter(
+        pl.col("line") > pl.col("at")
+    )
+    counted = beside.group_by("source", "line").agg(pl.len().alias("_restarts"))
+    return (
+        steps.join(counted, on=["source", "line"], how="left", maintain_order="left")
+        .with_columns(pl.col("_restarts").fill_null(0).cast(pl.Int64).alias("attempt"))
+        .drop("_restarts")
+    )
+
+
+def _range(steps: pl.DataFrame) -> tuple[int, int]:
+    return int(str(steps["step"].min())), int(str(steps["step"].max()))
+
+
+def _failed_again(frames: Frames, now: pl.DataFrame) -> bool:
+    """Say whether something failed after the last attempt began."""
+    began = now.group_by("source").agg(pl.col("line").min().alias("began"))
+    bad = frames["events"].filter(
+        pl.col("role").is_in(["culprit", "victim"])
+        | pl.col("message").str.starts_with("torchelastic.child_failed")
+        | (pl.col("message") == "python.traceback")
+    )
+    attempt = now["attempt"].max()
+    beside = bad.join(began, on="source", how="left")
+    later = beside.filter(
+        (pl.col("attempt") == attempt) & (pl.lit(int(str(attempt))) > 0)
+        | (pl.col("line") > pl.col("began")).fill_null(False)
+        | pl.col("message").str.starts_with("torchelastic.child_failed")
+    )
+    return later.height > 0

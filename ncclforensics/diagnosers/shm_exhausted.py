@@ -1,0 +1,141 @@
+"""Shared memory of a host ran out: /dev/shm is too small for NCCL or the data loaders.
+
+What it means
+    NCCL puts the buffers between the GPUs of one host into /dev/shm, and torch's data
+    loaders pass batches through it. Docker gives a container 64 MB of it by default.
+    Where a segment cannot grow, NCCL fails; where it was promised and is not there,
+    whoever touches it dies by SIGBUS.
+
+How we know
+    `Error while creating shared memory segment`, `failed to extend /dev/shm/nccl-…`,
+    `Call to posix_fallocate failed : No space left on device`, torch's `unable to write
+    to file </torch_…>`, a data loader's `Unexpected bus error`, `killed by signal: Bus
+    error`. The host is named, with its ranks that print it; in a job of several hosts
+    also those that failed there beside them.
+
+What to do
+    `df -h /dev/shm` on the named host; `docker run --shm-size=16g`, or `--ipc=host`; in
+    Kubernetes an emptyDir with `medium: Memory` at /dev/shm. Old segments of dead jobs:
+    `ls -la /dev/shm/nccl-*`. Fewer workers, or NCCL_SHM_DISABLE=1 as a stopgap.
+
+Looks like
+    `No space left on device` on a path of a real file system is `disk-full`.
+    `Error while attaching to shared memory segment` is a peer of the one that failed.
+    SIGBUS alone, without a word on shared memory, is `crashed-rank`.
+
+References
+    NCCL troubleshooting, shared memory; torch multiprocessing best practices.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "platform"
+NEEDS = ("events",)
+MISSING = "no log of a rank"
+NEXT_TIME = "NCCL_DEBUG=WARN, and stderr of every rank"
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
+    *("unreachable-peer", "disk-full"),
+)
+SPREADS = True
+
+SEGMENTS = ("nccl.shm.failed", "nccl.shm.extend_failed", "nccl.shm.map_failed")
+SYSTEM = ("nccl.syscall_failed",)
+ALLOCATES = ("posix_fallocate", "fallocate", "ftruncate")
+TORCH = ("python.shm_failed",)
+LOADER = ("python.dataloader.bus_error", "python.dataloader.killed")
+# of making or attaching a segment, reasons that have nothing to do with its size
+OTHER = r"(?i)no such file|permission denied|too many open files|file exists"
+FULL = r"(?i)no space left|cannot allocate memory"
+SHARED = ["text", "t", "rank", "host", "pid", "source", "line"]
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the hosts whose shared memory is too small."""
+    lines = pl.concat([_segments(frames), _torch(frames), _os_errors(frames)])
+    if lines.is_empty():
+        return
+    # the line that gives the reason first
+    lines = lines.sort(~pl.col("text").str.contains(FULL), maintain_order=True)
+    hosts = common.strings(lines["host"])
+    ranks = common.numbers(pl.concat([lines["rank"], _beside(frames, hosts)["rank"]]))
+    hosts = hosts or common.hosts_of(frames, ranks)
+    where = common.some(hosts) or "a host that the lines do not name"
+    on = f"   # on {common.some(hosts)}" if hosts else ""
+    yield Finding(
+        slug="shm-exhausted",
+        confidence="certain" if lines["text"].str.contains(FULL).any() else "likely",
+        headline=f"shared memory (/dev/shm) ran out on {where}",
+        evidence=common.cites(lines),
+        explanation=f"{lines['text'][0][:200]}. /dev/shm of {where} has no room for "
+        "what NCCL or the data loaders put there.",
+        remedy=(
+            f"df -h /dev/shm; ls -la /dev/shm | head{on}",
+            "docker run --shm-size=16g …    # or --ipc=host; the default is 64 MB",
+            "Kubernetes: an emptyDir with `medium: Memory`, mounted at /dev/shm",
+            "mount -o remount,size=16G /dev/shm   # on a bare host",
+        ),
+        ranks=ranks,
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _segments(frames: Frames) -> pl.DataFrame:
+    """Return NCCL's failures to make a segment of the size it needs."""
+    made = frames.message(*SEGMENTS).filter(
+        pl.col("level").ne_missing("INFO")
+        & ~pl.col("text").str.contains("attaching to")
+        & ~pl.col("text").str.contains(OTHER)
+    )
+    calls = frames.message(*SYSTEM)
+    if "call" in calls.columns:
+        calls = calls.filter(
+            pl.col("call").is_in(ALLOCATES) & pl.col("error").str.contains(FULL)
+        )
+    return pl.concat([made.select(SHARED), calls.select(SHARED)])
+
+
+def _torch(frames: Frames) -> pl.DataFrame:
+    """Return torch's own words: a segment that failed, a loader killed by SIGBUS."""
+    loader = frames.message(*LOADER).filter(
+        pl.col("text").str.contains("(?i)bus error")
+    )
+    segment = frames.message(*TORCH).filter(~pl.col("text").str.contains(OTHER))
+    return pl.concat([loader.select(SHARED), segment.select(SHARED)])
+
+
+def _os_errors(frames: Frames) -> pl.DataFrame:
+    """Return Python's `[Errno 28]` where the path is in shared memory."""
+    lines = frames.message("python.os_error")
+    if "path" not in lines.columns:
+        return lines.select(SHARED)
+    in_memory = pl.col("path").str.contains(r"^/dev/shm/|^/(?:torch|psm)_")
+    return lines.filter((pl.col("errno") == 28) & in_memory).select(SHARED)
+
+
+def _beside(frames: Frames, hosts: tuple[str, ...]) -> pl.DataFrame:
+    """Return the failures of other ranks on these hosts, in a job that has more hosts.
+
+    Where the host itself is what tells the failed ranks from the others, all of its
+    ranks that failed are named; those that only lost a peer or timed out are not.
+    """
+    events = frames["events"]
+    others = set(common.strings(events["host"])) - set(hosts)
+    failed = events.filter(
+        pl.col("host").is_in(hosts) & pl.col("role").is_in(["culprit", "either"])
+    )
+    return failed if others else failed.clear()

@@ -1,0 +1,150 @@
+"""The network carries the job, but far slower than it could.
+
+What it means
+    A link came up at a lower speed, one host's card is slower than its like elsewhere,
+    or NCCL talks TCP although the host has InfiniBand or RoCE. Nothing fails; every
+    step takes longer, for all ranks, as collectives go at the pace of the slowest.
+
+How we know
+    `speed change detected: 400000 -> 200000 Mbps` (NCCL 2.30), the speed of a card in
+    `NET/IB: [0] mlx5_0:…` (since 2.27) below that of the same card on the other hosts,
+    or `Using network Socket` on a host whose NET/IB lines list devices. The host with
+    the slower card is named.
+
+What to do
+    `ibstat mlx5_X | grep Rate` and `mlxlink -d mlx5_X` on the named host: reseat or
+    replace the cable, look at the switch port. For TCP in place of InfiniBand: `unset
+    NCCL_IB_DISABLE NCCL_NET`, and check that the container sees /dev/infiniband.
+
+Looks like
+    A host without any fast network uses sockets rightly; hosts that chose different
+    networks are `wrong-nic`. One slow GPU is `thermal-throttle`.
+
+References
+    NCCL_IB_DISABLE, NCCL_NET, NCCL_IB_HCA.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Cite, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "network"
+NEEDS = ("nccl.",)
+MISSING = "no NCCL_DEBUG=INFO log"
+NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on every rank"
+EXPLAINS = ("straggler", "timeout-masking")
+SPREADS = True
+
+CHANGE, CARD = "nccl.ib.speed_change", "nccl.ib.device"
+CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the hosts whose network is slower than it could be."""
+    for look in (_slowed, _slower_card, _socket):
+        if found := look(frames):
+            yield found
+            return
+
+
+def _slowed(frames: Frames) -> Finding | None:
+    """Find links whose last change of speed is to a lower one than they had."""
+    lines = frames.message(CHANGE)
+    if lines.is_empty():
+        return None
+    link = ["host", "hca", "hca_port"]
+    ends = lines.sort("source", "line").group_by(link, maintain_order=True)
+    slow = ends.agg(pl.col("old_mbps").max(), pl.col("new_mbps").last()).filter(
+        pl.col("new_mbps") < pl.col("old_mbps")
+    )
+    lines = lines.join(slow.select(link), on=link, how="semi", nulls_equal=True)
+    if lines.is_empty():
+        return None
+    hca, old, new = slow.select("hca", "old_mbps", "new_mbps").row(0)
+    what = f"{hca} fell from {old // 1000} to {new // 1000} Gbit/s"
+    return _finding(lines, "likely", what, common.cites(lines), hca)
+
+
+def _slower_card(frames: Frames) -> Finding | None:
+    """Find hosts where a card is slower than the card of that name on most hosts."""
+    lines = frames.message(CARD)
+    if lines.is_empty() or lines["host"].n_unique() < 2:
+        return None
+    card = lines.group_by("hca", "hca_port", "host").agg(pl.col("speed_mbps").max())
+    usual = card.group_by("hca", "hca_port").agg(
+        pl.col("speed_mbps").max().alias("usual"),
+        pl.col("host").n_unique().alias("hosts"),
+        (pl.col("speed_mbps") == pl.col("speed_mbps").max()).sum().alias("fast"),
+    )
+    slow = (
+        card.join(usual, on=["hca", "hca_port"])
+        .filter((pl.col("speed_mbps") < pl.col("usual")) & (pl.col("speed_mbps") > 0))
+        .filter(2 * pl.col("fast") >= pl.col("hosts"))
+        .sort("host", "hca")
+    )
+    if slow.is_empty():
+        return None
+    mine = lines.join(slow, on=["host", "hca", "hca_port"], how="semi")
+    theirs = lines.join(
+        slow.select("hca", "hca_port").unique(), on=["hca", "hca_port"], how="semi"
+    ).join(mine.select("host").unique(), on="host", how="anti")
+    hca, speed, usually = slow.select("hca", "speed_mbps", "usual").row(0)
+    what = (
+        f"{hca} runs at {speed // 1000} Gbit/s, on the others at "
+        f"{usually // 1000} Gbit/s"
+    )
+    evidence = (*common.cites(mine, 3), *common.cites(theirs, 2))
+    return _finding(mine, "likely", what, evidence, hca)
+
+
+def _socket(frames: Frames) -> Finding | None:
+    """Find processes that chose TCP after NCCL had listed their InfiniBand devices."""
+    chosen, devices = frames.message(CHOSEN), frames.message(DEVICES)
+    if "network" not in chosen.columns or devices.is_empty():
+        return None
+    process = ["host", "pid", "source"]
+    lines = chosen.filter(pl.col("network") == "Socket").join(
+        devices.select(process).unique(), on=process, how="semi", nulls_equal=True
+    )
+    if lines.is_empty():
+        return None
+    evidence = (*common.cites(lines, 3), *common.cites(devices, 2))
+    what = "NCCL uses TCP sockets although InfiniBand or RoCE devices are there"
+    return _finding(lines, "possible", what, evidence, "mlx5_0")
+
+
+def _finding(
+    lines: pl.DataFrame,
+    confidence: str,
+    what: str,
+    evidence: tuple[Cite, ...],
+    hca: str,
+) -> Finding:
+    hosts = common.strings(lines["host"])
+    where = f"{common.some(hosts)}: " if hosts else ""
+    at = f"   # on {common.some(hosts)}" if hosts else ""
+    return Finding(
+        slug="slow-network",
+        confidence="likely" if confidence == "likely" else "possible",
+        headline=f"{where}{what}",
+        evidence=evidence,
+        explanation=f"{where}{what}. Collectives go at the pace of their slowest link.",
+        remedy=(
+            f"ibstat {hca} | grep Rate; mlxlink -d {hca}{at}",
+            "env | grep -E 'NCCL_(IB|NET)'; ls /dev/infiniband   # inside the job",
+            "unset NCCL_IB_DISABLE NCCL_NET",
+        ),
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
+    )

@@ -1,0 +1,123 @@
+"""A connection that worked broke: the peer closed, reset or refused it.
+
+What it means
+    Sockets do not fail by themselves inside a cluster. Mostly the process at the other
+    end is gone and its kernel closed what it had; now and then a network in between
+    dropped the connection. Those who print lost somebody; who is lost prints nothing.
+
+How we know
+    `Connection closed by remote peer`, `Call to recv from … failed : Connection reset
+    by peer`, `Broken pipe`, `Connection refused` after all retries, Gloo's
+    `Connection closed by peer`, above every timeout, exception and signal. The host
+    that several lost is named, and its rank where every other rank lost somebody.
+
+What to do
+    Read the log of the one that was lost to its last line, and its kernel's:
+    `dmesg -T | grep -i -E 'killed process|segfault|Xid'`. If its process lived on,
+    look at the way: `ss -ti dst PEER`, `ethtool -S IFACE | grep -i -E 'drop|err'`.
+
+Looks like
+    Sockets close when a job ends, and when it is torn down after another failure.
+    Where the death itself is in the evidence it is `crashed-rank`, `gpu-oom`, …
+    A connection that was never made is `unreachable-peer`.
+
+References
+    NCCL troubleshooting, networking issues; ncclRemoteError.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate import job
+from ncclforensics.diagnosers import common, lost_peers, teardown
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "network"
+NEEDS = ("nccl.", "c10d.")
+MISSING = "no NCCL or torch log"
+NEXT_TIME = "NCCL_DEBUG=INFO on every rank, and keep stderr of every rank"
+EXPLAINS = ("timeout-masking",)
+SPREADS = True
+
+LOST = (
+    *("nccl.socket.peer_closed", "nccl.socket.io_failed"),
+    *("nccl.socket.connect_exhausted", "nccl.socket.connect_failed"),
+    *("c10d.gloo.closed", "c10d.gloo.io_failed"),
+)
+# a process prints one of these when it lost a peer, or when it closes in order
+TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
+NO_ANSWER = r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the peer that everybody lost."""
+    lines = frames.message(*LOST)
+    lines = lines.filter(
+        pl.col("level").ne_missing("INFO") & ~pl.col("text").str.contains(NO_ANSWER)
+    )
+    if lines.is_empty() or job.ended_in_order(frames):
+        return
+    lines = lost_peers.with_hosts(frames, teardown.before(frames, lines))
+    ranks = _lost_ranks(frames, lines)
+    # Gloo says no host, and does not say which of them an address is
+    known = pl.col("message").str.starts_with("nccl.") | pl.col("peer_host").is_in(
+        common.strings(frames["ranks"]["host"])
+    )
+    found = lost_peers.pairs(lines.filter(known & pl.col("host").is_not_null()))
+    blame = lost_peers.blame(found)
+    hosts = blame.hosts if blame and blame.how != "pair" else ()
+    if ranks:
+        hosts = common.hosts_of(frames, ranks) or hosts
+    if not hosts and not ranks:
+        return
+    who = common.plural("rank", ranks) if ranks else "a process"
+    where = f" on {common.some(hosts)}" if hosts else ""
+    printers = common.strings(lines["host"]) or ("a rank",)
+    several = len(printers) > 1 or bool(ranks)
+    yield Finding(
+        slug="socket-error",
+        confidence="likely" if several else "possible",
+        headline=f"{common.some(printers)} lost the connection to {who}{where}",
+        evidence=common.cites(lines),
+        explanation=f"{common.some(printers)} lost the connection to {who}{where}: "
+        f"{lines['text'][0][:160]}. Why it was closed is not in this evidence; mostly "
+        "the process there ended.",
+        remedy=_remedy(hosts[0] if hosts else "its host"),
+        ranks=ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, ranks),
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _lost_ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:
+    """Return the rank that alone of a whole communicator says nothing of a loss.
+
+    A log that was cut off while it was written is silent as well; so all others have
+    to have spoken, and every member has to be known.
+    """
+    complete = frames.message("nccl.init.complete").drop_nulls("rank")
+    if "nranks" not in complete.columns or complete.is_empty():
+        return ()
+    members = set(common.numbers(complete["rank"]))
+    told = pl.concat([lines["rank"], frames.message(*TOLD_OF_LOSS)["rank"]])
+    silent = sorted(members - set(common.numbers(told)))
+    size = int(str(complete["nranks"].max()))
+    return tuple(silent) if len(members) == size and len(silent) == 1 < size - 1 else ()
+
+
+def _remedy(host: str) -> tuple[str, ...]:
+    return (
+        f"dmesg -T | grep -i -E 'killed process|segfault|Xid'   # on {host}",
+        f"read the log of the ranks on {host} to their last line",
+        f"ss -ti dst {host}; ethtool -S IFACE | grep -iE 'drop|err'   # if it lives",
+    )

@@ -1,0 +1,143 @@
+"""One job fell apart into several: each node met only itself and counts from rank 0.
+
+What it means
+    Every node formed a complete group of its own, because each took itself for the
+    master. They train side by side, write over each other's checkpoints, or fail where
+    the world is smaller than the code expects.
+
+How we know
+    Agents on several hosts that were started for the same run and yet each are node 0
+    of 1; or one log in which processes of several hosts hold the same rank of equally
+    large communicators that none spans, in a job that failed.
+
+What to do
+    Give every node the same endpoint, by a name that means the same host everywhere,
+    and not `localhost`; the same `--rdzv-id`; and `--nnodes=N`, not `1:N`.
+
+Looks like
+    Two jobs whose logs lie in one directory: their run ids differ, and nothing failed.
+    Groups of each node inside a larger job, where a larger communicator exists.
+
+References
+    torch.distributed.elastic.rendezvous; torchrun.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.job import signs_of_failure
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "launch"
+NEEDS = ("torchelastic.launch_config", "torchelastic.rendezvous.complete", "nccl.init")
+MISSING = "no agent's log at INFO, and no Init lines of NCCL"
+NEXT_TIME = "export LOGLEVEL=INFO NCCL_DEBUG=INFO before torchrun"
+EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "port-in-use")
+SPREADS = True
+
+REMEDY = (
+    "torchrun --nnodes=<N> --rdzv-backend=c10d --rdzv-endpoint=<first node>:29500 "
+    "--rdzv-id=<job> …   # the same line on every node",
+    "getent hosts <first node>   # on every node: the same address, not 127.0.1.1",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Say which hosts each formed a group of their own."""
+    for look in (_agents, _communicators):
+        if (found := look(frames)) is not None:
+            yield found
+            return
+
+
+def _agents(frames: Frames) -> Finding | None:
+    """Find agents of one run, asked for several nodes, that met only themselves."""
+    met = frames.message("torchelastic.rendezvous.complete")
+    asked = frames.message("torchelastic.launch_config")
+    if "nodes" not in met.columns or "run_id" not in asked.columns:
+        return None
+    met = met.with_columns(pl.col("node", "nodes").cast(pl.Int64, strict=False))
+    alone = met.filter((pl.col("nodes") == 1) & (pl.col("node") == 0))
+    most = pl.col("max_nodes").cast(pl.Int64, strict=False)
+    wide = asked.with_columns(most).filter(most > 1)
+    # a run id that nobody gave is `none`, on every job of the cluster
+    same = wide["run_id"].n_unique() == 1 and wide["rdzv_endpoint"].n_unique() == 1
+    where = alone["source"].n_unique()
+    if where < 2 or not same or met.filter(pl.col("nodes") > 1).height:
+        return None
+    if wide["source"].n_unique() < 2:
+        return None
+    endpoint = str(wide["rdzv_endpoint"][0])
+    widest = str(wide["max_nodes"].max())
+    return _finding(
+        pl.concat([f.select("text", "source", "line") for f in (alone, wide)]),
+        common.strings(alone["host"]),
+        f"{where:,} agents of one run each met only themselves",
+        f"Each was started for run {str(wide['run_id'][0])!r} on up to "
+        f"{widest} nodes with endpoint {endpoint!r}, and each became "
+        "node 0 of 1.",
+        common.first_seen(alone),
+    )
+
+
+def _communicators(frames: Frames) -> Finding | None:
+    """Find one log whose hosts each hold all ranks of an equally large world."""
+    inits = frames.message("nccl.init.complete")
+    if inits.is_empty() or not signs_of_failure(frames):
+        return None
+    largest = inits.filter(
+        (pl.col("nranks") == pl.col("nranks").max()) & (pl.col("nranks") > 1)
+    ).drop_nulls(["host", "comm_id"])
+    wholes = (
+        largest.group_by("source", "comm_id", maintain_order=True)
+        .agg(
+            pl.col("host").unique(),
+            pl.col("comm_rank").n_unique() == pl.col("nranks").first(),
+            pl.col("line").first(),
+            pl.col("text").first(),
+        )
+        .filter((pl.col("host").list.len() == 1) & pl.col("comm_rank"))
+        .with_columns(pl.col("host").list.first())
+    )
+    hosts = common.strings(wholes["host"])
+    spanning = largest.group_by("comm_id").agg(pl.col("host").n_unique())
+    spans = spanning.filter(pl.col("host") > 1).height
+    if len(hosts) < 2 or wholes["source"].n_unique() > 1 or spans:
+        return None
+    return _finding(
+        wholes.select("text", "source", "line"),
+        (),
+        f"{len(hosts):,} hosts each formed a world of their own",
+        f"{common.some(hosts)} each hold every rank of a communicator as large as any "
+        "here, and none spans two hosts.",
+        None,
+    )
+
+
+def _finding(
+    lines: pl.DataFrame,
+    hosts: tuple[str, ...],
+    headline: str,
+    why: str,
+    first_seen: int | None,
+) -> Finding:
+    named = f" ({common.some(hosts)})" if hosts else ""
+    return Finding(
+        slug="split-rendezvous",
+        confidence="likely",
+        headline=f"{headline}{named}"[:200],
+        evidence=common.cites(lines),
+        explanation=why,
+        remedy=REMEDY,
+        first_seen=first_seen,
+    )

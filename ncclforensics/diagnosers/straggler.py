@@ -1,0 +1,124 @@
+"""One rank came to a call after its peers' timeout: late, but not lost.
+
+What it means
+    The rank was at work the whole while: it prepared data, saved a checkpoint, compiled
+    a kernel, moved parameters. It came to the collective in the end, when its peers had
+    already given it up.
+
+How we know
+    All members have made the call, and this rank made it later than the others by more
+    than the call's own timeout; clocks are compared by the earlier calls of the group
+    that both made. Its own log may say what it did meanwhile.
+
+What to do
+    Do the slow work before the first collective, on all ranks at once, or behind a
+    barrier of its own with a longer timeout (`init_process_group(timeout=…)`).
+
+Looks like
+    `missing-rank` never arrives. A clock that is wrong makes every call of a host late,
+    not one.
+
+References
+    torch.distributed.init_process_group, timeout.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ncclforensics.diagnosers import common, roots
+from ncclforensics.findings import Cite, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "desync"
+NEEDS = ("collectives",)
+MISSING = "no Flight Recorder dump"
+NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank", "stuck-in-collective")
+SPREADS = True
+
+EARLIER = 20  # calls of the group by which two clocks are compared
+
+REMEDY = (
+    "read what that rank logged between its last two calls",
+    "do that work before the first collective, or raise the timeout for it",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the ranks that joined a call when the others' timeout had passed."""
+    for call in frames["calls"].to_dicts():
+        came = len(call["waiting"]) + len(call["behind"])
+        if call["is_p2p"] or came < len(call["members"] or ()) or came < 2:
+            continue
+        late = _late(frames, call)
+        ranks = common.numbers(late["rank"])
+        if ranks and 2 * len(ranks) < came + 1:
+            yield _finding(frames, call, late, ranks)
+            return
+
+
+def _late(frames: Frames, call: dict[str, Any]) -> pl.DataFrame:
+    """Return the entries of those who came later than all others by a timeout."""
+    group = frames["collectives"].filter(
+        pl.col("rank").is_in([*call["waiting"], *call["behind"]])
+        & pl.col("pg").eq_missing(call["pg"])
+        & pl.col("pg_desc").eq_missing(call["pg_desc"])
+        & ~pl.col("is_p2p").fill_null(False)
+        & pl.col("seq").is_between(call["seq"] - EARLIER, call["seq"])
+        & pl.col("t").is_not_null()
+    )
+    after = (pl.col("t") - pl.col("t").min().over("seq")).dt.total_milliseconds()
+    told = group.with_columns(after.alias("after"))
+    usual = (
+        told.filter(pl.col("seq") < call["seq"])
+        .group_by("rank")
+        .agg(pl.col("after").median().alias("usual"))
+    )
+    now = (
+        told.filter(pl.col("seq") == call["seq"])
+        .join(usual, on="rank", how="left")
+        .with_columns((pl.col("after") - pl.col("usual").fill_null(0)).alias("after"))
+    )
+    return now.filter(
+        pl.col("after") - pl.col("after").median().fill_null(0) > pl.col("timeout_ms")
+    )
+
+
+def _finding(
+    frames: Frames, call: dict[str, Any], late: pl.DataFrame, ranks: tuple[int, ...]
+) -> Finding:
+    failing = common.collective(frames, call)
+    who = common.plural("rank", ranks)
+    seconds = float(str(late["after"].max())) / 1e3
+    timeout = float(str(late["timeout_ms"].max())) / 1e3
+    cited = tuple(
+        Cite(
+            row["source"],
+            row["line"],
+            f"rank {row['rank']} made the call at {row['t']}",
+        )
+        for row in late.head(3).to_dicts()
+    )
+    return Finding(
+        slug="straggler",
+        confidence="certain",
+        headline=f"{who} came {seconds:,.1f} s late to {common.call_words(failing)}",
+        evidence=(*cited, *roots.waiting(frames, call)),
+        explanation=f"All members made {common.call_words(failing)}, but {who} made it "
+        f"{seconds:,.1f} s after the first, when the timeout of {timeout:,.0f} s had "
+        "passed and the others had given up.",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        devices=common.devices_of(frames, ranks),
+        collective=failing,
+        first_seen=roots.onset(frames, call),
+    )

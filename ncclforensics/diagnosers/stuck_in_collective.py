@@ -1,0 +1,90 @@
+"""Every member came to the call, and nobody finished it.
+
+What it means
+    The program did nothing wrong: all ranks of the group made the same call. It is the
+    call itself that does not end, because of the network, a GPU, NVLink, a driver, or
+    a deadlock inside the communication library. Nobody is to blame by this alone.
+
+How we know
+    All members have enqueued the same call with fitting tensors, the job waits for it,
+    and no member is held up elsewhere, late or without a start where others have one.
+    Evidence of the network or a GPU may name somebody; then this is its echo.
+
+What to do
+    Look for the wire and the GPUs: NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET,
+    `dmesg -T | grep -i -E 'xid|mlx5'`, `ibstat`, `nvidia-smi nvlink -e`, the RAS client
+    (`ncclras -v`). Run nccl-tests over the same hosts. TORCH_NCCL_ENABLE_TIMING=1 tells
+    next time whose GPU did not even begin.
+
+Looks like
+    `missing-rank` with the dump lost: there one member is unseen.
+    A job that runs has calls on their way as well, but in many groups at once.
+
+References
+    NCCL user guide, RAS; torch.distributed Flight Recorder tutorial.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ncclforensics.correlate import waits
+from ncclforensics.correlate.standings import UNLISTED
+from ncclforensics.diagnosers import common, roots, signatures
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "runtime"
+NEEDS = ("collectives",)
+MISSING = "no Flight Recorder dump"
+NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_ENABLE_TIMING=1"
+EXPLAINS = ("timeout-masking",)
+SPREADS = True
+
+REMEDY = (
+    "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET TORCH_NCCL_ENABLE_TIMING=1",
+    "dmesg -T | grep -i -E 'xid|mlx5'          # on the hosts of the group",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Tell of the call that all members have joined and most others wait for."""
+    told = waits.graph(frames["calls"])
+    if any(why != "stuck" for why in frames["roots"]["why"]):
+        return
+    full = [call for call in frames["calls"].to_dicts() if _is_full(call)]
+    if not full or any(True for _ in signatures.splits(frames, "op")):
+        return
+    if any(True for _ in signatures.splits(frames, "shape")):
+        return
+    blocked = [len(waits.behind(told, call["waiting"])) for call in full]
+    most = max(range(len(full)), key=lambda i: (blocked[i], len(full[i]["waiting"])))
+    call = full[most]
+    failing = common.collective(frames, call)
+    yield Finding(
+        slug="stuck-in-collective",
+        confidence="likely" if roots.is_seen_failing(frames) else "possible",
+        headline=f"all {len(call['waiting']):,} members are in "
+        f"{common.call_words(failing)}, nobody finishes",
+        evidence=roots.waiting(frames, call),
+        explanation=f"Every member made {common.call_words(failing)} and none finished "
+        f"it.{roots.others_behind(frames, call['waiting'])} What these dumps show "
+        "gives no rank the blame.",
+        remedy=REMEDY,
+        collective=failing,
+        first_seen=roots.onset(frames, call),
+    )
+
+
+def _is_full(call: dict[str, Any]) -> bool:
+    missing = any(call[state] for state in ("behind", "done", "absent", "unseen"))
+    members = len(call["members"] or ())
+    # a group whose members nothing lists may have more than those that were seen
+    listed = not str(call["group"]).endswith(UNLISTED)
+    full = len(call["waiting"]) == members > 1
+    return full and listed and not missing and not call["is_p2p"]

@@ -1,0 +1,109 @@
+"""A GPU lowers its clocks because it is too hot, and its rank falls behind.
+
+What it means
+    Past its slowdown temperature a GPU runs at a fraction of its clocks. Its rank
+    computes longer and all others wait for it in every collective: the job crawls, and
+    with a short timeout it dies. Dust, a dead fan, a hot aisle or a loose power cable.
+
+How we know
+    `HW Thermal Slowdown : Active` or `SW Thermal Slowdown : Active` under nvidia-smi's
+    `Clocks Event Reasons` (before: `Clocks Throttle Reasons`). `HW Slowdown` and `HW
+    Power Brake Slowdown` count as well, as they halve the clocks. The GPU whose section
+    it stands in is named with its host.
+
+What to do
+    `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK -i GPU` on the named host; look at
+    fans, inlet temperature and power supply (`ipmitool sdr type Temperature`). Drain
+    the host if its neighbours are cool.
+
+Looks like
+    `Not Active` is the healthy word, and `SW Power Cap : Active` is usual under load. A
+    slow network slows all ranks alike: `slow-network`.
+
+References
+    nvidia-smi, clocks event reasons; NVML nvmlClocksEventReasons.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding, RuledOut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "platform"
+NEEDS = ("nvidia.smi.",)
+MISSING = "no nvidia-smi -q output"
+NEXT_TIME = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE of every host while it is slow"
+EXPLAINS = ("straggler", "timeout-masking", "slow-network")
+SPREADS = True
+
+THROTTLE, GPU = "nvidia.smi.throttle", "nvidia.smi.gpu"
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the GPUs that are slowed down."""
+    lines = _with_gpu(frames)
+    headers = frames.message(GPU)
+    if lines.is_empty():
+        if headers.height:
+            why = f"nvidia-smi shows no slowdown on {headers.height:,} GPUs"
+            yield RuledOut("thermal-throttle", why, common.cites(headers, 2))
+        return
+    ranks = _ranks(frames, lines)
+    hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
+    cards = common.strings(lines["pci"])
+    heat = lines["cause"].str.contains("Thermal").any()
+    which = common.plural("GPU", cards) if cards else "a GPU"
+    where = f" on {common.some(hosts)}" if hosts else ""
+    causes = common.some(common.strings(lines["cause"]))
+    gpu = cards[0] if cards else "GPU"
+    yield Finding(
+        slug="thermal-throttle",
+        confidence="likely" if heat else "possible",
+        headline=f"{which}{where} runs at lowered clocks: {causes}",
+        evidence=common.cites(lines),
+        explanation=f"nvidia-smi reports {causes} as active for {which}{where}. Its "
+        "rank computes longer than the others, who wait for it.",
+        remedy=(
+            f"nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK -i {gpu}"
+            + (f"   # on {hosts[0]}" if hosts else ""),
+            "ipmitool sdr type Temperature; ipmitool sdr type Fan",
+            "drain the host if its neighbours are cool",
+        ),
+        ranks=ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, ranks),
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _with_gpu(frames: Frames) -> pl.DataFrame:
+    """Add `pci`: the GPU whose section of its file each line stands in."""
+    lines = frames.message(THROTTLE).sort("line")
+    headers = frames.message(GPU)
+    if lines.is_empty() or "pci" not in headers.columns:
+        return lines.with_columns(pl.lit(None, pl.String).alias("pci"))
+    sections = headers.select("source", "line", "pci").sort("line")
+    return lines.join_asof(sections, on="line", by="source", check_sortedness=False)
+
+
+def _ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:
+    """Return the ranks whose bus id is one of these GPUs' on that host."""
+    hot = lines.drop_nulls(["host", "pci"]).select("host", _packed().alias("bus_id"))
+    mine = frames["ranks"].join(hot.unique(), on=["host", "bus_id"], how="semi")
+    return common.numbers(mine["rank"])
+
+
+def _packed() -> pl.Expr:
+    """Return `00000000:9B:00.0` as NCCL prints it: 9b000, without leading zeros."""
+    digits = pl.col("pci").str.replace_all(r"[:.]", "").str.to_lowercase()
+    return digits.str.strip_chars_start("0")

@@ -1,0 +1,99 @@
+"""The scheduler ended the job at its time limit: nobody failed.
+
+What it means
+    The time that was asked for is over. The scheduler sends SIGTERM, then SIGKILL, and
+    every process reports a signal or a lost peer. There is nothing to repair.
+
+How we know
+    Slurm's `DUE TO TIME LIMIT` or job state TIMEOUT, PBS' `walltime … exceeded limit`,
+    LSF's `TERM_RUNLIMIT`, Kubernetes' `active longer than specified deadline`, with
+    nothing before it that says that the job had already failed or hung.
+
+What to do
+    Ask for more time, or save often enough and let the job be started again. Have the
+    scheduler say so in time: `#SBATCH --signal=B:USR1@300` leaves five minutes.
+
+Looks like
+    A job that hung until its limit: the timeouts or open calls before it tell the
+    cause, and this is ruled out. `DUE TO PREEMPTION` is `preempted`.
+
+References
+    Slurm sbatch(1) --time and --signal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common, stops
+from ncclforensics.findings import Finding, RuledOut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "dead-rank"
+NEEDS = ("slurm.", "launchers.pbs", "launchers.lsf", "launchers.kubernetes")
+MISSING = "no scheduler's output"
+NEXT_TIME = "keep the job's own output file: sbatch --output=%x-%j.out"
+EXPLAINS = (
+    "crashed-rank",
+    "missing-rank",
+    "timeout-masking",
+    "socket-error",
+    "ib-error",
+    "rendezvous-failed",
+    "node-lost",
+    "gil-deadlock",
+    "straggler",
+    "inconsistent-env",
+)
+SPREADS = True
+
+LINES = (
+    "slurm.cancelled",
+    "slurm.state",
+    "slurm.sacct.timeout",
+    "launchers.pbs.walltime",
+    "launchers.lsf.runlimit",
+    "launchers.kubernetes.deadline",
+)
+REMEDY = (
+    "sbatch --time=<longer> …   # or start again from the last checkpoint",
+    "#SBATCH --signal=B:USR1@300   # five minutes' notice: save when it comes",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Say that the time was over, unless the job had failed before."""
+    lines = stops.slurm_time(frames.message(*LINES))
+    if lines.is_empty():
+        return
+    told = [
+        pl.col(column) == word
+        for column, word in (("cause", "TIME LIMIT"), ("state", "TIMEOUT"))
+        if column in lines.columns
+    ]
+    other = ~pl.col("message").is_in(["slurm.cancelled", "slurm.state"])
+    lines = lines.filter(pl.any_horizontal(*told, other).fill_null(False))
+    if lines.is_empty():
+        return
+    before = stops.failed_before(frames, lines)
+    if before.height:
+        why = "the job had failed or hung before its time was over"
+        yield RuledOut("time-limit", why, common.cites(before, 2))
+        return
+    yield Finding(
+        slug="time-limit",
+        confidence="certain",
+        headline="the scheduler ended the job at its time limit",
+        evidence=common.cites(lines),
+        explanation="The time that was asked for was over, and nothing had failed "
+        "before. Signals and lost peers after that line are teardown.",
+        remedy=REMEDY,
+        first_seen=common.first_seen(lines),
+    )

@@ -1,0 +1,197 @@
+"""One host's ports cannot be reached from another: no route, no answer.
+
+What it means
+    The ranks agreed on whom to connect to, and the connection itself was never made: no
+    route, a firewall that drops, a switch port in the wrong network. NCCL picks its
+    ports at random, so an open store port (29500) proves nothing for them.
+
+How we know
+    `Connect to ADDRESS failed : No route to host`, `Network is unreachable` or
+    `Connection timed out`, the same as the reason why NCCL gave up its retries, or
+    retries that go on to the end of the log. The host that several others cannot reach,
+    or that reaches none while others reach its peer, is named; of a single pair, the
+    address that did not answer.
+
+What to do
+    From the host that prints: `ip route get ADDRESS`, `ping -c 3 ADDRESS` and
+    `nc -vz ADDRESS PORT`. Open all TCP ports between the nodes of the job
+    (`iptables -L -n`, `ufw status`, the cloud's security group), or see to it that
+    NCCL_SOCKET_IFNAME names the interface that leads there.
+
+Looks like
+    A host that bound docker0 or lo is unreachable as well: that is `wrong-nic`.
+    `Connection refused` comes from a host that answers: its process is gone or late.
+    Before NCCL begins, where the store cannot be reached, it is `rendezvous-failed`.
+
+References
+    NCCL troubleshooting, networking issues; connect(2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common, lost_peers, teardown
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "network"
+NEEDS = ("nccl.",)
+MISSING = "no NCCL_DEBUG log"
+NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET on every rank"
+EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
+SPREADS = True
+
+FAILED = (
+    *("nccl.socket.connect_failed", "nccl.socket.connect_exhausted"),
+    "nccl.socket.connect_gave_up",
+)
+RETRY = ("nccl.socket.connect_retry",)
+REASONS = ("error", "poll_error", "errno", "what")
+NO_ANSWER = (
+    r"(?i)no route to host|network is unreachable|host is unreachable"
+    r"|timed out|timeouts"
+)
+# so many tries in a row last longer than an address takes to be resolved
+TRIES = 5
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the host that the failed connections have in common."""
+    failed = _without_answer(frames.message(*FAILED))
+    failed = teardown.before(frames, failed.filter(pl.col("level").ne_missing("INFO")))
+    lines = failed if failed.height else _still_trying(frames)
+    if lines.is_empty():
+        return
+    lines = lost_peers.with_hosts(frames, lines)
+    found = lost_peers.pairs(lines)
+    blame = lost_peers.blame(found)
+    if blame and blame.how == "peer":
+        blame = _of_one_pair(frames, blame, found, lines)
+    hosts = blame.hosts if blame else ()
+    ranks = common.numbers(lines.filter(pl.col("host").is_in(hosts))["rank"])
+    reason = str(lines["reason"][0])
+    who = _words(blame, found)
+    yield Finding(
+        slug="unreachable-peer",
+        confidence="likely" if hosts else "possible",
+        headline=f"{who}: {reason}",
+        evidence=common.cites(lines),
+        explanation=f"{_pairs_told(found)} ({reason}), so the connection between "
+        "them was never made. " + _why(blame),
+        remedy=_remedy(lines),
+        ranks=ranks,
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _without_answer(lines: pl.DataFrame) -> pl.DataFrame:
+    """Keep the lines whose `reason` is that nobody answered."""
+    told = [pl.col(c) for c in REASONS if c in lines.columns]
+    # the last word of a socket: its poll's error outranks the errno beside it
+    reason = pl.coalesce(*told, pl.lit(None, pl.String))
+    return lines.with_columns(reason.alias("reason")).filter(
+        pl.col("reason").str.contains(NO_ANSWER)
+    )
+
+
+def _still_trying(frames: Frames) -> pl.DataFrame:
+    """Return the last tries of processes that tried to the end and never came up."""
+    tries = _without_answer(frames.message(*RETRY))
+    if "attempt_no" not in tries.columns:
+        return tries.clear()
+    key = ["host", "pid", "source"]
+    tries = tries.sort("source", "line").unique(key, keep="last", maintain_order=True)
+    up = frames.message("nccl.init.complete", "nccl.init.connected")
+    tries = tries.join(up.select(key).unique(), on=key, how="anti", nulls_equal=True)
+    return tries.filter(pl.col("attempt_no") >= TRIES)
+
+
+def _of_one_pair(
+    frames: Frames, blame: lost_peers.Blame, found: pl.DataFrame, lines: pl.DataFrame
+) -> lost_peers.Blame | None:
+    """Say which end of the only pair is to blame, if the other hosts tell.
+
+    Every rank connects to the process of rank 0 first. A third host that prints no
+    trouble there has reached it, so the one that does not is the odd one. Where third
+    hosts are there and tell nothing, or the printer knows no route, it may be either.
+    """
+    printer, peer = found["host"][0], found["peer_host"][0]
+    seen = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    third = set(common.strings(seen["host"])) - {printer, peer}
+    started = frames.message("nccl.init.start")
+    if not third and _others_possible(started, printer):
+        return None
+    if not third:
+        own_route = lines["reason"].str.contains("(?i)network is unreachable").all()
+        return None if own_route else blame
+    if printer is None or "comm_rank" not in started.columns:
+        return None
+    root = started.filter(pl.col("comm_rank") == 0)["host"].unique().to_list()
+    troubled = set(common.strings(frames.message(*FAILED, *RETRY)["host"]))
+    reached = set(common.strings(started["host"])) & third - troubled
+    return lost_peers.Blame((printer,), "odd") if root == [peer] and reached else None
+
+
+def _others_possible(started: pl.DataFrame, printer: str | None) -> bool:
+    """Whether the job is known to be more than two hosts of the printer's size."""
+    if "nranks" not in started.columns or started.is_empty():
+        return False
+    mine = started.filter(pl.col("host") == printer)["comm_rank"].n_unique()
+    return int(str(started["nranks"].max())) > 2 * mine
+
+
+def _words(blame: lost_peers.Blame | None, found: pl.DataFrame) -> str:
+    if blame is None:
+        told = [f"{a or 'a host'} cannot reach {b}" for a, b in found.iter_rows()]
+        return told[0] if len(told) == 1 else "hosts cannot reach each other"
+    if blame.how == "pair":
+        return f"{' and '.join(blame.hosts)} cannot reach each other"
+    (host,) = blame.hosts
+    others = common.strings(found.filter(pl.col("peer_host") == host)["host"])
+    if others:
+        return f"{common.some(others)} cannot reach {host}"
+    theirs = common.strings(found.filter(pl.col("host") == host)["peer_host"])
+    return f"{host} cannot reach {common.some(theirs)}" if theirs else f"{host}"
+
+
+def _pairs_told(found: pl.DataFrame) -> str:
+    if found.is_empty():
+        return "A peer that the lines do not name did not answer"
+    told = [f"{a or 'a host'} to {b}" for a, b in found.iter_rows()]
+    return f"Nothing answered from {common.some(told)}"
+
+
+def _why(blame: lost_peers.Blame | None) -> str:
+    if blame is None:
+        return "The evidence does not tell which end is at fault."
+    return {
+        "shared": f"All of this has {blame.hosts[0]} in common.",
+        "silent": f"All of this has {blame.hosts[0]} in common.",
+        "odd": f"Others do reach that host, {blame.hosts[0]} does not.",
+        "peer": "It is one pair: a firewall or the route of either end may do this.",
+        "pair": "It is one pair, and both ends say so: look at what lies between.",
+    }[blame.how]
+
+
+def _remedy(lines: pl.DataFrame) -> tuple[str, ...]:
+    known = lines.drop_nulls("peer") if "peer" in lines.columns else lines.clear()
+    if known.is_empty():
+        return ("ping -c 3 PEER; nc -vz PEER PORT     # between the hosts of the job",)
+    first = known.sort("peer", "source", "line").row(0, named=True)
+    peer, port = first["peer"], first.get("peer_port")
+    host = first["host"] or "the host"
+    return (
+        f"ip route get {peer}; ping -c 3 {peer}     # on {host}",
+        f"nc -vz {peer} {port or 'PORT'}            # on {host}, while the job waits",
+        f"iptables -L -n; ufw status                # on {peer} and {host}",
+        "allow all TCP ports between the nodes of a job: NCCL picks them at random",
+    )

@@ -1,0 +1,102 @@
+"""Parameters got no gradient on a rank, so DDP's last reduction never ended.
+
+What it means
+    DistributedDataParallel waits for the gradient of each parameter. In the last step
+    some took no part in the loss, mostly because of a branch in the forward pass; their
+    reduction never began, and the next step cannot.
+
+How we know
+    `Expected to have finished reduction in the prior iteration`, with the indices and,
+    under TORCH_DISTRIBUTED_DEBUG, the names of the parameters on that rank. `Expected
+    to mark a variable ready only once` is the reverse: one used after its turn.
+
+What to do
+    Let every parameter take part in the loss on every rank, or pass
+    `find_unused_parameters=True`. With activation checkpointing use
+    `use_reentrant=False`, and `static_graph=True` where the graph never changes.
+
+Looks like
+    `missing-rank`: peers of a rank that takes another branch only see that they wait.
+
+References
+    torch DistributedDataParallel, find_unused_parameters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import common
+from ncclforensics.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+FAMILY = "runtime"
+NEEDS = ("events",)
+MISSING = "no log of a rank"
+NEXT_TIME = "export TORCH_DISTRIBUTED_DEBUG=INFO, which adds the parameters' names"
+EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "unmatched-p2p")
+SPREADS = True
+
+RAISED = ("c10d.ddp.unused_parameters", "c10d.ddp.ready_twice")
+NAMES = "c10d.ddp.unused_names"
+INDICES = "c10d.ddp.unused_indices"
+
+REMEDY = (
+    "DistributedDataParallel(model, find_unused_parameters=True)",
+    "export TORCH_DISTRIBUTED_DEBUG=DETAIL   # names the parameters at the next try",
+    "torch.utils.checkpoint.checkpoint(…, use_reentrant=False)   # if you checkpoint",
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the ranks that say it, and the parameters."""
+    raised = frames.message(*RAISED)
+    told = frames.message(NAMES, INDICES)
+    lines = pl.concat([raised, told], how="diagonal_relaxed")
+    if lines.is_empty():
+        return
+    ranks = common.numbers(lines["rank"])
+    if not ranks and "group_rank" in told.columns:
+        ranks = common.numbers(told["group_rank"])
+    hosts = common.hosts_of(frames, ranks)
+    which = _which(told)
+    twice = told.is_empty() and (raised["message"] == RAISED[1]).all()
+    what = (
+        "a parameter was reduced twice in one step"
+        if twice
+        else f"{which or 'some parameters'} got no gradient"
+    )
+    who = f" on {common.plural('rank', ranks)}" if ranks else ""
+    yield Finding(
+        slug="unused-parameters",
+        confidence="certain",
+        headline=f"{what}{who}"[:200],
+        evidence=common.cites(
+            pl.concat([f.select("text", "source", "line") for f in (told, raised)])
+        ),
+        explanation=f"DDP could not finish the gradients of the last step: {what}{who}."
+        " The other ranks wait in the next reduction.",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, ranks),
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _which(told: pl.DataFrame) -> str:
+    """Return the names of the parameters, or else their indices."""
+    if "names" in told.columns:
+        names = told["names"].drop_nulls().str.split(", ").explode()
+        return common.some(list(dict.fromkeys(names.to_list())))
+    if "indices" in told.columns:
+        numbers = told["indices"].drop_nulls().str.split(" ").explode()
+        return "parameter " + common.some(list(dict.fromkeys(numbers.to_list())))
+    return ""

@@ -1,0 +1,91 @@
+"""Puts together the lines that programs between a job and its log broke apart.
+
+docker's json-file splits at 16 KiB, `{"log":"…","stream":"stderr","time":"…Z"}`, where
+only the last piece ends with a newline; containerd and CRI-O write `2026-…Z stderr P …`
+and end with an `F`. Pieces of the two streams stand between each other. docker's lines
+become CRI lines, so that one table of decorations knows both. What a terminal wraps
+stays in lines; only where its seams are is told.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+DOCKER = '{"log":"'
+_CRI = (
+    r"^(?P<head>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?P<stream>stdout|stderr)) "
+    r"(?P<tag>[PF]) (?s:(?P<body>.*))$"
+)
+NARROWEST, WIDEST = 60, 250  # columns of a terminal or a page
+MOST_WRAPPED = 0.02  # of the lines of a wrapped log are as long as it is wide
+AROUND = 60  # characters on each side of a seam, as long as a needle may be
+MARKS = ["stdout P ", "stderr P "]
+
+
+def joined(lines: pl.DataFrame) -> pl.DataFrame:
+    """Return `lines` (`line` Int64, `raw` String) with pieces joined, in order.
+
+    A joined line has the number of its first piece. One whose end is not there stays
+    marked as a piece, so that what follows can still be added to it.
+    """
+    docker = lines["raw"].str.starts_with(DOCKER)
+    if docker.any():
+        lines = lines.with_columns(
+            pl.when(docker)
+            .then(_from_docker(pl.col("raw")))
+            .otherwise("raw")
+            .alias("raw")
+        )
+    if not lines["raw"].str.contains_any(MARKS).any():
+        return lines
+    part = lines.with_columns(pl.col("raw").str.extract_groups(_CRI).alias("part"))
+    part = part.unnest("part")
+    pieces = part.filter(pl.col("head").is_not_null())
+    if pieces.is_empty():
+        return lines
+    ended = (pl.col("tag") == "F").cast(pl.Int64)
+    whole = (
+        pieces.with_columns((ended.cum_sum() - ended).over("stream").alias("_whole"))
+        .group_by("stream", "_whole", maintain_order=True)
+        .agg(
+            pl.col("line").first(),
+            pl.concat_str(
+                pl.col("head").first(),
+                pl.lit(" "),
+                pl.col("tag").last(),
+                pl.lit(" "),
+                pl.col("body").str.join(""),
+            ).alias("raw"),
+        )
+        .select("line", "raw")
+    )
+    others = part.filter(pl.col("head").is_null()).select("line", "raw")
+    return pl.concat([whole, others]).sort("line", maintain_order=True)
+
+
+def seams(lines: pl.DataFrame) -> pl.DataFrame:
+    """Return `line` and `seam`, what is printed around the end of each wrapped line.
+
+    Lines were wrapped if several are as long as the longest, as wide as a terminal.
+    """
+    none = pl.DataFrame(schema={"line": pl.Int64(), "seam": pl.String()})
+    length = lines["raw"].str.len_chars()
+    width = int(str(length.max() or 0))
+    full = length == width
+    often = max(2, int(MOST_WRAPPED * lines.height))
+    if not NARROWEST <= width <= WIDEST or int(full.sum()) < often:
+        return none
+    raw = pl.col("raw")
+    seam = pl.concat_str(raw.str.tail(AROUND), raw.shift(-1).str.head(AROUND))
+    return lines.select("line", seam.alias("seam")).filter(full).drop_nulls("seam")
+
+
+def _from_docker(raw: pl.Expr) -> pl.Expr:
+    """Return docker's JSON line as a CRI line, or as it is where it is damaged."""
+    log = raw.str.json_path_match("$.log")
+    time = raw.str.json_path_match("$.time")
+    stream = raw.str.json_path_match("$.stream")
+    tag = pl.when(log.str.ends_with("\n")).then(pl.lit("F")).otherwise(pl.lit("P"))
+    text = log.str.strip_suffix("\n")
+    line = pl.concat_str(time, pl.lit(" "), stream, pl.lit(" "), tag, pl.lit(" "), text)
+    return pl.coalesce(line, raw)

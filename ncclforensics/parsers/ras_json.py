@@ -1,0 +1,132 @@
+"""`ncclras -f json` of NCCL 2.28 to 2.30: every member of every communicator.
+
+`{"communicators": [{"hash", "size", "ranks": [{"rank", "host", "pid", "cuda_dev",
+"collective_counts": {op: calls}}], "missing_ranks": [{…, "status": {…}}]}]}`, as
+`src/ras/client_support.cc` prints it. 2.28.9 leaves out a comma between two keys of a
+missing rank. The rows are those that the text form of the client gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import polars as pl
+
+from ncclforensics import tables
+from ncclforensics.parsers import stamps
+from ncclforensics.tables import Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.sources import Source
+
+LARGEST = 256 << 20  # bytes; some hundred for each member of each communicator
+_NO_COMMA = re.compile(rb'(["\d\]}el])(\s*\n\s*"[^"\n]*"\s*:)')
+CAPTURES = {
+    "comm_id": pl.String(),
+    "kind": pl.String(),
+    "op": pl.String(),
+    "operation": pl.Int64(),
+    "ranks": pl.Int64(),
+    "comm_rank": pl.Int64(),
+    "gpu": pl.String(),
+    "process": pl.Int64(),
+    "node": pl.String(),
+    "gpus": pl.Int64(),
+}
+
+
+def read(source: Source) -> Frames:
+    """Read one status report: rows of the messages `ncclras.*`, and `events`."""
+    try:
+        with source.open() as stream:
+            data = stream.read(LARGEST)
+        told = _decoded(data)
+        found = list(_messages(told))
+    except (
+        OSError,
+        EOFError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ) as error:
+        note = {"stage": "parsers", "text": f"no status report of ncclras: {error}"}
+        return Frames({"notes": tables.rows("notes", [note | {"source": source.name}])})
+    stamp = pl.DataFrame({"stamp": [str(told.get("timestamp"))]})
+    t = stamp.select(stamps.absolute("stamp")).to_series()[0]
+    messages: dict[str, pl.DataFrame] = {}
+    for name in dict.fromkeys(name for name, _ in found):
+        rows = [row for key, row in found if key == name]
+        captured = pl.DataFrame(rows, schema=CAPTURES, strict=False)
+        event = {
+            "message": name,
+            "role": "neutral",
+            "text": "a communicator in the status report of ncclras",
+            "source": source.name,
+            "line": 1,
+        }
+        events = tables.rows("events", [event]).with_columns(
+            pl.lit(t).cast(tables.TIME).alias("t")
+        )
+        messages[name] = events.join(captured, how="cross")
+    columns = list(tables.SCHEMAS["events"])
+    parts = [frame.select(columns).unique() for frame in messages.values()]
+    return Frames({"events": pl.concat(parts)} if parts else {}, messages)
+
+
+def _decoded(data: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        found = msgspec.json.decode(_NO_COMMA.sub(rb"\1,\2", data))
+    if not isinstance(found, dict):
+        raise TypeError("the report is no object")
+    return found
+
+
+def _messages(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (message id, captures) of each communicator that is not at one."""
+    processes = set()
+    for comm in told["communicators"]:
+        comm_id = str(comm["hash"]).removeprefix("0x")
+        members, missing = comm.get("ranks") or [], comm.get("missing_ranks") or []
+        processes |= {
+            (m["host"], m["pid"], m.get("cuda_dev")) for m in members + missing
+        }
+        yield from (("ncclras.mismatch", r) for r in _behind(comm_id, members))
+        for member in missing:
+            row = {"comm_id": comm_id, "kind": "missing", **_who(member)}
+            yield "ncclras.incomplete", row
+            if (member.get("status") or {}).get("considered_dead"):
+                yield "ncclras.dead", {**row, "kind": "process"}
+    yield "ncclras.job", {"gpus": len(processes)}
+
+
+def _behind(comm_id: str, members: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the counts of the operations in which members differ."""
+    names = dict.fromkeys(op for m in members for op in m["collective_counts"])
+    for op in names:
+        counts = Counter(int(m["collective_counts"].get(op, 0)) for m in members)
+        if len(counts) < 2:
+            continue
+        shared = {"comm_id": comm_id, "kind": "count", "op": op}
+        for operation, ranks in sorted(counts.items(), reverse=True):
+            yield {**shared, "operation": operation, "ranks": ranks}
+        for member in members:
+            operation = int(member["collective_counts"].get(op, 0))
+            if operation < max(counts):
+                yield {**shared, "operation": operation, **_who(member)}
+
+
+def _who(member: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "comm_rank": int(member["rank"]),
+        "gpu": str(member.get("cuda_dev")),
+        "process": int(member["pid"]),
+        "node": str(member["host"]),
+    }

@@ -1,0 +1,60 @@
+"""The frames as files for other tools: parquet, csv, a trace, metrics.
+
+In csv a list is written as JSON, because csv has no lists; parquet keeps the types.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from ncclforensics.report.archive import named
+from ncclforensics.report.openmetrics import render_openmetrics
+from ncclforensics.report.trace import render_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.report.paper import Paper
+
+Form = Literal["parquet", "csv", "trace", "openmetrics"]
+FORMS: tuple[Form, ...] = ("parquet", "csv", "trace", "openmetrics")
+NAMES = {"trace": "trace.json", "openmetrics": "ncclforensics.prom"}
+
+
+def files(paper: Paper, form: Form) -> Iterator[tuple[str, bytes, tuple[str, ...]]]:
+    """Yield the name and the bytes of each file, and what was cut from it.
+
+    Raises ValueError where there are no frames (a saved report) and `form` needs them.
+    """
+    if form == "openmetrics":
+        yield NAMES[form], *render_openmetrics(paper.report)
+        return
+    if paper.frames is None:
+        raise ValueError("a saved report has no frames; give the evidence itself")
+    if form == "trace":
+        yield NAMES[form], *render_trace(paper.frames)
+        return
+    for name, frame in named(paper.frames).items():
+        buffer = io.BytesIO()
+        if form == "parquet":
+            frame.write_parquet(buffer, compression="zstd")
+        else:
+            _flat(frame).write_csv(buffer)
+        yield f"{name}.{form}", buffer.getvalue(), ()
+
+
+def _flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame with its lists as JSON text."""
+    lists = [n for n, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
+    encoded = (
+        pl.when(pl.col(name).is_not_null())
+        .then(pl.struct(pl.col(name).alias("v")).struct.json_encode())
+        .str.strip_prefix('{"v":')
+        .str.strip_suffix("}")
+        .alias(name)
+        for name in lists
+    )
+    return frame.with_columns(*encoded)

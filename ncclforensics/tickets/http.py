@@ -1,0 +1,200 @@
+"""The one place that speaks HTTP: it signs, waits as it is asked to, and hides tokens.
+
+A request that a service has surely not carried out (429, 503, no connection) is sent
+again, after the time that Retry-After says. After any other failure it may have been,
+so only reading is repeated; posting is left to `send`, which looks first.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+
+from ncclforensics import __version__
+from ncclforensics.report.clean import line
+from ncclforensics.tickets.model import PostingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ncclforensics.tickets.model import Plan, Request
+    from ncclforensics.tickets.tokens import Secret
+
+TRIES = 4
+LONGEST = 120.0  # seconds that a Retry-After is waited for
+TIMEOUT = 30.0
+NOT_DONE = frozenset({429, 503})
+PASSING = frozenset({500, 502, 503, 504})
+TOO_LONG = frozenset({400, 413, 422})
+MEANS = {
+    301: "moved: give the address that it has now",
+    302: "moved, or a page to sign in: give the address that it has now",
+    401: "the token is not accepted",
+    403: "the token may not do this",
+    404: "not there, or the token may not see it",
+    410: "gone",
+    413: "too large",
+    422: "not accepted as it is",
+    429: "too many requests",
+}
+
+
+class RefusedError(PostingError):
+    """A service's answer that is no success; `status` is 0 where there was none.
+
+    `unsure` says that the request may have been carried out all the same.
+    """
+
+    def __init__(
+        self, text: str, status: int, *, unsure: bool = False, wait: float | None = None
+    ) -> None:
+        """Keep what decides about another try; `wait` is seconds, if it was asked."""
+        super().__init__(text)
+        self.status = status
+        self.unsure = unsure
+        self.wait = wait
+
+
+class Http:
+    """A connection to one service, with its token."""
+
+    def __init__(
+        self, plan: Plan, secret: Secret, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """Open nothing yet; `sleep` takes seconds."""
+        self._plan = plan
+        self._secret = secret
+        self._sleep = sleep
+        agent = f"ncclforensics/{__version__}"
+        self._client = httpx2.Client(
+            timeout=TIMEOUT,
+            follow_redirects=False,  # a token follows nobody to another host
+            headers={"User-Agent": agent, **plan.headers},
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def send(self, request: Request) -> tuple[Any, dict[str, str]]:
+        """Return the answer's JSON (None where it is none) and its headers, lowercase.
+
+        Raises RefusedError on any answer but success.
+        """
+        wait = 1.0
+        for last in (*[False] * (TRIES - 1), True):
+            try:
+                return self._once(request)
+            except RefusedError as caught:
+                reads = request.method == "GET"
+                again = not caught.unsure or reads
+                asked = caught.wait
+                passing = caught.status in NOT_DONE | PASSING or caught.status == 0
+                if last or not again or not (passing or asked is not None):
+                    raise
+                if asked is not None and asked > LONGEST:
+                    raise
+            self._sleep(wait if asked is None else asked)
+            wait *= 2
+        raise AssertionError("the last try returns or raises")
+
+    def _once(self, request: Request) -> tuple[Any, dict[str, str]]:
+        """Send a request once."""
+        headers = dict(request.headers)
+        if request.secret:
+            headers[self._secret.header] = self._secret.value
+        files = None
+        if request.file is not None:
+            file = request.file
+            files = {"file": (file.name, file.data, file.media)}
+        try:
+            response = self._client.request(
+                request.method,
+                request.url,
+                params=dict(request.params) or None,
+                json=request.json,
+                data=None if request.form is None else dict(request.form),
+                content=request.content,
+                files=files,
+                headers=headers,
+            )
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as caught:
+            raise RefusedError(self._say(request, str(caught)), 0) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as caught:
+            told = str(caught) or type(caught).__name__
+            raise RefusedError(self._say(request, told), 0, unsure=True) from None
+        return self._answer(request, response)
+
+    def _answer(
+        self, request: Request, response: httpx2.Response
+    ) -> tuple[Any, dict[str, str]]:
+        """Return an answer that is a success; raise RefusedError with what it says."""
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = None
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        status = response.status_code
+        said = self._plan.failed(answer) if request.secret else None
+        if 200 <= status < 300 and said is None:
+            return answer, headers
+        if 200 <= status < 300:
+            raise RefusedError(self._say(request, said or ""), status)
+        means = MEANS.get(status, "the service failed" if status >= 500 else "")
+        told = [f"{status} {means}".strip(), said or _message(answer)]
+        raise RefusedError(
+            self._say(request, ": ".join(part for part in told if part)),
+            status,
+            unsure=status in PASSING - NOT_DONE,
+            wait=_wait(headers) if status in NOT_DONE | {403} else None,
+        )
+
+    def _say(self, request: Request, told: str) -> str:
+        """Return one line on a failure, without the token."""
+        where = f"{request.method} {request.url.partition('?')[0]}"
+        return self._secret.hide(f"{self._plan.service}: {line(told, 400)} ({where})")
+
+
+def _wait(headers: dict[str, str]) -> float | None:
+    """Return the seconds that Retry-After asks for: a number, or a date.
+
+    GitHub may say instead when its limit is lifted, in seconds since 1970.
+    """
+    asked = headers.get("retry-after")
+    if asked is None:
+        lifted = headers.get("x-ratelimit-reset", "")
+        if headers.get("x-ratelimit-remaining") != "0" or not lifted.isdigit():
+            return None
+        return max(float(lifted) - time.time(), 0.0)
+    if asked.strip().isdigit():
+        return float(asked)
+    try:
+        date = email.utils.parsedate_to_datetime(asked)
+    except ValueError:
+        return None
+    return max(date.timestamp() - time.time(), 0.0)
+
+
+def _message(answer: Any) -> str:
+    """Return the words of an error, wherever a service puts them."""
+    if not isinstance(answer, dict):
+        return ""
+    found: list[str] = []
+    for key in ("message", "error", "errorMessages", "errors", "detail"):
+        _gather(answer.get(key), found)
+    return "; ".join(dict.fromkeys(found))
+
+
+def _gather(value: Any, found: list[str]) -> None:
+    if isinstance(value, str):
+        found.append(value)
+    elif isinstance(value, list):
+        for item in value:
+            _gather(item, found)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in ("resource", "code", "status", "documentation_url"):
+                _gather(item, found)

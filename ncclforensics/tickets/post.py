@@ -1,0 +1,92 @@
+"""What is posted, in each service's language: full, without excerpts, or one headline.
+
+One function decides what fits, and says what it left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncclforensics.report.clean import ELLIPSIS
+from ncclforensics.report.text import render_text
+from ncclforensics.report.words import opening
+from ncclforensics.tickets.model import Body, File, length
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ncclforensics.report.paper import Paper
+    from ncclforensics.tickets.model import Level
+
+ROOM = 600  # characters kept free for the mark and the line that names the files
+EXCERPTS = "the cited lines and what stands around them"
+ALL = "everything but the headline"
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A redacted paper, a link to the full report (if any), and the key of the post."""
+
+    paper: Paper
+    link: str | None = None
+    key: str = "report"
+
+    def files(self) -> tuple[File, ...]:
+        """Return what is uploaded where a service takes files."""
+        name = f"ncclforensics-{self.paper.fingerprint()}"
+        html, _ = self.paper.render(".html")
+        archive, _ = self.paper.render(".zip")
+        return (
+            File(f"{name}.html", "text/html", html),
+            File(f"{name}.zip", "application/zip", archive),
+        )
+
+    def headline(self) -> str:
+        """Return the two opening lines, and the link, as plain text."""
+        first, second = opening(self.paper.report)
+        link = [f"full report: {self.link}"] if self.link else []
+        return "\n".join([" ".join(first.split()), second, *link])
+
+    def plain(self) -> tuple[tuple[Level, str], ...]:
+        """Return the report as plain text, from the whole answer to the headline."""
+        text = render_text(self.paper.report)
+        brief = render_text(self.paper.report, quiet=True)
+        verdict = self.paper.report.verdict
+        if verdict is not None:
+            parts = [brief, verdict.explanation, *(f"  {r}" for r in verdict.remedy)]
+            brief = "\n".join(parts)
+        link = f"full report: {self.link}\n" if self.link else ""
+        return (
+            ("full", link + text),
+            ("without excerpts", link + brief),
+            ("headline and link", self.headline()),
+        )
+
+
+def fitting(
+    versions: Iterable[tuple[Level, str]], limit: int, room: int = ROOM
+) -> tuple[Body, ...]:
+    """Return the versions that fit `limit`, longest first; the last is cut to fit."""
+    bodies: list[Body] = []
+    for level, text in versions:
+        left = {"full": (), "without excerpts": (EXCERPTS,)}.get(level, (ALL,))
+        if length(text) <= limit - room:
+            bodies.append(Body(level, text.strip(), left))
+    if not bodies:
+        cut = shortened(text, limit - room)
+        bodies.append(Body(level, cut, (*left, "the end of the headline")))
+    return tuple(bodies)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Cut a text to `limit` units of UTF-16, the last being … where something went."""
+    if length(text) <= limit:
+        return text
+    head = text.encode("utf-16-le", "replace")[: 2 * (limit - 1)]
+    return head.decode("utf-16-le", "ignore") + ELLIPSIS
+
+
+def sized(files: Sequence[File]) -> str:
+    """Name files with their sizes."""
+    return ", ".join(f"{f.name} ({len(f.data):,} bytes)" for f in files)

@@ -1,0 +1,226 @@
+"""Carries a plan out: finds its own comment, uploads, then writes once or revises.
+
+A comment is written by one request, whole, so there is never half of one. Files go
+first where the text names them; one that is refused is left out and said. After a
+failure that may have written all the same, the ticket is read again before another try.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ncclforensics.tickets.http import TOO_LONG, Http, RefusedError
+from ncclforensics.tickets.model import PostingError, mark, marked
+from ncclforensics.tickets.servicenow import RECORD
+from ncclforensics.tickets.tokens import secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ncclforensics.tickets.model import Body, Comment, File, Plan, Request
+
+PAGES = 50  # of comments that are looked through
+TRIES = 3  # for a post whose fate is not known
+
+
+@dataclass(slots=True)
+class Sent:
+    """What was done, in words; `url` is where to see it."""
+
+    done: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    url: str | None = None
+
+
+def send(
+    plan: Plan,
+    env: Mapping[str, str],
+    sleep: Callable[[float], None] | None = None,
+) -> Sent:
+    """Post as planned; PostingError says what was posted before it failed."""
+    asked = plan.first_page or plan.create(plan.bodies[0], "")
+    signed = secret(plan, urlsplit(asked.url).hostname or "", env)
+    http = Http(plan, signed, sleep) if sleep else Http(plan, signed)
+    sent = Sent(url=plan.url)
+    try:
+        _send(_Ticket(plan, http, sent))
+    except PostingError as caught:
+        raise PostingError(f"{caught}; {_before(sent)}") from None
+    except (AttributeError, LookupError, TypeError, ValueError) as caught:
+        told = f"{plan.service} answered something unexpected ({caught!r})"
+        raise PostingError(f"{signed.hide(told)}; {_before(sent)}") from None
+    finally:
+        http.close()
+    return sent
+
+
+def _before(sent: Sent) -> str:
+    if not sent.done:
+        return "nothing was posted"
+    return f"before that: {', '.join(sent.done)}"
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """A plan on its way; `record` is what its name was looked up to be."""
+
+    plan: Plan
+    http: Http
+    sent: Sent
+    record: str = ""
+
+    def ask(self, request: Request) -> object:
+        """Send a request, with the looked up record in it."""
+        return self.page(request)[0]
+
+    def page(self, request: Request) -> tuple[object, Mapping[str, str]]:
+        """Send a request; return its answer and the headers."""
+        if self.record:
+            params = {
+                k: v.replace(RECORD, self.record) for k, v in request.params.items()
+            }
+            url = request.url.replace(RECORD, self.record)
+            request = replace(request, url=url, params=params)
+        return self.http.send(request)
+
+
+def _send(ticket: _Ticket) -> None:
+    plan, sent = ticket.plan, ticket.sent
+    if plan.resolve is not None:
+        request, chosen = plan.resolve
+        ticket.record = chosen(ticket.ask(request))
+    me = _me(ticket)
+    # a shorter version bears the mark of the full one: it is of the same report
+    own = mark(plan.key, _told(plan.bodies[0]))
+    there = list(_marked(ticket, me))
+    if same := [c for c in there if _bears(c, own)]:
+        sent.done.append("the same report is already there, unchanged")
+        sent.url = same[-1].url or sent.url
+        return
+    found = max(there, key=lambda c: (len(c.id), c.id), default=None)
+    refs = _upload(ticket)
+    names = plan.mention(refs) if plan.mention and refs else ""
+    for i, body in enumerate(plan.bodies):
+        whole = replace(body, text=f"{body.text}\n\n{names}" if names else body.text)
+        try:
+            posted = _write(ticket, whole, own, found, me)
+        except RefusedError as caught:
+            if caught.status not in TOO_LONG or i + 1 == len(plan.bodies):
+                raise
+            shorter = plan.bodies[i + 1].level
+            sent.warnings.append(f"{caught}; posting {shorter} instead")
+            continue
+        sent.url = posted.url or sent.url
+        verb = "updated" if found and plan.revise else "posted"
+        sent.done.append(f"{verb} the report ({body.level})")
+        _share(ticket, posted)
+        return
+
+
+def _told(body: Body) -> str:
+    """Return everything of a body that a reader sees."""
+    return body.text if body.blocks is None else repr(body.blocks)
+
+
+def _me(ticket: _Ticket) -> str | None:
+    """Return who posts; None where the service does not say (an app's token)."""
+    if ticket.plan.me is None:
+        return None
+    request, name = ticket.plan.me
+    try:
+        return name(ticket.ask(request))
+    except RefusedError as caught:
+        if caught.status in (403, 404):
+            return None
+        raise
+
+
+def _bears(comment: Comment, own: str) -> bool:
+    """Say whether a comment bears exactly the mark `own`."""
+    _, key, digest = own.split(":")
+    return marked(comment.text, key) == digest
+
+
+def _marked(ticket: _Ticket, me: str | None) -> Iterator[Comment]:
+    """Yield the comments that bear the mark of the plan's key and are ours."""
+    plan = ticket.plan
+    request = plan.first_page
+    for _ in range(PAGES):
+        if request is None or plan.comments is None:
+            return
+        answer, headers = ticket.page(request)
+        for comment in plan.comments(answer):
+            ours = me is None or comment.author in (None, me)
+            if ours and marked(comment.text, plan.key):
+                yield comment
+        request = plan.next_page(answer, headers) if plan.next_page else None
+    ticket.sent.warnings.append("too many comments: not all were looked through")
+
+
+def _upload(ticket: _Ticket) -> dict[str, str]:
+    """Upload the files that are not there yet; return what links each, by name."""
+    plan = ticket.plan
+    if plan.upload is None or plan.uploaded is None or not plan.files:
+        return {}
+    there: Mapping[str, str] = {}
+    if plan.attached is not None:
+        request, names = plan.attached
+        there = names(ticket.ask(request))
+    refs: dict[str, str] = {}
+    for file in plan.files:
+        if file.name in there:
+            refs[file.name] = there[file.name]
+            continue
+        try:
+            refs[file.name] = plan.uploaded(ticket.ask(plan.upload(file)))
+        except RefusedError as caught:
+            if not _left_out(ticket, file, caught):
+                raise
+        else:
+            ticket.sent.done.append(f"uploaded {file.name}")
+    return refs
+
+
+def _left_out(ticket: _Ticket, file: File, caught: RefusedError) -> bool:
+    """Say that a file was refused, where the report can go without it."""
+    refused = caught.status in (400, 403, 404, 413, 415, 422)
+    if refused:
+        ticket.sent.warnings.append(f"{file.name} is left out: {caught}")
+    return refused
+
+
+def _write(
+    ticket: _Ticket, body: Body, own: str, found: Comment | None, me: str | None
+) -> Comment:
+    """Write or revise the comment; look before writing again."""
+    plan = ticket.plan
+    for last in (*[False] * (TRIES - 1), True):
+        try:
+            if found is not None and plan.revise is not None:
+                return plan.made(ticket.ask(plan.revise(found, body, own)))
+            return plan.made(ticket.ask(plan.create(body, own)))
+        except RefusedError as caught:
+            if not caught.unsure:
+                raise
+            for comment in _marked(ticket, me):
+                if _bears(comment, own):
+                    return comment
+            if last:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _share(ticket: _Ticket, posted: Comment) -> None:
+    """Put the files behind a comment that is there, where a service wants it so."""
+    plan = ticket.plan
+    for file in plan.files if plan.after else ():
+        answer: object = None
+        try:
+            for step in plan.after(file, posted) if plan.after else ():
+                answer = ticket.ask(step(answer))
+        except RefusedError as caught:
+            ticket.sent.warnings.append(f"{file.name} is left out: {caught}")
+        else:
+            ticket.sent.done.append(f"uploaded {file.name}")

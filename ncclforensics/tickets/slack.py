@@ -1,0 +1,192 @@
+"""Channels and threads of Slack: a message of blocks, and files in its thread.
+
+A message's own metadata holds the mark. Slack answers 200 to everything and says in
+`ok` whether it did it. Text of a section holds 3,000 characters and is escaped, so that
+nothing in a log mentions, links or formats. Files go three ways: ask for an address,
+send the bytes there without the token, share.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from ncclforensics.report.words import call, job, opening, who
+from ncclforensics.tickets import urls
+from ncclforensics.tickets.model import Auth, Body, Comment, File, Plan, Request
+from ncclforensics.tickets.post import ALL, EXCERPTS, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ncclforensics.tickets.post import Post
+
+LIMIT = 3_000  # of one section
+TOTAL = 12_000  # of all blocks
+EVENT = "ncclforensics_report"
+_PATH = re.compile(r"/archives/([A-Z][A-Z0-9]{5,})(?:/p(\d{10})(\d{6}))?/?")
+_CLIENT = re.compile(r"/client/[A-Z0-9]+/([A-Z][A-Z0-9]{5,})(?:/.*)?")
+_SHORT = re.compile(r"slack:([A-Z][A-Z0-9]{5,})(?:[:/](\d{10})\.(\d{6}))?")
+
+
+def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
+    """Return the plan for a channel or a thread of Slack, None where it is none."""
+    parts = urls.split(ticket)
+    path = parts.path if parts else ticket
+    found = (
+        (_PATH.fullmatch(path) or _CLIENT.fullmatch(path))
+        if parts
+        else _SHORT.fullmatch(path)
+    )
+    if found is None:
+        return None
+    channel, *stamp = (*found.groups(), None, None)[:3]
+    thread = ".".join(part for part in stamp if part) or None
+    asked = parse_qs(parts.query).get("thread_ts", []) if parts else []
+    if asked and re.fullmatch(r"\d{10}\.\d{6}", asked[0]):
+        thread = asked[0]
+    api = env.get("SLACK_API_URL", "https://slack.com/api").rstrip("/")
+    urls.split(api)
+    where = {"channel": channel, **({"thread_ts": thread} if thread else {})}
+    seen = {"limit": "200", "include_all_metadata": "true", "channel": str(channel)}
+    listing = "conversations.replies" if thread else "conversations.history"
+    if thread:
+        seen["ts"] = thread
+
+    def message(body: Body, mark: str) -> dict[str, Any]:
+        told = {"event_type": EVENT, "event_payload": {"mark": mark}}
+        plain = {"text": body.text, "unfurl_links": False, "unfurl_media": False}
+        return {**plain, "blocks": body.blocks, "metadata": told}
+
+    def following(answer: Any, _: Mapping[str, str]) -> Request | None:
+        cursor = (answer.get("response_metadata") or {}).get("next_cursor")
+        if not cursor:
+            return None
+        return Request("GET", f"{api}/{listing}", params={**seen, "cursor": cursor})
+
+    def after(file: File, posted: Comment) -> Iterator[Callable[[Any], Request]]:
+        """Yield the three requests that put a file into the thread of a message."""
+        form = {"filename": file.name, "length": str(len(file.data))}
+        kept: dict[str, str] = {}
+
+        def send(answer: Any) -> Request:
+            kept["id"] = answer["file_id"]
+            address = answer["upload_url"]
+            urls.split(address)
+            return Request("POST", address, content=file.data, secret=False)
+
+        def share(_: Any) -> Request:
+            told = {
+                "files": json.dumps([{"id": kept["id"], "title": file.name}]),
+                "channel_id": str(channel),
+                "thread_ts": thread or posted.id,
+            }
+            return Request("POST", f"{api}/files.completeUploadExternal", form=told)
+
+        address = f"{api}/files.getUploadURLExternal"
+        yield lambda _: Request("POST", address, form=form)
+        yield send
+        yield share
+
+    return Plan(
+        service="Slack",
+        where=f"channel {channel}" + (f", thread {thread}" if thread else ""),
+        url=ticket,
+        auth=Auth("Bearer", ("SLACK_BOT_TOKEN", "SLACK_TOKEN")),
+        key=post.key,
+        limit=TOTAL,
+        bodies=_bodies(post),
+        me=(Request("POST", f"{api}/auth.test"), lambda answer: answer.get("user_id")),
+        first_page=Request("GET", f"{api}/{listing}", params=seen),
+        comments=lambda answer: map(_message, answer["messages"]),
+        next_page=following,
+        create=lambda body, mark: Request(
+            "POST", f"{api}/chat.postMessage", {**where, **message(body, mark)}
+        ),
+        revise=lambda old, body, mark: Request(
+            "POST",
+            f"{api}/chat.update",
+            {"channel": channel, "ts": old.id, **message(body, mark)},
+        ),
+        made=lambda answer: Comment(str(answer["ts"]), ""),
+        files=post.files(),
+        after=after,
+        failed=_failed,
+    )
+
+
+def _message(item: Any) -> Comment:
+    """Return a message; its text is the mark in its metadata, if it has one."""
+    told = item.get("metadata") or {}
+    own = told.get("event_type") == EVENT
+    mark = (told.get("event_payload") or {}).get("mark", "") if own else ""
+    return Comment(str(item["ts"]), str(mark), item.get("user"))
+
+
+def _failed(answer: Any) -> str | None:
+    """Return Slack's word for what went wrong, or None."""
+    if not isinstance(answer, dict) or answer.get("ok", True):
+        return None
+    needed = f" (needs {answer['needed']})" if answer.get("needed") else ""
+    return f"{answer.get('error', 'unknown error')}{needed}"
+
+
+def _bodies(post: Post) -> tuple[Body, ...]:
+    """Return the message with what it cites, without, and as two lines."""
+    report = post.paper.report
+    verdict = report.verdict
+    first, second = opening(report)
+    plain = f"{' '.join(first.split())}\n{second}"
+    link = [_section(f"<{_escaped(post.link)}|full report>")] if post.link else []
+    head = [_section(f"*{_escaped(' '.join(first.split()))}*\n{_escaped(second)}")]
+    small = [{"type": "context", "elements": [_mrkdwn(_escaped(_made(post)))]}]
+    last = Body("headline and link", plain, (ALL,), [*head, *link])
+    if verdict is None:
+        return Body("full", plain, (), [*head, *link, *small]), last
+    named = who(verdict.culprits, 150) or "no rank accused"
+    title = {"type": "plain_text", "text": shortened(f"{verdict.slug}: {named}", 150)}
+    blocks: list[Any] = [{"type": "header", "text": title}]
+    told = [verdict.headline, verdict.explanation, verdict.confidence]
+    if verdict.collective is not None:
+        told.insert(2, call(verdict.collective))
+    blocks.append(_section("\n".join(map(_escaped, told))))
+    if verdict.remedy:
+        blocks.append(_code(verdict.remedy))
+    cites = [
+        f"{c.source}{'' if c.line is None else f':{c.line}'}  {c.text}"
+        for c in verdict.evidence[:12]
+    ]
+    quoted = [_code(cites)] if cites else []
+    return (
+        Body("full", plain, (), [*blocks, *quoted, *link, *small]),
+        Body("without excerpts", plain, (EXCERPTS,), [*blocks, *link, *small]),
+        last,
+    )
+
+
+def _made(post: Post) -> str:
+    report = post.paper.report
+    return f"{job(report.job)} · {report.tool.name} {report.tool.version}"
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": _mrkdwn(text)}
+
+
+def _mrkdwn(text: str) -> dict[str, Any]:
+    # verbatim: no channel, person or address in it becomes a link
+    return {"type": "mrkdwn", "text": shortened(text, LIMIT), "verbatim": True}
+
+
+def _code(lines: tuple[str, ...] | list[str]) -> dict[str, Any]:
+    """Return lines as preformatted text, in which nothing is markup."""
+    text = {"type": "text", "text": shortened("\n".join(lines), LIMIT)}
+    inner = {"type": "rich_text_preformatted", "elements": [text]}
+    return {"type": "rich_text", "elements": [inner]}
+
+
+def _escaped(text: str) -> str:
+    """Escape the three characters by which Slack's markup links and mentions."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,46 @@
+"""Small checks that all services share when they read what names a ticket."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import SplitResult, quote, urlsplit
+
+from ncclforensics.errors import UsageError
+
+
+def split(ticket: str) -> SplitResult | None:
+    """Return the parts of a URL, or None of a short form.
+
+    Raises UsageError on a URL over which no token may travel: plain http to anything
+    but this machine, or one that carries a password.
+    """
+    if "://" not in ticket:
+        return None
+    parts = urlsplit(ticket)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise UsageError(f"{ticket} is no URL of a ticket")
+    if parts.username or parts.password:
+        raise UsageError("a ticket's URL carries no user or password")
+    if parts.scheme == "http" and not local(parts.hostname):
+        raise UsageError(f"{ticket}: a token travels over https only")
+    return parts
+
+
+def base(parts: SplitResult) -> str:
+    """Return scheme, host and port."""
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def local(host: str) -> bool:
+    """Say whether a host is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def segment(text: str) -> str:
+    """Quote a text as one segment of a path."""
+    return quote(text, safe="")

@@ -1,0 +1,193 @@
+"""Who is rank 7: every kind of evidence that tells, and what must not be believed."""
+
+import json
+
+import pytest
+from nccl_text import header, init, rank_log
+
+TABLE = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-03-01_10:00:00
+  host      : {host}
+  rank      : {rank} (local_rank: {local})
+  exitcode  : 1 (pid: {pid})
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+
+
+@pytest.fixture
+def who(analyzed):
+    """Return {rank: (host, pid)} of some files."""
+
+    def run(files):
+        analysis = analyzed(files)
+        ranks = analysis.frames["ranks"].select("rank", "host", "pid").rows()
+        return {rank: (host, pid) for rank, host, pid in ranks}
+
+    return run
+
+
+def using(host, pid):
+    return f"{header(host, pid)}Using network Socket\n"
+
+
+def test_a_path_tells(who):
+    files = {"gpu0001/rank_7.log": using("gpu0001", 41)}
+    assert who(files) == {7: ("gpu0001", 41)}
+
+
+def test_a_communicator_of_all_ranks_tells(who):
+    log = "\n".join(
+        init(f"gpu000{1 + r // 2}", 41 + r, r, 4, "START") for r in range(4)
+    )
+    assert who({"job.log": log + "\n"}) == {
+        0: ("gpu0001", 41),
+        1: ("gpu0001", 42),
+        2: ("gpu0002", 43),
+        3: ("gpu0002", 44),
+    }
+
+
+def test_the_ranks_of_smaller_communicators_tell_nothing(who):
+    """Two groups of two: nobody says which of them holds rank 0 of the job."""
+    lines = [
+        init("gpu0001", 41, 0, 2, "START", "0xa"),
+        init("gpu0001", 42, 1, 2, "START", "0xa").replace("busId 7000", "busId f000"),
+        init("gpu0002", 43, 0, 2, "START", "0xb"),
+        init("gpu0002", 44, 1, 2, "START", "0xb").replace("busId 7000", "busId f000"),
+    ]
+    assert who({"job.log": "\n".join(lines) + "\n"}) == {}
+
+
+def test_two_files_of_one_process_are_one_process(who):
+    log = "\n".join(init("gpu0001", 41 + r, r, 2, "START") for r in range(2)) + "\n"
+    files = {"slurm.out": log, "nccl.gpu0001.41.log": log.splitlines()[0] + "\n"}
+    assert who(files) == {0: ("gpu0001", 41), 1: ("gpu0001", 42)}
+
+
+def test_a_restart_on_the_same_gpus_still_tells(who):
+    def wave(pid, comm):
+        return "".join(
+            init("gpu0001", pid + r, r, 2, "START", comm).replace(
+                "busId 7000", f"busId {r + 1}000"
+            )
+            + "\n"
+            for r in range(2)
+        )
+
+    assert set(who({"job.log": wave(41, "0xa") + wave(51, "0xb")})) == {0, 1}
+
+
+def test_the_agents_table_tells(who):
+    text = TABLE.format(host="gpu0003.example.org", rank=7, local=1, pid=977)
+    files = {"torchrun.log": text, "nccl.gpu0003.977.log": using("gpu0003", 977)}
+    assert who(files)[7] == ("gpu0003", 977)
+
+
+def test_an_error_file_has_the_rank_of_its_folder_on_one_node(analyzed):
+    error = {"message": {"message": "ValueError: x", "extraInfo": {"timestamp": "1"}}}
+    analysis = analyzed(
+        {
+            "none_a/attempt_0/1/error.json": json.dumps(error),
+            "none_a/attempt_0/0/stderr.log": "[rank0]: ValueError: y\n",
+            "torchrun.log": TABLE.format(host="gpu0001", rank=1, local=1, pid=977),
+        }
+    )
+    assert analysis.frames.message("torchelastic.error_file")["rank"].to_list() == [1]
+
+
+def test_equal_pids_on_two_hosts_are_two_processes(who):
+    lines = [init(f"gpu000{1 + r}", 41, r, 2, "START") for r in range(2)]
+    assert who({"job.log": "\n".join(lines) + "\n"}) == {
+        0: ("gpu0001", 41),
+        1: ("gpu0002", 41),
+    }
+
+
+def test_a_rank_prefix_gives_its_name_to_the_file_of_one_process(analyzed):
+    error = "[rank7]: Traceback (most recent call last):\n[rank7]: ValueError: x\n"
+    frames = analyzed({"a.log": using("gpu0001", 41) + error}).frames
+    assert frames.message("nccl.net.selected")["rank"].to_list() == [7]
+
+
+def test_a_rank_prefix_in_a_stream_of_many_names_its_own_line_only(analyzed):
+    error = "[rank7]: Traceback (most recent call last):\n[rank7]: ValueError: x\n"
+    text = using("gpu0001", 41) + error + using("gpu0001", 42)
+    frames = analyzed({"a.log": text}).frames
+    assert frames.message("nccl.net.selected")["rank"].to_list() == [None, None]
+
+
+def test_two_hosts_for_one_rank_are_a_note_and_no_host(analyzed):
+    files = {
+        "a/rank_3.log": using("gpu0001", 41),
+        "b/rank_3.log": using("gpu0002", 41),
+    }
+    frames = analyzed(files).frames
+    assert frames["ranks"]["host"].to_list() == [None]
+    assert any("claimed by 2 hosts" in text for text in frames["notes"]["text"])
+
+
+def test_a_name_with_and_without_its_domain_is_one_host(analyzed):
+    files = {
+        "rank_7.log": using("gpu0003", 977),
+        "torchrun.log": TABLE.format(host="gpu0003.ex.org", rank=7, local=1, pid=977),
+    }
+    frames = analyzed(files).frames
+    assert frames["ranks"]["host"].to_list() == ["gpu0003"]
+    assert not any("claimed by" in text for text in frames["notes"]["text"])
+
+
+def test_what_another_writer_left_on_the_line_is_no_part_of_the_host(analyzed):
+    text = using("gpu0001", 41) * 3 + "     2097152   float   sum   -1"
+    frames = analyzed({"a.log": text + using("gpu0001", 41)}).frames
+    assert set(frames["events"]["host"]) == {"gpu0001"}
+
+
+CRASH = "{task}: Traceback (most recent call last):\n{task}: ValueError: x\n"
+
+
+def test_a_task_of_slurm_is_a_rank_where_lines_show_it(analyzed):
+    text = "".join(
+        f"{r}: {init('gpu0001', 41 + r, r, 4, 'START')}\n" for r in range(4)
+    ) + CRASH.format(task=2)
+    frames = analyzed({"slurm.out": text}).frames
+    assert frames.message("python.traceback")["rank"].to_list() == [2]
+
+
+def test_a_task_of_slurm_that_is_an_agent_is_no_rank(analyzed):
+    agent = (
+        "{task}: W0801 13:23:17.366000 3{task} "
+        "torch/distributed/elastic/multiprocessing"
+        "/api.py:900] Sending process 77 closing signal SIGTERM\n"
+    )
+    text = "".join(f"{r}: {init('gpu0001', 41 + r, r, 2, 'START')}\n" for r in range(2))
+    text += agent.format(task=1) + CRASH.format(task=1)
+    frames = analyzed({"slurm.out": text}).frames
+    assert frames.message("python.traceback")["rank"].to_list() == [None]
+
+
+def test_a_task_of_several_processes_is_no_rank(analyzed):
+    text = "".join(
+        f"{r // 2}: {init('gpu0001', 41 + r, r, 4, 'START')}\n" for r in range(4)
+    )
+    frames = analyzed({"slurm.out": text + CRASH.format(task=1)}).frames
+    assert frames.message("python.traceback")["rank"].to_list() == [None]
+
+
+def test_the_device_and_the_order_of_files_tell_nothing(who):
+    assert who({"a.log": using("gpu0001", 41), "b.log": using("gpu0001", 42)}) == {}
+
+
+def test_the_order_of_lines_changes_nothing(who):
+    logs = {f"x{r}.log": rank_log(r, [], 4) for r in range(4)}
+    again = {f"y{3 - r}.log": text for r, text in enumerate(logs.values())}
+    assert who(logs) == who(again)

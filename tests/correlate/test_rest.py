@@ -1,0 +1,62 @@
+"""Dumps of a job that runs accuse nobody; a proof of failure makes them count."""
+
+import pytest
+
+import judging
+
+
+def late_dump(case, rank, seconds):
+    """Let one rank dump earlier than the others."""
+    ended = [end for end in case.job.runs[rank].ended if end is not None]
+    case.cut[rank] = max(ended) - seconds
+    return case
+
+
+def test_a_dump_older_than_what_its_peers_finished_does_not_make_a_rank_absent(
+    tmp_path,
+):
+    case = judging.played("finished")
+    case = late_dump(case, 3, 5e-3)
+    assert judging.named(judging.analysis(case, tmp_path)) == (None, ())
+
+
+def test_a_line_of_a_timeout_makes_the_same_absence_certain(tmp_path):
+    case = judging.played("absent", 3)
+    line = (
+        "[rank0]:[E101 03:14:05.000000000 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog "
+        "caught collective operation timeout: WorkNCCL(SeqNum=9999, OpType=ALLREDUCE, "
+        "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600019 milliseconds before "
+        "timing out.\n"
+    )
+    found = judging.analysis(case, tmp_path)
+    assert found.ranked.verdict.confidence == "likely"
+    (tmp_path / "job.log").write_text(line)
+    found = judging.analyze([str(tmp_path)])
+    assert found.ranked.verdict.slug in case.classes
+    assert found.ranked.verdict.ranks == tuple(case.ranks)
+    assert found.ranked.verdict.confidence == "certain"
+
+
+def test_calls_under_way_everywhere_are_no_failure(tmp_path):
+    case = judging.played("healthy", 1)
+    case.cut = [min(case.cut)] * len(case.cut)
+    found = judging.analysis(case, tmp_path)
+    assert found.ranked.outcome == "no-failure"
+    assert found.frames["roots"].is_empty()
+
+
+def test_a_call_that_all_joined_and_nobody_finishes_is_a_standstill(tmp_path):
+    case = judging.played("late", 2)
+    found = judging.analysis(case, tmp_path)
+    assert judging.named(found) == ("straggler", tuple(case.ranks))
+
+
+@pytest.mark.parametrize("fault", ["absent", "early"])
+def test_a_culprit_without_a_dump_is_unseen_and_nobody_is_accused(fault, tmp_path):
+    case = judging.played(fault, 4)
+    found = judging.analysis(case, tmp_path, lost=case.ranks)
+    assert judging.named(found) == (None, ())
+    assert found.ranked.outcome == "inconclusive"
+    (culprit,) = case.ranks
+    missing = [told.missing for told in found.ranked.not_checked]
+    assert any(f"rank {culprit}" in words for words in missing)

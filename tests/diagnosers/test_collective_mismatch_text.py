@@ -1,0 +1,62 @@
+"""collective-mismatch from text alone: DETAIL's fingerprints and watchdogs' OpTypes."""
+
+FINGERPRINT = (
+    "CollectiveFingerPrint(OpType={op}, TensorShape=[20, 10], TensorDtypes=Float,\n"
+    "TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu,\n"
+    "layout=Strided (default), requires_grad=false (default), pinned_memory=false "
+    "(default), memory_format=(nullopt)))"
+)
+
+
+def verdict(analysis):
+    found = analysis.ranked.verdict
+    return (analysis.ranked.outcome, found.slug, found.ranks)
+
+
+def timeout(rank, op, numel):
+    head = f"[rank{rank}]:[E816 01:45:40.183009389 ProcessGroupNCCL.cpp:607] "
+    work = f"WorkNCCL(SeqNum=78, OpType={op}, NumelIn={numel}, NumelOut={numel}, "
+    return (
+        f"{head}[Rank {rank}] Watchdog caught collective operation timeout: {work}"
+        "Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n"
+        f"{head}[PG 0 (default_pg) Rank {rank}] Exception (either an error or timeout) "
+        "detected by watchdog at work: 78, last enqueued NCCL work: 78, last completed "
+        "NCCL work: 77.\n"
+    )
+
+
+def test_watchdogs_that_name_different_operations_at_one_seqnum(analyzed):
+    log = (
+        timeout(3, "ALLREDUCE", 8)
+        + timeout(7, "BROADCAST", 5)
+        + timeout(9, "ALLREDUCE", 8)
+    )
+    found = analyzed({"job.log": log})
+    assert verdict(found) == ("failure", "collective-mismatch", (7,))
+    assert found.ranked.verdict.collective.seq == 78
+
+
+def test_watchdogs_that_agree_accuse_nobody(analyzed):
+    log = timeout(3, "ALLREDUCE", 8) + timeout(7, "ALLREDUCE", 8)
+    found = analyzed({"job.log": log}).ranked
+    assert found.outcome == "inconclusive"
+    assert found.verdict.ranks == ()
+
+
+def test_a_fingerprint_wrapped_over_lines_and_without_a_number(analyzed):
+    text = (
+        "Detected mismatch between collectives on ranks. Rank 0 is running collective:\n"
+        f"{FINGERPRINT.format(op='ALLREDUCE')},\n\nbut Rank 1 is running collective:\n"
+        f"{FINGERPRINT.format(op='REDUCE')}.\n"
+    )
+    found = verdict(analyzed({"job.log": text}))
+    assert found == ("failure", "collective-mismatch", (0, 1))
+
+
+def test_where_only_one_side_was_printed_nobody_is_named(analyzed):
+    text = (
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running "
+        "inconsistent collective: CollectiveFingerPrint(OpType=BARRIER)\n"
+    )
+    found = verdict(analyzed({"job.log": text}))
+    assert found == ("failure", "collective-mismatch", ())

@@ -1,0 +1,51 @@
+"""driver-mismatch names the hosts whose driver CUDA refuses."""
+
+import pytest
+
+from nccl_lines import found, info, init, warn
+
+SLUG = "driver-mismatch"
+OLD = "Cuda failure 'CUDA driver version is insufficient for CUDA runtime version'"
+LINES = [
+    warn("gpu2", OLD),
+    warn("gpu2", OLD.replace("failure", "failure 35"), at="10:00:00"),
+    warn(
+        "gpu2",
+        "Cuda failure 803 'system has unsupported display driver / cuda driver "
+        "combination'",
+    ),
+    "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). "
+    "Please update your GPU driver by downloading and installing a new version\n",
+    "RuntimeError: Found no NVIDIA driver on your system. Please check that you have "
+    "an "
+    "NVIDIA GPU and installed a driver\n",
+    "RuntimeError: CUDA error: forward compatibility was attempted on non supported "
+    "HW\n",
+    "Failed to initialize NVML: Driver/library version mismatch\n",
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_host_that_says_so_is_named(analyzed, line):
+    files = {"gpu2/rank_3.log": line, "gpu1/rank_0.log": init("gpu1", 0, 4, "START")}
+    analysis = analyzed(files)
+    (finding,) = found(analysis, SLUG)
+    assert finding.ranks == (3,)
+    assert set(finding.hosts) <= {"gpu2"}
+    assert analysis.ranked.verdict is finding
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        warn("gpu2", "Cuda failure 'out of memory'"),
+        warn("gpu2", "Cuda failure 802 'system not yet initialized'"),
+        info("gpu2", f"misc/cudawrap.cc:99 {OLD}"),
+        "/x/torch/cuda/__init__.py:129: UserWarning: CUDA initialization: Found no "
+        "NVIDIA "
+        "driver on your system. Please check that you have an NVIDIA GPU\n",
+        info("gpu2", "cudaDriverVersion 12080"),
+    ],
+)
+def test_other_failures_and_warnings_are_silent(analyzed, line):
+    assert not found(analyzed({"rank_3.log": line}), SLUG)

@@ -1,0 +1,109 @@
+"""Sets of dumps on which a verdict per group goes wrong: one verdict, the right one."""
+
+import json
+import pickle
+
+import pytest
+
+import judging
+import simulate_dumps
+
+
+@pytest.fixture
+def case():
+    return judging.played("absent", 3)
+
+
+def verdict(folder):
+    return judging.named(judging.analyze([str(folder)]))
+
+
+def is_right(case, folder):
+    slug, ranks = verdict(folder)
+    return slug == "missing-rank" and set(ranks) == set(case.ranks)
+
+
+def test_dumps_of_mixed_versions_and_formats(case, tmp_path):
+    for rank in range(16):
+        version = ("2.4", "2.9", "2.10")[rank % 3]
+        style = simulate_dumps.Style(version=version, json=rank % 2 == 1)
+        told = simulate_dumps.dump(case, rank, style)
+        file = tmp_path / f"nccl_trace_rank_{rank}"
+        if style.json:
+            file.with_suffix(".json").write_text(
+                json.dumps(simulate_dumps._as_json(told))
+            )
+        else:
+            file.write_bytes(pickle.dumps(told, protocol=2))
+    assert is_right(case, tmp_path)
+
+
+@pytest.mark.parametrize("lost", [0, 9, 15])
+def test_one_dump_of_a_rank_that_waits_is_lost(case, lost, tmp_path):
+    if lost in case.ranks:
+        pytest.skip("this one is the culprit's")
+    judging.analysis(case, tmp_path, lost=frozenset({lost}))
+    slug, ranks = verdict(tmp_path)
+    assert slug in ("missing-rank", None)
+    assert set(ranks) <= set(case.ranks)
+
+
+def test_one_dump_of_a_rank_that_waits_is_cut(case, tmp_path):
+    judging.analysis(case, tmp_path)
+    waits = next(rank for rank in range(16) if rank not in case.ranks)
+    file = tmp_path / f"nccl_trace_rank_{waits}"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    _, ranks = verdict(tmp_path)
+    assert set(ranks) <= set(case.ranks)
+
+
+def test_the_culprits_dump_is_cut_so_its_last_calls_are_unseen(case, tmp_path):
+    judging.analysis(case, tmp_path)
+    (culprit,) = case.ranks
+    file = tmp_path / f"nccl_trace_rank_{culprit}"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    _, ranks = verdict(tmp_path)
+    assert set(ranks) <= set(case.ranks)
+
+
+def test_the_first_file_is_the_culprits(tmp_path):
+    case = next(
+        case
+        for seed in range(200)
+        if (case := judging.played("absent", seed)).ranks == frozenset({0})
+    )
+    judging.analysis(case, tmp_path)
+    assert is_right(case, tmp_path)
+
+
+def test_the_host_stands_in_the_file_name(case, tmp_path):
+    judging.analysis(case, tmp_path)
+    for rank in range(16):
+        file = tmp_path / f"nccl_trace_rank_{rank}"
+        file.rename(tmp_path / f"nccl_trace_rank_gpu{rank // 8:04}_{rank}")
+    assert is_right(case, tmp_path)
+
+
+def test_an_operation_that_nobody_knows(tmp_path):
+    case = judging.played("absent", 3)
+    for run in case.job.runs:
+        for index, op in enumerate(run.program):
+            if op.name == "_all_gather_base":
+                from simulate import with_op
+
+                with_op(run, index, name="quantized_all_gather_x")
+    judging.analysis(case, tmp_path)
+    assert is_right(case, tmp_path)
+
+
+def test_clocks_that_differ_by_hours(case, tmp_path):
+    judging.analysis(case, tmp_path, skew_seconds=10_000.0)
+    assert is_right(case, tmp_path)
+
+
+def test_the_order_of_files_does_not_matter(case, tmp_path):
+    judging.analysis(case, tmp_path)
+    files = sorted(map(str, tmp_path.iterdir()))
+    one = judging.analyze(files).ranked.verdict
+    other = judging.analyze(files[::-1]).ranked.verdict
+    assert one == other

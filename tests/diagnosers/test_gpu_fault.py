@@ -1,0 +1,132 @@
+"""gpu-fault names the rank on the GPU that broke, and leaves software's Xids alone."""
+
+import pytest
+
+from log_lines import found, init, kernel, ruled_out, timeout, traceback, verdict, xid
+
+JOB = "".join(init(r, 2, bus=bus) for r, bus in ((0, "1b000"), (1, "55000")))
+HARDWARE = {
+    48: "pid=4011, name=python, channel 0x2",
+    64: "Row Remapper: Row remapping failed",
+    79: "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    94: "Contained: CE User Channel (0x9). RST: No, D-RST: No",
+    95: "Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No",
+    119: "pid=4011, name=python, Timeout after 6s of waiting for RPC response from "
+    "GPU4",
+    120: "GSP task exception: Load access fault",
+    145: "NVLINK: RLW Remote Error",
+}
+SOFTWARE = {
+    13: "pid=4011, name=python, Graphics SM Warp Exception on (GPC 0, TPC 1, SM 0)",
+    31: "pid=4011, name=python, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS",
+    43: "pid=4011, name=python, Ch 00000010",
+    45: "pid=4011, name=python, Ch 00000010",
+    63: "Row Remapper: New row marked for remapping, reset gpu to activate.",
+    154: "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)",
+}
+
+
+@pytest.mark.parametrize("number", HARDWARE)
+def test_an_xid_of_broken_hardware_names_the_rank_on_that_gpu(analyzed, number):
+    log = xid(number, HARDWARE[number])
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+    assert verdict(analysis) == ("gpu-fault", (1,), ("gpu0001",))
+    assert f"Xid {number}" in analysis.ranked.verdict.headline
+    assert [role for role, _ in found(analysis, "timeout-masking")] == ["witness"]
+
+
+@pytest.mark.parametrize("number", SOFTWARE)
+def test_an_xid_that_software_causes_accuses_no_gpu(analyzed, number):
+    log = xid(number, SOFTWARE[number])
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+    assert not found(analysis, "gpu-fault")
+    ((out),) = ruled_out(analysis, "gpu-fault")
+    assert f"Xid {number}" in out.why
+
+
+def test_the_program_that_crashed_by_itself_is_no_broken_gpu(analyzed):
+    last = "RuntimeError: CUDA error: an illegal memory access was encountered"
+    log = xid(31, SOFTWARE[31]) + xid(45, SOFTWARE[45])
+    analysis = analyzed({"job.log": JOB + traceback(1, last), "dmesg.log": log})
+    assert verdict(analysis) == ("crashed-rank", (1,), ("gpu0001",))
+
+
+OFF_THE_BUS = {
+    "one line": kernel("NVRM: GPU 0000:55:00.0: GPU has fallen off the bus."),
+    "three lines": kernel("NVRM: The NVIDIA GPU 0000:55:00.0")
+    + kernel("NVRM: (PCI ID: 10de:26b5) installed in this system has")
+    + kernel("NVRM: fallen off the bus and is not responding to commands."),
+    "nvidia-smi": "Unable to determine the device handle for GPU0000:55:00.0: Unknown "
+    "Error\n",
+}
+
+
+@pytest.mark.parametrize("form", OFF_THE_BUS)
+def test_a_gpu_that_left_the_bus_is_known_in_every_form(analyzed, form):
+    files = {"job.log": JOB + timeout(0), "dmesg.log": OFF_THE_BUS[form]}
+    assert verdict(analyzed(files)) == ("gpu-fault", (1,), ("gpu0001",))
+
+
+def test_without_init_lines_the_host_is_named_and_no_rank(analyzed):
+    files = {"job.log": timeout(0), "dmesg.log": xid(79, HARDWARE[79])}
+    assert verdict(analyzed(files)) == ("gpu-fault", (), ("gpu0001",))
+
+
+def test_a_gpu_of_another_host_with_the_same_bus_id_is_not_taken(analyzed):
+    job = init(0, 2, host="gpu0001") + init(1, 2, host="gpu0002")
+    files = {"job.log": job + timeout(0), "dmesg.log": xid(79, host="gpu0002")}
+    assert verdict(analyzed(files)) == ("gpu-fault", (1,), ("gpu0002",))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[rank1]:[E820 10:00:01.945860779 ProcessGroupNCCL.cpp:1899] [PG ID 0 PG GUID "
+        "0(default_pg) Rank 1] Process group watchdog thread terminated with "
+        "exception: "
+        "CUDA error: uncorrectable ECC error encountered\n",
+        traceback(
+            1, "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered"
+        ),
+        "[2026-08-20 10:00:01] gpu0001:4001:4001 [1] enqueue.cc:100 NCCL WARN Cuda "
+        "failure "
+        "214 'uncorrectable ECC error encountered'\n",
+    ],
+)
+def test_a_rank_that_met_a_memory_error_names_itself(analyzed, line):
+    analysis = analyzed({"job.log": JOB + line + timeout(0)})
+    assert verdict(analysis)[:2] == ("gpu-fault", (1,))
+    assert all(role == "echo" for role, _ in found(analysis, "crashed-rank"))
+
+
+def test_errors_at_both_ends_of_a_link_name_neither(analyzed):
+    log = xid(74, "NVLink: fatal error detected on link 2") + xid(
+        74, "NVLink: fatal error detected on link 3", pci="0000:1b:00"
+    )
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+    assert verdict(analysis) == ("gpu-fault", (), ("gpu0001",))
+
+
+def test_link_errors_beside_a_lost_gpu_are_its_echoes(analyzed):
+    log = xid(74, "NVLink: link 2 down", pci="0000:1b:00") + xid(79, HARDWARE[79])
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+    assert verdict(analysis) == ("gpu-fault", (1,), ("gpu0001",))
+
+
+@pytest.mark.parametrize(("severity", "fires"), [("Fatal", True), ("Non-fatal", False)])
+def test_only_a_fatal_error_of_the_switch_counts(analyzed, severity, fires):
+    line = (
+        f"nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, {severity}, Link 30 Fault"
+    )
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": kernel(line)})
+    assert [f.hosts for _, f in found(analysis, "gpu-fault")] == [("gpu0001",)] * fires
+    assert not any(f.ranks for _, f in found(analysis, "gpu-fault"))
+
+
+def test_a_fault_of_another_week_is_another_story(analyzed):
+    old = "Aug  3 10:00:00 gpu0001 kernel: NVRM: Xid (PCI:0000:55:00): 79, fallen off\n"
+    dated = (
+        "[2026-08-20 10:00:00] gpu0001:4:4 [0] a.cc:1 NCCL WARN Call to bind failed\n"
+    )
+    analysis = analyzed({"job.log": dated + JOB + timeout(0), "dmesg.log": old})
+    assert not found(analysis, "gpu-fault")

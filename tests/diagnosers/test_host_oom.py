@@ -1,0 +1,84 @@
+"""host-oom needs somebody who says that memory ran out; SIGKILL alone does not."""
+
+import pytest
+
+from log_lines import found, init, kernel, table, timeout, verdict
+
+JOB = init(0, 2, pid=500) + init(1, 2, pid=501)
+KILL = (
+    "Memory cgroup out of memory: Killed process {pid} ({name}) total-vm:201326592kB, "
+    "anon-rss:104857600kB, file-rss:1024kB, shmem-rss:0kB, UID:1000"
+)
+KERNEL = {
+    "cgroup": KILL,
+    "global": "Out of memory: Killed process {pid} ({name}) total-vm:2kB, anon-rss:1kB",
+    "old": "Out of memory: Kill process {pid} ({name}) score 900 or sacrifice child",
+    "target": "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=job_5,"
+    "mems_allowed=0,oom_memcg=/slurm/job_5,task_memcg=/slurm/job_5,task={name},pid={pid},uid=0",
+}
+
+
+@pytest.mark.parametrize("form", KERNEL)
+def test_the_kernels_pid_names_the_rank(analyzed, form):
+    log = kernel(KERNEL[form].format(pid=501, name="python"))
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+    assert verdict(analysis) == ("host-oom", (1,), ("gpu0001",))
+    assert analysis.ranked.verdict.confidence == "certain"
+
+
+def test_a_pid_of_another_namespace_is_joined_by_the_only_sigkill(analyzed):
+    log = kernel(KILL.format(pid=2187734, name="pt_main_thread"))
+    files = {"job.log": JOB + table((1, -9, 501)), "dmesg.log": log}
+    analysis = analyzed(files)
+    assert verdict(analysis) == ("host-oom", (1,), ("gpu0001",))
+    assert analysis.ranked.verdict.confidence == "likely"
+    assert [role for role, _ in found(analysis, "crashed-rank")] == ["echo"]
+
+
+def test_of_two_that_were_killed_neither_is_picked(analyzed):
+    log = kernel(KILL.format(pid=2187734, name="python"))
+    files = {"job.log": JOB + table((1, -9, 501), (0, -9, 500)), "dmesg.log": log}
+    assert verdict(analyzed(files)) == ("host-oom", (), ("gpu0001",))
+
+
+def test_sigkill_alone_is_a_crash_of_unknown_origin(analyzed):
+    analysis = analyzed({"job.log": JOB + table((1, -9, 501))})
+    assert verdict(analysis) == ("crashed-rank", (1,), ("gpu0001",))
+    assert not found(analysis, "host-oom")
+
+
+def test_a_program_that_is_not_the_jobs_says_nothing(analyzed):
+    log = kernel(KILL.format(pid=77, name="node_exporter"))
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+    assert not found(analysis, "host-oom")
+
+
+KEEPERS = {
+    "slurm": "slurmstepd: error: Detected 1 oom_kill event in StepId=50917.0. Some "
+    "of the "
+    "step tasks have been OOM Killed.\n",
+    "slurm 19": "slurmstepd: error: Detected 1 oom-kill event(s) in step 50917.0 "
+    "cgroup. "
+    "Some of your processes may have been killed by the cgroup out-of-memory "
+    "handler.\n",
+    "kubernetes": "    Last State:     Terminated\n      Reason:       OOMKilled\n",
+    "ray": "ray.exceptions.OutOfMemoryError: Task was killed due to the node "
+    "running low "
+    "on memory.\n",
+}
+
+
+@pytest.mark.parametrize("keeper", KEEPERS)
+def test_other_keepers_of_memory_are_believed(analyzed, keeper):
+    analysis = analyzed({"job.log": KEEPERS[keeper]})
+    assert verdict(analysis) == ("host-oom", (), ())
+
+
+def test_srun_names_the_task_where_each_task_is_a_rank(analyzed):
+    log = JOB + "srun: error: gpu0001: task 1: Out Of Memory\n"
+    assert verdict(analyzed({"job.log": log})) == ("host-oom", (1,), ("gpu0001",))
+
+
+def test_a_container_that_was_not_killed_is_no_failure(analyzed):
+    text = '            "OOMKilled": false,\n'
+    assert verdict(analyzed({"job.log": JOB, "inspect.txt": text})) == "no-failure"

@@ -1,0 +1,184 @@
+"""ib-error names a device that reports itself, else what most failed pairs share."""
+
+import pytest
+
+from nccl_lines import found, info, using, warn
+
+SLUG = "ib-error"
+# NCCL 2.4, 2.10, 2.20, 2.22, 2.28.7 and 2.29
+WORDINGS = [
+    "NET/IB : Got completion from peer {}<4> with error 12, opcode 1, len 0, vendor "
+    "err 129",
+    "NET/IB : Got completion from peer {}<4> with error 12, opcode 32600, len 32600, "
+    "vendor "
+    "err 129 (Recv) localGid fd00::22 remoteGidsfd00::1f",
+    "NET/IB : Got completion from peer {}<4> with status=12 opcode=32616 len=0 vendor "
+    "err "
+    "129 (Recv)",
+    "NET/IB: Got completion from peer {}<4> with status=12 opcode=0 len=0 vendor err "
+    "129 "
+    "(Send) hca mlx5_4",
+    "NET/IB: Got completion from peer {}<4> with status=IBV_WC_RETRY_EXC_ERR(12) "
+    "opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129 req_type=Send hca mlx5_4",
+    "NET/IB: Got completion from peer {}<4> with status=IBV_WC_RETRY_EXC_ERR(12) "
+    "opcode=IBV_WC_SEND(0) vendor_err=129  localGid ::ffff:1.2.3.4 "
+    "remoteGids::ffff:1.2.3.5 hca mlx5_4",
+]
+FLUSH = WORDINGS[3].replace("status=12", "status=5").replace("129", "249")
+PORT = "NET/IB : mlx5_4:1 Got {}async {}: {}"
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_of_one_pair_the_end_that_did_not_answer_is_named(analyzed, wording):
+    line = warn("gpu1", wording.format("10.0.0.2"))
+    (finding,) = found(analyzed({"a.log": line}), SLUG)
+    assert (finding.hosts, finding.confidence) == (("10.0.0.2",), "likely")
+
+
+def test_the_peer_that_several_share_is_named(analyzed):
+    files = {
+        f"r{r}.log": warn(f"gpu{r}", WORDINGS[3].format("10.0.0.9")) for r in (1, 2, 3)
+    }
+    files["r4.log"] = warn("gpu4", WORDINGS[3].format("10.0.0.1"))
+    files["r9.log"] = using("gpu9", "10.0.0.9")
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ("gpu9",)
+
+
+def test_the_printer_with_many_peers_is_named(analyzed):
+    lines = [WORDINGS[3].format(f"10.0.0.{n}") for n in (2, 3, 4)]
+    (finding,) = found(analyzed({"rank_8.log": warn("gpu1", *lines)}), SLUG)
+    assert finding.hosts == ("gpu1",)
+    assert any("mlx5_4" in step and "gpu1" in step for step in finding.remedy)
+
+
+def test_a_link_that_both_ends_report_names_both(analyzed):
+    files = {
+        "a.log": using("gpu1", "10.0.0.1")
+        + warn("gpu1", WORDINGS[2].format("10.0.0.2")),
+        "b.log": using("gpu2", "10.0.0.2")
+        + warn("gpu2", WORDINGS[2].format("10.0.0.1")),
+    }
+    (finding,) = found(analyzed(files), SLUG)
+    assert (finding.hosts, finding.confidence) == (("gpu1", "gpu2"), "possible")
+
+
+def test_a_flush_alone_says_nothing(analyzed):
+    analysis = analyzed({"a.log": warn("gpu1", FLUSH.format("10.0.0.2"))})
+    assert not found(analysis, SLUG)
+    assert analysis.ranked.outcome == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "NET/IB : Got async event : port error",
+        PORT.format("", "event ", "port error"),
+        PORT.format("", "error event", "port error"),
+        PORT.format("non-fatal ", "event", "port error(10)"),
+        "NET/IB : mlx5_4:1 async fatal event on QP (0x7f00): local work queue "
+        "catastrophic "
+        "error",
+    ],
+)
+def test_a_port_that_reports_itself_names_its_host(analyzed, event):
+    files = {
+        "rank_5.log": warn("gpu2", event),
+        "rank_1.log": warn("gpu1", WORDINGS[3].format("10.0.0.7")),
+    }
+    (finding,) = found(analyzed(files), SLUG)
+    assert (finding.hosts, finding.ranks) == (("gpu2",), (5,))
+    assert finding.confidence == "certain"
+
+
+def test_a_flap_that_no_transfer_noticed_and_recoveries_are_nothing(analyzed):
+    flap = [PORT.format("", "error event", e) for e in ("port error", "port active")]
+    assert not found(analyzed({"a.log": warn("gpu1", *flap)}), SLUG)
+    healthy = [
+        PORT.format("", "error event", e)
+        for e in ("port active", "client reregistration", "SM change", "LID change")
+    ]
+    analysis = analyzed({"a.log": warn("gpu1", *healthy)})
+    assert not found(analysis, SLUG)
+    assert analysis.ranked.outcome == "no-failure"
+
+
+MODIFY = [
+    "Call to ibv_modify_qp failed with error Connection timed out errno 110",
+    "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, curr "
+    "state INIT, next state RTR, local GID index 3, local GID ::ffff:10.0.0.1, remote "
+    "GID "
+    "::ffff:10.0.0.2",
+]
+
+
+@pytest.mark.parametrize("wording", MODIFY)
+def test_a_queue_pair_that_cannot_be_connected_fires_and_tells_the_gid(
+    analyzed, wording
+):
+    (finding,) = found(analyzed({"a.log": warn("gpu1", wording)}), SLUG)
+    assert any("NCCL_IB_GID_INDEX" in step for step in finding.remedy)
+
+
+def test_a_retry_of_it_is_no_failure(analyzed):
+    line = info("gpu1", MODIFY[1] + ", retrying 2/34 after 100 msec of sleep")
+    analysis = analyzed({"a.log": line})
+    assert not found(analysis, SLUG)
+    assert analysis.ranked.outcome == "no-failure"
+
+
+CRASH = (
+    'Traceback (most recent call last):\n  File "train.py", line 3, in step\n'
+    "ValueError: batch is empty\n"
+)
+
+
+def test_transfers_fail_after_a_rank_died(analyzed):
+    files = {
+        "rank_2.log": CRASH,
+        "rank_1.log": warn("gpu1", WORDINGS[3].format("10.0.0.2")),
+    }
+    analysis = analyzed(files)
+    assert analysis.ranked.verdict.slug == "crashed-rank"
+    assert not [
+        f for r, f in analysis.ranked.findings if f.slug == SLUG and r == "root"
+    ]
+
+
+@pytest.mark.parametrize(("code", "cause"), [(-6, SLUG), (-9, "crashed-rank")])
+def test_an_abort_follows_from_it_and_a_kill_brings_it_about(analyzed, code, cause):
+    agent = (
+        "E1120 10:00:00.000000 4100 torch/distributed/elastic/multiprocessing/a.py:9] "
+        f"failed (exitcode: {code}) local_rank: 1 (pid: 41010) of binary: /bin/python\n"
+    )
+    files = {
+        "rank_0.log": warn("gpu1", WORDINGS[3].format("10.0.0.2")),
+        "torchrun.log": agent,
+    }
+    assert analyzed(files).ranked.verdict.slug == cause
+
+
+def test_a_kernel_that_saw_the_link_go_down_names_its_host(analyzed):
+    files = {
+        "dmesg-gpu0002.log": "[ 1843.305512] mlx5_core 0000:18:00.0 ib0: Link down\n",
+        "rank_1.log": warn("gpu0001", WORDINGS[3].format("10.0.0.2")),
+    }
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ("gpu0002",)
+
+
+def test_of_queue_pairs_the_shared_gid_is_named_and_of_one_pair_nobody(analyzed):
+    files = {"a.log": warn("gpu1", MODIFY[1])}
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ()
+    files["b.log"] = warn(
+        "gpu3", MODIFY[1].replace("GID ::ffff:10.0.0.1", "GID ::ffff:1")
+    )
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ("10.0.0.2",)
+
+
+def test_an_invalid_gid_is_the_printers_own(analyzed):
+    text = MODIFY[1].replace("110 Connection timed out", "22 Invalid argument")
+    (finding,) = found(analyzed({"a.log": warn("gpu1", text)}), SLUG)
+    assert finding.hosts == ("gpu1",)

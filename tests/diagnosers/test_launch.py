@@ -1,0 +1,294 @@
+"""The launch classes: the processes did not meet, or were not told who they are."""
+
+import pytest
+
+from log_lines import found, init, table, timeout, traceback, verdict
+
+DIED = "torch.distributed.elastic.rendezvous.api."
+WAITED = {
+    "clients": "torch.distributed.DistStoreError: Timed out after 301 seconds "
+    "waiting for "
+    "clients. 1/2 clients joined.",
+    "connect": "torch.distributed.DistNetworkError: The client socket has timed out "
+    "after "
+    "600s while trying to connect to (gpu0001, 29500).",
+    "connect 1.11": "RuntimeError: connect() timed out. Original timeout was "
+    "1800000 ms.",
+    "agents": f"{DIED}RendezvousTimeoutError",
+    "barrier 1.13": "RuntimeError: Timed out initializing process group in store based "
+    "barrier on rank: 1, for key: store_based_barrier_key:1 (world_size=4, "
+    "worker_count=3, "
+    "timeout=0:30:00)",
+}
+
+
+@pytest.mark.parametrize("form", WAITED)
+def test_a_rendezvous_that_nobody_came_to_accuses_nobody(analyzed, form):
+    analysis = analyzed({"torchrun.log": traceback(None, WAITED[form])})
+    assert verdict(analysis) == ("rendezvous-failed", (), ())
+
+
+def test_how_many_came_is_said(analyzed):
+    analysis = analyzed({"torchrun.log": traceback(None, WAITED["clients"])})
+    assert "1 of 2 joined" in analysis.ranked.verdict.headline
+
+
+def test_ranks_that_met_did_not_fail_to_meet(analyzed):
+    log = init(0, 2) + init(1, 2) + traceback(1, WAITED["connect"])
+    assert not found(analyzed({"job.log": log}), "rendezvous-failed")
+
+
+def test_a_store_lost_after_a_child_died_is_an_echo(analyzed):
+    log = traceback(1, "ValueError: loss is nan") + traceback(
+        None,
+        f"{DIED}RendezvousConnectionError: The connection to the C10d store has "
+        "failed.",
+    )
+    analysis = analyzed({"job.log": log + table((1, 1, 501))})
+    assert verdict(analysis)[:2] == ("crashed-rank", (1,))
+
+
+IN_USE = {
+    "libuv": "torch.distributed.DistNetworkError: The server socket has failed to "
+    "listen on "
+    "any local network address. port: 29500, useIpv6: false, code: -98, name: "
+    "EADDRINUSE, "
+    "message: address already in use",
+    "legacy": "RuntimeError: The server socket has failed to listen on any local "
+    "network "
+    "address. The server socket has failed to bind to [::]:29500 (errno: 98 - Address "
+    "already in use).",
+    "1.9": "RuntimeError: Address already in use",
+    "python": "OSError: [Errno 98] Address already in use",
+}
+
+
+@pytest.mark.parametrize("form", IN_USE)
+def test_a_port_that_is_taken_is_named_in_every_wording(analyzed, form):
+    analysis = analyzed({"torchrun.log": traceback(None, IN_USE[form])})
+    assert verdict(analysis) == ("port-in-use", (), ())
+    assert all(role == "echo" for role, _ in found(analysis, "crashed-rank"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gpu0001:4121:4302 [0] NCCL INFO RAS failed to establish a client listening "
+        "socket "
+        "at 127.0.0.1<28028>\n",
+        "[2026-08-20 10:00:00] gpu0001:4121:4302 [0] misc/socket.cc:420 NCCL WARN "
+        "Call to "
+        "bind failed: Address already in use\n",
+    ],
+)
+def test_ras_that_cannot_bind_is_harmless(analyzed, line):
+    assert not found(analyzed({"job.log": init(0, 1) + line}), "port-in-use")
+
+
+def test_srun_tells_on_which_hosts(analyzed):
+    log = traceback(None, IN_USE["legacy"]) + (
+        "srun: error: gpu0002: task 1: Exited with exit code 1\n"
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+        "srun: error: gpu0003: task 2: Exited with exit code 1\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == ("port-in-use", (), ("gpu0002",))
+
+
+@pytest.mark.parametrize(
+    ("last", "variable"),
+    [
+        (
+            "ValueError: Error initializing torch.distributed using env:// rendezvous: "
+            "environment variable MASTER_ADDR expected, but not set",
+            "MASTER_ADDR",
+        ),
+        (
+            "ValueError: Error initializing torch.distributed using tcp:// "
+            "rendezvous: rank "
+            "parameter missing",
+            "rank",
+        ),
+        ("KeyError: 'LOCAL_RANK'", "LOCAL_RANK"),
+    ],
+)
+def test_a_variable_that_is_not_set_is_named(analyzed, last, variable):
+    analysis = analyzed({"job.log": traceback(None, last)})
+    assert verdict(analysis) == ("missing-env", (), ())
+    assert variable in analysis.ranked.verdict.headline
+
+
+def test_another_key_that_is_missing_is_a_crash(analyzed):
+    analysis = analyzed({"job.log": traceback(2, "KeyError: 'input_ids'")})
+    assert verdict(analysis)[:2] == ("crashed-rank", (2,))
+    assert not found(analysis, "missing-env")
+
+
+def test_several_worlds_of_one_are_a_lost_world_size(analyzed):
+    inits = "".join(init(0, 1, pid=pid, comm=f"0x{pid}") for pid in (41, 42, 43))
+    analysis = analyzed(
+        {"job.log": inits + traceback(None, "ValueError: world too small")}
+    )
+    assert verdict(analysis) == ("missing-env", (), ())
+    assert verdict(analyzed({"job.log": inits})) == "no-failure"
+
+
+WARN = (
+    "[2026-08-20 11:35:37] gpu0001:400{0}:400{0} [0] graph/rings.cc:44 NCCL WARN "
+    "Error : "
+    "ring 0 does not loop back to start (1 != 0)\n"
+)
+
+
+def env(rank, variable, value):
+    head = f"gpu0001:400{rank}:400{rank} [0] NCCL INFO"
+    return f"{head} {variable} set by environment to {value}.\n"
+
+
+def job_with(lines, broken=True):
+    files = {}
+    for rank in range(4):
+        text = init(rank, 4, bus=f"{rank + 1}000") + lines.get(rank, "")
+        files[f"rank_{rank}.log"] = text + (WARN.format(rank) if broken else "")
+    return files
+
+
+def test_the_rank_whose_variable_differs_is_named(analyzed):
+    lines = {r: env(r, "NCCL_PROTO", "LL" if r == 2 else "Simple") for r in range(4)}
+    assert verdict(analyzed(job_with(lines))) == (
+        "inconsistent-env",
+        (2,),
+        ("gpu0001",),
+    )
+
+
+def test_a_variable_that_only_one_rank_has_names_it(analyzed):
+    lines = {1: env(1, "NCCL_SHM_DISABLE", "1")}
+    assert verdict(analyzed(job_with(lines))) == (
+        "inconsistent-env",
+        (1,),
+        ("gpu0001",),
+    )
+
+
+@pytest.mark.parametrize(
+    "variable", ["NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_DEBUG_FILE"]
+)
+def test_what_each_node_may_have_for_itself_is_no_fault(analyzed, variable):
+    lines = {r: env(r, variable, f"eth{r}") for r in range(4)}
+    assert not found(analyzed(job_with(lines)), "inconsistent-env")
+
+
+def test_a_job_that_runs_has_no_inconsistent_environment(analyzed):
+    lines = {1: env(1, "NCCL_SHM_DISABLE", "1")}
+    assert verdict(analyzed(job_with(lines, broken=False))) == "no-failure"
+
+
+def test_two_against_two_name_nobody(analyzed):
+    lines = {r: env(r, "NCCL_PROTO", "LL" if r < 2 else "Simple") for r in range(4)}
+    assert not found(analyzed(job_with(lines)), "inconsistent-env")
+
+
+HEAD = "I0820 11:09:0{n}.354000 4100{n} torch/distributed/"
+
+
+def agent(n, run="4711", endpoint="localhost:29500", nodes=1, node=0):
+    head = HEAD.format(n=n)
+    configs = (
+        "Starting elastic_operator with launch configs:",
+        "  entrypoint       : train.py",
+        "  min_nodes        : 1",
+        "  max_nodes        : 2",
+        f"  run_id           : {run}",
+        "  rdzv_backend     : c10d",
+        f"  rdzv_endpoint    : {endpoint}",
+    )
+    result = (
+        "[default] Rendezvous complete for workers. Result:",
+        "  restart_count=0",
+        "  master_addr=localhost",
+        f"  group_rank={node}",
+        f"  group_world_size={nodes}",
+        "  local_ranks=[0, 1]",
+        "  global_ranks=[0, 1]",
+    )
+    return "".join(f"{head}launcher/api.py:202] {c}\n" for c in configs) + "".join(
+        f"{head}elastic/agent/server/api.py:525] {r}\n" for r in result
+    )
+
+
+def test_agents_of_one_run_that_each_met_themselves_are_split(analyzed):
+    files = {f"gpu000{n}.log": agent(n) for n in (1, 2)}
+    assert verdict(analyzed(files))[:2] == ("split-rendezvous", ())
+
+
+def test_two_jobs_in_one_directory_are_not_split(analyzed):
+    files = {f"gpu000{n}.log": agent(n, run=f"job{n}") for n in (1, 2)}
+    assert not found(analyzed(files), "split-rendezvous")
+
+
+def test_agents_that_met_are_not_split(analyzed):
+    files = {f"gpu000{n}.log": agent(n, nodes=2, node=n - 1) for n in (1, 2)}
+    assert not found(analyzed(files), "split-rendezvous")
+
+
+def test_two_whole_worlds_in_one_failed_log_are_split(analyzed):
+    worlds = "".join(
+        init(r, 2, host=host, pid=50 + r, comm=comm)
+        for host, comm in (("gpu0001", "0xaa"), ("gpu0002", "0xbb"))
+        for r in (0, 1)
+    )
+    spanning = "".join(
+        init(r, 4, host=f"gpu000{r // 2 + 1}", pid=50 + r) for r in range(4)
+    )
+    bad = traceback(None, "ValueError: expected a world of 4")
+    assert verdict(analyzed({"job.log": worlds + bad}))[0] == "split-rendezvous"
+    assert not found(analyzed({"job.log": worlds}), "split-rendezvous")
+    analysis = analyzed({"job.log": worlds + spanning + bad})
+    assert not found(analysis, "split-rendezvous")
+
+
+def test_elastic_horovod_that_gives_up_names_the_hosts_it_lost(analyzed):
+    log = (
+        "WARNING:root:blacklist failing host: gpu0002\n"
+        "horovod.runner.common.util.timeout.TimeoutException: Timed out waiting for "
+        "minimum "
+        "number of slots to be available. Please check that you have enough "
+        "resources to run "
+        "at least 6 Horovod processes.\n"
+    )
+    analysis = analyzed({"horovodrun.log": log})
+    assert verdict(analysis) == ("elastic-below-min", (), ("gpu0002",))
+
+
+def test_a_blacklisted_host_alone_is_not_below_the_minimum(analyzed):
+    log = "WARNING:root:blacklist failing host: gpu0002\n" + timeout(0)
+    assert not found(analyzed({"horovodrun.log": log}), "elastic-below-min")
+
+
+RESTART = (
+    "I0820 11:09:12.278000 41007 torch/distributed/elastic/agent/server/api.py:900] "
+    "[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n"
+)
+
+
+def steps(first, last):
+    return "".join(f"step {n} loss 1.25\n" for n in range(first, last + 1))
+
+
+def test_a_restart_that_counts_from_the_start_lost_its_state(analyzed):
+    analysis = analyzed({"job.log": steps(0, 40) + RESTART + steps(0, 10)})
+    assert verdict(analysis) == ("restart-lost-state", (), ())
+    assert "after step 40" in analysis.ranked.verdict.headline
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        steps(0, 40) + RESTART + steps(30, 60),
+        steps(0, 40) + steps(0, 10),
+        steps(0, 40) + RESTART + steps(0, 10) + traceback(1, "ValueError: again"),
+    ],
+    ids=["resumed", "two epochs", "failed again"],
+)
+def test_a_counter_that_means_something_else_is_no_lost_state(analyzed, log):
+    assert not found(analyzed({"job.log": log}), "restart-lost-state")

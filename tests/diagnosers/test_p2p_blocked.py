@@ -1,0 +1,51 @@
+"""p2p-blocked fires where direct access is refused, not where NCCL only probes."""
+
+import pytest
+
+from nccl_lines import found, info, warn
+
+SLUG = "p2p-blocked"
+REFUSED = "Cuda failure 217 'peer access is not supported between these two devices'"
+ACS = (
+    "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl-\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "P2P is disabled between NVLINK connected GPUs 1 and 0. This should not be the "
+        "case "
+        "given their connectivity, and is probably due to a hardware issue. If you "
+        "still "
+        "want to proceed, you can set NCCL_IGNORE_DISABLED_P2P=1.",
+        REFUSED,
+        "Cuda failure 'peer access is not supported between these two devices'",
+        "cudaIpcGetMemHandle failed : invalid argument",
+    ],
+)
+def test_the_host_that_prints_it_is_named(analyzed, text):
+    (finding,) = found(analyzed({"rank_3.log": warn("gpu2", text)}), SLUG)
+    assert (finding.hosts, finding.ranks) == (("gpu2",), (3,))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        info("gpu2", "Could not enable P2P between dev 1(=f000) and dev 0(=7000)"),
+        info("gpu2", f"transport/p2p.cc:120 {REFUSED}"),
+        info("gpu2", REFUSED),
+        info("gpu2", "NCCL_P2P_DISABLE set by environment to 1"),
+    ],
+)
+def test_probes_of_a_healthy_job_are_silent(analyzed, line):
+    analysis = analyzed({"rank_3.log": line})
+    assert not found(analysis, SLUG)
+    assert analysis.ranked.outcome == "no-failure"
+
+
+def test_acs_alone_is_no_failure(analyzed):
+    analysis = analyzed(
+        {"lspci.txt": ACS, "rank_0.log": info("gpu1", "Using network IB")}
+    )
+    assert not found(analysis, SLUG)

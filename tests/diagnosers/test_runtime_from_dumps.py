@@ -1,0 +1,69 @@
+"""gpu-stall and gil-deadlock on simulated dumps, and what looks like them."""
+
+import pytest
+
+import judging
+
+
+def test_a_gpu_that_finishes_less_than_its_peers(tmp_path):
+    for seed in range(10):
+        case = judging.played("stall", seed)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        slug, ranks = judging.named(judging.analysis(case, folder))
+        assert set(ranks) <= set(case.ranks)
+        if ranks:
+            assert slug == "gpu-stall"
+            return
+    pytest.fail("no seed in which the rank falls behind far enough")
+
+
+def test_a_gpu_that_has_not_begun_what_all_have_enqueued(tmp_path):
+    case = judging.played("stall_timed", 2)
+    found = judging.analysis(case, tmp_path)
+    assert judging.named(found) == ("gpu-stall", tuple(case.ranks))
+    assert "has not begun" in found.ranked.verdict.explanation
+
+
+def test_without_timing_nobody_can_tell_whose_gpu_it_is(tmp_path):
+    case = judging.played("stall_timed", 2)
+    case.timing = False
+    assert judging.named(judging.analysis(case, tmp_path)) == (None, ())
+
+
+def test_a_rank_a_few_calls_behind_in_a_job_that_runs_is_not_stalled(tmp_path):
+    case = judging.played("finished")
+    ended = sorted(end for end in case.job.runs[5].ended if end is not None)
+    case.cut = [ended[-20] + 1e-6] * 16
+    case.cut[5] = ended[-22] + 1e-6
+    assert judging.named(judging.analysis(case, tmp_path)) == (None, ())
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_a_dump_without_stacks_or_entries_on_the_absent_rank(seed, tmp_path):
+    case = judging.played("gil", seed)
+    found = judging.analysis(case, tmp_path)
+    assert judging.named(found) == ("gil-deadlock", tuple(case.ranks))
+    lacks = "entries" if case.mute else "stacks"
+    assert lacks in found.ranked.verdict.headline
+
+
+def test_an_absent_rank_with_a_whole_dump_is_only_missing(tmp_path):
+    case = judging.played("gil", 1)
+    case.mute = case.frameless = frozenset()
+    slug, ranks = judging.named(judging.analysis(case, tmp_path))
+    assert (slug, set(ranks)) == ("missing-rank", set(case.ranks))
+
+
+def test_where_only_active_calls_are_dumped_an_empty_dump_says_nothing(tmp_path):
+    case = judging.played("absent", 1)
+    found = judging.analysis(case, tmp_path, only_active=True)
+    assert judging.named(found) == ("missing-rank", tuple(case.ranks))
+
+
+def test_a_waiting_rank_without_stacks_is_nobodys_culprit(tmp_path):
+    case = judging.played("absent", 1)
+    (culprit,) = case.ranks
+    case.frameless = frozenset({(culprit + 1) % 16})
+    found = judging.analysis(case, tmp_path)
+    assert judging.named(found) == ("missing-rank", (culprit,))

@@ -1,0 +1,129 @@
+"""socket-error names the peer that everybody lost, unless the job was ending anyway."""
+
+import pytest
+
+from nccl_lines import found, info, init, using, warn
+
+SLUG = "socket-error"
+WORDINGS = [
+    "Net : Connection closed by remote peer gpu3.example.org<4000>",
+    "socketProgress: Connection closed by remote peer 10.0.0.3<4000>",
+    "Net : Call to recv from 10.0.0.3<4000> failed : Connection reset by peer",
+    "socketProgressOpt: Call to send to 10.0.0.3<4000> failed : Broken pipe",
+    "ncclOsSocketProgressOpt: Call to recv from 10.0.0.3<4000> failed : Connection "
+    "reset "
+    "by peer",
+    "socketPollConnect: connect to 10.0.0.3<4000> returned Connection refused, "
+    "exceeded "
+    "error retry count after 35 attempts",
+]
+TIMEOUT = (
+    "[rank{0}]:[E1120 10:00:00.100000000 ProcessGroupNCCL.cpp:685] [Rank {0}] Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+    "NumelIn=1, "
+    "NumelOut=1, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n"
+)
+NAMES = using("gpu3", "10.0.0.3", pid=33)
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_the_host_that_several_lost_is_named(analyzed, wording):
+    files = {f"rank_{r}.log": warn(f"gpu{r}", wording) for r in (1, 2)}
+    analysis = analyzed({**files, "rank_3.log": NAMES})
+    (finding,) = found(analysis, SLUG)
+    assert (finding.hosts, finding.confidence) == (("gpu3",), "likely")
+    assert analysis.ranked.outcome == "failure"
+    assert any("gpu3" in step for step in finding.remedy)
+
+
+def test_what_everybody_loses_afterwards_does_not_hide_who_fell_silent_first(analyzed):
+    lost = "socketProgress: Connection closed by remote peer 10.0.0.{}<4000>"
+    names = {f"r{r}.log": using(f"gpu{r}", f"10.0.0.{r}") for r in (1, 2, 3, 4)}
+    pairs = [(2, 3), (4, 3), (1, 2), (1, 4)]  # a ring that lost gpu3
+    for printer, peer in pairs:
+        names[f"r{printer}.log"] += warn(f"gpu{printer}", lost.format(peer))
+    (finding,) = found(analyzed(names), SLUG)
+    assert finding.hosts == ("gpu3",)
+
+
+def test_the_rank_is_named_where_all_others_lost_somebody(analyzed):
+    files = {}
+    for rank, host in enumerate(["gpu1", "gpu1", "gpu3", "gpu3"]):
+        pid = 7 + rank
+        files[f"n{rank}.log"] = using(host, f"10.0.0.{host[3]}", pid=pid)
+        files[f"n{rank}.log"] += init(host, rank, 4, pid=pid)
+    silent = dict(files)
+    for rank in (0, 1, 2):
+        host = "gpu1" if rank < 2 else "gpu3"
+        files[f"n{rank}.log"] += warn(host, WORDINGS[1], pid=7 + rank)
+    (finding,) = found(analyzed(files), SLUG)
+    assert (finding.hosts, finding.ranks) == (("gpu3",), (3,))
+    # logs that were cut off are silent too: then the host is all that is known
+    silent["n0.log"] += warn("gpu1", WORDINGS[1], pid=7)
+    (finding,) = found(analyzed(silent), SLUG)
+    assert (finding.hosts, finding.ranks) == (("gpu3",), ())
+
+
+def test_garbage_and_nobody_are_not_named(analyzed):
+    data = b"\ngpu1:7:9 [0] misc/x.cc:7 NCCL WARN socketProgress: "
+    data += b"Connection closed by remote"
+    analysis = analyzed(
+        {"a.log": data + b" peer \xef\xa3R<\xdf>\n" + data + b" peer <>\n"}
+    )
+    assert not found(analysis, SLUG)
+    assert analysis.ranked.outcome == "inconclusive"
+
+
+def test_two_hosts_that_lost_each_other_accuse_nobody(analyzed):
+    files = {
+        "a.log": using("gpu1", "10.0.0.1") + warn("gpu1", WORDINGS[1]),
+        "b.log": NAMES
+        + warn("gpu3", WORDINGS[1].replace("10.0.0.3", "10.0.0.1"), pid=33),
+    }
+    assert not found(analyzed(files), SLUG)
+
+
+def test_after_a_timeout_everybody_loses_everybody(analyzed):
+    after = {"rank_1.log": TIMEOUT.format(1) + warn("gpu1", WORDINGS[1])}
+    assert not found(analyzed(after), SLUG)
+    elsewhere = {
+        "rank_1.log": warn("gpu1", WORDINGS[1]),
+        "rank_2.log": TIMEOUT.format(2),
+    }
+    assert not found(analyzed(elsewhere), SLUG)
+
+
+def test_a_loss_above_the_timeouts_stands(analyzed):
+    before = {"rank_1.log": warn("gpu1", WORDINGS[1]) + TIMEOUT.format(1)}
+    (finding,) = found(analyzed(before), SLUG)
+    assert finding.hosts == ("10.0.0.3",)
+
+
+def test_sockets_that_close_when_a_job_ends_are_no_failure(analyzed):
+    files = {}
+    for rank in (0, 1):
+        host = f"gpu{rank}"
+        files[f"rank_{rank}.log"] = (
+            init(host, rank, 2)
+            + warn(host, WORDINGS[0] if rank else "lib wrapper not initialized.")
+            + info(
+                host,
+                f"comm 0x7f{rank} rank {rank} nranks 2 cudaDev 0 busId 7000 - "
+                "Destroy COMPLETE",
+            )
+        )
+    analysis = analyzed(files)
+    assert not found(analysis, SLUG)
+    assert analysis.ranked.outcome == "no-failure"
+
+
+def test_an_exception_of_a_rank_explains_the_loss(analyzed):
+    files = {f"rank_{r}.log": warn(f"gpu{r}", WORDINGS[1]) for r in (1, 2)}
+    files["rank_3.log"] = (
+        NAMES
+        + 'Traceback (most recent call last):\n  File "train.py", line 3, in step\n'
+        "ValueError: batch is empty\n"
+    )
+    analysis = analyzed(files)
+    assert analysis.ranked.verdict.slug == "crashed-rank"
+    assert analysis.ranked.verdict.ranks == (3,)

@@ -1,0 +1,131 @@
+"""unreachable-peer names what the failed connections share, and nobody on a guess."""
+
+import pytest
+
+from nccl_lines import found, info, init, using, warn
+
+SLUG = "unreachable-peer"
+# NCCL 2.4, 2.10, 2.16, 2.24, 2.27 and its poll, and a socket that gave up
+WORDINGS = [
+    "Connect to {}<4000> failed : No route to host",
+    "Net : Connect to {}<4000> failed : Connection timed out",
+    "socketStartConnect: Connect to {}<4000> failed : No route to host",
+    "socketPollConnect: Connect to {}<4000> returned 113(No route to host) errno "
+    "115(Operation now in progress)",
+    "socketPollConnect: connect to {}<4000> returned Connection timed out, exceeded "
+    "error retry count after 35 attempts",
+]
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_the_address_that_did_not_answer_is_named(analyzed, wording):
+    (finding,) = found(
+        analyzed({"a.log": warn("gpu1", wording.format("10.0.0.2"))}), SLUG
+    )
+    assert (finding.hosts, finding.ranks) == (("10.0.0.2",), ())
+    assert any("10.0.0.2 4000" in step and "gpu1" in step for step in finding.remedy)
+
+
+def test_the_address_is_named_as_the_host_that_bound_it(analyzed):
+    files = {
+        "rank_0.log": using("gpu1", "10.0.0.1")
+        + warn("gpu1", WORDINGS[2].format("10.0.0.2")),
+        "rank_1.log": using("gpu2", "10.0.0.2"),
+    }
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ("gpu2",)
+
+
+def test_the_host_that_several_cannot_reach_is_named(analyzed):
+    files = {
+        f"rank_{r}.log": warn(f"gpu{r}", WORDINGS[0].format("10.0.0.9"))
+        for r in (1, 2, 3)
+    }
+    files["rank_9.log"] = using("gpu9", "10.0.0.9") + warn(
+        "gpu9", WORDINGS[0].format("10.0.0.1"), pid=9
+    )
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ("gpu9",)
+
+
+def test_the_host_that_reaches_nobody_is_named_with_its_ranks(analyzed):
+    files = {f"rank_{r}.log": using(f"gpu{r}", f"10.0.0.{r}") for r in (1, 2)}
+    files["rank_3.log"] = warn(
+        "gpu3", *(WORDINGS[0].format(f"10.0.0.{r}") for r in (1, 2))
+    )
+    (finding,) = found(analyzed(files), SLUG)
+    assert (finding.hosts, finding.ranks) == (("gpu3",), (3,))
+
+
+def test_no_route_at_all_may_be_either_end(analyzed):
+    line = warn(
+        "gpu1",
+        "socketStartConnect: Connect to 10.0.0.2<4000> failed : Network is unreachable",
+    )
+    (finding,) = found(analyzed({"a.log": line}), SLUG)
+    assert finding.hosts == ()
+    assert "10.0.0.2" in finding.headline
+
+
+def retries(host, count, reason="No route to host"):
+    return info(
+        host,
+        *(
+            f"socketPollConnect: connect to 10.0.0.1<4000> returned {reason}, retrying "
+            f"({n}/34) after sleep for {n}00 msec"
+            for n in range(1, count + 1)
+        ),
+    )
+
+
+def started(*hosts):
+    return {
+        f"rank_{r}.log": using(host, f"10.0.0.{r + 1}") + init(host, r, 3, "START")
+        for r, host in enumerate(hosts)
+    }
+
+
+def test_retries_to_the_end_name_the_host_that_alone_does_not_reach_the_root(analyzed):
+    files = started("gpu1", "gpu2", "gpu3")
+    files["rank_2.log"] += retries("gpu3", 9)
+    analysis = analyzed(files)
+    (finding,) = found(analysis, SLUG)
+    assert (finding.hosts, finding.ranks) == (("gpu3",), (2,))
+    assert analysis.ranked.outcome == "failure"
+
+
+def test_a_few_retries_or_retries_that_ended_well_are_nothing(analyzed):
+    files = started("gpu1", "gpu2", "gpu3")
+    files["rank_2.log"] += retries("gpu3", 3)
+    assert not found(analyzed(files), SLUG)
+    files["rank_2.log"] += retries("gpu3", 9) + init("gpu3", 2, 3)
+    assert not found(analyzed(files), SLUG)
+
+
+def test_a_late_root_refuses_and_is_reachable(analyzed):
+    files = started("gpu1", "gpu2", "gpu3")
+    files["rank_2.log"] += retries("gpu3", 9, "Connection refused")
+    assert not found(analyzed(files), SLUG)
+    refused = warn(
+        "gpu3", "socketStartConnect: Connect to 10.0.0.1<4> failed : Connection refused"
+    )
+    assert not found(analyzed({"x.log": refused}), SLUG)
+
+
+def test_a_host_that_bound_loopback_is_wrong_nic_and_this_its_echo(analyzed):
+    files = {
+        "rank_0.log": using("gpu1", "10.0.0.1"),
+        "rank_1.log": using("gpu2", "127.0.0.1", "lo")
+        + warn("gpu2", WORDINGS[0].format("10.0.0.1")),
+    }
+    roles = {f.slug: role for role, f in analyzed(files).ranked.findings}
+    assert roles == {"wrong-nic": "root", SLUG: "echo"}
+
+
+@pytest.mark.parametrize(("nranks", "hosts"), [(2, ("10.0.0.1",)), (8, ())])
+def test_of_one_pair_among_hosts_that_are_not_shown_nobody_is_named(
+    analyzed, nranks, hosts
+):
+    text = init("gpu3", 1, nranks, "START") + retries("gpu3", 9)
+    (finding,) = found(analyzed({"rank_1.log": text}), SLUG)
+    assert finding.hosts == hosts

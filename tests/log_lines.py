@@ -1,0 +1,84 @@
+"""Log lines as programs print them, for the tests of diagnosers."""
+
+WATCHDOG = (
+    "[rank{rank}]:[E820 10:10:00.596967190 ProcessGroupNCCL.cpp:632] [Rank {rank}] "
+    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, "
+    "OpType=ALLREDUCE, "
+    "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before "
+    "timing out.\n"
+)
+
+
+def timeout(rank):
+    return WATCHDOG.format(rank=rank)
+
+
+def traceback(rank, last, file="train.py"):
+    lines = (
+        "Traceback (most recent call last):",
+        f'  File "/job/{file}", line 8, in step',
+        "    loss.backward()",
+        last,
+    )
+    head = "" if rank is None else f"[rank{rank}]: "
+    return "".join(f"{head}{line}\n" for line in lines)
+
+
+def init(
+    rank, world, host="gpu0001", bus="55000", pid=None, comm="0xabc", phase="COMPLETE"
+):
+    pid = pid or 4000 + rank
+    return (
+        f"{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x7f00 rank {rank} "
+        f"nranks {world} cudaDev {rank % 8} nvmlDev {rank % 8} busId {bus} commId "
+        f"{comm} "
+        f"- Init {phase}\n"
+    )
+
+
+def kernel(text, host="gpu0001", at="10:00:00"):
+    return f"Aug 20 {at} {host} kernel: {text}\n"
+
+
+def xid(number, text="", pci="0000:55:00", **where):
+    return kernel(f"NVRM: Xid (PCI:{pci}): {number}, {text}", **where)
+
+
+def table(*children, host="gpu0001"):
+    """torchelastic's table of (rank, exit code, pid); the first is the "root cause"."""
+
+    def block(number, rank, code, pid):
+        return (
+            f"[{number}]:\n  time      : 2026-08-20_10:00:00\n  host      : {host}\n"
+            f"  rank      : {rank} (local_rank: {rank % 8})\n"
+            f"  exitcode  : {code} (pid: {pid})\n  error_file: <N/A>\n"
+            "  traceback : To enable traceback see: https://pytorch.org/docs\n"
+        )
+
+    first, *others = children
+    listed = "".join(block(i, *child) for i, child in enumerate(others, 1))
+    return (
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        + "=" * 60
+        + f"\ntrain.py FAILED\nFailures:\n{listed or '  <NO_OTHER_FAILURES>'}\n"
+        + f"Root Cause (first observed failure):\n{block(0, *first)}"
+        + "=" * 60
+        + "\n"
+    )
+
+
+def found(analysis, slug):
+    """The findings of one class, as (role, finding)."""
+    return [(role, f) for role, f in analysis.ranked.findings if f.slug == slug]
+
+
+def ruled_out(analysis, slug):
+    return [s for s in analysis.ranked.ruled_out if s.slug == slug]
+
+
+def verdict(analysis):
+    """What a failure was found to be: class, ranks and hosts."""
+    top = analysis.ranked.verdict
+    if top is None or analysis.ranked.outcome != "failure":
+        return analysis.ranked.outcome
+    return top.slug, top.ranks, top.hosts

@@ -1,0 +1,61 @@
+"""Details: how far ranks came, who waits, when it showed, and lines around a cite."""
+
+from __future__ import annotations
+
+from ncclforensics import excerpts
+from ncclforensics.analysis import analyze
+from ncclforensics.report.details import details
+from ncclforensics.report.markdown import render_markdown
+
+
+def test_a_missing_rank_stands_out_in_its_group(jobs):
+    found = analyze([str(jobs / "torch-missing-rank-two-hosts" / "evidence")])
+    told = details(found.report, found.frames)
+    (call,) = told.calls
+    assert call.name == "all_reduce SeqNum=5 in process group 0 (default_pg)"
+    assert (call.waiting, call.absent) == ("0-5,7", "6")
+    assert told.progress.columns == (1, 2, 3, 4, 5)
+    culprit, others = told.progress.lanes
+    assert (culprit.ranks, culprit.named) == ("6", True)
+    assert culprit.states == ("done", "done", "done", "done", "absent")
+    assert (others.ranks, others.states[-1]) == ("0-5,7", "waits")
+
+
+def test_signs_come_in_order_of_time_and_name_signals(jobs):
+    found = analyze([str(jobs / "torch-sigkill-rank" / "evidence")])
+    signs = details(found.report, found.frames).signs
+    assert [s.t for s in signs] == sorted(s.t for s in signs)
+    (killed,) = [s for s in signs if s.text == "ended by SIGKILL"]
+    assert (killed.ranks, killed.named) == ("0", True)
+
+
+def test_the_table_of_a_ticket_folds_ranks_and_drops_empty_columns(jobs):
+    found = analyze([str(jobs / "torch-missing-rank-two-hosts" / "evidence")])
+    text = render_markdown(found.report, details(found.report, found.frames))
+    assert "| call | waiting | not made by |\n| --- | --- | --- |\n" in text
+    assert "in process group 0 (default\\_pg) | 0-5,7 | 6 |" in text
+
+
+def test_excerpts_are_the_lines_of_the_file(jobs):
+    folder = jobs / "torch-sigkill-rank" / "evidence"
+    found = analyze([str(folder)], quote=True)
+    assert found.excerpts
+    for excerpt in found.excerpts:
+        lines = (folder / excerpt.source).read_text().splitlines()
+        first = excerpt.first - 1
+        own = lines[first : first + len(excerpt.lines)]
+        assert [line.rstrip() for line in own] == [x.rstrip() for x in excerpt.lines]
+        assert all(0 <= n - excerpt.first < len(excerpt.lines) for n in excerpt.cited)
+
+
+def test_near_cites_share_an_excerpt_and_long_lines_are_cut(analyzed, monkeypatch):
+    log = "\n".join(f"line {i}" for i in range(1, 50)) + "\n" + "x" * 9000 + "\n"
+    monkeypatch.setattr(
+        excerpts, "cited", lambda _: {"a.log": [3, 6, 50], "gone.log": [1]}
+    )
+    found = analyzed({"a.log": log}, quote=True)
+    first, last = found.excerpts
+    assert (first.first, first.cited, len(first.lines)) == (1, (3, 6), 9)
+    assert first.lines[2] == "line 3"
+    assert (last.first, last.cited) == (47, (50,))
+    assert len(last.lines[-1]) == excerpts.WIDTH
