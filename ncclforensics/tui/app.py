@@ -51,7 +51,7 @@ class TimelineApp(Actions):
     AUTO_FOCUS = None
     CSS_PATH = "timeline.tcss"
     COMMANDS = App.COMMANDS | {Commands}
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "failure(1)", "Failure", tooltip="The next line with a failure"),
         Binding(
@@ -224,6 +224,9 @@ class TimelineApp(Actions):
         )
         for small in self.query("#small").results(Static):
             small.update(Content(f"{said}\n\nq leaves"))
+        if not tiny and self.focused is None and self.timeline is not None:
+            # what is hidden loses the focus, which comes back with the room
+            self.call_after_refresh(self.chart.focus)
 
     def action_leave(self) -> None:
         """Leave; loading that is not over is interrupted."""

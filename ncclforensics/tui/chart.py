@@ -144,6 +144,7 @@ class Chart(ScrollView, can_focus=True):
                 room=room,
                 cursor=self.cell - left,
                 chosen=number == self.line,
+                plain=self.app.no_color,
             )
         return strip.crop(0, width).apply_style(self.rich_style)
 

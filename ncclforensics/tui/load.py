@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.as_json import load as load_report
+from ncclforensics.report.reading import recognised
+from ncclforensics.report.words import GIVE
 from ncclforensics.tui import exported
 from ncclforensics.tui.model.build import build
 from ncclforensics.tui.model.clock import Clock, clock
@@ -100,4 +102,6 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
 
 def _shown(report: Report, made: Timeline, sources: Mapping[str, Source]) -> Loaded:
     empty = NO_CALLS if made.is_empty else ""
+    if not recognised(report):
+        empty = GIVE
     return Loaded(report, made, clock(made), sources, empty)

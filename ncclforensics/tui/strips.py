@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 NORMAL, DIM, BOLD = Style(), Style(dim=True), Style(bold=True)
 CURSOR = Style(reverse=True, bold=True)
 STYLES = tuple(Style.parse(state.style or "none") for state in STATES)
+# without colour: attributes alone, because greys of colours can be hard to tell
+PLAIN = tuple(Style(bold=style.bold, dim=style.dim) for style in STYLES)
 BAR = "│"
 TAIL = 48  # cells behind the last column, for what a rank waits in
 
@@ -48,11 +50,13 @@ def line(
     room: int,
     cursor: int | None,
     chosen: bool,
+    plain: bool,
 ) -> Strip:
     """Return a line: label, cells from the left edge on, and where it stands.
 
     `cursor` is the cell under the cursor, `chosen` whether this is the cursor's line,
-    `room` the characters there are for cells and what stands behind them.
+    `room` the characters there are for cells and what stands behind them; `plain`
+    is without colour.
     """
     segments = [
         Segment(gutter(label.ranks, label.section, widths), BOLD if chosen else NORMAL)
@@ -60,7 +64,9 @@ def line(
     at = 0
     for state, run in groupby(cells):
         count = len(list(run))
-        segments += _run(state, at, count, wide, cursor if chosen else None)
+        style = (PLAIN if plain else STYLES)[state]
+        char = STATES[state].char
+        segments += _run(char, style, at, count, wide, cursor if chosen else None)
         at += count
     used = at * wide
     if room - used > 12 and label.stand:
@@ -69,10 +75,10 @@ def line(
 
 
 def _run(
-    state: int, at: int, count: int, wide: int, cursor: int | None
+    letter: str, style: Style, at: int, count: int, wide: int, cursor: int | None
 ) -> list[Segment]:
     """Return cells of one state, the one under the cursor apart."""
-    text, style = STATES[state].char.ljust(wide), STYLES[state]
+    text = letter.ljust(wide)
     if cursor is None or not at <= cursor < at + count:
         return [Segment(text * count, style)]
     # the character alone is marked, not the room behind it

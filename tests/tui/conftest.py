@@ -77,5 +77,7 @@ async def settled(pilot):
     """Wait until the evidence of the place under the cursor is on screen."""
     for _ in range(200):
         await pilot.pause(0.15)
-        if not any(worker.is_running for worker in pilot.app.workers):
+        app = pilot.app
+        told = app.timeline is None or app.evidence.lines
+        if told and not any(worker.is_running for worker in app.workers):
             break

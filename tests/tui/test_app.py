@@ -42,7 +42,11 @@ async def test_nothing_overflows(opened, chain, size):
 async def test_the_footer_shows_at_most_eight_keys(opened, chain):
     from textual.widgets._footer import FooterKey
 
-    async with opened(chain) as (app, _):
+    async with opened(chain) as (app, pilot):
+        for _ in range(100):
+            if app.query(FooterKey):
+                break
+            await pilot.pause(0.05)
         assert 0 < len(app.query(FooterKey)) <= 8
 
 

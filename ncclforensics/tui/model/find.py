@@ -44,7 +44,11 @@ def search(timeline: Timeline, text: str) -> list[tuple[int, int | None]]:
         timeline.calls.filter(
             holds("op") | pl.col("stack").is_in(stacks["stack"].implode())
         )
-        .select("rank", *naming.keyed())
+        .select("rank", "record_id", *naming.keyed())
+        # of each rank the newest: an operation is called over and over
+        .group_by("rank")
+        .agg(pl.all().sort_by("record_id").last())
+        .drop("record_id")
         .head(MOST)
         .collect()
     )

@@ -23,7 +23,7 @@ from ncclforensics.tui.model.states import (
     UNSEEN,
     WAITING,
 )
-from ncclforensics.tui.model.survey import SLAB, entries, slabs
+from ncclforensics.tui.model.survey import NAMES, SLAB, entries, slabs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,9 @@ def grid(
     The first holds where entries tell nothing, the second over what they tell. `width`
     counts all columns, marks included. Raises what `tick` raises.
     """
-    places = found.groups.select("gid", "kind", *naming.KEY)
+    places = found.groups.select("gid", "kind", *naming.KEY).with_columns(
+        pl.col(NAMES).cast(pl.Categorical)
+    )
     late = _late(found.numbers)
     gaps = _gaps(found, columns)
     cells, timed, starts = [], [], []

@@ -89,4 +89,4 @@ def _families(groups: pl.DataFrame) -> pl.DataFrame:
 def _family(groups: list[tuple[str, str, bool]]) -> str:
     desc = "pg" if groups[0][1] in UNNAMED else groups[0][1]
     first, last = groups[0][0], groups[-1][0]
-    return f"{desc} {first}" if first == last else f"{desc} {first}-{last}"
+    return f"{desc} {first}".strip() if first == last else f"{desc} {first}-{last}"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SLAB = 1024
+NAMES = ("pg", "pg_desc")
 ENTRY = ("rank", "t", "t_started", "t_completed", "record_id", "state", "src", "dst")
 Tick = Callable[[str, int, int], None]
 
@@ -50,6 +51,8 @@ def entries(calls: pl.LazyFrame, ranks: pl.Series) -> pl.DataFrame:
         calls.filter(pl.col("rank").is_between(low, high))
         .select(*ENTRY, *naming.keyed(), done().alias("done"))
         .drop_nulls("n")
+        # names as numbers: grouping and joining by them is several times faster
+        .with_columns(pl.col(NAMES).cast(pl.Categorical))
         .collect()
         .pipe(_passed)
     )
@@ -88,9 +91,9 @@ def survey(
         tick("surveying calls", number, whole)
         rows = entries(calls, slab)
         spans.append(
-            rows.group_by("rank", *naming.KEY).agg(
-                pl.col("n").min().alias("first"), pl.col("n").max().alias("last")
-            )
+            rows.group_by("rank", *naming.KEY)
+            .agg(pl.col("n").min().alias("first"), pl.col("n").max().alias("last"))
+            .with_columns(pl.col(NAMES).cast(pl.String))
         )
         numbers.append(_numbers(rows))
     found = pl.concat(spans) if spans else told.clear()
@@ -112,17 +115,21 @@ def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
     """Sum up a slab's calls by group and number; sums, so that slabs can be added."""
     ns = pl.col("t").dt.epoch("ns")
     took = pl.col("t_completed").dt.epoch("ns") - ns
-    return rows.group_by(*naming.KEY, "n").agg(
-        pl.col("done").any().alias("finished"),
-        pl.col("record_id").min(),
-        ns.min().alias("t"),
-        ns.max().alias("t_last"),
-        (ns - ns.min()).sum().alias("after"),
-        ns.count().alias("timed"),
-        took.sum().alias("took"),
-        took.max().alias("took_most"),
-        took.min().alias("took_least"),
-        took.count().alias("took_timed"),
+    return (
+        rows.group_by(*naming.KEY, "n")
+        .agg(
+            pl.col("done").any().alias("finished"),
+            pl.col("record_id").min(),
+            ns.min().alias("t"),
+            ns.max().alias("t_last"),
+            (ns - ns.min()).sum().alias("after"),
+            ns.count().alias("timed"),
+            took.sum().alias("took"),
+            took.max().alias("took_most"),
+            took.min().alias("took_least"),
+            took.count().alias("took_timed"),
+        )
+        .with_columns(pl.col(NAMES).cast(pl.String))
     )
 
 
