@@ -72,13 +72,23 @@ def analyze(
         found = discover(paths, scratch)
         frames = read(found.sources, found.notes, executor, progress)
         joined = correlate(frames)
-        told = job.facts(joined, world_size)
-        statements = diagnosers.diagnose(joined, select, ignore)
-        signs = job.signs_of_failure(joined)
-        ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
-        built = report.build(ranked, joined, diagnosers.CLASSES)
+        ranked, built = conclude(joined, world_size, select, ignore)
         quoted = excerpts.read(built, found.sources) if quote else ()
     return Analysis(joined, ranked, built, quoted, tuple(found.sources))
+
+
+def conclude(
+    joined: Frames,
+    world_size: int | None = None,
+    select: frozenset[str] = frozenset(),
+    ignore: frozenset[str] = frozenset(),
+) -> tuple[Ranked, Report]:
+    """Return what correlated frames, just made or exported once, say of the failure."""
+    told = job.facts(joined, world_size)
+    statements = diagnosers.diagnose(joined, select, ignore)
+    signs = job.signs_of_failure(joined)
+    ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
+    return ranked, report.build(ranked, joined, diagnosers.CLASSES)
 
 
 def read(

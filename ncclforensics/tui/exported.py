@@ -1,6 +1,6 @@
-"""Reads frames that were exported: a folder or a zip with report.json and parquet.
+"""Reads frames that were exported: a folder of parquet, or the zip of a report.
 
-The frames may lie beside report.json or in `frames/`, one file each:
+The frames may lie beside report.json, if there is one, or in `frames/`, a file each:
 `collectives.parquet`, `message.ID.parquet`. Calls stay in their file and are read from
 there when needed.
 """
@@ -19,6 +19,7 @@ from ncclforensics.errors import UsageError
 from ncclforensics.report.as_json import load
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ncclforensics.report.contract import Report
@@ -41,31 +42,42 @@ def read(path: Path, scratch: Path) -> Exported | None:
     Raises UsageError on an export that cannot be read.
     """
     folder = _unpacked(path, scratch) if path.suffix == ".zip" else path
-    if folder is None or not folder.is_dir() or not (folder / "report.json").is_file():
+    if folder is None or not folder.is_dir():
         return None
     inner = folder / "frames" if (folder / "frames").is_dir() else folder
-    files = sorted(inner.glob("*.parquet"))
-    report = load(folder / "report.json") if files else None
-    if report is None:
+    files = {file.stem: file for file in sorted(inner.glob("*.parquet"))}
+    report = load(folder / "report.json")
+    known = files.keys() & tables.SCHEMAS.keys()
+    if not known or (report is None and "sources" not in known):
         return None
-    found: dict[str, pl.DataFrame] = {}
-    messages: dict[str, pl.DataFrame] = {}
     calls = tables.empty(CALLS).lazy()
     try:
-        for file in files:
-            name = file.stem
-            if name.startswith(MESSAGE):
-                messages[name.removeprefix(MESSAGE)] = pl.read_parquet(file)
-            elif name == CALLS:
-                calls = pl.scan_parquet(file)
-                tables.conform(CALLS, calls.head(0).collect())
-            elif name in tables.SCHEMAS:
-                found[name] = tables.conform(name, pl.read_parquet(file))
+        if CALLS in files:
+            calls = pl.scan_parquet(files[CALLS])
+            tables.conform(CALLS, calls.head(0).collect())
+        frames = _frames(files, with_calls=report is None)
     except (pl.exceptions.PolarsError, ValueError, OSError) as caught:
         raise UsageError(
             f"{path} holds frames that cannot be read: {caught}"
         ) from caught
-    return Exported(report, tables.Frames(found, messages), calls)
+    if report is None:
+        # diagnosers are heavy to import, and an export with its report needs none
+        from ncclforensics.analysis import conclude
+
+        report = conclude(frames)[1]
+    return Exported(report, frames, calls)
+
+
+def _frames(files: Mapping[str, Path], *, with_calls: bool) -> tables.Frames:
+    """Read the frames of an export, and the captures of its messages."""
+    found: dict[str, pl.DataFrame] = {}
+    messages: dict[str, pl.DataFrame] = {}
+    for name, file in files.items():
+        if name.startswith(MESSAGE):
+            messages[name.removeprefix(MESSAGE)] = pl.read_parquet(file)
+        elif name in tables.SCHEMAS and (with_calls or name != CALLS):
+            found[name] = tables.conform(name, pl.read_parquet(file))
+    return tables.Frames(found, messages)
 
 
 def _unpacked(path: Path, scratch: Path) -> Path | None:

@@ -220,6 +220,26 @@ async def test_an_export_is_drawn_like_evidence(opened, exported):
         assert any("never made TENSOR" in line for line in chart(app))
 
 
+async def test_frames_without_a_report_are_diagnosed_anew(opened, chain, tmp_path):
+    from ncclforensics.cli import main
+
+    folder = tmp_path / "frames"
+    assert main(["export", str(chain), "-o", str(folder)]) == ExitCode.OK
+    async with opened(folder) as (app, _):
+        assert text(app)[0].startswith("missing-rank: rank 1 on gpu0001")
+        assert app.timeline.ranks[app.here()[0]] == 1
+
+
+async def test_the_zip_of_a_report_is_drawn(opened, chain, tmp_path):
+    from ncclforensics.cli import main
+
+    file = tmp_path / "report.zip"
+    assert main(["report", str(chain), "-o", str(file)]) == ExitCode.OK
+    async with opened(file) as (app, _):
+        assert text(app)[0].startswith("missing-rank: rank 1 on gpu0001")
+        assert app.timeline.ranks[app.here()[0]] == 1
+
+
 async def test_an_empty_directory_says_what_to_give(opened, tmp_path):
     folder = tmp_path / "empty"
     folder.mkdir()
