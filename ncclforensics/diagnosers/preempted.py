@@ -25,8 +25,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from ncclforensics.diagnosers import common, stops
 from ncclforensics.findings import Finding, RuledOut
 
@@ -72,16 +70,7 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the node that was taken back, unless the job had failed before."""
-    lines = stops.slurm_time(frames.message(*LINES))
-    if lines.is_empty():
-        return
-    told = [
-        pl.col(column) == word
-        for column, word in (("cause", "PREEMPTION"), ("state", "PREEMPTED"))
-        if column in lines.columns
-    ]
-    other = ~pl.col("message").is_in(["slurm.cancelled", "slurm.state"])
-    lines = lines.filter(pl.any_horizontal(*told, other).fill_null(False))
+    lines = stops.lines(frames, LINES, "PREEMPTION", "PREEMPTED")
     if lines.is_empty():
         return
     before = stops.failed_before(frames, lines)

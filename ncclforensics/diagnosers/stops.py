@@ -24,6 +24,24 @@ OUTSIDE = r"^(?:kernel|nvidia|slurm|cloud|launchers\.kubernetes)\."
 HUNG_NS = 60_000_000_000  # an open call this long before the stop hung
 
 
+def lines(
+    frames: Frames, messages: tuple[str, ...], cause: str, state: str
+) -> pl.DataFrame:
+    """Return the lines of `messages` that tell one kind of stop.
+
+    Slurm prints one message for every kind and names it: `cause` in the line of a
+    cancelled job, `state` in that of its accounting. The other messages are one kind.
+    """
+    found = slurm_time(frames.message(*messages))
+    told = [
+        pl.col(column) == word
+        for column, word in (("cause", cause), ("state", state))
+        if column in found.columns
+    ]
+    other = ~pl.col("message").is_in(["slurm.cancelled", "slurm.state"])
+    return found.filter(pl.any_horizontal(*told, other).fill_null(False))
+
+
 def slurm_time(lines: pl.DataFrame) -> pl.DataFrame:
     """Take the time that Slurm writes into its message for `t`, where `t` is null."""
     if "when" not in lines.columns:
