@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers import common, divergence, roots
+from ncclforensics.diagnosers.clues import common, divergence, roots
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

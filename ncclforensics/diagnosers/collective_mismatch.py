@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers import common, signatures
+from ncclforensics.diagnosers.clues import common, signatures
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from ncclforensics.diagnosers.signatures import Split
+    from ncclforensics.diagnosers.clues.signatures import Split
     from ncclforensics.findings import Statement
     from ncclforensics.tables import Frames
 

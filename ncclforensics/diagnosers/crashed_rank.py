@@ -30,7 +30,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers import common, deaths, ras_status
+from ncclforensics.diagnosers.clues import common, deaths, ras_status
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, heartbeats, roots
+from ncclforensics.diagnosers.clues import common, heartbeats, roots
 from ncclforensics.findings import Cite, Finding
 
 if TYPE_CHECKING:

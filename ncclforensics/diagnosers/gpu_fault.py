@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, system, waited
+from ncclforensics.diagnosers.clues import common, system, waited
 from ncclforensics.findings import Finding, RuledOut
 from ncclforensics.tables import SCHEMAS
 

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, divergence, programs, roots
-from ncclforensics.diagnosers.named_missing import named
+from ncclforensics.diagnosers.clues import common, divergence, programs, roots
+from ncclforensics.diagnosers.clues.named_missing import named
 from ncclforensics.findings import Finding, NotChecked
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import job
-from ncclforensics.diagnosers import common, wrong_nic
+from ncclforensics.diagnosers import wrong_nic
+from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Finding
 from ncclforensics.tables import CITE, TIME
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.diagnosers import common, divergence, roots, signatures
+from ncclforensics.diagnosers.clues import common, divergence, roots, signatures
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers import common, signatures
+from ncclforensics.diagnosers.clues import common, signatures
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:

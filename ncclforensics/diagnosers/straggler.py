@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, roots
+from ncclforensics.diagnosers.clues import common, roots
 from ncclforensics.findings import Cite, Finding
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncclforensics.correlate import waits
 from ncclforensics.correlate.standings import UNLISTED
-from ncclforensics.diagnosers import common, roots, signatures
+from ncclforensics.diagnosers.clues import common, roots, signatures
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, divergence, roots
+from ncclforensics.diagnosers.clues import common, divergence, roots
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

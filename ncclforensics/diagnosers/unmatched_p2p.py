@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, divergence, programs, roots
+from ncclforensics.diagnosers.clues import common, divergence, programs, roots
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

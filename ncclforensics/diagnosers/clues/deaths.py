@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, exits, stops
+from ncclforensics.diagnosers.clues import common, exits, stops
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, init_hang, ras_status
+from ncclforensics.diagnosers.clues import common, init_hang, ras_status
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers.clues import common
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate import waits
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Cite
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import job, ras
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import deaths
+from ncclforensics.diagnosers.clues import deaths
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames

@@ -11,7 +11,7 @@ import signal
 
 import polars as pl
 
-from ncclforensics.diagnosers import common
+from ncclforensics.diagnosers.clues import common
 from ncclforensics.tables import SCHEMAS, TIME, Frames, conform
 
 # as strsignal() and shells spell them; Slurm adds the last

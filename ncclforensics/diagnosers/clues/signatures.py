@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.diagnosers import common, divergence, programs
+from ncclforensics.diagnosers.clues import common, divergence, programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

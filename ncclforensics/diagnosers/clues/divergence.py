@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate import waits
-from ncclforensics.diagnosers import common, programs
+from ncclforensics.diagnosers.clues import common, programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
