@@ -13,6 +13,7 @@ import msgspec
 import polars as pl
 
 from ncclforensics import tables
+from ncclforensics.parsers.limits import MAX_ERROR_BYTES
 from ncclforensics.parsers.structures import traceback
 from ncclforensics.tables import TIME, Frames
 
@@ -28,14 +29,13 @@ CAPTURES = {
     "function": pl.String(),
     "chained": pl.Boolean(),
 }
-LARGEST = 16 << 20  # bytes; a call stack is some kilobytes
 
 
 def read(source: Source) -> Frames:
     """Read one error file: one `events` row, with captures as of a traceback."""
     try:
         with source.open() as stream:
-            content = msgspec.json.decode(stream.read(LARGEST))
+            content = msgspec.json.decode(stream.read(MAX_ERROR_BYTES))
         told = content["message"]
         extra: dict[str, Any] = {}
         if isinstance(told, dict):

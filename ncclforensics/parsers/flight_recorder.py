@@ -21,6 +21,7 @@ from ncclforensics.parsers.fr_fields import Columns, columns, pluck
 from ncclforensics.parsers.fr_groups import group_rows, groups, position_rows
 from ncclforensics.parsers.fr_memory import uncollected
 from ncclforensics.parsers.fr_stacks import stacks
+from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from ncclforensics.parsers.fr_recovery import Loaded
     from ncclforensics.sources.model import Source
 
-# a dump of 100,000 calls with stacks has some 60 MB
-MAX_BYTES = 256 * 1024**2
-# a ring of 100,000 calls is a large one; the newest are kept
-MAX_ENTRIES = 500_000
 NEWEST = (2, 10)
 STACK_TYPES = (list, tuple, type(None))
 PLACES = ("entries", "pg_config", "pg_status", "version")

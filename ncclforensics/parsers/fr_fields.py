@@ -15,14 +15,10 @@ import msgspec
 import polars as pl
 from msgspec import Meta
 
+from ncclforensics.parsers.limits import MAX_TENSORS, MAX_TEXT
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-# tensors of one column, all entries together; 2,000 coalesced calls of 500 tensors
-# have half of it
-MAX_TENSORS = 2_000_000
-# longer texts are cut where they are shown alone; a C++ frame may have 2,000 characters
-MAX_TEXT = 8_192
 
 Count = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Name = Annotated[str, Meta(max_length=512)]

@@ -17,16 +17,10 @@ import polars as pl
 from ncclforensics import tables
 from ncclforensics.parsers.fr_collectives import Calls, GroupKey, nested
 from ncclforensics.parsers.fr_fields import text_of
+from ncclforensics.parsers.limits import MAX_GROUPS, MAX_MEMBERS, MAX_RANK, MAX_SEQ
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-MAX_GROUPS = 100_000
-# members of all groups of one dump together
-MAX_MEMBERS = 2_000_000
-MAX_RANK = 2**31
-# a count beyond it is damage (-1 is "not known": the timing of starts is off)
-MAX_SEQ = 2**40
 
 COUNTS = {
     "last_enqueued_collective": "last_enqueued",

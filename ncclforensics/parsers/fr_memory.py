@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ncclforensics.parsers.limits import HEADROOM_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,9 +23,6 @@ try:
     import resource
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
-
-# what one load may add to the process; a dump of 100,000 calls takes a third of it
-HEADROOM_BYTES = 1024**3
 
 _STATM = Path("/proc/self/statm")
 # the cap is one per process: a second thread must not take it for the limit to restore

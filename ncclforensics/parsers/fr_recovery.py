@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-# at some 2 us each; a dump of 50,000 calls with stacks has as many
-MAX_OPCODES = 5_000_000
+from ncclforensics.parsers.limits import MAX_OPCODES
 
 LITERALS = frozenset(
     {

@@ -15,12 +15,10 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.parsers.fr_fields import text_of
+from ncclforensics.parsers.limits import MAX_FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-# the innermost ones are kept; a recursion has no more to say
-MAX_FRAMES = 512
 
 Frame = tuple[str | None, str | None, int | None]
 

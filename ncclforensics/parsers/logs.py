@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 from ncclforensics import grammar, tables
-from ncclforensics.parsers import framing, partial
+from ncclforensics.notes import Note
+from ncclforensics.parsers import framing, limits, partial
 from ncclforensics.parsers.lines import blocks
 from ncclforensics.tables import CITE, SCHEMAS, Frames
 
@@ -26,13 +27,10 @@ if TYPE_CHECKING:
 
 LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
 WRAPPED = 4  # lines that one message may be wrapped over
-HELD_BYTES = 16 << 20  # bytes of lines that are kept to look ahead
-LONGEST = 1 << 20  # characters of one line that are looked at
 # columns that say what the event is; a structure's key of that name is kept beside it
 OWN_COLUMNS = ("message", "role", "level", "text")
 TYPES = {column: kind for schema in SCHEMAS.values() for column, kind in schema.items()}
 FOUND = "_found"  # whether a row of a message came out of its inner structure
-MAX_STRUCTURES = 20_000  # blocks under messages that are parsed in one block of lines
 
 
 def read(source: Source) -> Frames:
@@ -44,6 +42,7 @@ def read(source: Source) -> Frames:
     parts: list[Frames] = []
     notes: list[str] = []
     count = 0
+    room = limits.MAX_STRUCTURE_ROWS
     cut = False
     try:
         with source.open() as stream:
@@ -51,7 +50,8 @@ def read(source: Source) -> Frames:
                 cut = not whole
                 notes.extend(said)
                 count = int(lines["line"][own - 1]) if own else count
-                parts.append(recognise(lines, own, messages))
+                parts.append(recognise(lines, own, messages, room))
+                room -= _structure_rows(parts[-1], messages)
             if stream.damage:
                 cut = True
                 notes.append(f"reading stopped after line {count:,}: {stream.damage}")
@@ -68,11 +68,17 @@ def read(source: Source) -> Frames:
     return tables.join([*(_placed(part, source) for part in parts), told])
 
 
-def recognise(lines: pl.DataFrame, own: int, messages: Sequence[Message]) -> Frames:
+def recognise(
+    lines: pl.DataFrame,
+    own: int,
+    messages: Sequence[Message],
+    room: int = limits.MAX_STRUCTURE_ROWS,
+) -> Frames:
     """Recognise the messages of the first `own` rows of `lines`.
 
     `lines` has `line` Int64 and `raw` String; the rows behind `own` are looked at only
-    as the continuation of a message. `source` is null in the frames returned.
+    as the continuation of a message. `source` is null in the frames returned. Inner
+    structures give `room` rows at most, and a note where there were more.
     """
     mine = lines.head(own)
     seams = partial.seams(mine).filter(grammar.has_needle("seam", messages))
@@ -90,9 +96,14 @@ def recognise(lines: pl.DataFrame, own: int, messages: Sequence[Message]) -> Fra
     found = _with_wrapped(segments, found, lines, by_id)
     frames: dict[str, pl.DataFrame] = {}
     fed: dict[str, list[pl.DataFrame]] = {"events": []}
+    full: list[str] = []
     for message_id, frame in found.items():
         message = by_id[message_id]
-        whole = _structured(frame, message, lines) if message.inner else frame
+        whole = frame
+        if message.inner:
+            whole, is_cut = _structured(frame, message, lines, room)
+            room -= whole.height
+            full += [message_id] if is_cut else []
         frames[message_id] = _event(whole, message).drop(FOUND, strict=False)
         fed["events"].append(_event(frame, message))
         if message.feeds:
@@ -100,9 +111,17 @@ def recognise(lines: pl.DataFrame, own: int, messages: Sequence[Message]) -> Fra
             rows = whole.filter(FOUND) if message.inner else whole
             row = _event(rows, message).with_columns(*constants)
             fed.setdefault(message.feeds, []).append(row)
-    return Frames(
-        {name: _conforming(name, rows) for name, rows in fed.items() if rows}, frames
-    )
+    conforming = {name: _conforming(name, rows) for name, rows in fed.items() if rows}
+    if full:
+        text = f"more of {', '.join(full)} than is read: their details are incomplete"
+        conforming["notes"] = tables.noted([Note("parsers", text)])
+    return Frames(conforming, frames)
+
+
+def _structure_rows(frames: Frames, messages: Sequence[Message]) -> int:
+    """Return how many rows the inner structures of a block gave."""
+    inner = [message.id for message in messages if message.inner]
+    return sum(frames.messages[i].height for i in inner if i in frames.messages)
 
 
 def windows(
@@ -116,12 +135,12 @@ def windows(
     notes: tuple[str, ...] = ()
     whole = True
     for block in blocks(stream):
-        new = _shortened(block.lines)
+        new, said = _shortened(block.lines)
         lines = partial.joined(new if held is None else pl.concat([held, new]))
-        notes = (*notes, *block.notes)
+        notes = (*notes, *block.notes, *said)
         whole = block.whole
         own = max(lines.height - LOOK_AHEAD, 0)
-        if int(lines["raw"][own:].str.len_bytes().sum()) > HELD_BYTES:
+        if int(lines["raw"][own:].str.len_bytes().sum()) > limits.MAX_HELD_BYTES:
             own = lines.height  # lines so long are no part of a message
         if own:
             yield lines, own, notes, whole
@@ -131,18 +150,22 @@ def windows(
         yield held, held.height, notes, whole
 
 
-def _shortened(lines: pl.DataFrame) -> pl.DataFrame:
+def _shortened(lines: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Take long lines apart where a progress bar redraws; cut what is still long."""
-    too_long = lines["raw"].str.len_bytes() > LONGEST
+    too_long = lines["raw"].str.len_bytes() > limits.MAX_LINE
     if not too_long.any():
-        return lines
+        return lines, ()
     pieces = lines.filter(too_long).with_columns(pl.col("raw").str.split("\r"))
-    return pl.concat(
-        [
-            lines.filter(~too_long),
-            pieces.explode("raw").with_columns(pl.col("raw").str.head(LONGEST)),
-        ]
-    ).sort("line", maintain_order=True)
+    pieces = pieces.explode("raw")
+    raw = pl.col("raw")
+    still = pieces.filter(raw.str.len_bytes() > limits.MAX_LINE)["line"].unique()
+    notes: tuple[str, ...] = ()
+    if still.len():
+        beyond = f"{still.len():,} lines, first line {still[0]:,}, are longer than"
+        notes = (f"{beyond} {limits.MAX_LINE:,} characters: the rest is not read",)
+    cut = pieces.with_columns(raw.str.head(limits.MAX_LINE))
+    parts = [lines.filter(~too_long), cut]
+    return pl.concat(parts).sort("line", maintain_order=True), notes
 
 
 def _with_wrapped(
@@ -228,14 +251,15 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
 
 
 def _structured(
-    frame: pl.DataFrame, message: Message, lines: pl.DataFrame
-) -> pl.DataFrame:
+    frame: pl.DataFrame, message: Message, lines: pl.DataFrame, room: int
+) -> tuple[pl.DataFrame, bool]:
     """Read the inner structure of each message: a row per row of the structure.
 
-    A message in which the structure finds nothing keeps its one row; FOUND tells.
+    A message in which the structure finds nothing keeps its one row; FOUND tells. Also
+    returns whether there was more than `room` rows or MAX_STRUCTURES messages.
     """
     structure = import_module(f"ncclforensics.parsers.structures.{message.inner}")
-    starts = frame.head(MAX_STRUCTURES)
+    starts = frame.head(limits.MAX_STRUCTURES)
     texts = starts["text"].to_list()
     if message.block > 1:
         under = (
@@ -250,13 +274,15 @@ def _structured(
             f"{text}\n{rest}" if rest else text
             for text, rest in zip(texts, below, strict=True)
         ]
-    parsed = [
-        {"_start": start, **record}
-        for start, text in enumerate(texts)
-        for record in structure.parse(text)
-    ]
+    parsed: list[dict[str, object]] = []
+    is_cut = frame.height > starts.height
+    for number, text in enumerate(texts):
+        left = room - len(parsed)
+        rows = structure.parse(text) if left > 0 else []
+        is_cut = is_cut or left <= 0 or len(rows) > left
+        parsed += ({"_start": number, **row} for row in rows[:left])
     if not parsed:
-        return frame.with_columns(pl.lit(False).alias(FOUND))
+        return frame.with_columns(pl.lit(False).alias(FOUND)), is_cut
     inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
     inner = inner.rename({c: f"{c}_text" for c in inner.columns if c in OWN_COLUMNS})
     # what was torn off everywhere is null, and still has the type of its column
@@ -270,13 +296,14 @@ def _structured(
         inner, on="_start", how="left", suffix="_inner", maintain_order="left"
     )
     clashes = [c for c in inner.columns if f"{c}_inner" in whole.columns]
-    return whole.with_columns(
+    typed = whole.with_columns(
         pl.col(FOUND).fill_null(False),
         *(
             pl.coalesce(_like(f"{c}_inner", c, whole), _like(c, c, whole)).alias(c)
             for c in clashes
         ),
-    ).drop("_start", *(f"{c}_inner" for c in clashes))
+    )
+    return typed.drop("_start", *(f"{c}_inner" for c in clashes)), is_cut
 
 
 def _like(column: str, name: str, frame: pl.DataFrame) -> pl.Expr:

@@ -17,6 +17,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.parsers import stamps
+from ncclforensics.parsers.limits import MAX_RAS_BYTES
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from ncclforensics.sources import Source
 
-LARGEST = 256 << 20  # bytes; some hundred for each member of each communicator
 _NO_COMMA = re.compile(rb'(["\d\]}el])(\s*\n\s*"[^"\n]*"\s*:)')
 CAPTURES = {
     "comm_id": pl.String(),
@@ -44,7 +44,7 @@ def read(source: Source) -> Frames:
     """Read one status report: rows of the messages `ncclras.*`, and `events`."""
     try:
         with source.open() as stream:
-            data = stream.read(LARGEST)
+            data = stream.read(MAX_RAS_BYTES)
         told = _decoded(data)
         found = list(_messages(told))
     except (

@@ -13,6 +13,7 @@ import pickle
 
 from ncclforensics.parsers.fr_memory import ceiling
 from ncclforensics.parsers.fr_recovery import Loaded, recover
+from ncclforensics.parsers.fr_taster import survives
 
 
 class RefusedError(pickle.UnpicklingError):
@@ -62,10 +63,12 @@ def load(data: bytes) -> Loaded:
     What is cut, damaged or asks for a class comes back as far as it was whole, with
     `problem` saying why it ends at byte `end`.
     """
-    stream = _Stream(data)
+    if not survives(lambda: _loaded(data), len(data)):
+        loaded = recover(data)
+        reason = loaded.problem or "damaged: its keys nest without end"
+        return Loaded(loaded.value, loaded.end, reason)
     try:
-        with ceiling():
-            value = PlainUnpickler(stream).load()
+        value, end = _loaded(data)
     except RefusedError as refused:
         loaded = recover(data)
         return Loaded(loaded.value, loaded.end, f"refused {refused}")
@@ -75,6 +78,13 @@ def load(data: bytes) -> Loaded:
             reason = str(error) or type(error).__name__
             return Loaded(loaded.value, loaded.end, f"damaged: {reason[:80]}")
         return loaded
-    if stream.position < len(data) and not isinstance(value, dict | list):
+    if end < len(data) and not isinstance(value, dict | list):
         return recover(data)
-    return Loaded(value, stream.position, None)
+    return Loaded(value, end, None)
+
+
+def _loaded(data: bytes) -> tuple[object, int]:
+    """Return what the C unpickler makes of `data`, and where it ended."""
+    stream = _Stream(data)
+    with ceiling():
+        return PlainUnpickler(stream).load(), stream.position

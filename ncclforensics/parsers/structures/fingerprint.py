@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pyparsing as pp
 
+from ncclforensics.parsers.limits import MAX_FINGERPRINT
 from ncclforensics.parsers.structures.limits import capped
 
 # OpType by number 3, 6 to 14: what a length of that many numbers is decoded as. Two
@@ -19,7 +20,6 @@ _LENGTHS_READ_AS_OPS = (
     *("REDUCE", "ALLGATHER_COALESCED", "GATHER", "SCATTER", "REDUCE_SCATTER"),
     *("ALLTOALL_BASE", "ALLTOALL", "SEND", "RECV", "RECVANYSOURCE"),
 )
-MAX_CHARACTERS = 16 * 1024  # two fingerprints of many tensors have 3 or 4
 _ASPECTS = {
     "Sequence number": "seq",
     "Op type": "op",
@@ -28,7 +28,7 @@ _ASPECTS = {
     "Tensor devices": "device",
 }
 
-_INT = pp.Word(pp.nums).set_parse_action(lambda found: int(found[0]))
+_INT = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
 _COMMA = pp.Suppress(pp.Opt(","))
 _SEQ = pp.Suppress("SequenceNumber=") + _INT("seq") + _COMMA
 _OP = pp.Suppress("OpType=") + pp.Word(pp.alphas + "_", pp.alphanums + "_")("op")
@@ -65,7 +65,7 @@ def parse(text: str) -> list[dict[str, object]]:
     `dtype`, `device`, `is_peer`, `op_reliable` (False where `op` and `seq` of the peer
     may be made out of a length), `differs` (which of seq op shape dtype device).
     """
-    text = capped(text)[:MAX_CHARACTERS]
+    text = capped(text)[:MAX_FINGERPRINT]
     sides = [found for found, _, _ in _SIDE.scan_string(text, max_matches=2)]
     differs = _differing(text)
     own_has_tensors = bool(sides) and "shape" in sides[0]

@@ -10,9 +10,8 @@ import re
 
 import pyparsing as pp
 
+from ncclforensics.parsers.limits import MAX_RANKS
 from ncclforensics.parsers.structures.limits import capped
-
-MAX_RANKS = 1 << 20
 
 _NUMBER = pp.Word(pp.nums, max=9).set_parse_action(lambda found: int(found[0]))
 _SPAN = pp.Group(_NUMBER + pp.Opt(pp.Suppress("-") + _NUMBER))

@@ -1,0 +1,62 @@
+"""Finds out in a process of its own what a pickle does to the process that loads it.
+
+A few bytes may nest tuples a million times and use them as a key, or nest each tuple
+twice in the next: CPython hashes those in C, without a look at depth, time or signals,
+and ends in a segmentation fault or never. No check of the bytes is both sound and fast,
+so a forked child loads them first. A process that may be lost anyway, as a worker of a
+pool of ours, does without (`expendable`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from ncclforensics.parsers import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+try:
+    import resource
+except ImportError:  # not on Windows, which cannot fork either
+    resource = None  # type: ignore[assignment]
+
+_FATAL = (signal.SIGSEGV, signal.SIGABRT, signal.SIGINT, signal.SIGTERM)
+_expendable = False
+
+
+def expendable() -> None:
+    """Say that this process may die of what it reads: its parent will notice."""
+    global _expendable
+    _expendable = True
+
+
+def survives(load: Callable[[], object], size: int) -> bool:
+    """Tell whether a child that loads `size` bytes is alive after it, in bounded time.
+
+    What it raises is fine. True without a try where the process is expendable or cannot
+    fork.
+    """
+    if _expendable or resource is None or not hasattr(os, "fork"):
+        return True
+    child = os.fork()
+    if not child:
+        _taste(load, limits.LOAD_SECONDS + size // limits.LOAD_BYTES_PER_SECOND)
+    _, status = os.waitpid(child, 0)
+    return os.WIFEXITED(status)
+
+
+def _taste(load: Callable[[], object], seconds: int) -> None:
+    """Call `load` in the child; does not return."""
+    try:
+        for number in _FATAL:
+            signal.signal(number, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        load()
+    except BaseException:
+        pass  # it lived, which is all that was asked
+    finally:
+        os._exit(0)

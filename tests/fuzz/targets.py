@@ -1,0 +1,292 @@
+"""What a campaign feeds with bytes: each parser, and what keeps hostile text harmless.
+
+A target takes bytes and may raise nothing; what it promises besides is asserted in it.
+`SEEDS` are small real inputs for each, out of the fixtures and of the grammars' own
+samples, so that a mutation begins where the program itself is at home.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics import grammar, tables
+from ncclforensics.parsers import (
+    error_json,
+    flight_recorder,
+    fr_json,
+    logs,
+    parse,
+    structures,
+    unpickler,
+)
+from ncclforensics.parsers import ras_json as ras
+from ncclforensics.parsers.lines import blocks
+from ncclforensics.report import clean
+from ncclforensics.sources import discover, layouts, voices
+from ncclforensics.sources.kinds import KINDS, kind_of
+from ncclforensics.sources.model import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+HERE = Path(__file__).parent
+JOBS = HERE.parent / "fixtures" / "jobs"
+MEMORY = Path("/dev/shm")
+FOLDER = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
+FILE = FOLDER / "evidence" / "rank_3"
+PARSERS = [
+    import_module(f"{structures.__name__}.{module.name}")
+    for module in iter_modules(structures.__path__)
+    if module.name != "limits"
+]
+PLAIN = (dict, list, tuple, str, int, float, bool, bytes, bytearray, type(None))
+SMALL = 4096  # bytes of a seed
+BLOCK = 64  # bytes of a block of lines, so that short inputs have several
+
+
+def stored(data: bytes, kind: str) -> Source:
+    """Return `data` as a source of a kind that was decided elsewhere."""
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_bytes(data)
+    return Source("rank_3", FILE, kind, "", bytes=len(data), rank=3)
+
+
+def conforming(frames: tables.Frames) -> tables.Frames:
+    """Assert that every frame is as its schema says and cites the source."""
+    for name, frame in frames.tables.items():
+        assert frame.schema == tables.SCHEMAS[name], name
+    for name, frame in frames.messages.items():
+        assert set(tables.SCHEMAS["events"]) <= set(frame.columns), name
+    return frames
+
+
+def pickled(data: bytes) -> None:
+    """Unpickle: plain values, or what was whole before the end, and why it ended."""
+    loaded = unpickler.load(data)
+    assert isinstance(loaded.value, (*PLAIN, set, frozenset))
+    assert 0 <= loaded.end <= len(data)
+
+
+def dump(data: bytes) -> None:
+    """Read a Flight Recorder pickle into frames."""
+    conforming(flight_recorder.read(stored(data, "flight_recorder_pickle")))
+
+
+def dump_json(data: bytes) -> None:
+    """Read a Flight Recorder JSON into frames."""
+    loaded = fr_json.load(data)
+    assert 0 <= loaded.end <= len(data)
+    conforming(flight_recorder.read(stored(data, "flight_recorder_json")))
+
+
+def error_file(data: bytes) -> None:
+    """Read an error file of torchelastic."""
+    conforming(error_json.read(stored(data, "error_json")))
+
+
+def ras_json(data: bytes) -> None:
+    """Read a status report of ncclras."""
+    conforming(ras.read(stored(data, "ras_json")))
+
+
+def inner(data: bytes) -> None:
+    """Read one of the inner structures; the first byte says which."""
+    parser = PARSERS[data[0] % len(PARSERS)] if data else PARSERS[0]
+    rows = parser.parse(data[1:].decode("utf-8", "replace"))
+    pl.DataFrame(rows, infer_schema_length=None, strict=False)
+
+
+def lines(data: bytes) -> None:
+    """Split a stream into blocks of lines: none is lost, and they count on."""
+    expected = 1
+    for block in blocks(io.BytesIO(data), BLOCK):
+        assert block.lines.schema == {"line": pl.Int64, "raw": pl.String}
+        if block.lines.height:
+            assert expected - 1 <= block.lines["line"][0] <= expected
+            expected = block.lines["line"][-1] + 1
+
+
+def log(data: bytes) -> None:
+    """Recognise the messages of a text log."""
+    conforming(logs.read(stored(data, "log")))
+
+
+def kind(data: bytes) -> None:
+    """Tell a file's kind, its path's words, and what its lines say against them."""
+    assert kind_of(data).kind in KINDS
+    path = os.fsdecode(data[:200]).replace("\0", "")
+    who = layouts.read(path, "log")
+    layouts.read(path, "flight_recorder_pickle")
+    voices.objections(data, who or {"rank": 3, "host": "node1"})
+
+
+def archive(data: bytes) -> None:
+    """Find, unpack and name whatever the bytes are; read each member to its end."""
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_bytes(data)
+    with tempfile.TemporaryDirectory(dir=FOLDER) as scratch:
+        for source in discover([str(FILE)], Path(scratch)).sources:
+            assert source.name.isprintable()
+            with source.open() as stream:
+                while stream.read(1 << 20):
+                    pass
+
+
+def source(data: bytes) -> None:
+    """Take a file the whole way to frames, whatever kind it is."""
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_bytes(data)
+    with tempfile.TemporaryDirectory(dir=FOLDER) as scratch:
+        found = discover([str(FILE)], Path(scratch)).sources
+        tables.join(conforming(parse(each)) for each in found)
+
+
+def text(data: bytes) -> None:
+    """Clean a text: one printable line, and never longer than asked for."""
+    told = clean.line(data.decode("utf-8", "surrogateescape"), 80)
+    assert len(told) <= 80
+    assert all(char.isprintable() for char in told if ord(char) < 0xA0)
+    kept = clean.paragraphs(data.decode("utf-8", "replace"), 80)
+    assert all(char.isprintable() for char in kept if char != "\n" and ord(char) < 160)
+
+
+def whole(data: bytes) -> None:
+    """Analyze a folder of up to eight files, from the bytes to every rendered form."""
+    from ncclforensics.analysis import analyze
+    from ncclforensics.report.formats import render
+
+    folder = FOLDER / "whole"
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    for number, part in enumerate(data.split(SEPARATOR)[:8]):
+        (folder / f"rank_{number}").write_bytes(part)
+    found = analyze([str(folder)])
+    for form in ("text", "json", "jsonl", "markdown", "github"):
+        told = render(found.report, form, width=None, colour=False)
+        assert "\x1b" not in told
+
+
+SEPARATOR = b"\n--------\n"
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    target.__name__: target
+    for target in (
+        *(pickled, dump, dump_json, error_file, ras_json, inner, lines, log),
+        *(kind, archive, source, text, whole),
+    )
+}
+
+
+def seeds(target: str) -> Iterable[bytes]:
+    """Return the inputs that a campaign of `target` begins with."""
+    files = sorted(file for file in JOBS.rglob("evidence/**/*") if file.is_file())
+    contents = {file: file.read_bytes()[:SMALL] for file in files}
+    dumps = [c for c in contents.values() if c.startswith(b"\x80")][::12]
+    json_dumps = [
+        c for c in contents.values() if kind_of(c).kind == "flight_recorder_json"
+    ][::4]
+    samples = [s["line"] for message in grammar.load() for s in message.samples]
+    match target:
+        case "pickled" | "dump":
+            protocols = range(pickle.HIGHEST_PROTOCOL + 1)
+            return [*dumps, *(pickle.dumps(_SMALL, p) for p in protocols)]
+        case "dump_json":
+            return json_dumps
+        case "error_file":
+            return [_ERROR]
+        case "ras_json":
+            return [_RAS]
+        case "inner":
+            numbers = {p.__name__.rpartition(".")[2]: n for n, p in enumerate(PARSERS)}
+            return [
+                bytes([numbers[message.inner]]) + sample["line"].encode()
+                for message in grammar.load()
+                if message.inner
+                for sample in message.samples
+            ]
+        case "log" | "lines" | "text":
+            return [
+                "\n".join(samples[at : at + 20]).encode()
+                for at in range(0, len(samples), 20)
+            ]
+        case "archive":
+            return _archives()
+        case "whole":
+            return [SEPARATOR.join([*dumps[:4], *logs_of(contents)[:4]])]
+        case _:
+            return [*dumps[:4], *json_dumps[:4], *_archives(), *logs_of(contents)[::8]]
+
+
+def logs_of(contents: dict[Path, bytes]) -> list[bytes]:
+    """Return the text among some files."""
+    return [c for f, c in contents.items() if f.suffix in (".log", ".err", ".out")]
+
+
+def _archives() -> list[bytes]:
+    import bz2
+    import gzip
+    import lzma
+    import tarfile
+    import zipfile
+
+    import zstandard
+
+    tar, zipped = io.BytesIO(), io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as packed:
+        for name in ("a.log", "../b.log", "c/d.log"):
+            info = tarfile.TarInfo(name)
+            info.size = 5
+            packed.addfile(info, io.BytesIO(b"line\n"))
+        link = tarfile.TarInfo("e.log")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        packed.addfile(link)
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("a.log", b"line\n" * 9)
+        packed.writestr("../b.tar", tar.getvalue()[:1024])
+    plain = [tar.getvalue(), zipped.getvalue()]
+    packers = (gzip.compress, bz2.compress, lzma.compress, zstandard.compress)
+    return [*plain, *(pack(b"line\n" * 9) for pack in packers)]
+
+
+_SMALL = {
+    "version": "2.10",
+    "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
+    "pg_status": {"0": {"last_enqueued_collective": 3}},
+    "entries": [
+        {
+            "record_id": 0,
+            "pg_id": 0,
+            "process_group": ("0", "default_pg"),
+            "collective_seq_id": 1,
+            "profiling_name": "nccl:all_reduce",
+            "time_created_ns": 1_758_610_505_592_849_034,
+            "duration_ms": 1.5,
+            "input_sizes": [[4]],
+            "state": "scheduled",
+            "frames": [{"name": "f", "filename": "a.py", "line": 1}],
+            "retired": False,
+        }
+    ],
+}
+_ERROR = (
+    b'{"message": {"message": "RuntimeError: boom", "extraInfo": {"py_callstack": '
+    b'"Traceback (most recent call last):\\n  File \\"/a.py\\", line 3, in f\\n    g()'
+    b'\\nRuntimeError: boom\\n", "timestamp": "1795167676"}}}'
+)
+_RAS = (
+    b'{"nccl_version": "2.29.1", "timestamp": "2026-12-19 13:06:53", "communicators": '
+    b'[{"hash": "0xae94", "size": 3, "ranks": [{"rank": 0, "host": "10.0.0.1", "pid": '
+    b'700, "cuda_dev": 0, "collective_counts": {"AllReduce": 4}}, {"rank": 1, "host": '
+    b'"10.0.0.2", "pid": 701, "cuda_dev": 1, "collective_counts": {"AllReduce": 3}}], '
+    b'"missing_ranks": [{"rank": 2, "host": "10.0.0.3", "pid": 702, "cuda_dev": 0, '
+    b'"status": {"considered_dead": true}}]}]}'
+)
