@@ -28,7 +28,7 @@ RAISED = ("python.traceback", "torchelastic.error_file")
 # a job that fails with these alone never began to work
 START_UP = (
     r"^(?:c10d\.(?:store\.(?:connect|bind|missing|unresolved|wait_timeout)|env_missing"
-    r"|gloo\.connect_failed)|torchelastic\.rendezvous\.(?:failed|lost)"
+    r"|gloo\.connect_failed)|torchelastic\.rendezvous\.(?:failed|lost|left)"
     r"|nccl\.bootstrap\.)"
 )
 WORKED = r"^(?:nccl\.init\.complete|nccl\.coll$|c10d\.(?:watchdog|desync|fingerprint))"

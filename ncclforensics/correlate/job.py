@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 # roles of lines that a healthy job does not print
 FAILING = ("culprit", "victim", "either")
 # lines that the last ranks of a job print when the first ones have already ended
-CLOSING = ("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed")
+CLOSING = (
+    *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
+    "torchelastic.rendezvous.lost",
+)
 BUFFER = 4096  # what C's stdio hands on at a time where stdout is a file
 LAUNCHERS = {"torchelastic": "torchrun", "slurm": "Slurm", "launchers": "mpirun"}
 

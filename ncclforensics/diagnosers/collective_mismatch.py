@@ -42,11 +42,28 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "desync"
-NEEDS = ("collectives", "positions", "c10d.fingerprint")
+NEEDS = (
+    *("collectives", "positions", "c10d.fingerprint"),
+    "nccl.collective_mismatch",
+)
 MISSING = "no Flight Recorder dump, and TORCH_DISTRIBUTED_DEBUG was not DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
 EXPLAINS = ("missing-rank", "shape-mismatch", "timeout-masking", "crashed-rank")
 SPREADS = True
+
+NCCL_SAW = ("nccl.collective_mismatch.detected",)
+# headline and explanation of a library's own check
+TORCH = (
+    "torch detected different collectives at one SeqNum",
+    "torch's check of each call failed. Only one side can be read in this evidence (up "
+    "to torch 1.12 no other was printed), so nobody is named.",
+)
+NCCL = (
+    "NCCL saw ranks make different calls",
+    "NCCL (up to 2.7) compared the calls of neighbours and found them to differ in "
+    "operation or size. The rank it prints is where it noticed; that one or a "
+    "neighbour is odd.",
+)
 
 REMEDY = (
     "compare the call sites of both sides: which condition makes them differ?",
@@ -61,18 +78,21 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     lines = frames.message("c10d.fingerprint")
     if lines.height and not any(signatures.splits(frames, "shape")):
-        yield _one_sided(lines)
+        yield _one_sided(lines, *TORCH)
+        return
+    lines = frames.message(*NCCL_SAW)
+    if lines.height:
+        yield _one_sided(lines, *NCCL)
 
 
-def _one_sided(lines: pl.DataFrame) -> Finding:
-    """Report torch's own word on a mismatch of which only one side can be read."""
+def _one_sided(lines: pl.DataFrame, headline: str, explanation: str) -> Finding:
+    """Report the word of a library on a mismatch of which it shows one side at most."""
     return Finding(
         slug="collective-mismatch",
         confidence="certain",
-        headline="torch detected different collectives at one SeqNum",
+        headline=headline,
         evidence=common.cites(lines),
-        explanation="torch's check of each call failed. Only one side can be read in "
-        "this evidence (up to torch 1.12 no other was printed), so nobody is named.",
+        explanation=explanation,
         remedy=REMEDY,
         first_seen=common.first_seen(lines),
     )

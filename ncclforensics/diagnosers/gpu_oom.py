@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common
+from ncclforensics.diagnosers.clues import common, deaths
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
     if lines.is_empty():
         return
-    first = _first(lines)
+    first = _first(deaths.with_only_exit(frames, lines))
     ranks = common.numbers(first["rank"])
     hosts = common.strings(first["host"]) or common.hosts_of(frames, ranks)
     who = common.plural("rank", ranks) if ranks else f"a process on {hosts or 'a host'}"

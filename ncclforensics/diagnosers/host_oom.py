@@ -61,6 +61,7 @@ SPREADS = True
 KERNEL = ("kernel.oom_kill", "kernel.oom_kill.target")
 KEEPERS = (
     "slurm.oom_kill",
+    "slurm.memory_limit",
     "slurm.sacct.out_of_memory",
     "launchers.kubernetes.oom",
     "launchers.ray.low_memory",

@@ -39,6 +39,7 @@ DECORATIONS = {
     "facility": r"[a-z]+ *:[a-z]+ *: +",
     "iso": r"\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
     r"(?:Z|[+-]\d\d:?\d\d)?)\]?(?: \| [A-Z]+ +\| |[ :]|$)",
+    "slurmstepd": r"slurmstepd-(?P<step_host>[\w.-]+): ",
     "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host)[\w.-]*\d): ",
     "accelerate": r"(?:stderr|stdout): ",
     "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
@@ -57,6 +58,7 @@ _SAYS = (
     "sys_host",
     "ctime",
     "iso_t",
+    "step_host",
     "worker",
     "task",
 )
@@ -132,7 +134,9 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "rank": number("head_rank", "torch_rank", "mpi_rank"),
         "local_rank": number("tee_rank"),
         "task": number("task"),
-        "host": pl.coalesce("head_host", "sys_host", "worker", "ray_ip", "pod"),
+        "host": pl.coalesce(
+            "head_host", "sys_host", "step_host", "worker", "ray_ip", "pod"
+        ),
         "pid": number("head_pid", "ray_pid"),
         "device": number("head_dev"),
         "attempt": pl.lit(None, pl.Int64),

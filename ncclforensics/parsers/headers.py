@@ -19,8 +19,8 @@ _NCCL = (
     r"NCCL (?P<nccl_level>WARN|INFO|TRACE|CALL|ERROR|VERSION|ATTN) ?"
 )
 _SCRUBBED = (
-    r"^[^\n]{0,120}?\[(?P<nccl_dev>\d{1,6})\] (?:\S+:\d+ (?:\([^)\n]*\) )?)?"
-    r"NCCL (?P<nccl_level>WARN|INFO) "
+    r"^[^\n]{0,120}?(?:\[(?P<nccl_dev>\d{1,6})\] (?:\S+:\d+ (?:\([^)\n]*\) )?)?"
+    r"|\b[\w/.-]+\.(?:cc|cu|c|h):\d+ )NCCL (?P<nccl_level>WARN|INFO) "
 )
 # `[rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] …`: the date is the month
 # times 100 plus the day, and the fraction is another clock's.

@@ -137,14 +137,73 @@ def test_every_launcher_names_the_rank_that_fell(analyzed, launcher):
     assert (found, ranks) == ("crashed-rank", (3,))
 
 
-def test_deepspeed_names_it_by_the_commands_local_rank(analyzed):
-    line = (
-        "[2026-03-01 12:00:00,123] [ERROR] [launch.py:325:sigkill_handler] "
-        "['/opt/venv/bin/python', '-u', 'train.py', '--local_rank=3'] exits with "
-        "return "
-        "code = -11\n"
+# these print the command of the child that they started last, whichever fell
+LAST_STARTED = {
+    "deepspeed": "[2026-03-01 12:00:00,123] [ERROR] [launch.py:325:sigkill_handler] "
+    "['/opt/venv/bin/python', '-u', 'train.py', '--local_rank={last}'] exits with "
+    "return code = -11\n",
+    "torch.distributed.launch": "subprocess.CalledProcessError: Command "
+    "'['/opt/venv/bin/python', '-u', 'train.py', '--local_rank={last}', '--amp']' died "
+    "with <Signals.SIGSEGV: 11>.\n",
+}
+
+
+@pytest.mark.parametrize("launcher", LAST_STARTED)
+@pytest.mark.parametrize(("last", "ranks"), [(3, ()), (0, (0,))])
+def test_the_command_of_the_last_child_names_it_if_it_is_the_only_one(
+    analyzed, launcher, last, ranks
+):
+    line = LAST_STARTED[launcher].format(last=last)
+    assert verdict(analyzed({"job.log": line})) == ("crashed-rank", ranks)
+
+
+def test_the_end_of_a_table_whose_head_is_lost_still_names_the_rank(analyzed):
+    whole = table((0, -11, "Signal 11 (SIGSEGV) received by PID 500"))
+    tail = whole[whole.index("  rank ") :]
+    assert verdict(analyzed({"job.log": tail})) == ("crashed-rank", (0,))
+
+
+AGENT_RAISED = (
+    "Traceback (most recent call last):\n"
+    '  File "/opt/venv/bin/torchrun", line 8, in <module>\n'
+    "    sys.exit(main())\n"
+    '  File "/opt/venv/lib/python3.12/site-packages/torch/distributed/launcher/api.py", '
+    "line 269, in launch_agent\n"
+    "    raise ChildFailedError(\n"
+    "torch.distributed.elastic.multiprocessing.erro"
+)
+
+
+def failed(rank, code):
+    return (
+        "E0301 10:00:00.342000 41007 torch/distributed/elastic/multiprocessing/api.py:"
+        f"869] failed (exitcode: {code}) local_rank: {rank} (pid: {500 + rank}) of "
+        "binary: /opt/venv/bin/python3\n"
     )
-    assert verdict(analyzed({"job.log": line})) == ("crashed-rank", (3,))
+
+
+def test_an_agents_own_traceback_is_no_ranks_even_where_its_end_is_lost(analyzed):
+    log = failed(2, -9) + AGENT_RAISED
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (2,))
+
+
+NAMELESS = f"Traceback (most recent call last):\n{FRAME}ValueError: loss is nan\n"
+
+
+def test_the_only_exception_without_a_name_is_of_the_only_rank_that_failed(analyzed):
+    log = NAMELESS + failed(2, 1) + AGENT_RAISED
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (2,))
+
+
+def test_one_of_two_exceptions_without_a_name_may_be_another_ranks(analyzed):
+    lost = f"Traceback (most recent call last):\n{FRAME}{LOST}\n"
+    log = NAMELESS + lost + failed(2, 1)
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", ())
+
+
+def test_an_exception_without_a_name_is_not_of_a_rank_that_was_told_to_end(analyzed):
+    log = NAMELESS + table((2, -15, "Signal 15 (SIGTERM) received by PID 502"))
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", ())
 
 
 def test_a_task_that_runs_torchrun_is_no_rank(analyzed):

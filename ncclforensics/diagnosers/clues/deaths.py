@@ -57,6 +57,7 @@ SCHEMA = {
     "source": pl.String(),
     "line": pl.Int64(),
 }
+RAISED = {**SCHEMA, "echo": pl.Boolean(), "by_launcher": pl.Boolean()}
 
 
 def of_own(frames: Frames) -> pl.DataFrame:
@@ -72,6 +73,7 @@ def of_own(frames: Frames) -> pl.DataFrame:
     ended = _exits(frames, pl.concat([echoing, unread]))
     ended = ended.filter(~stops.after_stop(frames, ended) | _fault())
     own = raised.filter(~pl.col("echo")).select(SCHEMA.keys())
+    own = with_only_exit(frames, own)
     # the exit of a rank whose exception is at hand says nothing more
     told = own["rank"].drop_nulls().unique()
     silent = ended.filter(~pl.col("rank").is_in(told.implode()).fill_null(False))
@@ -86,6 +88,30 @@ def of_own(frames: Frames) -> pl.DataFrame:
     return silent.filter(
         ~pl.col("code").is_in(OF_VICTIMS) | pl.col("rank").is_in(threw.implode())
     )
+
+
+def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
+    """Give the words of a process without a name to the one rank that is seen to fail.
+
+    `words` has `rank`, `source`, `line` and `text`. Only where no more than one
+    exception stands there without a rank, and one rank ended by itself.
+    """
+    nameless = _raised(frames).filter(
+        pl.col("rank").is_null() & ~pl.col("by_launcher").fill_null(False)
+    )
+    # the exception that a traceback ends with, and a line that tells it once more
+    places = nameless.select("source", "line").unique().height
+    texts = words.filter(pl.col("rank").is_null())["text"].unique().len()
+    ended = exits.ended(frames).filter(
+        (pl.col("code") != 0) & ~pl.col("code").is_in(SENT_BY_AGENT)
+    )
+    known = common.numbers(ended["rank"])
+    if texts != 1 or places > 1 or len(known) != 1 or ended["rank"].null_count():
+        return words
+    # who has words of its own needs no others'
+    if known[0] in frames["events"].filter(pl.col("role") != "agent")["rank"]:
+        return words
+    return words.with_columns(pl.coalesce("rank", pl.lit(known[0])).alias("rank"))
 
 
 def first(deaths: pl.DataFrame) -> pl.DataFrame:
@@ -111,7 +137,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
     """Return the uncaught exceptions, in SCHEMA and `echo`."""
     lines = frames.message(*TRACEBACKS)
     if "exception" not in lines.columns:
-        return pl.DataFrame(schema={**SCHEMA, "echo": pl.Boolean()})
+        return pl.DataFrame(schema=RAISED)
     about_others = (
         frames["events"]
         .filter(pl.col("role").is_in(ABOUT_OTHERS))
@@ -125,6 +151,8 @@ def _raised(frames: Frames) -> pl.DataFrame:
     )
     lines = lines.join(ignored.unique(), on=["source", "line"], how="anti")
     lines = _torn(frames, lines)
+    if "by_launcher" not in lines.columns:
+        lines = lines.with_columns(pl.lit(None, pl.Boolean).alias("by_launcher"))
     said = common.sentence(
         pl.col("exception"), ": ", pl.col("message_text").fill_null("")
     )
@@ -133,7 +161,9 @@ def _raised(frames: Frames) -> pl.DataFrame:
         lines.with_columns(said.alias("said"))
         .join(about_others, on=["source", "said"], how="left", maintain_order="left")
         .with_columns(
-            pl.when("torn")
+            pl.when(pl.col("by_launcher").fill_null(False))
+            .then(True)
+            .when("torn")
             .then(None)
             .otherwise(
                 pl.col("exception").str.contains(ECHOES)
@@ -148,7 +178,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
             pl.lit("traceback").alias("by"),
             pl.col("said").alias("text"),
         )
-        .select(*SCHEMA, "echo")
+        .select(RAISED.keys())
     )
 
 
@@ -180,7 +210,7 @@ def _reported(frames: Frames) -> pl.DataFrame:
     """
     lines = frames.message("c10d.watchdog.terminated", "python.fatal")
     if lines.is_empty():
-        return pl.DataFrame(schema={**SCHEMA, "echo": pl.Boolean()})
+        return pl.DataFrame(schema=RAISED)
     own = lines.filter(pl.col("error").str.contains(f"{CUDA}|{OWN_FAULT}"))
     fatal = pl.col("message") == "python.fatal"
     return own.with_columns(
@@ -189,7 +219,8 @@ def _reported(frames: Frames) -> pl.DataFrame:
         pl.lit(None, pl.String).alias("site"),
         pl.when(fatal).then(pl.lit("fatal")).otherwise(pl.lit("watchdog")).alias("by"),
         pl.lit(False).alias("echo"),
-    ).select(*SCHEMA, "echo")
+        pl.lit(False).alias("by_launcher"),
+    ).select(RAISED.keys())
 
 
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:

@@ -58,7 +58,7 @@ def ended(frames: Frames) -> pl.DataFrame:
     Rows without a code are left out. `rank` is null where only a task is known that may
     hold several ranks.
     """
-    known = frames["exits"].with_columns(pl.lit(None, pl.String).alias("text"))
+    known = _whole(frames["exits"]).with_columns(pl.lit(None, pl.String).alias("text"))
     parts = [known.drop_nulls("code"), *_signalled(frames), _of_old_launcher(frames)]
     strangers = _strangers(frames)
     agents = known.filter(pl.col("reported_by") == "torchelastic")
@@ -75,6 +75,15 @@ def ended(frames: Frames) -> pl.DataFrame:
     return told.filter(
         pl.col("rank").is_not_null() | ~pl.col("code").is_in(named.implode())
     ).join(strangers, on=["source", "line"], how="anti", maintain_order="left")
+
+
+def _whole(exits: pl.DataFrame) -> pl.DataFrame:
+    """Drop what is read of an entry of a table whose head tells the same, and more."""
+    key = ["source", "rank", "pid", "code"]
+    told = exits.drop_nulls(["t", *key]).select(key).unique()
+    bare = pl.col("t").is_null()
+    again = exits.filter(bare).join(told, on=key, how="semi")
+    return exits.join(again, on=["source", "line"], how="anti", maintain_order="left")
 
 
 def _strangers(frames: Frames) -> pl.DataFrame:
@@ -188,12 +197,16 @@ def _signalled(frames: Frames) -> list[pl.DataFrame]:
 
 
 def _of_old_launcher(frames: Frames) -> pl.DataFrame:
-    """Return what torch.distributed.launch says of a child, named by its command."""
+    """Return what torch.distributed.launch says of a child.
+
+    The command it prints is that of the child that it started last, whichever fell.
+    """
     lines = frames.message("launchers.command_failed")
     if lines.is_empty():
         return pl.DataFrame(schema=SCHEMA)
     code = pl.col("signal").replace_strict(CODES, default=None, return_dtype=pl.Int64)
-    return lines.drop_nulls("local_rank").with_columns(
+    children = pl.col("text").str.contains("--local[_-]rank=")
+    return lines.filter(children).with_columns(
         pl.coalesce("code", code).alias("code"),
         pl.lit("torch.distributed.launch").alias("reported_by"),
     )

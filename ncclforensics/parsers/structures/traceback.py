@@ -18,6 +18,11 @@ HEAD = "Traceback (most recent call last)"
 CHAINS = ("During handling of the above", "The above exception was the direct cause")
 # torch may be installed, or built in place (`/pytorch/torch/distributed/…`)
 _MACHINERY = re.compile(r"<frozen |-packages/torch/|/torch/(?:distributed|nn)/")
+# what starts ranks and is none
+_LAUNCHER = re.compile(
+    r"/torch/distributed/(?:run\.py|launch\.py|launcher/|elastic/)"
+    r"|/torch/multiprocessing/spawn\.py|/accelerate/commands/|/deepspeed/launcher/"
+)
 _INSTALLED = re.compile(r"-packages/|/lib(?:64)?/python3|^<")
 _FRAME = re.compile(
     r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
@@ -31,9 +36,9 @@ def parse(text: str) -> list[dict[str, object]]:
     """Return one row for the first traceback in `text`, or an empty list.
 
     Row: `exception` (its type as printed), `message` (its first line), `file`,
-    `file_line` and `function` of the user's last frame, `chained` (whether another
-    exception followed from it), `span` (how many lines it has). What was cut off is
-    null.
+    `file_line` and `function` of the user's last frame, `by_launcher` (whether it was
+    raised in what starts ranks and is none), `chained` (whether another exception
+    followed from it), `span` (how many lines it has). What was cut off is null.
     """
     before, head, after = capped(text).partition(HEAD)
     if not head:
@@ -53,6 +58,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "exception": raised["exception"] if raised else None,
             "message": (raised["message"] or "").strip() if raised else None,
             **_call_site(frames),
+            "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
             "chained": _is_chained(rest),
             "span": 1 + len(block) + bool(raised),
         }

@@ -41,6 +41,7 @@ def test_frames_of_torch_are_passed_over():
         "file": "/job/train.py",
         "file_line": 70,
         "function": "reduce_gradients",
+        "by_launcher": False,
         "chained": False,
         "span": 9,
     }
