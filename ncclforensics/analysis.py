@@ -2,6 +2,8 @@
 
     sources -> parsers -> frames -> correlate -> diagnosers -> ranking -> report
 
+Between the last two, `course` says when it began and what everybody saw of it.
+
 Parsing is a pure function of one source, so an executor is the only seam for going
 wider; everything after it works on frames of the whole job.
 """
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncclforensics import diagnosers, excerpts, ranking, report, tables
+from ncclforensics import course, diagnosers, excerpts, ranking, report, tables
 from ncclforensics.correlate import correlate, job
 from ncclforensics.parsers import parse
 from ncclforensics.sources import discover
@@ -88,7 +90,9 @@ def conclude(
     statements = diagnosers.diagnose(joined, select, ignore)
     signs = job.signs_of_failure(joined)
     ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
-    return ranked, report.build(ranked, joined, diagnosers.CLASSES)
+    ranked = course.with_call(joined, ranked)
+    told_of = course.of(joined, ranked)
+    return ranked, report.build(ranked, joined, diagnosers.CLASSES, told_of)
 
 
 def read(

@@ -42,7 +42,7 @@ class Finding:
 
     `headline` is one line that stands alone. `ranks` are global ranks; they, `hosts`
     and `devices` stay empty where the evidence names nobody. `first_seen` is UTC
-    nanoseconds.
+    nanoseconds. `own`: the evidence itself says that no other rank brought it about.
     """
 
     slug: str
@@ -56,6 +56,7 @@ class Finding:
     devices: tuple[str, ...] = ()
     collective: Collective | None = None
     first_seen: int | None = None
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ Statement = Finding | RuledOut | NotChecked
 class Ranked:
     """The findings in order of blame, and what that makes of the whole job.
 
-    `roles` holds one word per finding, in the same order; the first finding is the
-    verdict unless `outcome` is "no-failure".
+    The first finding is the verdict, unless two stories fit equally. `causes` has for
+    each finding the number of the one that brought it about.
     """
 
     outcome: Literal["failure", "no-failure", "inconclusive"]
@@ -93,3 +94,39 @@ class Ranked:
     ruled_out: tuple[RuledOut, ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
     job: Mapping[str, object] = field(default_factory=dict)
+    causes: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What many printed because of the failure: one kind of message, counted."""
+
+    message: str
+    meaning: str
+    many: int
+    ranks: tuple[int, ...]
+    first: Cite
+
+
+@dataclass(frozen=True, slots=True)
+class Onset:
+    """When the job really stopped, and when anybody could know; UTC nanoseconds.
+
+    `how` says by what the time is known. `last_line` is the last one that the culprits
+    printed before.
+    """
+
+    t: int
+    how: str
+    cite: Cite | None
+    noticed: int | None = None
+    last_line: Cite | None = None
+    world_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The course of a failure beside its findings."""
+
+    onset: Onset | None = None
+    seen: tuple[Seen, ...] = ()

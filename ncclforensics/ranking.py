@@ -1,36 +1,33 @@
 """Which finding is the root, which are its echoes, and what that makes of the job.
 
-Each class says which classes it explains. A finding is an echo if a finding of such a
-class could have brought it about: it names the same ranks, or one of the two names
-nobody. Roots come in order of confidence, then of the diagnosers' list, then of time.
+A finding that another one brought about (see `causes`) is its echo, or a witness if it
+only says how the end was seen. What is left are roots: the surer first, then the
+earlier, then as the diagnosers are listed. Findings of one story are told as one: the
+root has the cites of those that name the same rank, and what they know of the call.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import dataclasses
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, TypeVar
 
+from ncclforensics import causes
 from ncclforensics.findings import Finding, NotChecked, Ranked, RuledOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ncclforensics.causes import Class
     from ncclforensics.findings import Role
 
+T = TypeVar("T")
 CONFIDENCES = ("certain", "likely", "possible")
 # a class that says how the end was seen, never why it came
 WITNESSES = ("timeout-masking",)
-
-
-class Class(Protocol):
-    """What the ranking has to know of a failure class."""
-
-    @property
-    def explains(self) -> Sequence[str]:
-        """The classes whose findings are echoes of this one's."""
-
-    @property
-    def spreads(self) -> bool:
-        """Whether it explains those of other ranks, too."""
+PLACES: tuple[Role, ...] = ("root", "witness", "echo")
+UNSURE_NS = 2_000_000_000  # clocks of two hosts, and stamps of whole seconds
+MOST_FUSED = 2  # cites of an echo that its root takes over
 
 
 def rank(
@@ -39,70 +36,129 @@ def rank(
     signs_of_failure: int,
     job: Mapping[str, object],
 ) -> Ranked:
-    """Order the findings and decide the outcome.
+    """Order the findings, join those of one story, and decide the outcome.
 
     `classes` are in the order in which equal findings are reported. `signs_of_failure`
     counts what a healthy job does not show: with some of it and no root, the outcome is
-    "inconclusive".
+    "inconclusive". So it is where the best that is known are two stories that are only
+    possible: both are told, and nobody is accused.
     """
     told = list(statements)
     findings = [s for s in told if isinstance(s, Finding)]
-    order = list(classes)
-    roles = {id(f): _role(f, findings, classes) for f in findings}
-    place: tuple[Role, ...] = ("root", "witness", "echo")
-    findings.sort(
-        key=lambda f: (
-            place.index(roles[id(f)]),
-            CONFIDENCES.index(f.confidence),
-            order.index(f.slug),
-            f.first_seen is None,
-            f.first_seen or 0,
-            f.ranks,
-        )
+    brought = causes.direct(findings, classes)
+    roles = [_role(f, c) for f, c in zip(findings, brought, strict=True)]
+    order = _ordered(findings, roles, list(classes))
+    place = {number: n for n, number in enumerate(order)}
+    placed = tuple(
+        (roles[n], _fused(n, findings, brought) if roles[n] == "root" else findings[n])
+        for n in order
     )
-    verdict = findings[0] if findings else None
-    if verdict is not None and roles[id(verdict)] == "root":
-        nobody = verdict.confidence == "possible" and not (
-            verdict.ranks or verdict.hosts
-        )
-        unsettled = verdict.slug in WITNESSES or nobody
-        outcome = "inconclusive" if unsettled else "failure"
+    verdict = placed[0][1] if placed else None
+    if verdict is None:
+        outcome = "inconclusive" if signs_of_failure else "no-failure"
+    elif placed[0][0] == "root" and not _is_open(verdict, placed):
+        outcome = "failure"
     else:
-        outcome = "inconclusive" if signs_of_failure or findings else "no-failure"
+        outcome = "inconclusive"
     return Ranked(
         outcome=outcome,  # type: ignore[arg-type]
-        verdict=verdict,
-        findings=tuple((roles[id(f)], f) for f in findings),
+        verdict=None if _are_equal(placed) else verdict,
+        findings=placed,
         ruled_out=tuple(s for s in told if isinstance(s, RuledOut)),
         not_checked=tuple(s for s in told if isinstance(s, NotChecked)),
         job=job,
+        causes=tuple(None if (c := brought[n]) is None else place[c] for n in order),
     )
 
 
-def _role(
-    finding: Finding,
-    findings: Sequence[Finding],
-    classes: Mapping[str, Class],
-) -> Role:
-    order = list(classes)
-    explained = any(
-        finding.slug in classes[other.slug].explains
-        and _related(other, finding, classes[other.slug].spreads)
-        for other in findings
-        if other is not finding
-        # two classes that explain each other: the one listed first is the cause
-        and not (
-            other.slug in classes[finding.slug].explains
-            and order.index(finding.slug) < order.index(other.slug)
-        )
-    )
-    if not explained:
+def _role(finding: Finding, cause: int | None) -> Role:
+    if cause is None:
         return "root"
     return "witness" if finding.slug in WITNESSES else "echo"
 
 
-def _related(cause: Finding, effect: Finding, spreads: bool) -> bool:
-    """Whether `cause` could have brought `effect` about, by whom they name."""
-    if spreads or not cause.ranks or not effect.ranks:
-        return True
-    return bool(set(cause.ranks) & set(effect.ranks))
+def _ordered(
+    findings: Sequence[Finding], roles: Sequence[Role], classes: Sequence[str]
+) -> list[int]:
+    """Return the numbers of the findings in order of blame."""
+
+    def key(n: int) -> tuple[int, int, int, bool, int, tuple[int, ...]]:
+        f = findings[n]
+        # a witness rules only where there is nothing else, whatever it is sure of
+        rank = PLACES.index("witness" if f.slug in WITNESSES else roles[n])
+        return (
+            rank,
+            CONFIDENCES.index(f.confidence),
+            classes.index(f.slug),
+            f.first_seen is None,
+            f.first_seen or 0,
+            f.ranks,
+        )
+
+    def by_onset(one: int, other: int) -> int:
+        if key(one)[:2] != key(other)[:2] or roles[one] != "root":
+            return 0
+        mine, theirs = findings[one].first_seen, findings[other].first_seen
+        if causes.is_before(mine, theirs, UNSURE_NS):
+            return -1
+        return 1 if causes.is_before(theirs, mine, UNSURE_NS) else 0
+
+    return sorted(sorted(range(len(findings)), key=key), key=cmp_to_key(by_onset))
+
+
+def _is_open(verdict: Finding, placed: Sequence[tuple[Role, Finding]]) -> bool:
+    """Whether the best finding settles nothing."""
+    nobody = verdict.confidence == "possible" and not (verdict.ranks or verdict.hosts)
+    return verdict.slug in WITNESSES or nobody or _are_equal(placed)
+
+
+def _are_equal(placed: Sequence[tuple[Role, Finding]]) -> bool:
+    """Whether two stories that are no more than possible fit equally well."""
+    roots = [f for role, f in placed if role == "root" and f.slug not in WITNESSES]
+    unsure = [f for f in roots if f.confidence == "possible"]
+    return len(unsure) > 1 and len(unsure) == len(roots) and not _agree(unsure)
+
+
+def _agree(roots: Sequence[Finding]) -> bool:
+    """Whether some roots name the same ranks, and hosts where they name no rank."""
+    return len({(f.ranks, () if f.ranks else f.hosts) for f in roots}) == 1
+
+
+def _fused(
+    root: int, findings: Sequence[Finding], brought: Sequence[int | None]
+) -> Finding:
+    """Return a root with what its echoes of the same rank or host know beside it."""
+    mine = findings[root]
+    below = [n for n in range(len(findings)) if _is_below(n, root, brought)]
+    same = [findings[n] for n in below if causes.share(mine, findings[n])]
+    cites = list(mine.evidence)
+    for echo in same:
+        new = [cite for cite in echo.evidence if cite not in cites]
+        cites += new[:MOST_FUSED]
+    # a rank that fell on the very host that broke is the one that was on it
+    ranks = mine.ranks or _one({f.ranks for f in same if f.ranks and f.hosts})
+    call = mine.collective
+    if call is None or call.seq is None:
+        known = (f.collective for f in same if f.collective is not None)
+        call = next((c for c in known if c.seq is not None), call)
+    return dataclasses.replace(
+        mine,
+        evidence=tuple(cites),
+        ranks=ranks,
+        hosts=mine.hosts or _one({f.hosts for f in same if f.hosts}),
+        devices=mine.devices or _one({f.devices for f in same if f.devices}),
+        collective=call,
+    )
+
+
+def _is_below(number: int, root: int, brought: Sequence[int | None]) -> bool:
+    """Whether a root brought a finding about, directly or through others."""
+    cause = brought[number]
+    while cause is not None and cause != root:
+        cause = brought[cause]
+    return cause == root
+
+
+def _one(sets: set[tuple[T, ...]]) -> tuple[T, ...]:
+    """Return the only one of some sets; nothing where they differ."""
+    return next(iter(sets)) if len(sets) == 1 else ()

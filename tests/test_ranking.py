@@ -12,6 +12,7 @@ from ncclforensics.findings import Cite, Finding, NotChecked, RuledOut
 class Class:
     explains: tuple[str, ...] = ()
     spreads: bool = False
+    told_within_s: int = 120
 
 
 CLASSES = {

@@ -3,7 +3,8 @@
 A module's docstring is its class's only documentation; its constants say what it needs
 to see (`NEEDS`: frames, or prefixes of message ids), what to collect where that is
 absent, which classes its findings explain (`EXPLAINS`), and whether those of other
-ranks as well (`SPREADS`): a crash explains the absence of its own rank only.
+ranks as well (`SPREADS`): a crash explains the absence of its own rank only. A class
+that others notice late says how late (`TOLD_WITHIN_S`).
 """
 
 from __future__ import annotations
@@ -112,6 +113,9 @@ MODULES = (
 # how often a hang's cause lies there, as far as public reports tell
 FAMILIES = ("desync", "dead-rank", "runtime", "network", "platform", "launch")
 
+# after so many seconds a failure is in some log: an agent polls, and clocks differ
+TOLD_WITHIN_S = 120
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnoser:
@@ -125,6 +129,7 @@ class Diagnoser:
     next_time: str
     explains: tuple[str, ...]
     spreads: bool
+    told_within_s: int
     diagnose: Callable[[Frames], Iterable[Statement]]
 
 
@@ -138,6 +143,7 @@ def _of(module: ModuleType) -> Diagnoser:
         next_time=module.NEXT_TIME,
         explains=module.EXPLAINS,
         spreads=module.SPREADS,
+        told_within_s=getattr(module, "TOLD_WITHIN_S", TOLD_WITHIN_S),
         diagnose=module.diagnose,
     )
 

@@ -30,13 +30,13 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.diagnosers.clues import common, deaths, ras_status
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import polars as pl
 
     from ncclforensics.findings import Statement
     from ncclforensics.tables import Frames
@@ -82,8 +82,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         hosts=hosts,
         devices=common.devices_of(frames, ranks),
         collective=Collective(call_site=site) if site else None,
-        first_seen=common.first_seen(first),
+        first_seen=common.first_seen(first) or _noted(frames, ranks),
+        own=bool((first["by"] == "traceback").all()),
     )
+
+
+def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:
+    """Return when somebody noted the end of these ranks: tracebacks have no time."""
+    ends = frames["exits"].filter(pl.col("rank").is_in(list(ranks)))
+    return common.first_seen(ends)
 
 
 def _hint(first: pl.DataFrame) -> str:

@@ -49,6 +49,7 @@ MISSING = "no Flight Recorder dump, and no line of a heartbeat monitor"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("missing-rank", "unmatched-p2p", "timeout-masking", "crashed-rank")
 SPREADS = True
+TOLD_WITHIN_S = 1800  # a heartbeat monitor waits that long, at most as it is set
 
 SHARE = 0.5  # of the other dumps have to hold what this one lacks
 

@@ -122,7 +122,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     faults = _first(faults)
     ranks = common.numbers(faults["rank"]) or common.numbers(told["rank"])
     hosts = common.strings(faults["host"]) or common.hosts_of(frames, ranks)
-    gpus = common.strings(faults["pci"])
+    # a GPU is function 0 of its slot, whether a line says so or not
+    gpus = common.strings(faults["pci"].str.strip_suffix(".0"))
     if _either_end(faults):
         ranks, gpus = (), ()
     known = BROKEN | LINK

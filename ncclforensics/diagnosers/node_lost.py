@@ -54,6 +54,7 @@ EXPLAINS = (
     "gil-deadlock",
 )
 SPREADS = True
+TOLD_WITHIN_S = 900  # SlurmdTimeout, a lease of Kubernetes: minutes of silence
 
 NAMED = (
     "slurm.node_failure",

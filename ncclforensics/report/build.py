@@ -8,16 +8,17 @@ whatever a limit hides is said in a note.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from ncclforensics import __version__, findings
+from ncclforensics.report import chains
 from ncclforensics.report import contract as c
 from ncclforensics.report.clean import line, paragraphs
 from ncclforensics.report.docs import Documented, references
 from ncclforensics.report.folding import fold_ranks, natural
+from ncclforensics.report.moments import rfc3339
 from ncclforensics.report.reading import recognised
 
 if TYPE_CHECKING:
@@ -26,12 +27,17 @@ if TYPE_CHECKING:
 NAME, HEADLINE, QUOTE, PROSE = 300, 300, 400, 4000  # characters
 MOST_CITES = 1000
 MOST_NOTES = 10_000
-_EPOCH = datetime(1970, 1, 1)  # UTC, without a zone so that isoformat ends in seconds
+NO_COURSE = findings.Course()
 
 Classes = Mapping[str, Documented]
 
 
-def build(ranked: findings.Ranked, frames: Frames, classes: Classes) -> c.Report:
+def build(
+    ranked: findings.Ranked,
+    frames: Frames,
+    classes: Classes,
+    course: findings.Course = NO_COURSE,
+) -> c.Report:
     """Return the report of one analysis.
 
     `frames` gives the `sources` and `notes`; `classes` maps every class that a finding
@@ -43,9 +49,12 @@ def build(ranked: findings.Ranked, frames: Frames, classes: Classes) -> c.Report
         tool=c.Tool("ncclforensics", __version__),
         outcome=ranked.outcome,
         verdict=verdict,
-        findings=tuple(_finding(role, f, classes) for role, f in ranked.findings),
+        findings=tuple(
+            _finding(role, f, classes, chains.explained_by(ranked, number))
+            for number, (role, f) in enumerate(ranked.findings)
+        ),
         ruled_out=tuple(
-            c.RuledOut(r.slug, line(r.why, PROSE), _evidence(r.evidence))
+            c.RuledOut(r.slug, line(r.why, PROSE), evidence(r.evidence))
             for r in ranked.ruled_out
         ),
         not_checked=tuple(
@@ -55,6 +64,8 @@ def build(ranked: findings.Ranked, frames: Frames, classes: Classes) -> c.Report
         job=_job(ranked.job),
         sources=_sources(frames),
         notes=_notes(frames, [f for _, f in ranked.findings]),
+        chain=chains.chain(ranked, course, evidence),
+        onset=chains.onset(course.onset, evidence),
     )
     if report.outcome == "no-failure" and not recognised(report):
         # where nothing could be read, nothing is known to be well
@@ -87,7 +98,7 @@ def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
             _name(call.call_site),
         ),
         first_seen=rfc3339(finding.first_seen),
-        evidence=_evidence(finding.evidence),
+        evidence=evidence(finding.evidence),
         explanation=paragraphs(finding.explanation, PROSE),
         remedy=tuple(line(item, PROSE) for item in finding.remedy),
         references=references(entry.doc),
@@ -95,14 +106,17 @@ def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
 
 
 def _finding(
-    role: findings.Role, finding: findings.Finding, classes: Classes
+    role: findings.Role,
+    finding: findings.Finding,
+    classes: Classes,
+    explained_by: str | None,
 ) -> c.Finding:
     """Return a finding with its role."""
     fields = msgspec.structs.asdict(_verdict(finding, classes))
-    return c.Finding(**fields, role=role)
+    return c.Finding(**fields, role=role, explained_by=explained_by)
 
 
-def _evidence(cites: Sequence[findings.Cite]) -> tuple[c.Evidence, ...]:
+def evidence(cites: Sequence[findings.Cite]) -> tuple[c.Evidence, ...]:
     """Return the first MOST_CITES cites, cleaned, in the diagnoser's order."""
     return tuple(
         c.Evidence(line(cite.source, NAME), cite.line, line(cite.text, QUOTE))
@@ -177,15 +191,3 @@ def _name(text: str | None) -> str | None:
 def _names(texts: Sequence[str]) -> tuple[str, ...]:
     """Return names cleaned, each once, gpu2 before gpu10."""
     return tuple(sorted({line(text, NAME) for text in texts}, key=natural))
-
-
-def rfc3339(t: int | None) -> str | None:
-    """Return UTC nanoseconds as RFC 3339; null where null or beyond the year 9999."""
-    if t is None:
-        return None
-    seconds, nanoseconds = divmod(t, 1_000_000_000)
-    try:
-        moment = _EPOCH + timedelta(seconds=seconds)
-    except OverflowError:
-        return None
-    return f"{moment.isoformat()}.{nanoseconds:09d}Z"

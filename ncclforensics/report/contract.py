@@ -71,9 +71,13 @@ class Verdict(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Finding(Verdict, frozen=True, forbid_unknown_fields=True):
-    """A verdict's shape, and its place in the whole: cause, consequence or sign."""
+    """A verdict's shape, and its place in the whole: cause, consequence or sign.
+
+    `explained_by` is the class of the finding that brought this one about.
+    """
 
     role: Role
+    explained_by: str | None = None
 
 
 class RuledOut(Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,8 +136,38 @@ class Note(Struct, frozen=True, forbid_unknown_fields=True):
     line: int | None
 
 
+class Step(Struct, frozen=True, forbid_unknown_fields=True):
+    """A step from the cause to what people saw: so many times, on these ranks."""
+
+    part: Literal["cause", "spread", "seen"]
+    slug: str | None = field(name="class")
+    text: str
+    count: int
+    ranks_folded: str
+    evidence: tuple[Evidence, ...]
+
+
+class Onset(Struct, frozen=True, forbid_unknown_fields=True):
+    """When the job really stopped, how we know, and what it cost until it was noticed.
+
+    `hidden_seconds` lie between the two; `gpu_hours` is the same for all ranks, at one
+    GPU a rank. `last_line` is the culprits' last one before.
+    """
+
+    stopped: str
+    how: str
+    noticed: str | None
+    hidden_seconds: int | None
+    gpu_hours: str | None
+    last_line: Evidence | None
+    evidence: tuple[Evidence, ...]
+
+
 class Report(Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole answer; `findings` come in order of blame, the verdict's first."""
+    """The whole answer; `findings` come in order of blame, the verdict's first.
+
+    `chain` leads from the verdict's cause over how it spread to what people saw.
+    """
 
     schema_version: Literal[1]
     tool: Tool
@@ -145,6 +179,8 @@ class Report(Struct, frozen=True, forbid_unknown_fields=True):
     job: Job
     sources: tuple[SourceFile, ...]
     notes: tuple[Note, ...]
+    chain: tuple[Step, ...] = ()
+    onset: Onset | None = None
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True):

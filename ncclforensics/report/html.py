@@ -19,7 +19,7 @@ from jinja2 import (
 )
 from markupsafe import Markup, escape
 
-from ncclforensics.report import svg
+from ncclforensics.report import svg, words
 from ncclforensics.report.details import Details
 from ncclforensics.report.docs import HEADINGS, ITEM, page
 from ncclforensics.report.folding import some
@@ -48,6 +48,8 @@ def render_html(
         give=GIVE,
         job=job(report.job),
         others=others(report),
+        onset=None if report.onset is None else words.onset(report.onset),
+        chain=[(s.part, words.step(s)) for s in report.chain[:MOST_OTHERS]],
         ruled_out=grouped((r.slug, r.why) for r in report.ruled_out),
         unchecked=grouped(
             (n.slug, f"{n.missing}; next time: {n.next_time}")

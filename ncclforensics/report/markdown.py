@@ -18,8 +18,10 @@ from ncclforensics.report.words import (
     call,
     grouped,
     job,
+    onset,
     opening,
     others,
+    step,
     who,
 )
 
@@ -61,6 +63,7 @@ def render_markdown(
             blocks.append(GIVE)
     else:
         blocks = _verdict(verdict, report)
+    blocks += _chain(report)
     blocks += _table(details)
     if verdict is not None:
         blocks += _cited(verdict, quotes=quotes)
@@ -96,13 +99,23 @@ def _verdict(verdict: Verdict, report: Report) -> list[str]:
     facts = []
     if verdict.collective is not None:
         facts.append(f"- call: {escape(call(verdict.collective))}")
-    if verdict.first_seen is not None:
+    if report.onset is not None:
+        facts.append(f"- {escape(onset(report.onset))}")
+    elif verdict.first_seen is not None:
         facts.append(f"- first seen: {verdict.first_seen}")
     if facts:
         blocks.append("\n".join(facts))
     if verdict.remedy:
         blocks += ["**What to do**", fence(verdict.remedy)]
     return blocks
+
+
+def _chain(report: Report) -> list[str]:
+    """Return the way from the cause to what people saw, a step a line."""
+    if len(report.chain) < 2:
+        return []
+    steps = [f"{n}. {escape(step(s))}" for n, s in enumerate(report.chain[:MOST], 1)]
+    return ["**How it spread**", "\n".join(steps)]
 
 
 def _cited(verdict: Verdict, *, quotes: bool) -> list[str]:

@@ -29,7 +29,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 # fields that hold our own words, numbers and hashes
 _OURS = (
     "schema_version tool outcome class family confidence role references sha256 kind"
-    " ranks_folded first_seen stage op launcher nccl_version torch_version"
+    " ranks_folded first_seen explained_by part stopped noticed gpu_hours stage op"
+    " launcher nccl_version torch_version"
 )
 OURS = frozenset(_OURS.split())
 _FILES = "log txt out err json jsonl csv py pickle pkl gz zst xz bz2 tar tgz zip"

@@ -26,8 +26,10 @@ from ncclforensics.report.words import (
     call,
     grouped,
     job,
+    onset,
     opening,
     others,
+    step,
     who,
 )
 
@@ -77,11 +79,17 @@ def _body(report: Report, room: int, *, verbose: bool) -> list[Row]:
     prose = min(room, PROSE)
     rows: list[Row] = []
     if report.verdict is not None:
-        rows += _verdict(report.verdict, opening(report)[1], room, verbose=verbose)
+        rows += _verdict(report.verdict, report, room, verbose=verbose)
     elif not recognised(report):
         rows += labelled("do", wrap(GIVE, prose))
+    rows += _course(report, prose, verbose=verbose)
+    in_chain = {(s.slug, s.text) for s in report.chain}
     for role, label in (("root", "also"), ("echo", "echoes"), ("witness", "witness")):
-        told = [_brief(f) for f in others(report) if f.role == role]
+        told = [
+            _brief(f)
+            for f in others(report)
+            if f.role == role and (f.slug, f.headline) not in in_chain
+        ]
         rows += _listed(label, told, prose, 4, verbose=verbose)
     ruled_out = grouped((r.slug, r.why) for r in report.ruled_out)
     told = [f"{slugs}: {why}" for slugs, why in ruled_out]
@@ -92,17 +100,22 @@ def _body(report: Report, room: int, *, verbose: bool) -> list[Row]:
     return [*rows, Row("next", _next(report))]
 
 
-def _verdict(verdict: Verdict, second: str, room: int, *, verbose: bool) -> list[Row]:
+def _verdict(
+    verdict: Verdict, report: Report, room: int, *, verbose: bool
+) -> list[Row]:
     """Return why, which call, when, the evidence and what to do."""
     prose = min(room, PROSE)
+    second = opening(report)[1]
     # a headline that the second line had to cut is told in full here
     full = [] if second == verdict.headline else [verdict.headline]
     why = [line for part in (*full, verdict.explanation) for line in wrap(part, prose)]
     rows = labelled("why", why)
     if verdict.collective is not None:
         rows += labelled("call", wrap(call(verdict.collective), prose))
-    if verdict.first_seen is not None:
+    if verdict.first_seen is not None and report.onset is None:
         rows.append(Row("when", f"first seen {verdict.first_seen[:23]}Z"))
+    if report.onset is not None:
+        rows += labelled("when", wrap(onset(report.onset), prose))
     cites = verdict.evidence[: MOST if verbose else 8]
     quoted = [line for cite in cites for line in _quote(cite, room, verbose=verbose)]
     quoted += _more(len(verdict.evidence) - len(cites), verbose=verbose)
@@ -113,6 +126,16 @@ def _verdict(verdict: Verdict, second: str, room: int, *, verbose: bool) -> list
         for line in ([item] if _COMMAND.match(item) else wrap(item, prose, hang=2))
     ]
     return rows + labelled("do", do)
+
+
+def _course(report: Report, width: int, *, verbose: bool) -> list[Row]:
+    """Return the chain from the cause to what people saw, a step a line."""
+    steps = [s for s in report.chain if s.part != "cause"]
+    told = [f"-> {step(s)}" for s in steps if s.part == "spread"]
+    told += [f"   {step(s)}" for s in steps if s.part == "seen"]
+    shown = told[: MOST if verbose else 7]
+    lines = [line for text in shown for line in wrap(text, width, hang=3)]
+    return labelled("then", lines + _more(len(told) - len(shown), verbose=verbose))
 
 
 def _unknown(report: Report, width: int, *, verbose: bool) -> list[Row]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 
-from ncclforensics.report.build import rfc3339
+from ncclforensics.report.moments import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
         Culprits,
         Finding,
         Job,
+        Onset,
         Report,
+        Step,
         Verdict,
     )
 
@@ -98,6 +100,30 @@ def job(job: Job) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def step(step: Step) -> str:
+    """Return a step of the chain: "1,022 x timeout: … (ranks 0-616,618-1023)"."""
+    many = f"{step.count:,} x " if step.part == "seen" else ""
+    name = f"{step.slug}: " if step.slug else ""
+    word = "rank" if step.ranks_folded.isdigit() else "ranks"
+    ranks = f" ({word} {some(step.ranks_folded, 40)})" if step.ranks_folded else ""
+    # a headline mostly names its ranks itself
+    return f"{many}{name}{step.text}{ranks if step.part == 'seen' else ''}"
+
+
+def onset(onset: Onset) -> str:
+    """Say when the job stopped, how long nobody knew, and what that cost."""
+    told = f"stopped {onset.stopped[:23]}Z"
+    if onset.hidden_seconds is None:
+        return told
+    hidden = f"{onset.hidden_seconds:,} s"
+    if onset.hidden_seconds >= 180:
+        hidden = f"{onset.hidden_seconds / 60:,.0f} min"
+    told += f", noticed {hidden} later"
+    if onset.gpu_hours is None or onset.gpu_hours == "0.00":
+        return told
+    return f"{told}: {onset.gpu_hours} GPU hours at one GPU a rank"
+
+
 def looked_at(report: Report) -> str:
     """Say how much was read: "12 files of 8 ranks, 2 not recognised"."""
     unread = sum(not was_read(source) for source in report.sources)
@@ -112,7 +138,10 @@ def opening(report: Report) -> tuple[str, str]:
     verdict = report.verdict
     if verdict is not None:
         return _named(verdict, report), shorten(verdict.headline, TICKET_WIDTH)
-    if not recognised(report):
+    if len(stories := [f for f in report.findings if f.role == "root"]) > 1:
+        first = f"inconclusive: {len(stories)} stories fit, nobody is accused"
+        second = "; or ".join(f"{f.slug}: {who(f.culprits, 40)}" for f in stories)
+    elif not recognised(report):
         first, second = NOT_EVIDENCE, f"looked at {looked_at(report)}"
     elif report.outcome == "no-failure":
         first = NOTHING_FAILED

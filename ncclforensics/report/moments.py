@@ -1,0 +1,19 @@
+"""Times as the contract spells them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1)  # UTC, without a zone so that isoformat ends in seconds
+
+
+def rfc3339(t: int | None) -> str | None:
+    """Return UTC nanoseconds as RFC 3339; null where null or beyond the year 9999."""
+    if t is None:
+        return None
+    seconds, nanoseconds = divmod(t, 1_000_000_000)
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+    return f"{moment.isoformat()}.{nanoseconds:09d}Z"
