@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from ncclforensics.report.clean import line
 from ncclforensics.report.folding import fold_ranks
-from ncclforensics.report.words import ended
 from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
@@ -209,6 +208,14 @@ def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
         )
         for r in rows
     )
+
+
+def ended(code: int) -> str:
+    """Say how a process ended; negative codes are signals, as Python spells them."""
+    try:
+        return f"ended by {Signals(-code).name}"
+    except ValueError:
+        return f"ended with exit code {code}"
 
 
 def _ended(code: pl.Expr) -> pl.Expr:

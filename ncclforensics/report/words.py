@@ -6,7 +6,6 @@ finds them. Numbers have thousands separators.
 
 from __future__ import annotations
 
-from signal import Signals
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.folding import count, fold_hosts, some
@@ -97,14 +96,6 @@ def job(job: Job) -> str:
         job.launcher or "",
     ]
     return " · ".join(part for part in parts if part)
-
-
-def ended(code: int) -> str:
-    """Say how a process ended; negative codes are signals, as Python spells them."""
-    try:
-        return f"ended by {Signals(-code).name}"
-    except ValueError:
-        return f"ended with exit code {code}"
 
 
 def looked_at(report: Report) -> str:

@@ -11,8 +11,8 @@ import polars as pl
 
 from ncclforensics.report.build import rfc3339
 from ncclforensics.report.clean import line as clean
+from ncclforensics.report.details import ended
 from ncclforensics.report.folding import count, fold_ranks, some
-from ncclforensics.report.words import ended
 from ncclforensics.tui.model import naming
 from ncclforensics.tui.model.axis import EXIT
 from ncclforensics.tui.model.stacks import frames_of, user_frame
