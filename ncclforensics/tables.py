@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 Schema = dict[str, pl.DataType]
 
+# roles of lines (of `events`) that a healthy job does not print
+FAILING = ("culprit", "victim", "either")
+# backends that set `retired` on a call that they abort as well
+ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
+
 TIME = pl.Datetime("ns", "UTC")
 CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
 
@@ -249,6 +254,13 @@ def rows(name: str, records: Iterable[Mapping[str, object]]) -> pl.DataFrame:
 def noted(notes: Iterable[Note]) -> pl.DataFrame:
     """Return notes as the frame `notes`."""
     return rows("notes", (asdict(note) for note in notes))
+
+
+def done() -> pl.Expr:
+    """Whether an entry of `collectives` itself says that its call finished."""
+    aborts = pl.col("backend").is_in(ABORTS_RETIRE)
+    retired = pl.col("retired").fill_null(False) & ~aborts.fill_null(True)
+    return (pl.col("state") == "completed").fill_null(False) | retired
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,8 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics import tables
+from ncclforensics.tables import done
 
-# backends that set `retired` on a call that they abort as well
-ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
 # operations that some members can finish before others have begun
 ROOTED = (
     *("broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "gather", "scatter"),
@@ -28,13 +27,6 @@ ROOTED = (
 UNLISTED = "?"
 NAME = ("rank", "pg", "pg_desc", "pg_id")
 KEY = ("rank", "group")
-
-
-def done() -> pl.Expr:
-    """Whether an entry itself says that its call finished."""
-    aborts = pl.col("backend").is_in(ABORTS_RETIRE)
-    retired = pl.col("retired").fill_null(False) & ~aborts.fill_null(True)
-    return (pl.col("state") == "completed").fill_null(False) | retired
 
 
 def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:

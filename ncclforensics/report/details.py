@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ncclforensics.report.clean import line
 from ncclforensics.report.folding import fold_ranks
+from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +28,6 @@ MOST_CALLS, MOST_LANES, MOST_SIGNS = 12, 14, 400
 BY_NOW: tuple[State, ...] = ("done", "behind", "absent")
 COLUMNS = 4  # calls before the one that hangs
 NAME = 120  # characters of a name that came out of a log
-FAILING = ("culprit", "victim", "either")
 
 
 class Excerpt(Struct, frozen=True):
@@ -179,13 +179,13 @@ def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
     events = frames["events"].filter(
         pl.col("role").is_in(FAILING) & pl.col("t").is_not_null()
     )
-    ended = frames["exits"].filter(
+    exits = frames["exits"].filter(
         (pl.col("code") != 0) & pl.col("t").is_not_null() & pl.col("rank").is_not_null()
     )
     both = pl.concat(
         [
             events.select("t", "rank", text=pl.col("message")),
-            ended.select("t", "rank", text=_ended(pl.col("code"))),
+            exits.select("t", "rank", text=_ended(pl.col("code"))),
         ]
     )
     first = both.group_by("rank", "text").agg(pl.col("t").min())
@@ -210,11 +210,19 @@ def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
     )
 
 
-def _ended(code: pl.Expr) -> pl.Expr:
+def ended(code: int) -> str:
     """Say how a process ended; negative codes are signals, as Python spells them."""
-    known = {-int(number): f"ended by {number.name}" for number in Signals}
+    try:
+        return f"ended by {Signals(-code).name}"
+    except ValueError:
+        return f"ended with exit code {code}"
+
+
+def _ended(code: pl.Expr) -> pl.Expr:
+    """Say how a process ended."""
+    signals = {-int(number): ended(-int(number)) for number in Signals}
     other = pl.lit("ended with exit code ") + code.cast(pl.String)
-    return code.replace_strict(known, default=other, return_dtype=pl.String)
+    return code.replace_strict(signals, default=other, return_dtype=pl.String)
 
 
 def _named(report: Report) -> set[int]:

@@ -9,7 +9,7 @@ from textual import on
 from ncclforensics.tui.asks import Asks
 from ncclforensics.tui.chart import Chart
 from ncclforensics.tui.model.rows import GROUPINGS
-from ncclforensics.tui.model.scale import BySequence, ByTime
+from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.view import view
 
 
@@ -52,9 +52,7 @@ class Actions(Asks):
         at = self.here()
         room = max(self.chart.size.width - sum(found.gutter) - 4, 10)
         if isinstance(found.scale, ByTime):
-            scale: BySequence | ByTime = BySequence(
-                self.timeline.axis(found.shown.kind)
-            )
+            scale: Scale = BySequence(self.timeline.axis(found.shown.kind))
             if scale.size <= room - 20:
                 scale = scale.fitted(room - 20)
         elif self.loaded.clock is None:

@@ -68,7 +68,8 @@ class Outputs(App[int]):
         ]
         lines += [
             ("", "  Of several calls in a cell the worst is shown. Log lines (!) and"),
-            ("", "  exits (E) are the last columns; by time they have their place."),
+            ("", "  exits (E) stand between the calls where their times fall; without"),
+            ("", "  times they come last."),
         ]
         lines += [("", ""), ("bold", "Keys")]
         bindings = [

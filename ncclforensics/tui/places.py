@@ -13,7 +13,7 @@ from ncclforensics.tui.chart import Chart
 from ncclforensics.tui.model import point
 from ncclforensics.tui.model.details import cite, place
 from ncclforensics.tui.model.opening import place_of, worst
-from ncclforensics.tui.model.scale import BySequence, ByTime
+from ncclforensics.tui.model.scale import BySequence, Scale
 from ncclforensics.tui.model.timeline import Shown
 from ncclforensics.tui.model.view import View, view
 from ncclforensics.tui.outputs import Outputs
@@ -38,6 +38,8 @@ class Places(Outputs):
     chart: Chart
     evidence: EvidencePane
     row = 0
+    # where a column was gone to, and the column: a cell may hold several
+    gone_to: tuple[Scale | None, int, int, int] = (None, 0, 0, 0)
 
     @property
     def timeline(self) -> Timeline | None:
@@ -73,7 +75,7 @@ class Places(Outputs):
         col = worst(self.timeline, row) if col is None else col
         self._show(found, (row, col))
 
-    def _viewed(self, shown: Shown, scale: BySequence | ByTime) -> View:
+    def _viewed(self, shown: Shown, scale: Scale) -> View:
         """Return a view of something else at the scale there is."""
         assert self.timeline is not None
         if isinstance(scale, BySequence):
@@ -94,6 +96,7 @@ class Places(Outputs):
             cell = found.scale.cell(point.time_of(self.timeline, clock, row, col))
         new = found is not self.chart.view
         cell = found.scale.size - 1 if cell is None else cell
+        self.gone_to = (found.scale, line, cell, col)
         if new:
             self.chart.show(found, line, cell, centre=True)
         else:
@@ -107,6 +110,9 @@ class Places(Outputs):
             return 0, 0
         if chart.line != found.line_of.get(found.timeline.ranks[self.row]):
             self.row = found.row(chart.line)
+        scale, line, cell, col = self.gone_to
+        if scale is found.scale and (line, cell) == (chart.line, chart.cell):
+            return self.row, col
         return self.row, point.column(found, self.row, chart.line, chart.cell)
 
     @on(Chart.Moved)

@@ -1,9 +1,9 @@
 """The columns: one per call number of a kind of group, then log messages, then exits.
 
-Columns of one kind lie side by side in the order of their numbers; `merged` puts all of
-them in the order in which the job made the calls, so that a chain across groups is one
-picture. What is not a call comes last: `log` has a column per message that a healthy
-job does not print (per message at all, where there are no calls), `exit` has one.
+Columns of one kind have neighbouring numbers; `merged` puts all of them in the order in
+which the job made the calls, so that a chain across groups is one picture, and puts
+`log` (messages that a healthy job does not print; all, where there are no calls) and
+`exit` between the calls where they fall.
 """
 
 from __future__ import annotations
@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.job import FAILING
-from ncclforensics.tui.model import naming
+from ncclforensics.tui.model import marks, naming
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
     from ncclforensics.tui.model.survey import Survey
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_CELLS = 1 << 28
-MOST_MESSAGES = 60
 LOG, EXIT = "log", "exit"
 
 
@@ -68,24 +65,17 @@ class Columns:
         return None if rows.is_empty() else int(rows["col"][0])
 
 
-def logged(frames: Frames, *, all_messages: bool) -> pl.DataFrame:
-    """Return log lines that are marks: `rank message failing t source line text`."""
-    events = frames["events"].drop_nulls("rank")
-    failing = pl.col("role").is_in(FAILING).fill_null(False)
-    kept = events if all_messages else events.filter(failing)
-    return kept.select(
-        "rank", "message", failing.alias("failing"), "t", "source", "line", "text"
-    )
-
-
 def columns(
-    found: Survey, told: pl.DataFrame, marks: pl.DataFrame, exits: int, ranks: int
-) -> Columns:
-    """Lay out all columns.
+    found: Survey,
+    told: pl.DataFrame,
+    logs: pl.DataFrame,
+    exits: pl.DataFrame,
+    ranks: int,
+) -> tuple[Columns, pl.DataFrame, pl.DataFrame]:
+    """Lay out all columns; return them, and `logs` and `exits` with their `col`.
 
-    `told` has calls that only logs tell of (naming.KEY and `n`), `marks` is `logged`,
-    `exits` counts processes that ended badly. Columns beyond MOST_CELLS go, oldest
-    first.
+    `told` has calls that only logs tell of (naming.KEY and `n`), `logs` and `exits` are
+    those of `marks`. Columns beyond MOST_CELLS go, oldest first.
     """
     kinds = found.groups.select("gid", "kind", *naming.KEY)
     seen = found.numbers.join(kinds, on="gid").select("kind", "n", "t", "record_id")
@@ -97,13 +87,14 @@ def columns(
     )
     both = pl.concat([seen, extra]).group_by("kind", "n").agg(pl.all().min())
     most = max(MOST_CELLS // max(ranks, 1), 100)
-    calls = _ordered(both).tail(most)
+    timed = both["t"].null_count() == 0
+    calls = _ordered(both, timed).tail(most)
     starts = calls.group_by("kind").agg(pl.col("order").min().alias("start"))
     table = (
         calls.join(starts, on="kind")
         .sort("start", "kind", "n")
         .with_row_index("col")
-        .select("kind", "n", "col", "order")
+        .select("kind", "n", pl.col("col").cast(pl.Int64), "order")
     )
     names = table.group_by("kind", maintain_order=True).agg(
         pl.col("col").first().alias("first"), pl.len()
@@ -112,32 +103,36 @@ def columns(
         Kind(name, LETTERS[i % len(LETTERS)], first, first + size)
         for i, (name, first, size) in enumerate(names.iter_rows())
     ]
-    end = table.height
-    messages = _messages(marks)
-    if messages:
-        laid.append(
-            Kind(LOG, "!" if laid else "m", end, end + len(messages), is_call=False)
-        )
-        end += len(messages)
-    if exits:
-        laid.append(Kind(EXIT, "E", end, end + 1, is_call=False))
-        end += 1
-    merged = table.sort("order")["col"].to_list()
-    return Columns(
+    since = calls["rising"] if timed else calls["rising"].clear()
+    logs, messages = marks.placed(logs, since, table.height)
+    end = table.height + messages.height
+    if messages.height:
+        letter = "!" if laid else "m"
+        laid.append(Kind(LOG, letter, table.height, end, is_call=False))
+    exits, ends = marks.placed(exits, since, end)
+    if ends.height:
+        laid.append(Kind(EXIT, "E", end, end + ends.height, is_call=False))
+    made = table.sort("order").with_row_index("slot").select("slot", "col", at=1)
+    between = pl.concat([messages, ends]).select("slot", "col", at=0)
+    if since.is_empty():
+        between = between.with_columns(slot=made.height)
+    merged = pl.concat([made.cast(pl.Int64), between.cast(pl.Int64)])
+    laid_out = Columns(
         tuple(laid),
         table.select("kind", "n", "col"),
-        (*merged, *range(table.height, end)),
+        tuple(merged.sort("slot", "at", "col")["col"]),
         tuple(table["n"].to_list()),
-        tuple(messages),
+        tuple(messages["name"].to_list()),
     )
+    return laid_out, logs, exits
 
 
-def _ordered(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add `order`: by time where all is timed, else by record, else by number.
+def _ordered(calls: pl.DataFrame, timed: bool) -> pl.DataFrame:
+    """Add `order`: by time where all is `timed`, else by record, else by number.
 
-    Within a kind the order is that of the numbers, whatever the clocks say.
+    Within a kind the order is that of the numbers, whatever the clocks say: `rising` is
+    the time (or record, or number) that this makes of it.
     """
-    timed = calls["t"].null_count() == 0
     key = pl.col("t") if timed else pl.coalesce("record_id", "n")
     rising = key.cum_max().over("kind", order_by="n").alias("rising")
     return (
@@ -146,14 +141,3 @@ def _ordered(calls: pl.DataFrame) -> pl.DataFrame:
         .sort("rising", "kind", "n")
         .with_row_index("order")
     )
-
-
-def _messages(marks: pl.DataFrame) -> list[str]:
-    """Return the messages that get a column, in the order in which ranks print them."""
-    ordered = (
-        marks.group_by("message")
-        .agg(pl.col("line").median().alias("place"), pl.len())
-        .top_k(MOST_MESSAGES, by="len")
-        .sort("place", "message")
-    )
-    return [str(message) for message in ordered["message"]]

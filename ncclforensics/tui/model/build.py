@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.tables import SCHEMAS
-from ncclforensics.tui.model import axis, naming
+from ncclforensics.tui.model import axis, marks, naming
 from ncclforensics.tui.model.given import given, held, positions, reached
 from ncclforensics.tui.model.grid import grid
 from ncclforensics.tui.model.states import ABSENT, QUEUED, WAITING
@@ -47,13 +47,17 @@ def build(
     )
     found = survey(lazy, ranks, told.drop("n").unique(), tick)
     has_calls = found.numbers.height + told.height > 0
-    marks = axis.logged(frames, all_messages=not has_calls)
-    exits = frames["exits"].drop_nulls("rank").filter(pl.col("code") != 0)
-    columns = axis.columns(found, told.drop("rank"), marks, exits.height, ranks.len())
+    columns, logs, exits = axis.columns(
+        found,
+        told.drop("rank"),
+        marks.logged(frames, all_messages=not has_calls),
+        marks.ended(frames),
+        ranks.len(),
+    )
     width = len(columns.merged)
     known = (
         positions(frames, found, columns),
-        given(frames, report, found, columns, marks, exits),
+        given(frames, report, found, columns, logs, exits),
     )
     made = grid(lazy, ranks, found, columns, known, width, tick)
     hosts = frames["ranks"].select("rank", "host", "device").unique("rank")
@@ -72,7 +76,7 @@ def build(
         .join(found.groups, on="gid")
         .select("rank", "gid", "kind", "pg", "pg_desc", "p2p")
     )
-    return Timeline(frames, lazy, rows, columns, groups, made, marks, exits)
+    return Timeline(frames, lazy, rows, columns, groups, made, logs, exits)
 
 
 def _told_groups(told: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:

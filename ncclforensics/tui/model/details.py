@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.report.clean import line as clean
+from ncclforensics.report.details import ended
 from ncclforensics.report.folding import count, fold_ranks, some
 from ncclforensics.report.moments import rfc3339
 from ncclforensics.tui.model import naming
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 Line = tuple[str, str]
 HEAD, LABEL, TEXT, DIM = "bold", "cyan", "", "dim"
 LIMIT = 300
+MOST_LINES = 20
 NO_EXIT = "no exit of this rank is known"
 
 
@@ -43,8 +45,7 @@ def place(timeline: Timeline, row: int, ranks: Sequence[int], col: int) -> list[
     elif timeline.columns.kind_of(col).name == EXIT:
         found += _exits(timeline, rank)
     else:
-        first = timeline.columns.table.height
-        found += _logged(timeline, rank, timeline.columns.messages[col - first])
+        found += _logged(timeline, rank, col)
     return found
 
 
@@ -52,11 +53,9 @@ def cite(timeline: Timeline, rank: int, col: int) -> tuple[str, int] | None:
     """Return source and line of a log line or exit in a cell, or None."""
     if col < timeline.columns.table.height:
         return None
-    if timeline.columns.kind_of(col).name == EXIT:
-        rows = timeline.exits.filter(pl.col("rank") == rank)
-    else:
-        message = timeline.columns.messages[col - timeline.columns.table.height]
-        rows = _lines(timeline, rank, message)
+    is_exit = timeline.columns.kind_of(col).name == EXIT
+    marks = timeline.exits if is_exit else timeline.marks
+    rows = marks.filter(pl.col("rank") == rank, pl.col("col") == col)
     rows = rows.drop_nulls("line")
     return None if rows.is_empty() else (rows["source"][0], rows["line"][0])
 
@@ -190,17 +189,13 @@ def _side_by_side(timeline: Timeline, calls: pl.DataFrame, gid: int) -> list[Lin
     return found
 
 
-def _lines(timeline: Timeline, rank: int, message: str) -> pl.DataFrame:
-    marks = timeline.marks
-    return marks.filter((pl.col("rank") == rank) & (pl.col("message") == message))
-
-
-def _logged(timeline: Timeline, rank: int, message: str) -> list[Line]:
-    rows = _lines(timeline, rank, message)
-    found: list[Line] = [
-        (TEXT, f"{message}: {count(rows.height, 'line')} of this rank")
-    ]
-    for row in rows.head(20).iter_rows(named=True):
+def _logged(timeline: Timeline, rank: int, col: int) -> list[Line]:
+    """Return the lines of a message that a rank printed at one place."""
+    first = timeline.columns.table.height
+    name = timeline.columns.messages[col - first]
+    rows = timeline.marks.filter(pl.col("rank") == rank, pl.col("col") == col)
+    found: list[Line] = [(TEXT, f"{name}: {count(rows.height, 'line')} of this rank")]
+    for row in rows.head(MOST_LINES).iter_rows(named=True):
         where = f"{row['source']}:{row['line']}"
         found.append((TEXT, clean(f"{where} {row['text']}", LIMIT)))
     return found
@@ -211,7 +206,7 @@ def _exits(timeline: Timeline, rank: int) -> list[Line]:
     found: list[Line] = [(TEXT, NO_EXIT)] if rows.is_empty() else []
     for row in rows.iter_rows(named=True):
         when = f" at {rfc3339(_ns(row['t']))}" if row["t"] is not None else ""
-        said = f"ended with exit code {row['code']}{when}, says {row['reported_by']}"
+        said = f"{ended(row['code'])}{when}, says {row['reported_by']}"
         found.append((TEXT, clean(said, LIMIT)))
         where = f"{row['source']}:{row['line']} {row['reason'] or ''}"
         found.append((DIM, clean(where, LIMIT)))

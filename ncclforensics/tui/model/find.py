@@ -30,15 +30,13 @@ def search(timeline: Timeline, text: str) -> list[tuple[int, int | None]]:
     hits: set[tuple[int, int | None]] = set()
     for rank in timeline.rows.filter(holds("host"))["rank"].head(MOST):
         hits.add((rank, None))
-    base = columns.table.height
-    at = {message: base + i for i, message in enumerate(columns.messages)}
-    said = timeline.marks.filter(holds("text") | holds("message"))
-    for rank, message in said.select("rank", "message").unique().head(MOST).iter_rows():
-        if message in at:
-            hits.add((rank, at[message]))
-    end = len(columns.merged) - 1
-    for rank in timeline.exits.filter(holds("reason"))["rank"].unique().head(MOST):
-        hits.add((rank, end))
+    marked = [
+        timeline.marks.filter(holds("text") | holds("name")),
+        timeline.exits.filter(holds("reason")),
+    ]
+    for rows in marked:
+        found = rows.select("rank", "col").drop_nulls().unique().sort("rank", "col")
+        hits.update(found.head(MOST).iter_rows())
     stacks = timeline.frames["stacks"].filter(holds("function") | holds("file"))
     calls = (
         timeline.calls.filter(
@@ -56,8 +54,8 @@ def search(timeline: Timeline, text: str) -> list[tuple[int, int | None]]:
         columns.table, on=["kind", "n"]
     )
     hits.update(placed.select("rank", "col").iter_rows())
-    rows = ((timeline.row_of(rank), col) for rank, col in hits)
-    found = [(row, col) for row, col in rows if row is not None]
-    return sorted(found, key=lambda hit: (hit[0], -1 if hit[1] is None else hit[1]))[
+    placed_rows = ((timeline.row_of(rank), col) for rank, col in hits)
+    seen = [(row, col) for row, col in placed_rows if row is not None]
+    return sorted(seen, key=lambda hit: (hit[0], -1 if hit[1] is None else hit[1]))[
         :MOST
     ]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.tui.model import naming
-from ncclforensics.tui.model.axis import EXIT, LOG
 from ncclforensics.tui.model.states import (
     ABSENT,
     DONE,
@@ -112,40 +111,21 @@ def given(
     report: Report,
     found: Survey,
     columns: Columns,
-    marks: pl.DataFrame,
-    failing_exits: pl.DataFrame,
+    logs: pl.DataFrame,
+    exits: pl.DataFrame,
 ) -> pl.DataFrame:
     """Return what holds over a rank's own entries: `rank col code`, each cell once.
 
-    `marks` is axis.logged, `failing_exits` the processes that ended badly.
+    `logs` and `exits` are `marks` that have their `col`.
     """
     groups = found.groups
     named = held(frames).join(groups, on=naming.KEY)
     parts = [_placed(named, columns), _placed(mismatched(report, groups), columns)]
-    log, end = columns.kind(LOG), columns.kind(EXIT)
-    if log is not None:
-        at = {message: log.first + i for i, message in enumerate(columns.messages)}
-        parts.append(
-            marks.select(
-                "rank",
-                pl.col("message")
-                .replace_strict(at, default=None, return_dtype=pl.Int64)
-                .alias("col"),
-                pl.when("failing")
-                .then(pl.lit(LOGGED, pl.UInt8))
-                .otherwise(pl.lit(DONE, pl.UInt8))
-                .alias("code"),
-            ).drop_nulls()
-        )
-        parts.append(_cited(report, marks, at))
-    if end is not None:
-        parts.append(
-            failing_exits.select(
-                "rank",
-                pl.lit(end.first, pl.Int64).alias("col"),
-                pl.lit(EXITED, pl.UInt8).alias("code"),
-            )
-        )
+    failing = pl.when("failing").then(LOGGED).otherwise(DONE)
+    parts.append(logs.select("rank", "col", failing.cast(pl.UInt8).alias("code")))
+    parts.append(_cited(report, logs))
+    exited = pl.lit(EXITED, pl.UInt8).alias("code")
+    parts.append(exits.select("rank", "col", exited))
     return _once(parts)
 
 
@@ -154,24 +134,17 @@ def positions(frames: Frames, found: Survey, columns: Columns) -> pl.DataFrame:
     return _once([_placed(reached(frames).join(found.groups, on=naming.KEY), columns)])
 
 
-def _cited(report: Report, marks: pl.DataFrame, at: dict[str, int]) -> pl.DataFrame:
+def _cited(report: Report, logs: pl.DataFrame) -> pl.DataFrame:
     """Return the log lines of the culprits that the verdict cites."""
     verdict = report.verdict
     cites = () if verdict is None else verdict.evidence
     schema = {"source": pl.String, "line": pl.Int64}
     told = pl.DataFrame([(c.source, c.line) for c in cites], schema, orient="row")
     ranks = pl.Series(() if verdict is None else verdict.culprits.ranks, dtype=pl.Int64)
-    return (
-        marks.join(told, on=["source", "line"])
-        .filter(pl.col("rank").is_in(ranks.implode()))
-        .select(
-            "rank",
-            pl.col("message")
-            .replace_strict(at, default=None, return_dtype=pl.Int64)
-            .alias("col"),
-            pl.lit(LOGGED, pl.UInt8).alias("code"),
-        )
-        .drop_nulls()
+    cited = logs.join(told, on=["source", "line"], how="semi")
+    code = pl.lit(LOGGED, pl.UInt8).alias("code")
+    return cited.filter(pl.col("rank").is_in(ranks.implode())).select(
+        "rank", "col", code
     )
 
 
@@ -182,5 +155,5 @@ def _placed(told: pl.DataFrame, columns: Columns) -> pl.DataFrame:
 
 
 def _once(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    whole = pl.concat(parts).cast(SCHEMA)  # type: ignore[arg-type]
+    whole = pl.concat(parts).drop_nulls("col").cast(SCHEMA)  # type: ignore[arg-type]
     return whole.unique(["rank", "col"], keep="last", maintain_order=True)

@@ -17,7 +17,6 @@ from ncclforensics.tui.model.states import (
     ABSENT,
     DONE,
     LATE,
-    MISMATCHED,
     QUEUED,
     RUNNING,
     UNSEEN,
@@ -174,11 +173,14 @@ def _gaps(found: Survey, columns: Columns) -> pl.DataFrame:
 
 
 def _under(made: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
-    """Put `stated` over `made`, but let a call that came late or is done stay so."""
+    """Put `stated` over `made`, but let a call that came late stay so where it is done.
+
+    An entry may look done that is not: Gloo retires what it gave up as well.
+    """
     both = made.join(
         stated, on=["row", "col"], how="full", coalesce=True, suffix="_stated"
     )
-    keeps = pl.col("code").is_in([LATE, DONE]) & (pl.col("code_stated") < MISMATCHED)
+    keeps = (pl.col("code") == LATE) & (pl.col("code_stated") == DONE)
     return both.select(
         "row",
         "col",

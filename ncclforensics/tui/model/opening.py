@@ -82,11 +82,9 @@ def cited(timeline: Timeline, rank: int, source: str, line: int | None) -> int |
         & (pl.col("line") == line)
         & (pl.col("rank") == rank)
     )
-    marks = timeline.marks.filter(at)
-    base = timeline.columns.table.height
-    for message in marks["message"]:
-        if message in timeline.columns.messages:
-            return base + timeline.columns.messages.index(message)
+    marks = timeline.marks.filter(at).drop_nulls("col")
+    if marks.height:
+        return int(marks["col"][0])
     calls = timeline.calls.filter(at).select("rank", *naming.keyed()).collect()
     found = calls.join(timeline.groups, on=["rank", *naming.KEY]).join(
         timeline.columns.table, on=["kind", "n"]

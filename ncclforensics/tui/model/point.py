@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.tui.model.axis import EXIT
 from ncclforensics.tui.model.clock import timed
 from ncclforensics.tui.model.opening import worst
 from ncclforensics.tui.model.scale import BySequence
@@ -28,11 +27,9 @@ def column(view: View, row: int, line: int, cell: int) -> int:
     begin = scale.time(cell)
     if code == ABSENT:
         return worst(timeline, row)
-    end = timeline.columns.kind(EXIT)
-    if code == EXITED and end is not None:
-        return end.first
-    if code == LOGGED:
-        return _logged(timeline, row, begin, begin + scale.bucket)
+    if code in (LOGGED, EXITED):
+        rows = timeline.exits if code == EXITED else timeline.marks
+        return _marked(timeline, rows, row, (begin, begin + scale.bucket))
     calls = timed(timeline, row).filter(pl.col("t") < begin + scale.bucket)
     if calls.is_empty():
         return timeline.columns.merged[0]
@@ -40,15 +37,14 @@ def column(view: View, row: int, line: int, cell: int) -> int:
     return int((here if here.height else calls)["col"][-1])
 
 
-def _logged(timeline: Timeline, row: int, begin: int, end: int) -> int:
+def _marked(
+    timeline: Timeline, rows: pl.DataFrame, row: int, span: tuple[int, int]
+) -> int:
+    """Return the column of the first mark of a row in a span of time."""
     t = pl.col("t").dt.epoch("ns")
-    rank = timeline.ranks[row]
-    said = timeline.marks.filter((pl.col("rank") == rank) & (t >= begin) & (t < end))
-    for message in said["message"]:
-        if message in timeline.columns.messages:
-            first = timeline.columns.table.height
-            return first + timeline.columns.messages.index(message)
-    return worst(timeline, row)
+    here = (pl.col("rank") == timeline.ranks[row]) & t.is_between(*span, closed="left")
+    found = rows.filter(here).drop_nulls("col")
+    return int(found["col"][0]) if found.height else worst(timeline, row)
 
 
 def time_of(timeline: Timeline, clock: Clock, row: int, col: int) -> int:
@@ -57,9 +53,12 @@ def time_of(timeline: Timeline, clock: Clock, row: int, col: int) -> int:
     own = calls.filter(pl.col("col") == col)
     if own.height:
         return int(own["t"][0])
-    marks = clock.marks.filter(pl.col("rank") == timeline.ranks[row])
-    if col >= timeline.columns.table.height:
-        marks = marks.filter(pl.col("code").is_in([LOGGED, EXITED]))
+    here = pl.col("rank") == timeline.ranks[row]
+    for rows in (timeline.marks, timeline.exits):
+        own = rows.filter(here, pl.col("col") == col).drop_nulls("t")
+        if own.height:
+            return int(own["t"].dt.epoch("ns")[0])
+    marks = clock.marks.filter(here)
     if marks.height:
         return int(marks["t"][0])
     return int(calls["t"][-1]) if calls.height else clock.first

@@ -143,3 +143,6 @@ class ByTime:
         seconds, rest = divmod(self.time(cell), SECOND)
         clock = f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
         return f"{clock}.{rest:09d}"[: 8 + (digits and digits + 1)]
+
+
+Scale = BySequence | ByTime

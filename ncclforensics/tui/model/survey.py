@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.standings import done
+from ncclforensics.tables import done
 from ncclforensics.tui.model import naming
 
 if TYPE_CHECKING:

@@ -38,7 +38,8 @@ class Timeline:
     """Rows in order of rank: `row rank cells host device stand`; see Columns and Grid.
 
     `groups` has `rank gid kind pg pg_desc p2p`, `marks` the log lines that are marks,
-    `exits` the processes that ended badly. `calls` are all calls, lazily.
+    `exits` the processes that ended badly, both with their `col`. `calls` are all
+    calls, lazily.
     """
 
     frames: Frames
@@ -74,10 +75,11 @@ class Timeline:
         chosen = None if kind is None else self.columns.kind(kind)
         if chosen is None:
             return self.columns.merged
-        marks = (k for k in self.columns.kinds if not k.is_call and k != chosen)
-        return (
-            *range(chosen.first, chosen.end),
-            *(col for mark in marks for col in range(mark.first, mark.end)),
+        first = self.columns.table.height
+        return tuple(
+            col
+            for col in self.columns.merged
+            if col >= first or chosen.first <= col < chosen.end
         )
 
     def lines(self, shown: Shown) -> pl.DataFrame:
@@ -144,4 +146,5 @@ class Timeline:
         key = pl.col("cells").bin.slice(first, last - first)
         if end is None:
             return key
-        return pl.struct(key.alias("calls"), pl.col("cells").bin.slice(end.first, 1))
+        ends = pl.col("cells").bin.slice(end.first, end.end - end.first)
+        return pl.struct(key.alias("calls"), ends)

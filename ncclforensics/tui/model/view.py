@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.report.clean import line as clean
 from ncclforensics.report.folding import count, fold_hosts, fold_ranks, some
-from ncclforensics.tui.model.scale import BySequence, ByTime
+from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.states import FIRST_FAILING
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class View:
 
     timeline: Timeline
     shown: Shown
-    scale: BySequence | ByTime
+    scale: Scale
     lines: pl.DataFrame
     line_of: dict[int, int]
     _labels: dict[int, Label] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class View:
         return [col for col in axis if cells[col] >= FIRST_FAILING]
 
 
-def view(timeline: Timeline, shown: Shown, scale: BySequence | ByTime) -> View:
+def view(timeline: Timeline, shown: Shown, scale: Scale) -> View:
     """Lay out the lines of what is shown."""
     lines = timeline.lines(shown)
     at = lines.with_row_index("line").select("line", "ranks").explode("ranks")

@@ -126,3 +126,10 @@ def test_position_puts_those_who_differ_on_top(thousand):
     lines = thousand.lines(Shown(grouping="position"))
     assert lines["ranks"][0].to_list() == [617]
     assert lines.height < 6
+
+
+def test_what_gloo_retired_is_not_done_where_its_ranks_gave_it_up(fixture_timeline):
+    timeline, _ = fixture_timeline("torch-crashed-rank")
+    ends = timeline.calls.collect().filter(pl.col("seq") == 5)
+    assert set(ends["retired"]) == {True, False}
+    assert [cells(timeline, rank, "default_pg")[4] for rank in (0, 2, 3)] == ["w"] * 3
