@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import grammar
-from ncclforensics.correlate.job import FAILING
 from ncclforensics.diagnosers.clues import common, exits
 from ncclforensics.diagnosers.clues.stops import OUTSIDE
 from ncclforensics.findings import Cite, Collective, Course, Onset, Seen
+from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from ncclforensics.findings import Finding, Ranked
