@@ -16,7 +16,13 @@ import polars as pl
 from ncclforensics import tables
 from ncclforensics.notes import Note
 from ncclforensics.parsers import fr_json, unpickler
-from ncclforensics.parsers.fr_collectives import Calls, calls, collectives
+from ncclforensics.parsers.fr_collectives import (
+    Calls,
+    calls,
+    entries,
+    template_base,
+    templates,
+)
 from ncclforensics.parsers.fr_fields import Columns, columns, pluck
 from ncclforensics.parsers.fr_groups import group_rows, groups, position_rows
 from ncclforensics.parsers.fr_memory import uncollected
@@ -50,7 +56,7 @@ class _Dump:
 
 
 def read(source: Source) -> Frames:
-    """Read a dump into collectives, groups, positions, stacks and notes.
+    """Read a dump into entries, templates, groups, positions, stacks and notes.
 
     `source.kind` is flight_recorder_pickle or flight_recorder_json. Never raises on
     what the file holds; `line` is the 1-based entry.
@@ -165,8 +171,10 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
         if odd_stacks:
             fields.odd["frames"] = len(odd_stacks)
         ids, parts["stacks"] = stacks(frames, len(dump.entries), dump.lines)
-        parts["collectives"] = collectives(fields, made, found.places.get).hstack(
-            [ids.alias("stack"), pl.Series("line", dump.lines, dtype=pl.Int64)]
+        lines_ = pl.Series("line", dump.lines, dtype=pl.Int64)
+        parts["entries"] = entries(fields, made).hstack([ids.alias("stack"), lines_])
+        parts["templates"] = templates(made, found.places.get).with_columns(
+            lines_.gather(made.firsts)
         )
     cut = loaded.problem is not None
     if dump.entries or not cut:
@@ -217,7 +225,10 @@ def _frames(source: Source, parts: dict[str, pl.DataFrame], notes: list[str]) ->
     cite = {"source": source.name, "rank": source.rank}
     schema = tables.SCHEMAS["groups"]
     result = {}
+    base = template_base(source.name)
     for name, frame in parts.items():
+        if "template" in frame.columns:
+            frame = frame.with_columns(pl.col("template") + base)
         constants = [
             pl.Series(c, [value], dtype=schema[c]).new_from_index(0, frame.height)
             for c, value in cite.items()
