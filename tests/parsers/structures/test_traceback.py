@@ -41,6 +41,8 @@ def test_frames_of_torch_are_passed_over():
         "file": "/job/train.py",
         "file_line": 70,
         "function": "reduce_gradients",
+        "raised_in": "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
+        "c10d_logger.py",
         "chained": False,
         "span": 9,
     }
