@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.diagnosers import shm_exhausted
 from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Finding
 
@@ -95,13 +96,8 @@ def _raised(frames: Frames) -> pl.DataFrame:
     lines = lines.filter(pl.col("errno").is_in(FULL))
     if "path" not in lines.columns:
         lines = lines.with_columns(pl.lit(None, pl.String).alias("path"))
-    raised = frames.message("python.traceback")
-    if "message_text" in raised.columns:
-        sharing = raised.filter(
-            pl.col("file").str.contains(r"multiprocessing/|/reductions\.py$")
-            & pl.col("message_text").str.contains(r"Errno 28")
-        )
-        lines = lines.join(sharing.select("source").unique(), on="source", how="anti")
+    sharing = shm_exhausted.raised_while_sharing(frames)
+    lines = lines.join(sharing.select("source").unique(), on="source", how="anti")
     return lines.select(SHARED)
 
 

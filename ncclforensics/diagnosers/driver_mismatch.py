@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common
+from ncclforensics.diagnosers.clues import common, cuda
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ EXPLAINS = (
 SPREADS = True
 
 MESSAGES = (
-    *("nccl.cuda.failure", "python.cuda_error", "python.driver_old"),
+    *(*cuda.ERRORS, "python.driver_old"),
     *("nvidia.nvml_failed", "nvidia.container_failed"),
 )
 SAYS = (

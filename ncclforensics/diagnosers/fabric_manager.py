@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common
+from ncclforensics.diagnosers.clues import common, cuda
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ EXPLAINS = (
 )
 SPREADS = True
 
-NOT_READY = (
-    *("nccl.cuda.failure", "nccl.nvls.cuda_failure"),
-    *("python.cuda_error", "nvidia.not_initialized"),
-)
+NOT_READY = (*cuda.ERRORS, "nvidia.not_initialized", "nvidia.not_ready")
 SAYS_802 = r"(?i)system not yet initialized|\b802\b|SystemNotReady"
 SERVICE = ("nvidia.fabric_manager.inactive", "nvidia.fabric_manager.error")
 STATUS = "nvidia.fabric_manager.status"  # systemctl status of the service

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, system, waited
+from ncclforensics.diagnosers.clues import common, cuda, system, waited
 from ncclforensics.findings import Finding, RuledOut
 from ncclforensics.tables import SCHEMAS
 
@@ -47,9 +47,8 @@ NEEDS = (
     "kernel.",
     "nvidia.smi",
     "nvidia.device_plugin",
-    "python.cuda_error",
     "c10d.watchdog.terminated",
-    "nccl.cuda.failure",
+    *cuda.ERRORS,
 )
 MISSING = "no kernel log and no CUDA error of a rank"
 NEXT_TIME = "keep the kernel log of each host: journalctl -k > dmesg-$(hostname).log"
@@ -222,9 +221,7 @@ def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
 
 def _ecc(frames: Frames) -> pl.DataFrame:
     """Return the CUDA errors of ranks on memory that could not be corrected."""
-    lines = frames.message(
-        "python.cuda_error", "c10d.watchdog.terminated", "nccl.cuda.failure"
-    )
+    lines = frames.message("c10d.watchdog.terminated", *cuda.ERRORS)
     if "error" not in lines.columns:
         return _in_columns(lines.clear())
     return _in_columns(lines.filter(pl.col("error").str.contains(ECC, literal=True)))

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, deaths
+from ncclforensics.diagnosers.clues import common, cuda, deaths
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ EXPLAINS = (
 SPREADS = True
 
 MESSAGES = ("python.cuda_oom", "python.jax_oom")
-# CUDA errors of any kind; those of memory say so
-CUDA = ("python.cuda_error", "nccl.cuda.failure", "nccl.nvls.cuda_failure")
 OUT_OF_MEMORY = r"(?i)out of memory"
 APART_NS = 2_000_000_000  # cross-rank stamps are good to about a second
 
@@ -63,14 +61,14 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the first rank that ran out of GPU memory."""
-    cuda = frames.message(*CUDA).filter(
+    errors = frames.message(*cuda.ERRORS).filter(
         pl.col("text").str.contains(OUT_OF_MEMORY) & pl.col("level").ne_missing("INFO")
     )
     common_columns = ["text", "t", "rank", "host", "device", "source", "line"]
     lines = pl.concat(
         [
             frames.message(*MESSAGES).select(common_columns),
-            cuda.select(common_columns),
+            errors.select(common_columns),
         ]
     )
     if lines.is_empty():

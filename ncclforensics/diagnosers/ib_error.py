@@ -59,6 +59,7 @@ RECOVERED = ("nccl.ib.port_recovered",)
 FLUSH = 5
 MANY = 2  # hosts that fail together, whose lines are taken for early without a time
 INVALID = (19, 22, 61)  # no such device, no such GID: this side's own set-up
+INVALID_SAYS = r"(?i)^(?:invalid argument|no such device|no data available)"
 LOCAL = (1, 2, 4, 8)  # length, queue, protection, access: this side's own
 FAILED = (*COMPLETION, *CONNECT, *CALLS, "c10d.watchdog.timeout", "nccl.ib.comm_fatal")
 MEANS = {
@@ -150,7 +151,13 @@ def _by_majority(
     local = (
         pl.col("status").is_in(LOCAL).fill_null(False)
         | pl.col("message").is_in(CALLS)
-        | (pl.col("message").is_in(CONNECT) & code.is_in(INVALID).fill_null(False))
+        | (
+            pl.col("message").is_in(CONNECT)
+            & (
+                code.is_in(INVALID).fill_null(False)
+                | pl.col("error").str.contains(INVALID_SAYS).fill_null(False)
+            )
+        )
     )
     if failed.select(local.all()).item():
         hosts = common.strings(failed["host"])
@@ -160,7 +167,7 @@ def _by_majority(
     connecting = failed["message"].is_in(CONNECT).all()
     if blame is None or (blame.how == "peer" and connecting):
         pairs = f" ({told})" if told else ""
-        return (), "possible", f"Which end is at fault is not in the evidence{pairs}."
+        return (), "likely", f"Which end is at fault is not in the evidence{pairs}."
     if blame.how == "pair":
         why = f"Both ends of one link report it ({told}): card, cable or switch port."
         return blame.hosts, "possible", why

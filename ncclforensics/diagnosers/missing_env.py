@@ -45,6 +45,7 @@ NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
 EXPLAINS = ("crashed-rank", "rendezvous-failed", "missing-rank", "duplicate-gpu")
 SPREADS = True
 
+UNSET = ("c10d.env_missing", "c10d.env_missing.raised", "python.env_missing")
 VARIABLES = (
     r"^'(?:RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|MASTER_ADDR"
     r"|MASTER_PORT|SLURM_PROCID|SLURM_LOCALID|SLURM_NTASKS|OMPI_COMM_WORLD_\w+"
@@ -68,8 +69,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _unset(frames: Frames) -> Finding | None:
-    lines = frames.message("c10d.env_missing")
-    raised = frames.message("python.traceback", "torchelastic.error_file")
+    lines = frames.message(*UNSET)
+    raised = frames.message("torchelastic.error_file")
     if "exception" in raised.columns:
         named = raised.filter(
             (pl.col("exception") == "KeyError")

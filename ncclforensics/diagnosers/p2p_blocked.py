@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common
+from ncclforensics.diagnosers.clues import common, cuda
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ EXPLAINS = (
 SPREADS = True
 
 DISABLED = ("nccl.p2p.disabled", "nccl.ipc_failed")
-REFUSED = ("nccl.cuda.failure", "python.cuda_error")
 SAYS = r"(?i)peer access is not supported|peer access (?:has not been|is not) enabled"
 ACS = "system.acs_on"
 SHARED = ["text", "t", "rank", "host", "source", "line"]
@@ -58,7 +57,7 @@ SHARED = ["text", "t", "rank", "host", "source", "line"]
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts on which GPUs cannot reach each other."""
-    refused = frames.message(*REFUSED).filter(pl.col("text").str.contains(SAYS))
+    refused = frames.message(*cuda.ERRORS).filter(pl.col("text").str.contains(SAYS))
     lines = pl.concat(
         [frames.message(*DISABLED).select(SHARED), refused.select(SHARED)]
     )

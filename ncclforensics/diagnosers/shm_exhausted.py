@@ -60,6 +60,7 @@ LOADER = ("python.dataloader.bus_error", "python.dataloader.killed")
 # of making or attaching a segment, reasons that have nothing to do with its size
 OTHER = r"(?i)no such file|permission denied|too many open files|file exists"
 FULL = r"(?i)no space left|cannot allocate memory"
+SHARING = r"multiprocessing/|/reductions\.py$"
 SHARED = ["text", "t", "rank", "host", "pid", "source", "line"]
 
 
@@ -119,12 +120,28 @@ def _torch(frames: Frames) -> pl.DataFrame:
 
 
 def _os_errors(frames: Frames) -> pl.DataFrame:
-    """Return Python's `[Errno 28]` where the path is in shared memory."""
+    """Return Python's `[Errno 28]` on a path in shared memory, or while it shares."""
     lines = frames.message("python.os_error")
+    sharing = raised_while_sharing(frames).select(SHARED)
     if "path" not in lines.columns:
-        return lines.select(SHARED)
+        return sharing
     in_memory = pl.col("path").str.contains(r"^/dev/shm/|^/(?:torch|psm)_")
-    return lines.filter((pl.col("errno") == 28) & in_memory).select(SHARED)
+    on_path = lines.filter((pl.col("errno") == 28) & in_memory)
+    return pl.concat([on_path.select(SHARED), sharing])
+
+
+def raised_while_sharing(frames: Frames) -> pl.DataFrame:
+    """Return the exceptions that want of room raised inside multiprocessing.
+
+    Its queues, locks and tensors are files of /dev/shm, whose names it does not tell.
+    """
+    raised = frames.message("python.traceback")
+    if "message_text" not in raised.columns:
+        return raised.clear()
+    return raised.filter(
+        pl.col("raised_in").str.contains(SHARING)
+        & pl.col("message_text").str.contains(r"Errno 28")
+    ).with_columns(pl.col("message_text").alias("text"))
 
 
 def _beside(frames: Frames, hosts: tuple[str, ...]) -> pl.DataFrame:

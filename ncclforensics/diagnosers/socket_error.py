@@ -9,7 +9,9 @@ How we know
     `Connection closed by remote peer`, `Call to recv from … failed : Connection reset
     by peer`, `Broken pipe`, `Connection refused` after all retries, Gloo's
     `Connection closed by peer`, above every timeout, exception and signal. The host
-    that several lost is named, and its rank where every other rank lost somebody.
+    that several lost is named, and its rank where every other rank lost somebody;
+    nobody is where the lines do not say whom they lost. A peer that only closed, and
+    that no line names, is no finding.
 
 What to do
     Read the log of the one that was lost to its last line, and its kernel's:
@@ -51,7 +53,13 @@ SPREADS = True
 LOST = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed"),
     *("nccl.socket.connect_exhausted", "nccl.socket.connect_failed"),
+    "nccl.socket.connect_failed.early",
     *("c10d.gloo.closed", "c10d.gloo.io_failed"),
+)
+# an error of a connection, and not only its end; Gloo never tells who lost whom
+BROKE = (
+    *("nccl.socket.io_failed", "nccl.socket.connect_exhausted"),
+    *("nccl.socket.connect_failed", "nccl.socket.connect_failed.early"),
 )
 # a process prints one of these when it lost a peer, or when it closes in order
 TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
@@ -77,12 +85,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     hosts = blame.hosts if blame and blame.how != "pair" else ()
     if ranks:
         hosts = common.hosts_of(frames, ranks) or hosts
-    if not hosts and not ranks:
+    broke = lines["message"].is_in(BROKE).any()
+    if not hosts and not ranks and not broke:
         return
     who = common.plural("rank", ranks) if ranks else "a process"
+    who = who if hosts or ranks else "a peer that the lines do not name"
     where = f" on {common.some(hosts)}" if hosts else ""
     printers = common.strings(lines["host"]) or ("a rank",)
-    several = len(printers) > 1 or bool(ranks)
+    several = len(printers) > 1 or bool(ranks) or not hosts
     yield Finding(
         slug="socket-error",
         confidence="likely" if several else "possible",

@@ -51,7 +51,7 @@ SPREADS = True
 
 FAILED = (
     *("nccl.socket.connect_failed", "nccl.socket.connect_exhausted"),
-    "nccl.socket.connect_gave_up",
+    *("nccl.socket.connect_gave_up", "nccl.socket.connect_failed.early"),
 )
 RETRY = ("nccl.socket.connect_retry",)
 REASONS = ("error", "poll_error", "errno", "what")
@@ -81,7 +81,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     who = _words(blame, found)
     yield Finding(
         slug="unreachable-peer",
-        confidence="likely" if hosts else "possible",
+        confidence="likely",
         headline=f"{who}: {reason}",
         evidence=common.cites(lines),
         explanation=f"{_pairs_told(found)} ({reason}), so the connection between "

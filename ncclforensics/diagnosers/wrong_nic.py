@@ -49,7 +49,10 @@ EXPLAINS = (
 )
 SPREADS = True
 
-NONE_FOUND = ("nccl.bootstrap.no_interface", "nccl.bootstrap.no_device")
+NONE_FOUND = (
+    *("nccl.bootstrap.no_interface", "nccl.bootstrap.no_device"),
+    *("nccl.bootstrap.no_address", "nccl.socket.no_family"),
+)
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
 # kinds of interface that lead to no other host
 LOCAL_ONLY = (

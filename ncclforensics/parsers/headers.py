@@ -18,9 +18,23 @@ _NCCL = (
     r"(?:\[(?P<nccl_dev>-?\d{1,6})\] [^\n\x1e]{0,300}?)?"
     r"NCCL (?P<nccl_level>WARN|INFO|TRACE|CALL|ERROR|VERSION|ATTN) ?"
 )
+# Where people took off host and process before they posted the line, or quote only its
+# end; what is left of a host stands before the device.
 _SCRUBBED = (
-    r"^[^\n]{0,120}?(?:\[(?P<nccl_dev>\d{1,6})\] (?:\S+:\d+ (?:\([^)\n]*\) )?)?"
-    r"|\b[\w/.-]+\.(?:cc|cu|c|h):\d+ )NCCL (?P<nccl_level>WARN|INFO) "
+    r"^[^\n]{0,120}?(?:(?:(?P<nccl_host>[A-Za-z][\w.-]{0,63}) )?"
+    r"\[(?P<nccl_dev>\d{1,6})\] )?"
+    r"(?:\S+:\d+ (?:\([^)\n]*\) )?)?NCCL (?P<nccl_level>WARN|INFO) "
+)
+# XLA quotes its process's last WARN: `Last NCCL warning(error) …: 'Bootstrap : …'`.
+_QUOTED = (
+    r"^[^\n]{0,2000}?Last NCCL (?P<nccl_level>warning)\(error\)[^'\n]{0,80}"
+    r"(?:: | )'"
+)
+# NCCL up to 2.2 does not say its name: `gpu0001:4121:4302 [0] bootstrap.cu:28 WARN …`
+_EARLY = (
+    r"^(?:(?P<nccl_host>[A-Za-z][\w.-]*):(?P<nccl_pid>\d{1,10}):\d+ "
+    r"\[(?P<nccl_dev>\d{1,6})\] (?:[\w/.]+:\d+ )?|[\w/.]+\.(?:cu|cc|h):\d+ )"
+    r"(?P<nccl_level>WARN|INFO) "
 )
 # `[rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] …`: the date is the month
 # times 100 plus the day, and the fraction is another clock's.
@@ -50,9 +64,9 @@ _FORMS = {
 }
 # Where a header begins; the names of the captures would clash in one expression.
 ANY = "(?:" + "|".join(_FORMS.values()) + ")"
-_AT_START = {name: f"^(?:{form})" for name, form in _FORMS.items()} | {
-    "scrubbed": _SCRUBBED
-}
+# Forms that are looked for only where a segment begins, and only where no other is.
+_REST = (_SCRUBBED, _QUOTED, _EARLY)
+_AT_START = {name: f"^(?:{form})" for name, form in _FORMS.items()}
 
 # c10d's own prefix tells the group; `[Rank 3]` alone is the group rank of whatever
 # work of the process logged first, so it is taken off and not believed.
@@ -74,52 +88,69 @@ def take(segments: pl.DataFrame) -> pl.DataFrame:
     said = segments.select(
         *(text.str.extract_groups(form).alias(n) for n, form in _AT_START.items())
     )
-    fields = {n: said[n].struct for n in _AT_START}
+    named = {n: said[n].struct for n in _AT_START}
 
     def of(name: str, key: str) -> pl.Series:
-        return fields[name].field(key)
+        return named[name].field(key)
 
-    nccl = of("nccl", "nccl_level").is_not_null()
-    scrubbed = ~nccl & of("scrubbed", "nccl_level").is_not_null()
-    c10 = of("c10", "c10_level").is_not_null()
     python_levels = ("py_level", "old_level", "bare_level")
     python = pl.coalesce(*(of("python", key) for key in python_levels))
+    level = pl.coalesce(of("nccl", "nccl_level"), of("c10", "c10_level"), python)
+    bare = segments.select(pl.when(level.is_null()).then(text).alias("text"))
+    rest = [
+        bare.select(text.str.extract_groups(form).alias("rest"))["rest"].struct
+        for form in _REST
+    ]
+
+    def nccl(key: str) -> pl.Expr:
+        """Return what the first of NCCL's own forms says that has this key."""
+        forms = [form for form in (named["nccl"], *rest) if key in form.fields]
+        return pl.coalesce(form.field(key) for form in forms)
+
+    quoted = nccl("nccl_level").is_not_null() & level.is_null()
     taken = segments.with_columns(
-        pl.when(nccl | scrubbed)
+        quoted.alias("quoted"),
+        pl.when(of("nccl", "nccl_level").is_not_null())
         .then(pl.lit("nccl"))
-        .when(c10)
+        .when(of("c10", "c10_level").is_not_null())
         .then(pl.lit("c10"))
         .when(python.is_not_null())
         .then(pl.lit("python"))
+        .when(quoted)
+        .then(pl.lit("nccl"))
         .alias("header"),
-        pl.coalesce(
-            of("nccl", "nccl_level"),
-            of("scrubbed", "nccl_level"),
-            of("c10", "c10_level"),
-            python,
-        ).alias("level"),
+        pl.coalesce(level, nccl("nccl_level").replace("warning", "WARN")).alias(
+            "level"
+        ),
         pl.coalesce(of("nccl", "nccl_t"), of("python", "old_t")).alias("head_t"),
         pl.coalesce(of("c10", "c10_md"), of("python", "py_md")).alias("head_md"),
         pl.coalesce(of("c10", "c10_hms"), of("python", "py_hms")).alias("head_hms"),
-        of("nccl", "nccl_host").alias("head_host"),
+        nccl("nccl_host").alias("head_host"),
         # a thread's ident is no pid: those have 7 digits at most
         pl.coalesce(
-            of("nccl", "nccl_pid"), of("python", "py_pid").str.extract(r"^(\d{1,7})$")
+            nccl("nccl_pid"), of("python", "py_pid").str.extract(r"^(\d{1,7})$")
         ).alias("head_pid"),
-        pl.coalesce(of("nccl", "nccl_dev"), of("scrubbed", "nccl_dev")).alias(
-            "head_dev"
-        ),
+        nccl("nccl_dev").alias("head_dev"),
         pl.coalesce(of("c10", "c10_rank"), of("python", "py_rank")).alias("head_rank"),
-    ).with_columns(_without_header())
-    return _take_group(taken)
+    )
+    return _take_group(taken.with_columns(_without_header()).drop("quoted"))
 
 
 def _without_header() -> pl.Expr:
-    stripped = pl.col("text")
+    text = pl.col("text")
+    stripped, unquoted = text, text
     for form in _AT_START.values():
         stripped = stripped.str.replace(form, "")
-    bare = pl.when(pl.col("header").is_null()).then(pl.col("text")).otherwise(stripped)
-    return bare.alias("text")
+    for form in _REST:
+        unquoted = unquoted.str.replace(form, "")
+    return (
+        pl.when("quoted")
+        .then(unquoted)
+        .when(pl.col("header").is_not_null())
+        .then(stripped)
+        .otherwise(text)
+        .alias("text")
+    )
 
 
 def _take_group(segments: pl.DataFrame) -> pl.DataFrame:

@@ -217,12 +217,14 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
     A line with a header of its own ends a message, and so does not belong to it;
     neither do the lines of another speaker that stand between. Python's logging repeats
     its header on each line of one message: such a line goes on where it is indented.
+    srun labels all lines or none: under a line without a label, `1: [a, b]` has none.
     """
-    first = starts.select("line", "part", "speaker")
+    first = starts.select("line", "part", "speaker", "task")
     wanted = first.select(
         "line",
         "part",
         "speaker",
+        pl.col("task").is_null().alias("unlabelled"),
         pl.int_ranges(pl.col("line") + 1, pl.col("line") + count).alias("under"),
     ).explode("under")
     framed = framing.frame(
@@ -231,10 +233,25 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
         pl.col("line").alias("under"),
         pl.col("part").alias("under_part"),
         pl.col("speaker").alias("under_speaker"),
+        "task",
         "header",
         "text",
     )
     beside = wanted.join(framed, on="under").sort("line", "part", "under", "under_part")
+    number = pl.when("unlabelled").then(pl.col("task").cast(pl.String))
+    beside = beside.with_columns(
+        pl.col("under_speaker").str.strip_suffix(
+            pl.concat_str(
+                pl.when(pl.col("under_speaker") == number)
+                .then(pl.lit(""))
+                .otherwise(pl.lit("|")),
+                number,
+            ).fill_null("")
+        ),
+        pl.concat_str(pl.concat_str(number, pl.lit(": ")).fill_null(""), "text").alias(
+            "text"
+        ),
+    )
     same = pl.col("under_speaker").eq(pl.col("speaker")) | pl.col("under_speaker").eq(
         ""
     )

@@ -74,6 +74,23 @@ def test_garbage_and_nobody_are_not_named(analyzed):
     assert analysis.ranked.outcome == "inconclusive"
 
 
+@pytest.mark.parametrize(
+    "wording",
+    [
+        "Call to write failed : Connection reset by peer",
+        "Call to recv failed : Connection reset by peer",
+        "Call to connect timeout : Connection refused",
+        "socketPollConnect: connect returned Connection refused, exceeded error retry "
+        "count (35)",
+    ],
+)
+def test_an_error_that_names_no_peer_accuses_nobody(analyzed, wording):
+    analysis = analyzed({"a.log": warn("gpu1", wording)})
+    (finding,) = found(analysis, SLUG)
+    assert (finding.hosts, finding.ranks) == ((), ())
+    assert analysis.ranked.outcome == "failure"
+
+
 def test_two_hosts_that_lost_each_other_accuse_nobody(analyzed):
     files = {
         "a.log": using("gpu1", "10.0.0.1") + warn("gpu1", WORDINGS[1]),

@@ -1,8 +1,9 @@
 """Lines that name the rank that did not come; `missing_rank` reads them.
 
-monitoredBarrier and the store's barrier know who did not report; the desync report and
-NCCL's own `Init START` lines tell who did, which leaves the others. Where nearly all
-ranks timed out and the agent had to end the rest, the rest is who they waited for.
+monitoredBarrier, the store's barrier and Horovod know who did not report; the desync
+report and NCCL's own `Init START` lines tell who did, which leaves the others. Where
+nearly all ranks timed out and the agent had to end the rest, the rest is who they
+waited for.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
+HOROVOD = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")
+STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 CITED = ("source", "line")
 # this many ranks have to have timed out for each one that did not
 MANY = 2
@@ -31,7 +34,7 @@ REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",
 
 def named(frames: Frames) -> Iterator[Finding]:
     """Return a finding of the first of these sources that names a rank."""
-    for source in (_barrier, _desync, _ras, init_hang.never_started, _silent):
+    for source in (_barrier, _desync, _horovod, _ras, init_hang.never_started, _silent):
         if found := source(frames):
             yield found
             return
@@ -68,6 +71,32 @@ def _desync(frames: Frames) -> Finding | None:
     return _finding(
         frames, lagging, ranks, call, "the desync report of its peers names it"
     )
+
+
+def _horovod(frames: Frames) -> Finding | None:
+    """Read Horovod's lists, if the job did not go on after the last of them.
+
+    Ranks that lack different tensors submitted others in their place: then each waits
+    for the other, and nobody is the one that is missing.
+    """
+    listed = frames.message(*HOROVOD)
+    if "missing" not in listed.columns:
+        return None
+    numbers = pl.col("missing").cast(pl.String).str.extract_all(r"\d+")
+    lacking = listed.drop_nulls("missing").with_columns(
+        numbers.cast(pl.List(pl.Int64)).alias("missing")
+    )
+    steps = frames.message(*STEPS).select("source", pl.col("line").alias("step_line"))
+    later = lacking.join(steps, on="source").filter(
+        pl.col("step_line") > pl.col("line")
+    )
+    each = lacking.explode("missing").group_by("missing").agg(pl.col("tensor").unique())
+    ranks = common.numbers(each["missing"])
+    shared = set.intersection(*(set(t) for t in each["tensor"])) if ranks else set()
+    if later.height or not shared:
+        return None
+    call = Collective(op=min(shared))
+    return _finding(frames, lacking, ranks, call, "Horovod names it", "likely")
 
 
 def _ras(frames: Frames) -> Finding | None:

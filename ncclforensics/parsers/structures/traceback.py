@@ -36,9 +36,10 @@ def parse(text: str) -> list[dict[str, object]]:
     """Return one row for the first traceback in `text`, or an empty list.
 
     Row: `exception` (its type as printed), `message` (its first line), `file`,
-    `file_line` and `function` of the user's last frame, `by_launcher` (whether it was
-    raised in what starts ranks and is none), `chained` (whether another exception
-    followed from it), `span` (how many lines it has). What was cut off is null.
+    `file_line` and `function` of the user's last frame, `raised_in` (the file of the
+    innermost frame, whoever's it is), `by_launcher` (whether it was raised in what
+    starts ranks and is none), `chained` (whether another exception followed from it),
+    `span` (how many lines it has). What was cut off is null.
     """
     before, head, after = capped(text).partition(HEAD)
     if not head:
@@ -58,6 +59,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "exception": raised["exception"] if raised else None,
             "message": (raised["message"] or "").strip() if raised else None,
             **_call_site(frames),
+            "raised_in": frames[-1]["file"] if frames else None,
             "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
             "chained": _is_chained(rest),
             "span": 1 + len(block) + bool(raised),

@@ -42,6 +42,8 @@ def test_frames_of_torch_are_passed_over():
         "file_line": 70,
         "function": "reduce_gradients",
         "by_launcher": False,
+        "raised_in": "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
+        "c10d_logger.py",
         "chained": False,
         "span": 9,
     }

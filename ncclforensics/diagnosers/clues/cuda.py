@@ -1,0 +1,11 @@
+"""Errors of CUDA, whoever printed them: NCCL, torch of any age, nccl-tests.
+
+Each of these messages captures `error`, CUDA's own words for its code.
+"""
+
+from __future__ import annotations
+
+ERRORS = (
+    *("nccl.cuda.failure", "nccl.nvls.cuda_failure", "nccl_tests.cuda_failure"),
+    *("python.cuda_error", "python.cuda_error.early"),
+)
