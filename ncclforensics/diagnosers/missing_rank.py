@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "desync"
-NEEDS = ("standings", *("c10d.", "nccl.init.", "ncclras."))
+NEEDS = ("standings", *("c10d.", "nccl.init.", "ncclras.", "launchers.horovod"))
 MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = (

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
+STALLED = ("launchers.horovod.stall", "launchers.horovod.stalled")
+STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 CITED = ("source", "line")
 # this many ranks have to have timed out for each one that did not
 MANY = 2
@@ -31,7 +33,8 @@ REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",
 
 def named(frames: Frames) -> Iterator[Finding]:
     """Return a finding of the first of these sources that names a rank."""
-    for source in (_barrier, _desync, _ras, init_hang.never_started, _silent):
+    sources = (_barrier, _desync, _horovod, _ras, init_hang.never_started, _silent)
+    for source in sources:
         if found := source(frames):
             yield found
             return
@@ -68,6 +71,28 @@ def _desync(frames: Frames) -> Finding | None:
     return _finding(
         frames, lagging, ranks, call, "the desync report of its peers names it"
     )
+
+
+def _horovod(frames: Frames) -> Finding | None:
+    """Read Horovod's stall inspector, where it misses the same ranks for each tensor.
+
+    Ranks that miss different tensors wait for each other. A stall that training got
+    over is none.
+    """
+    lines = frames.message(*STALLED)
+    if "missing" not in lines.columns:
+        return None
+    steps = frames.message(*STEPS).group_by("source").agg(pl.col("line").max())
+    went_on = lines.join(steps, on="source", how="left")["line_right"] > lines["line"]
+    lines = lines.filter(~went_on.fill_null(False)).drop_nulls(["missing", "tensor"])
+    sets = lines.group_by("tensor").agg(pl.col("missing").unique().sort())
+    sets = sets.with_columns(pl.col("missing").list.join(","))
+    if sets["missing"].n_unique() != 1:
+        return None
+    missing = lines["missing"].str.extract_all(r"\d+").explode().cast(pl.Int64)
+    op = str(sets["tensor"].sort()[0])
+    why = "Horovod's stall inspector names it"
+    return _finding(frames, lines, common.numbers(missing), Collective(op=op), why)
 
 
 def _ras(frames: Frames) -> Finding | None:
