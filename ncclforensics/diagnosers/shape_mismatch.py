@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 FAMILY = "desync"
 NEEDS = (
     *("collectives", "positions", "c10d.fingerprint"),
-    *("c10d.shape_check", "c10d.gloo.size_mismatch", "c10d.ddp."),
-    *("nccl.net.message_truncated", "nccl.ib."),
+    *("c10d.shape_check", "c10d.gloo.size_mismatch", models.SIZES, models.COUNTS),
+    *("nccl.net.message_truncated", "nccl.ib.size_mismatch", "nccl.ib.bad_receive"),
 )
 MISSING = "no Flight Recorder dump, and TORCH_DISTRIBUTED_DEBUG was not DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
