@@ -81,7 +81,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the rank that was killed for want of host memory, or its host."""
     kernel = system.of_this_job(frames, frames.message(*KERNEL))
     states = _state(frames)
-    keepers = pl.concat([_in_columns(frames.message(*KEEPERS)), _srun(frames), states])
+    keepers = pl.concat(
+        [
+            _in_columns(frames.message(*KEEPERS)),
+            _in_columns(_evicted(frames)),
+            *(_srun(frames), states),
+        ]
+    )
     killed = exits.ended(frames).filter(
         (pl.col("code") == KILLED) & (pl.col("reported_by") != "kernel")
     )
@@ -153,6 +159,14 @@ def _srun(frames: Frames) -> pl.DataFrame:
     """Return srun's `Out Of Memory` of a task, with its host and rank."""
     tasks = exits.of_slurm(frames).filter(pl.col("reason") == "Out Of Memory")
     return _in_columns(tasks)
+
+
+def _evicted(frames: Frames) -> pl.DataFrame:
+    """Return the pods that a node put out for want of memory."""
+    lines = frames.message("launchers.kubernetes.evicted")
+    if "resource" not in lines.columns:
+        return lines
+    return lines.filter(pl.col("resource") == "memory")
 
 
 def _state(frames: Frames) -> pl.DataFrame:

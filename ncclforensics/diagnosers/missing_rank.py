@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, divergence, programs, roots
+from ncclforensics.diagnosers.clues import common, divergence, programs, roots, spied
 from ncclforensics.diagnosers.clues.named_missing import named
 from ncclforensics.findings import Finding, NotChecked
 
@@ -44,7 +44,10 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "desync"
-NEEDS = ("standings", *("c10d.", "nccl.init.", "ncclras.", "launchers.horovod."))
+NEEDS = (
+    "standings",
+    *("c10d.", "nccl.init.", "ncclras.", "launchers.horovod", "pyspy."),
+)
 MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = (
@@ -111,7 +114,7 @@ def _finding(
         evidence=(*roots.waiting(frames, call), *roots.cites(own, "came as far as")),
         explanation=f"{roots.spread(frames, call, ranks, blocked)} {who.capitalize()} "
         f"did not make that call ({reached}), and none of its own holds it up: the "
-        f"others hang on it.{''.join(also)}",
+        f"others hang on it.{spied.at_work(frames, ranks)}{''.join(also)}",
         remedy=REMEDY,
         ranks=everyone,
         hosts=common.hosts_of(frames, everyone),

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.diagnosers.clues import common, divergence, roots, signatures
+from ncclforensics.diagnosers.clues import common, divergence, roots, signatures, spied
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ def _finding(
         headline=f"{who} alone made {common.call_words(failing)}",
         evidence=roots.waiting(frames, call, ranks),
         explanation=f"{common.call_words(failing)} was made by {who} alone; {told}"
-        + roots.others_behind(frames, ranks),
+        + roots.others_behind(frames, ranks)
+        + spied.at_work(frames, call["absent"]),
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers.clues import common, signatures
+from ncclforensics.diagnosers.clues import common, models, signatures
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 FAMILY = "desync"
 NEEDS = (
     *("collectives", "positions", "c10d.fingerprint"),
-    *("c10d.shape_check", "c10d.gloo.size_mismatch"),
+    *("c10d.shape_check", "c10d.gloo.size_mismatch", models.SIZES, models.COUNTS),
+    *("nccl.net.message_truncated", "nccl.ib.size_mismatch", "nccl.ib.bad_receive"),
 )
 MISSING = "no Flight Recorder dump, and TORCH_DISTRIBUTED_DEBUG was not DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
@@ -80,8 +81,16 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             first_seen=split.first_seen,
         )
         return
+    if (found := models.differing(frames)) is not None:
+        yield _of_models(frames, found)
+        return
     yield from _one_sided(frames)
 
+
+SIZES = (
+    "NCCL got more of a peer than this rank expects in that call: their tensors "
+    "differ, or their NCCL_PROTO or NCCL_ALGO. Which end is odd it does not say."
+)
 
 # what says that sizes differ, and not whose is the odd one
 ONE_SIDED = {
@@ -89,6 +98,9 @@ ONE_SIDED = {
     "shows only the printing rank's own shapes, so it does not say which rank is odd.",
     "c10d.gloo.size_mismatch": "Gloo received more than the rank had room for, and "
     "ended it. That rank or the one that sent is odd; this line does not say which.",
+    "nccl.net.message_truncated": SIZES,
+    "nccl.ib.size_mismatch": SIZES,
+    "nccl.ib.bad_receive": SIZES,
 }
 
 
@@ -101,12 +113,33 @@ def _one_sided(frames: Frames) -> Iterator[Finding]:
             return
 
 
+def _of_models(frames: Frames, found: models.Models) -> Finding:
+    who = common.plural("rank", found.odd) if found.odd else "ranks"
+    return Finding(
+        slug="shape-mismatch",
+        confidence="certain",
+        headline=f"{who} wrapped a model with other parameters: {found.differ}"[:200],
+        evidence=common.cites(found.lines),
+        explanation="DDP compares the parameters of all ranks when it wraps a model. "
+        f"They differ: {found.differ}."
+        + ("" if found.odd else " Which side is the odd one is not in this evidence."),
+        remedy=(
+            "print the names and shapes of model.named_parameters() on each rank",
+            "build the model from the same config, vocabulary and data on all ranks",
+        ),
+        ranks=found.odd,
+        hosts=common.hosts_of(frames, found.odd),
+        devices=common.devices_of(frames, found.odd),
+        first_seen=common.first_seen(found.lines),
+    )
+
+
 def _unnamed(lines: pl.DataFrame, explanation: str) -> Finding:
     ops = common.strings(lines["op"]) if "op" in lines.columns else ()
     op = ops[0] if ops else None
     return Finding(
         slug="shape-mismatch",
-        confidence="certain",
+        confidence="likely" if explanation == SIZES else "certain",
         headline=f"{op or 'a call'} with tensors that differ between ranks",
         evidence=common.cites(lines),
         explanation=explanation,

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, roots
+from ncclforensics.diagnosers.clues import common, roots, spied
 from ncclforensics.findings import Cite, Finding
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _finding(
         evidence=(*cited, *roots.waiting(frames, call)),
         explanation=f"All members made {common.call_words(failing)}, but {who} made it "
         f"{seconds:,.1f} s after the first, when the timeout of {timeout:,.0f} s had "
-        "passed and the others had given up.",
+        f"passed and the others had given up.{spied.at_work(frames, ranks)}",
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),

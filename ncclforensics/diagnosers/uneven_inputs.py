@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, divergence, roots
+from ncclforensics.diagnosers.clues import common, divergence, exits, roots
 from ncclforensics.findings import Finding
 from ncclforensics.tables import FAILING
 
@@ -98,8 +98,9 @@ def _after_the_loop(frames: Frames, circle: divergence.Divergence) -> Finding:
 
 def _in_peace(frames: Frames) -> Iterator[Finding]:
     """Find the ranks that no agent lists as failed, where it lists all others."""
-    exits = frames["exits"].drop_nulls("rank")
-    ended = set(common.numbers(exits.filter(pl.col("code") != 0)["rank"]))
+    # whoever an agent lists has failed, also where the code is lost
+    failed = frames["exits"].filter(pl.col("code").ne_missing(0))
+    ended = set(common.numbers(failed["rank"]))
     events = frames["events"]
     failing = events.filter(pl.col("role").is_in(FAILING))
     noisy = set(common.numbers(failing["rank"]))
@@ -112,6 +113,8 @@ def _in_peace(frames: Frames) -> Iterator[Finding]:
         and set(ranks) <= {*call["absent"], *call["unseen"]}
         and set(call["waiting"]) <= ended
     ]
+    if failed["rank"].null_count() or exits.is_torn(frames):
+        return
     few = ranks and len(ranks) < len(ended) and len(ended | set(ranks)) == len(spoke)
     if not few or not calls or not noisy:
         return

@@ -45,6 +45,8 @@ DECORATIONS = {
     "accelerate": r"(?:stderr|stdout): ",
     "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
 }
+# a rank and its list of names, as Horovod prints it, and no task's line
+_LISTED = r"^ *\d{1,7}: \[[A-Za-z_][^\[\]]*\]\s*$"
 _DECORATION = "^(?:" + "|".join(DECORATIONS.values()) + ")"
 _SAYS = (
     "pod",
@@ -112,14 +114,16 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
         *(pl.lit(None, pl.String).alias(name) for name in _SAYS),
     )
     for _ in range(MAX_DECORATIONS):
+        text = pl.col("text")
         decorated = peeled["text"].str.contains(_DECORATION)
         if not decorated.any():
             break
+        listed = text.str.contains(_LISTED)
         said = peeled.select(
-            pl.col("text").str.extract_groups(_DECORATION).alias("said")
+            pl.when(~listed).then(text.str.extract_groups(_DECORATION)).alias("said")
         ).unnest("said")
         peeled = peeled.with_columns(
-            pl.col("text").str.replace(_DECORATION, ""),
+            pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
             *(pl.coalesce(said[name], pl.col(name)).alias(name) for name in _SAYS),
         )
     return peeled

@@ -28,6 +28,7 @@ class Case:
     launch: str = "torchrun"  # or "python", or "absent-node"
     busy_port: bool = False
     record: bool = False
+    spy_after: float = 0  # seconds until py-spy looks at every process; 0: never
     merged: bool = False  # one stream for all ranks, not a tree of files
     lost: tuple[str, ...] = ()  # evidence removed afterwards
     halved: tuple[str, ...] = ()  # evidence cut in half afterwards

@@ -73,6 +73,21 @@ CASES = (
         op="all_reduce",
     ),
     Case(
+        slug="missing-rank-py-spy",
+        title="py-spy shows where each rank is while the job hangs",
+        happened="After step 3 rank 2 sleeps in save_checkpoint; its peers wait in "
+        "step 4, and somebody looks at all processes with py-spy before they fail.",
+        fault="missing-rank",
+        who=(2,),
+        train=("--timeout", "20"),
+        torchrun=SLOW_AGENT,
+        spy_after=4,
+        failure="missing-rank",
+        also=("straggler",),
+        ranks=(2,),
+        op="all_reduce",
+    ),
+    Case(
         slug="first-timeout-only",
         title="one rank times out and the agent ends the others before they speak",
         happened="After step 3 rank 2 hangs; only rank 0 times out, and all three "

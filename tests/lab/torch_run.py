@@ -3,7 +3,7 @@
 A pretended host is a set of Linux namespaces (host name, network, process ids, mounts)
 with the name gpu0001 and an address of 10.0.0.0/24; /job is shared by all of them.
 Needs root, `unshare`, `nsenter` and `ip`, and a venv with torch whose path may be
-published, by default /opt/venv.
+published, by default /opt/venv; some cases need py-spy, by default the one on PATH.
 
     python tests/lab/torch_run.py all | list | SLUG…
 """
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 LAB = Path(__file__).parent
 JOBS = LAB.parent / "fixtures" / "jobs"
 CASES = torch_cases_differ.CASES + torch_cases_absent.CASES + torch_cases_other.CASES
+SPY = os.environ.get("LAB_SPY", "py-spy")
 VENV = Path(os.environ.get("LAB_VENV", "/opt/venv"))
 PROGRAM = {"torch_train.py": "train.py", "torch_faults.py": "torch_faults.py"}
 PORT = 29500
@@ -145,8 +146,35 @@ def run(case: Case, shared: Path) -> None:
                     stderr=subprocess.STDOUT,
                 )
             )
+        if case.spy_after:
+            until_all_joined(shared / "job", case.processes * case.nodes)
+            time.sleep(case.spy_after)
+            for node, pid in enumerate(pids):
+                spy(pid, shared / "job" / "spy" / host_name(node))
         for agent in agents:
             agent.wait(LONGEST_RUN_S)
+
+
+def until_all_joined(job: Path, ranks: int) -> None:
+    """Wait until every rank has written that it is ready."""
+    for _ in range(LONGEST_RUN_S):
+        written = (log.read_text() for log in job.rglob("*.log"))
+        if "".join(written).count(" is ready") >= ranks:
+            return
+        time.sleep(1)
+
+
+def spy(host: int, folder: Path) -> None:
+    """Dump the stacks of the training program's processes, and of their agent."""
+    folder.mkdir(parents=True)
+    found = subprocess.run(
+        inside(host, ["pgrep", "-f", "train.py"]), capture_output=True, check=True
+    )
+    for pid in found.stdout.decode().split():
+        dumped = subprocess.run(
+            inside(host, [SPY, "dump", "--pid", pid]), capture_output=True, check=False
+        )
+        (folder / f"{pid}.txt").write_bytes(dumped.stdout)
 
 
 def collect(case: Case, job: Path, evidence: Path) -> None:

@@ -17,6 +17,7 @@ MAX_CITES = 6  # of one claim; the rest is counted in its explanation
 # frames of the library itself: the call site is the first one that is none of these
 LIBRARY = (
     r"(?:^|/)(?:site-packages|dist-packages)/(?:torch|torchvision)/|<frozen |<string>"
+    r"|^(?:torch|torchvision)/"  # as py-spy shortens it
 )
 
 

@@ -38,6 +38,9 @@ SELF_ABORT = (
 # a watchdog or faulthandler that reports what its own process did
 OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating point)"
 CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
+# a training loop's own check of its loss or gradients
+NOT_A_NUMBER = "launchers.megatron.nan"
+RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
 OF_VICTIMS = (1, -signal.SIGABRT)
 # what a watchdog throws that lost a peer, up to torch 2.0 and since; and Gloo, in the
 # receiver of a tensor that is too large, whoever is wrong about its size
@@ -80,6 +83,8 @@ def of_own(frames: Frames) -> pl.DataFrame:
     faults = silent.filter(_fault())
     if own.height or faults.height:
         return pl.concat([own, faults])
+    if (gone := _of_ray(frames)).height:
+        return gone
     # a bare exit code tells of its own fault only where every other one is explained;
     # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
     if silent["rank"].n_unique() != 1:
@@ -208,10 +213,18 @@ def _reported(frames: Frames) -> pl.DataFrame:
     In SCHEMA and `echo`. A CUDA error that ends the watchdog is this rank's; an NCCL
     error is about a peer, and an abort is the watchdog's own doing.
     """
-    lines = frames.message("c10d.watchdog.terminated", "python.fatal")
+    lines = frames.message("c10d.watchdog.terminated", "python.fatal", NOT_A_NUMBER)
     if lines.is_empty():
         return pl.DataFrame(schema=RAISED)
-    own = lines.filter(pl.col("error").str.contains(f"{CUDA}|{OWN_FAULT}"))
+    found = pl.col("text") if "error" not in lines.columns else pl.col("error")
+    lines = lines.with_columns(pl.coalesce(found, "text").alias("error"))
+    if "rerun_rank" in lines.columns:
+        rank = pl.coalesce("rank", "rerun_rank")
+        lines = lines.with_columns(rank.cast(pl.Int64).alias("rank"))
+    own = lines.filter(
+        pl.col("error").str.contains(f"{CUDA}|{OWN_FAULT}")
+        | (pl.col("message") == NOT_A_NUMBER)
+    )
     fatal = pl.col("message") == "python.fatal"
     return own.with_columns(
         pl.lit(None, pl.Int64).alias("code"),
@@ -221,6 +234,28 @@ def _reported(frames: Frames) -> pl.DataFrame:
         pl.lit(False).alias("echo"),
         pl.lit(False).alias("by_launcher"),
     ).select(RAISED.keys())
+
+
+def _of_ray(frames: Frames) -> pl.DataFrame:
+    """Return the worker that Ray lost, in SCHEMA, where nobody's watchdog ended one.
+
+    Ray sees that a process is gone and not why. It is named by its address where only
+    one is.
+    """
+    lines = frames.message(*RAY)
+    victims = frames["events"].filter(pl.col("role") == "victim")
+    if lines.is_empty() or victims.height or frames.message(*SELF_ABORT).height:
+        return pl.DataFrame(schema=SCHEMA)
+    repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
+    known = lines.select("host", "pid").drop_nulls().unique()
+    host = pl.col("host") if known.height == 1 and not repeated else pl.lit(None)
+    return lines.with_columns(
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.lit("its Ray worker is gone, and nothing tells why").alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.lit("exit").alias("by"),
+        host.cast(pl.String).alias("host"),
+    ).select(SCHEMA.keys())
 
 
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:

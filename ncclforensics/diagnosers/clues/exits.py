@@ -47,6 +47,7 @@ BY_NAME = {"launchers.shell.killed": "shell", "launchers.spawn.exited": "torch s
 OURS = (
     r"(?i)^(?:python|pt_|torchrun|ray::|train|pretrain|dataloader|accelerate|deepspeed)"
 )
+TABLES = ("torchelastic.child_failed", "torchelastic.child_failed.others")
 MOST_TASKS = 1 << 16  # of one line
 SHELL = 128  # a shell's code of a process that signal N ended is this and N
 SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
@@ -75,6 +76,20 @@ def ended(frames: Frames) -> pl.DataFrame:
     return told.filter(
         pl.col("rank").is_not_null() | ~pl.col("code").is_in(named.implode())
     ).join(strangers, on=["source", "line"], how="anti", maintain_order="left")
+
+
+def is_torn(frames: Frames) -> bool:
+    """Whether entries of an agent's table are lost: its numbers have gaps."""
+    lines = frames.message(*TABLES)
+    if "entry" not in lines.columns:
+        return False
+    told = lines.group_by("source").agg(
+        pl.col("entry").n_unique().alias("many"),
+        pl.col("entry").max().alias("last"),
+        pl.col("entry").null_count().alias("unnumbered"),
+    )
+    gaps = (pl.col("last") + 1 != pl.col("many")) | (pl.col("unnumbered") > 0)
+    return not told.filter(gaps.fill_null(True)).is_empty()
 
 
 def _whole(exits: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, init_hang, ras_status
+from ncclforensics.diagnosers.clues import common, init_hang, ras_status, roots, spied
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -34,7 +34,11 @@ REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",
 
 def named(frames: Frames) -> Iterator[Finding]:
     """Return a finding of the first of these sources that names a rank."""
-    for source in (_barrier, _desync, _horovod, _ras, init_hang.never_started, _silent):
+    sources = (
+        *(_barrier, _desync, _horovod, _ras, init_hang.never_started),
+        *(_spied, _silent),
+    )
+    for source in sources:
         if found := source(frames):
             yield found
             return
@@ -104,6 +108,17 @@ def _ras(frames: Frames) -> Finding | None:
     return found if found is not None and found.slug == "missing-rank" else None
 
 
+def _spied(frames: Frames) -> Finding | None:
+    """Find whom py-spy shows in other code while all others wait in one call."""
+    found = spied.outsiders(frames) if roots.is_seen_failing(frames) else None
+    if found is None:
+        return None
+    seen, op = found
+    ranks = common.numbers(seen.filter(pl.col("op").is_null())["rank"])
+    why = "py-spy shows all others in it"
+    return _finding(frames, seen, ranks, Collective(op=op), why, "likely")
+
+
 def _silent(frames: Frames) -> Finding | None:
     """Find the few that were alive and silent when all others had timed out."""
     timeouts = frames.message(*TIMEOUTS)
@@ -146,7 +161,7 @@ def _finding(
         headline=f"{who} never joined {common.call_words(call)}",
         evidence=common.cites(lines),
         explanation=f"{who.capitalize()} did not come to {common.call_words(call)}: "
-        f"{why}.",
+        f"{why}.{spied.at_work(frames, ranks)}",
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),

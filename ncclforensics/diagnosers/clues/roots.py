@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_WAITING = 3  # cites of ranks that wait; the explanation counts the rest
 MAX_WAYS = 3  # groups through which others wait, by name
 TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
+MESSAGE = "python.frame.message"
 
 
 def by_call(
@@ -32,7 +33,7 @@ def by_call(
     rank that timed out itself waited too, in something that no evidence of calls shows
     (Gloo records no messages), so it is no root.
     """
-    waited = pl.col("rank").is_in(timed_out(frames)) & (pl.col("why") == "absent")
+    waited = pl.col("rank").is_in(_waited(frames)) & (pl.col("why") == "absent")
     kind = frames["roots"].filter(pl.col("why").is_in(why) & ~waited)
     grouped = (
         kind.group_by("call", maintain_order=True)
@@ -46,6 +47,27 @@ def by_call(
 def timed_out(frames: Frames) -> list[int]:
     """Return the ranks that report a timeout of their own."""
     return list(common.numbers(frames.message(*TIMEOUTS)["rank"]))
+
+
+def _waited(frames: Frames) -> list[int]:
+    """Return the ranks that waited, or may have, where no dump would show it.
+
+    Gloo records no messages. A rank that failed there with words that are lost may have
+    waited in one.
+    """
+    known = timed_out(frames)
+    if not (frames["collectives"]["backend"] == "gloo").any():
+        return known
+    known += list(common.numbers(frames.message(MESSAGE)["rank"]))
+    raised = frames.message("python.traceback")
+    if "exception" not in raised.columns:
+        raised = raised.with_columns(pl.lit(None, pl.String).alias("exception"))
+    wordless = raised.filter(pl.col("exception").is_null())["rank"]
+    spoke = raised.filter(pl.col("exception").is_not_null())["rank"]
+    exits = frames["exits"].filter(
+        (pl.col("code") > 0) & ~pl.col("rank").is_in(spoke.implode())
+    )
+    return [*known, *common.numbers(wordless), *common.numbers(exits["rank"])]
 
 
 def is_majority(call: dict[str, Any], ranks: tuple[int, ...]) -> bool:

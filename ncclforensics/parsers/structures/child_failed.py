@@ -16,6 +16,7 @@ import pyparsing as pp
 from ncclforensics.parsers.structures import traceback
 from ncclforensics.parsers.structures.limits import capped
 
+KINDS = {"entry": "int"}
 TIME = "%Y-%m-%d_%H:%M:%S"
 MARGIN = "  "  # of every line under `traceback :`
 
@@ -35,7 +36,7 @@ _EXIT = _field("exitcode") + _INT("code")
 _EXIT += pp.Opt(pp.Suppress("(pid:") + _INT("pid") + pp.Suppress(")"))
 _EXIT += pp.Opt(pp.Suppress("(") + pp.Word(pp.alphanums)("signal") + pp.Suppress(")"))
 _LINE = (
-    (pp.Regex(r"\[\d{1,7}\]:")("entry") + pp.StringEnd())
+    (pp.Regex(r"\[(?P<number>\d{1,7})\]:")("entry") + pp.StringEnd())
     | (pp.Keyword("Root Cause") + _REST)("root")
     | (pp.Opt("Other") + pp.Literal("Failures:") + pp.StringEnd())("others")
     | pp.Regex(r"[-=*]{20,}")("rule")
@@ -51,10 +52,11 @@ _LINE = (
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row per failed child of the first table, or of the part that is there.
 
-    Rows: `rank` (global), `local_rank`, `host`, `pid`, `code` (negative: the signal),
-    `signal`, `reason` (the signal's text, or the exception of its traceback), `t`,
-    `error_file`, `called_root_cause`. A section ends where the other one begins: a text
-    that starts at `Failures:` gives that section's rows only.
+    Rows: `entry` (its number; 0 is the root), `rank` (global), `local_rank`, `host`,
+    `pid`, `code` (negative: the signal), `signal`, `reason` (the signal's text, or the
+    exception of its traceback), `t`, `error_file`, `called_root_cause`. A section ends
+    where the other one begins: a text that starts at `Failures:` gives that section's
+    rows only.
     """
     rows: list[dict[str, object]] = []
     row: dict[str, object] = {}
@@ -71,6 +73,8 @@ def parse(text: str) -> list[dict[str, object]]:
         elif found is not None and ("entry" in found or "rule" in found):
             _close(rows, row, under)
             row, under = {}, None
+            if "entry" in found:
+                row = {"entry": int(found["number"])}
         elif under is not None:
             under.append(line)
         elif found is not None and not row.keys() & (told := found.as_dict()).keys():
@@ -108,6 +112,7 @@ def _typed(row: dict[str, object], is_root: bool) -> dict[str, object]:
         return None if value in ("", "<N/A>") else value
 
     return {
+        "entry": row.get("entry"),
         "rank": row.get("rank"),
         "local_rank": row.get("local_rank"),
         "host": text("host"),

@@ -5,6 +5,7 @@ its peers': its own fingerprint, and that of the first peer that differs (since 
 Ranks are those of the group. A fingerprint without tensors lacks a comma
 (`SequenceNumber=0OpType=BARRIER`). Where the two serialised fingerprints have different
 lengths, torch decodes the peer's operation out of the length, and its number is 0.
+A terminal breaks this long line anywhere: what is not whole is not read.
 """
 
 from __future__ import annotations
@@ -20,6 +21,16 @@ _LENGTHS_READ_AS_OPS = (
     *("REDUCE", "ALLGATHER_COALESCED", "GATHER", "SCATTER", "REDUCE_SCATTER"),
     *("ALLTOALL_BASE", "ALLTOALL", "SEND", "RECV", "RECVANYSOURCE"),
 )
+# OpTypes.hpp
+_OPS = (
+    *("BROADCAST", "ALLREDUCE", "ALLREDUCE_COALESCED", "REDUCE", "ALLGATHER"),
+    *("_ALLGATHER_BASE", "ALLGATHER_COALESCED", "GATHER", "SCATTER", "REDUCE_SCATTER"),
+    *("ALLTOALL_BASE", "ALLTOALL", "SEND", "RECV", "RECVANYSOURCE", "BARRIER"),
+    *("_REDUCE_SCATTER_BASE", "COALESCED", "_ALLREDUCE_SPARSE", "UNKNOWN"),
+    "REDUCE_SCATTER_TENSOR_COALESCED",
+)
+KINDS = {"shape": "ints", "differs": "strings", "is_peer": "bool"}
+GLUE = ("", " ", "\n")  # broken in a word, broken at a space, as it is
 _ASPECTS = {
     "Sequence number": "seq",
     "Op type": "op",
@@ -31,12 +42,12 @@ _ASPECTS = {
 _INT = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
 _COMMA = pp.Suppress(pp.Opt(","))
 _SEQ = pp.Suppress("SequenceNumber=") + _INT("seq") + _COMMA
-_OP = pp.Suppress("OpType=") + pp.Word(pp.alphas + "_", pp.alphanums + "_")("op")
+_OP = pp.Suppress("OpType=") + pp.Regex(rf"(?:{'|'.join(_OPS)})(?=[,)\n])")("op")
 _SHAPE = (
     pp.Suppress("TensorShape=[") + pp.Group(pp.Opt(pp.DelimitedList(_INT)))("shape")
 ) + pp.Suppress("]")
 _DTYPE = pp.Suppress("TensorDtypes=") + pp.SkipTo(
-    pp.Literal(", TensorDeviceTypes=") | ")" | pp.LineEnd()
+    pp.Regex(r",\s*TensorDeviceTypes=|\)")
 )("dtype")
 _DEVICE = (
     pp.Suppress("TensorDeviceTypes=")
@@ -66,13 +77,17 @@ def parse(text: str) -> list[dict[str, object]]:
     may be made out of a length), `differs` (which of seq op shape dtype device).
     """
     text = capped(text)[:MAX_FINGERPRINT]
-    sides = [found for found, _, _ in _SIDE.scan_string(text, max_matches=2)]
+    sides = max((_sides(text.replace("\n", glue)) for glue in GLUE), key=len)
     differs = _differing(text)
     own_has_tensors = bool(sides) and "shape" in sides[0]
     return [
         _row(side, bool(place), own_has_tensors) | {"differs": differs}
         for place, side in enumerate(sides)
     ]
+
+
+def _sides(text: str) -> list[pp.ParseResults]:
+    return [found for found, _, _ in _SIDE.scan_string(text, max_matches=2)]
 
 
 def _row(

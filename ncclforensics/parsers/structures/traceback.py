@@ -14,6 +14,7 @@ from itertools import takewhile
 
 from ncclforensics.parsers.structures.limits import capped
 
+KINDS = {"by_launcher": "bool", "chained": "bool", "span": "int"}
 HEAD = "Traceback (most recent call last)"
 CHAINS = ("During handling of the above", "The above exception was the direct cause")
 # torch may be installed, or built in place (`/pytorch/torch/distributed/…`)

@@ -50,6 +50,7 @@ def test_the_others_are_read_up_to_the_root_cause():
 def test_every_field_of_an_entry():
     (row,) = child_failed.parse(ROOT)
     assert row == {
+        "entry": 0,
         "rank": 8,
         "local_rank": 0,
         "host": "gpu0001",

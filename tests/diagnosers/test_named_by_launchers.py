@@ -1,0 +1,129 @@
+"""What launchers of other kinds say of who is missing or gone: Horovod, MPI, Ray."""
+
+import pytest
+
+from log_lines import found, timeout, verdict
+
+STALL = (
+    "[2026-11-20 12:00:00.123456: W /build/horovod/common/stall_inspector.cc:107] One "
+    "or more tensors were submitted to be reduced, gathered or broadcasted by subset "
+    "of ranks and are waiting for remainder of ranks for more than 60 seconds.\n"
+    "Missing ranks:\n"
+)
+OLD_STALL = "[1,0]<stderr>:Stalled ops:{tensor} [missing ranks: {ranks}]\n"
+
+
+def test_horovods_stall_inspector_names_the_missing_rank(analyzed):
+    log = STALL + "2: [allreduce.fc.weight, allreduce.fc.bias]\n"
+    analysis = analyzed({"job.log": log})
+    assert verdict(analysis) == ("missing-rank", (2,), ())
+    assert "allreduce.fc.weight" in analysis.ranked.verdict.headline
+
+
+def test_horovod_up_to_0_17_names_it_by_tensor(analyzed):
+    log = "".join(
+        OLD_STALL.format(tensor=t, ranks="1, 3") for t in ("grad_a", "grad_b")
+    )
+    assert verdict(analyzed({"job.log": log})) == ("missing-rank", (1, 3), ())
+
+
+def test_ranks_that_miss_different_tensors_wait_for_each_other(analyzed):
+    log = STALL + "0: [allreduce.decoder]\n1: [allreduce.encoder]\n"
+    assert verdict(analyzed({"job.log": log})) == "inconclusive"
+
+
+def test_a_stall_that_training_got_over_accuses_nobody(analyzed):
+    log = STALL + "2: [allreduce.fc.weight]\n2026-11-20 12:01:10,000 step 12 loss 1.2\n"
+    assert verdict(analyzed({"job.log": log})) == "inconclusive"
+
+
+OPEN_MPI = (
+    "a non-zero exit code. Per user-direction, the job has been aborted.\n"
+    "mpirun detected that one or more processes exited with non-zero status, thus "
+    "causing\nthe job to be terminated. The first process to do so was:\n\n"
+    "  Process name: [[1888,1],3]\n  Exit code:    {code}\n"
+)
+
+
+def test_the_first_process_that_mpirun_saw_end_by_a_fault_is_named(analyzed):
+    log = OPEN_MPI.format(code=139)
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (3,), ())
+
+
+def test_its_exit_code_1_alone_may_be_a_victims(analyzed):
+    assert verdict(analyzed({"job.log": OPEN_MPI.format(code=1)})) == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("code", "says"), [(11, ("crashed-rank", (), ("gpu0001",))), (1, "inconclusive")]
+)
+def test_hydras_exit_code_of_a_signal_is_the_signal(analyzed, code, says):
+    log = (
+        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
+        f"=   PID 41011 RUNNING AT gpu0001\n=   EXIT CODE: {code}\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == says
+
+
+DIED = (
+    "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this "
+    "task.\n\tclass_name: Worker\n\tactor_id: 9f0c\n\tpid: {pid}\n\tip: {ip}\n"
+    "The actor is dead because its worker process has died.\n"
+)
+
+
+def test_a_ray_actor_that_died_is_named_by_its_address(analyzed):
+    log = DIED.format(pid=41011, ip="10.20.0.12")
+    analysis = analyzed({"job.log": log})
+    assert verdict(analysis) == ("crashed-rank", (), ("10.20.0.12",))
+    assert analysis.ranked.verdict.confidence == "likely"
+
+
+def test_of_several_actors_that_died_none_is_named(analyzed):
+    log = DIED.format(pid=41011, ip="10.20.0.12") + DIED.format(pid=41, ip="10.20.0.13")
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (), ())
+
+
+def test_an_actor_whose_watchdog_gave_up_is_a_victim(analyzed):
+    log = timeout(4) + DIED.format(pid=41011, ip="10.20.0.12")
+    analysis = analyzed({"job.log": log})
+    assert verdict(analysis) == "inconclusive"
+    assert not found(analysis, "crashed-rank")
+
+
+@pytest.mark.parametrize(
+    ("resource", "says"), [("memory", "host-oom"), ("ephemeral-storage", None)]
+)
+def test_a_pod_put_out_for_want_of_memory_is_host_oom(analyzed, resource, says):
+    log = (
+        f"  Warning  Evicted  2m  kubelet  The node was low on resource: {resource}.\n"
+    )
+    analysis = analyzed({"events.log": log})
+    assert (found(analysis, "host-oom") != []) == (says == "host-oom")
+
+
+def test_a_loss_that_is_not_a_number_names_the_rank_that_found_it(analyzed):
+    log = (
+        "Rank 3, node gpu0001, device 3, iteration 120: Unexpected result nan "
+        "(message='found NaN in local forward loss calculation')\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (3,), ("gpu0001",))
+
+
+SLURM_MEMORY = (
+    "slurmstepd: error: Job 50917 exceeded memory limit (50385312 > 49152000), being "
+    "killed\nslurmstepd: error: Exceeded job memory limit\n"
+)
+
+
+def test_slurms_own_memory_limit_is_host_oom(analyzed):
+    assert verdict(analyzed({"job.log": SLURM_MEMORY}))[0] == "host-oom"
+
+
+def test_the_node_in_slurmstepds_name_is_its_host(analyzed):
+    log = (
+        "slurmstepd-gpu0002: error: Detected 1 oom-kill event(s) in StepId=50917.0. "
+        "Some of your processes may have been killed by the cgroup out-of-memory "
+        "handler.\nsrun: error: gpu0002: task 1: Out Of Memory\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == ("host-oom", (1,), ("gpu0002",))

@@ -1,0 +1,110 @@
+"""Evidence that was spoiled on its way: nothing raises, and nobody innocent is named.
+
+Each way of spoiling is what happens to real logs: lines lost, the end cut off, a
+terminal that wraps, a mail that quotes, two jobs in one stream, files not collected.
+"""
+
+import random
+import tomllib
+
+import pytest
+
+from ncclforensics.analysis import analyze
+
+# jobs whose truth hangs on few lines, each in another way
+SLUGS = (
+    "nccl-killed-rank",
+    "torch-chain-logs-only",
+    "torch-collective-mismatch-detail",
+    "torch-crashed-rank",
+    "torch-healthy",
+    "torch-missing-rank-logs-only",
+    "torch-missing-rank-py-spy",
+    "torch-monitored-barrier-two-absent",
+    "torch-rank-conditional-barrier",
+    "torch-shape-mismatch-detail",
+    "torch-sigkill-rank",
+    "torch-unmatched-p2p",
+)
+WIDTH = 80
+
+
+def lost(share):
+    return lambda lines, rng: [line for line in lines if rng.random() > share]
+
+
+def wrapped(lines, rng):
+    pieces = []
+    for line in lines:
+        text = line.rstrip(b"\n")
+        pieces += [text[i : i + WIDTH] + b"\n" for i in range(0, len(text) or 1, WIDTH)]
+    return pieces
+
+
+def quoted(lines, rng):
+    return [b"> " + line for line in lines]
+
+
+def cut(lines, rng):
+    whole = b"".join(lines)
+    return [whole[: int(len(whole) * rng.uniform(0.3, 1))]]
+
+
+def not_collected(lines, rng):
+    return lines if rng.random() > 0.34 else []
+
+
+WAYS = {
+    "a third of the lines lost": lost(0.3),
+    "half of the lines lost": lost(0.5),
+    "wrapped at 80 columns": wrapped,
+    "quoted": quoted,
+    "cut": cut,
+    "files not collected": not_collected,
+}
+
+
+def is_text(data):
+    return data[:1] not in (b"\x80", b"{") and b"\0" not in data[:4096]
+
+
+def spoiled(source, target, way, rng):
+    for file in sorted(f for f in source.rglob("*") if f.is_file()):
+        data = file.read_bytes()
+        if is_text(data) or way in (cut, not_collected):
+            data = b"".join(way(data.splitlines(keepends=True), rng))
+        out = target / file.relative_to(source)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_bytes(data)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("slug", SLUGS)
+def test_nobody_innocent_is_named_of_spoiled_evidence(jobs, tmp_path, slug, way):
+    truth = tomllib.loads((jobs / slug / "truth.toml").read_text("utf-8"))
+    rng = random.Random(f"{slug} {way}")
+    spoiled(jobs / slug / "evidence", tmp_path, WAYS[way], rng)
+    ranked = analyze([str(tmp_path)]).ranked
+    if ranked.outcome == "failure":
+        assert truth["outcome"] == "failure"
+        assert set(ranked.verdict.ranks) <= set(truth["ranks"])
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_lines_of_a_healthy_job_in_between_accuse_nobody_else(jobs, tmp_path, slug):
+    truth = tomllib.loads((jobs / slug / "truth.toml").read_text("utf-8"))
+    rng = random.Random(slug)
+    healthy = (jobs / "nccl-healthy-single-node" / "evidence").rglob("*.out")
+    strange = [s for file in healthy for s in file.read_bytes().splitlines(True)]
+
+    def mixed(lines, rng):
+        lines = list(lines)
+        for line in rng.sample(strange, min(len(strange), 20)):
+            lines.insert(rng.randrange(len(lines) + 1), line)
+        return lines
+
+    spoiled(jobs / slug / "evidence", tmp_path, mixed, rng)
+    ranked = analyze([str(tmp_path)]).ranked
+    if ranked.outcome == "failure":
+        assert truth["outcome"] == "failure"
+        assert set(ranked.verdict.ranks) <= set(truth["ranks"])
