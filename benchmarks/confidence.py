@@ -23,9 +23,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parent))
 
+import simulated
+
 import removal
 import simulate_faults
-import simulated
 from ncclforensics.analysis import analyze
 
 JOBS = Path(__file__).parents[1] / "tests" / "fixtures" / "jobs"
@@ -38,6 +39,7 @@ class Tally:
     """Claims and silences, by where they come from."""
 
     def __init__(self, verbose: bool) -> None:
+        """Count nothing yet; `verbose` prints each claim that is wrong."""
         self.claims: defaultdict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
         self.silent: Counter[str] = Counter()
         self.runs: Counter[str] = Counter()
@@ -59,8 +61,9 @@ class Tally:
                 right = right and finding.slug in classes
             self.claims[where, finding.confidence][right] += 1
             if self.verbose and not right:
-                print(f"  {where} {case}: {finding.confidence} {finding.slug}"
-                      f" {finding.culprits.ranks_folded}: {finding.headline[:90]}")  # fmt: skip
+                who = finding.culprits.ranks_folded
+                said = f"{finding.confidence} {finding.slug} {who}"
+                print(f"  {where} {case}: {said}: {finding.headline[:90]}")
 
     def table(self) -> bool:
         """Print the table; whether everything is as it is wanted."""

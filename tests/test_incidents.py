@@ -55,7 +55,7 @@ def test_the_chain_leads_from_the_cause_to_what_was_seen(incident):
 
 
 def test_the_first_two_lines_are_enough_to_act_on(incident):
-    _, case, _, report = incident
+    _, _, _, report = incident
     first, second = render(report, "text", width=80).splitlines()[:2]
     assert max(len(first), len(second)) <= 80
     if report.outcome != "failure":

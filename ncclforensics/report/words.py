@@ -122,7 +122,7 @@ def onset(onset: Onset) -> str:
     told += f", noticed {hidden} later"
     if onset.gpu_hours is None or onset.gpu_hours == "0.00":
         return told
-    return f"{told}: {onset.gpu_hours} GPU hours at one GPU a rank"
+    return f"{told}: {onset.ranks:,} GPUs x {hidden} = {onset.gpu_hours} GPU hours"
 
 
 def looked_at(report: Report) -> str:
