@@ -11,6 +11,7 @@ from ncclforensics.correlate import (
     clock,
     coll_logs,
     identity,
+    jobs,
     positions,
     rest,
     standings,
@@ -21,7 +22,7 @@ from ncclforensics.tables import Frames
 
 def correlate(frames: Frames) -> Frames:
     """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
-    known = identity.identify(attempts.labelled(frames))
+    known = identity.identify(attempts.labelled(jobs.last(frames)))
     known = clock.with_year(attempts.last(known))
     known = coll_logs.with_calls(known)
     failed = rest.failed(known)

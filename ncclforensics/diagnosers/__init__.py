@@ -159,8 +159,8 @@ def diagnose(
 ) -> Iterator[Statement]:
     """Run the diagnosers of the classes wanted, each if it has anything to see.
 
-    The answers to what everybody asks come first. What could not be checked for want of
-    any evidence comes last, in the order in which it most often would have told.
+    Then come the answers to what everybody asks, and at last what could not be checked
+    for want of any evidence; both in the order in which it most often would have told.
     """
     told: list[Statement] = []
     blind: list[Diagnoser] = []
@@ -175,8 +175,8 @@ def diagnose(
     answers = [s for s in questions.asked(frames, told) if s.slug in wanted]
     answers = [s for s in answers if s.slug not in said]
     answered = {s.slug for s in answers}
-    yield from answers
     yield from told
+    yield from sorted(answers, key=lambda s: FAMILIES.index(CLASSES[s.slug].family))
     for diagnoser in sorted(blind, key=lambda d: FAMILIES.index(d.family)):
         if diagnoser.slug not in answered:
             yield NotChecked(diagnoser.slug, diagnoser.missing, diagnoser.next_time)
