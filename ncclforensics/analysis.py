@@ -100,7 +100,8 @@ def conclude(
     """Return what correlated frames, just made or exported once, say of the failure."""
     told = job.facts(joined, world_size)
     statements = diagnosers.diagnose(joined, select, ignore)
-    signs = job.signs_of_failure(joined)
+    # where nothing of the job was read, nothing is known to be well
+    signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
     ranked = course.with_call(joined, ranked)
     told_of = course.of(joined, ranked)

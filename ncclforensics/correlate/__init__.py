@@ -11,6 +11,7 @@ from ncclforensics.correlate import (
     clock,
     coll_logs,
     identity,
+    jobs,
     outline,
     positions,
     rest,
@@ -24,7 +25,7 @@ def correlate(frames: Frames) -> Frames:
     """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
     if "outline" not in frames.tables:
         frames = outline.outlined(frames)
-    known = identity.identify(attempts.labelled(frames))
+    known = identity.identify(attempts.labelled(jobs.last(frames)))
     known = clock.with_year(attempts.last(known))
     known = coll_logs.with_calls(known)
     failed = rest.failed(known)

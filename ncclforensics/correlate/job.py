@@ -11,6 +11,8 @@ from ncclforensics.tables import FAILING
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
+# programs that see the machine: what they tell need not have to do with the job
+MACHINE = r"^(?:kernel|nvidia)\."
 # lines that the last ranks of a job print when the first ones have already ended
 CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
@@ -39,14 +41,24 @@ def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
 def signs_of_failure(frames: Frames) -> int:
     """Count the lines that a healthy job does not print, exits and open calls.
 
+    Lines of a kernel do not count: a machine has its troubles, and most harm nobody.
     So is a log whose end never left its buffer: its process was killed, or still runs.
     """
-    told = frames["events"].filter(pl.col("role").is_in(FAILING))
+    told = frames["events"].filter(
+        pl.col("role").is_in(FAILING) & ~pl.col("message").str.contains(MACHINE)
+    )
     if ended_in_order(frames):
         told = told.filter(~pl.col("message").is_in(CLOSING))
     lines = told.height
     exits = frames["exits"].filter(pl.col("code") != 0).height
     return lines + exits + frames["calls"].height + _cut_by_buffer(frames)
+
+
+def is_unseen(frames: Frames) -> bool:
+    """Whether all that was read is of the machine, and nothing of the job itself."""
+    lines = frames["events"].filter(~pl.col("message").str.contains(MACHINE))
+    own = (lines, frames["collectives"], frames["positions"], frames["ranks"])
+    return all(frame.is_empty() for frame in own)
 
 
 def _cut_by_buffer(frames: Frames) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import waits
+from ncclforensics.correlate.job import MACHINE
 from ncclforensics.correlate.standings import KEY
 from ncclforensics.tables import FAILING
 
@@ -32,9 +33,13 @@ TORN = r"^(?:the dump (?:is cut|ends at byte)|the file is damaged|larger than)"
 
 
 def failed(frames: Frames) -> pl.Series:
-    """Return the ranks that say themselves that they failed."""
+    """Return the ranks that failed by their own words, or by their exit code.
+
+    A process that its agent ended by a signal had not failed before.
+    """
     lines = frames["events"].filter(pl.col("role").is_in(FAILING))
-    return lines["rank"].drop_nulls().unique().sort()
+    ended = frames["exits"].filter(pl.col("code") > 0)
+    return pl.concat([lines["rank"], ended["rank"]]).drop_nulls().unique().sort()
 
 
 def evidence(
@@ -99,7 +104,8 @@ def is_proven(frames: Frames, made: pl.DataFrame) -> bool:
     How long a call has waited is no such proof: dumps hold no time of their own, and
     the clocks of hosts differ.
     """
-    if frames["events"]["role"].is_in(FAILING).any():
+    job_lines = frames["events"].filter(~pl.col("message").str.contains(MACHINE))
+    if job_lines["role"].is_in(FAILING).any():
         return True
     return bool((frames["exits"]["code"] != 0).any() or made["aborted"].any())
 

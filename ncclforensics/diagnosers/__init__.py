@@ -36,6 +36,7 @@ from ncclforensics.diagnosers import (
     p2p_blocked,
     port_in_use,
     preempted,
+    questions,
     rank_conditional_collective,
     rendezvous_failed,
     restart_lost_state,
@@ -55,7 +56,7 @@ from ncclforensics.diagnosers import (
     unused_parameters,
     wrong_nic,
 )
-from ncclforensics.findings import NotChecked
+from ncclforensics.findings import Finding, NotChecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -158,19 +159,27 @@ def diagnose(
 ) -> Iterator[Statement]:
     """Run the diagnosers of the classes wanted, each if it has anything to see.
 
-    What could not be checked for want of any evidence comes last, in the order in which
-    such evidence most often would have told.
+    Then come the answers to what everybody asks, and at last what could not be checked
+    for want of any evidence; both in the order in which it most often would have told.
     """
+    told: list[Statement] = []
     blind: list[Diagnoser] = []
-    for slug, diagnoser in CLASSES.items():
-        if (select and slug not in select) or slug in ignore:
-            continue
+    wanted = [c for c in CLASSES if (not select or c in select) and c not in ignore]
+    for diagnoser in map(CLASSES.__getitem__, wanted):
         if can_see(frames, diagnoser.needs):
-            yield from diagnoser.diagnose(frames)
+            told += diagnoser.diagnose(frames)
         else:
             blind.append(diagnoser)
+    # what one class says of itself is better than the answer to a general question
+    said = {s.slug for s in told if not isinstance(s, Finding)}
+    answers = [s for s in questions.asked(frames, told) if s.slug in wanted]
+    answers = [s for s in answers if s.slug not in said]
+    answered = {s.slug for s in answers}
+    yield from told
+    yield from sorted(answers, key=lambda s: FAMILIES.index(CLASSES[s.slug].family))
     for diagnoser in sorted(blind, key=lambda d: FAMILIES.index(d.family)):
-        yield NotChecked(diagnoser.slug, diagnoser.missing, diagnoser.next_time)
+        if diagnoser.slug not in answered:
+            yield NotChecked(diagnoser.slug, diagnoser.missing, diagnoser.next_time)
 
 
 def can_see(frames: Frames, needs: tuple[str, ...]) -> bool:

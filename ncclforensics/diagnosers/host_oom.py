@@ -131,7 +131,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _explanation(lines: pl.DataFrame, ranks: tuple[int, ...], joined: bool) -> str:
-    said = f"{str(lines['text'][0]).strip(' .')[:200]}."
+    # of the kernel's lines, the one that people know
+    plain = lines.filter(pl.col("text").str.contains("Killed process", literal=True))
+    first = (plain if plain.height else lines)["text"][0]
+    said = f"{str(first).strip(' .')[:200]}."
     if not ranks:
         return f"{said} Nothing here says which rank that process was."
     if joined:

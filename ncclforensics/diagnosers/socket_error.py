@@ -80,7 +80,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     known = pl.col("message").str.starts_with("nccl.") | pl.col("peer_host").is_in(
         common.strings(frames["ranks"]["host"])
     )
-    found = lost_peers.pairs(lines.filter(known & pl.col("host").is_not_null()))
+    kept = lost_peers.ends(lines).filter(known & pl.col("host").is_not_null())
+    found = lost_peers.pairs(kept)
     blame = lost_peers.blame(found)
     hosts = blame.hosts if blame and blame.how != "pair" else ()
     if ranks:

@@ -91,9 +91,9 @@ def _late(frames: Frames, call: dict[str, Any]) -> pl.DataFrame:
         .join(usual, on="rank", how="left")
         .with_columns((pl.col("after") - pl.col("usual").fill_null(0)).alias("after"))
     )
-    return now.filter(
-        pl.col("after") - pl.col("after").median().fill_null(0) > pl.col("timeout_ms")
-    )
+    # of two members the later one is compared with the earlier, not with their middle
+    middle = pl.col("after").quantile(0.5, interpolation="lower").fill_null(0)
+    return now.filter(pl.col("after") - middle > pl.col("timeout_ms"))
 
 
 def _finding(

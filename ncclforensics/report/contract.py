@@ -150,14 +150,15 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True):
 class Onset(Struct, frozen=True, forbid_unknown_fields=True):
     """When the job really stopped, how we know, and what it cost until it was noticed.
 
-    `hidden_seconds` lie between the two; `gpu_hours` is the same for all ranks, at one
-    GPU a rank. `last_line` is the culprits' last one before.
+    `hidden_seconds` lie between the two; `gpu_hours` is that times `ranks`, all of the
+    job, at one GPU a rank. `last_line` is the culprits' last one before.
     """
 
     stopped: str
     how: str
     noticed: str | None
     hidden_seconds: int | None
+    ranks: int | None
     gpu_hours: str | None
     last_line: Evidence | None
     evidence: tuple[Evidence, ...]

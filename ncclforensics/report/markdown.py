@@ -112,7 +112,7 @@ def _verdict(verdict: Verdict, report: Report) -> list[str]:
 
 def _chain(report: Report) -> list[str]:
     """Return the way from the cause to what people saw, a step a line."""
-    if len(report.chain) < 2:
+    if all(s.part == "cause" for s in report.chain):
         return []
     steps = [f"{n}. {escape(step(s))}" for n, s in enumerate(report.chain[:MOST], 1)]
     return ["**How it spread**", "\n".join(steps)]

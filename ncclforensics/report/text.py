@@ -83,12 +83,15 @@ def _body(report: Report, room: int, *, verbose: bool) -> list[Row]:
     elif not recognised(report):
         rows += labelled("do", wrap(GIVE, prose))
     rows += _course(report, prose, verbose=verbose)
-    in_chain = {(s.slug, s.text) for s in report.chain}
+    in_chain = {(s.slug, s.text) for s in report.chain if s.part == "spread"}
     for role, label in (("root", "also"), ("echo", "echoes"), ("witness", "witness")):
         told = [
             _brief(f)
             for f in others(report)
-            if f.role == role and (f.slug, f.headline) not in in_chain
+            if f.role == role
+            and (f.slug, f.headline) not in in_chain
+            # what a witness tells stands under "when" and "then"
+            and not (role == "witness" and report.onset is not None)
         ]
         rows += _listed(label, told, prose, 4, verbose=verbose)
     ruled_out = grouped((r.slug, r.why) for r in report.ruled_out)

@@ -30,6 +30,7 @@ TICKET_WIDTH = 80  # the two opening lines are pasted into tickets
 
 NOTHING_FAILED = "no-failure: nothing in this evidence failed"
 CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this evidence"
+JOB_UNSEEN = "inconclusive: nothing of the job itself is in this evidence"
 NOT_EVIDENCE = "inconclusive: nothing here was recognised as evidence"
 GIVE = (
     "Give the directory that holds NCCL_DEBUG logs, torchrun or Slurm output, or"
@@ -121,7 +122,7 @@ def onset(onset: Onset) -> str:
     told += f", noticed {hidden} later"
     if onset.gpu_hours is None or onset.gpu_hours == "0.00":
         return told
-    return f"{told}: {onset.gpu_hours} GPU hours at one GPU a rank"
+    return f"{told}: {onset.ranks:,} GPUs x {hidden} = {onset.gpu_hours} GPU hours"
 
 
 def looked_at(report: Report) -> str:
@@ -147,7 +148,9 @@ def opening(report: Report) -> tuple[str, str]:
         first = NOTHING_FAILED
         second = f"not a clean bill of health; looked at {looked_at(report)}"
     else:
-        first, second = CAUSE_UNSEEN, _would_tell(report)
+        unseen = not (report.job.ranks_seen or report.chain or report.findings)
+        first = JOB_UNSEEN if unseen else CAUSE_UNSEEN
+        second = _would_tell(report)
     return first, shorten(second, TICKET_WIDTH)
 
 
@@ -158,6 +161,10 @@ def _named(verdict: Verdict, report: Report) -> str:
         head += "inconclusive, "
     room = TICKET_WIDTH - len(head) - len(verdict.confidence) - 2
     name = who(verdict.culprits, room) or "no rank accused"
+    asked = verdict.collective
+    if asked is not None and asked.seq is not None and "SeqNum" not in verdict.headline:
+        where = f", {asked.op or 'call'} SeqNum={asked.seq}"
+        name += where if len(name) + len(where) <= room else ""
     return two_ends(head + name, verdict.confidence, TICKET_WIDTH)
 
 

@@ -38,6 +38,7 @@ class Incident:
     also: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     at: tuple[int, ...] = ()  # numbers of the hosts at fault
+    may_name_nobody: bool = False
     second: tuple[str, int] | None = None  # class and rank of another root
     seq: int | None = None
     group: str = ""

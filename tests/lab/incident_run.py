@@ -78,11 +78,12 @@ def command(case: Incident, host: int, rank: int) -> list[str]:
     else:
         launcher = [
             *("torchrun", "--nproc-per-node", str(case.each)),
-            *("--nnodes", str(case.hosts), "--node-rank", str(host)),
-            *("--master-addr", name_of(0), "--master-port", str(PORT)),
             *("--log-dir", f"logs/{name_of(host)}", "--redirects", "3"),
             *case.torchrun,
         ]
+        if "--rdzv-backend" not in case.torchrun:
+            launcher += ["--nnodes", str(case.hosts), "--node-rank", str(host)]
+            launcher += ["--master-addr", name_of(0), "--master-port", str(PORT)]
     pairs = [f"{name}={value}" for name, value in settings.items()]
     return ["env", "-i", *pairs, *launcher, *train]
 
@@ -310,6 +311,8 @@ def truth(case: Incident, rendered: list[str]) -> str:
         told["seq"] = case.seq
     if case.group:
         told["process_group"] = case.group
+    if case.may_name_nobody:
+        told["may_name_nobody"] = True
     if case.second:
         told["second_class"], told["second_rank"] = case.second
     # what JSON writes of strings, numbers and lists is TOML as well

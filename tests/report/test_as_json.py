@@ -37,6 +37,8 @@ def test_keys_stand_in_the_order_of_the_contract(report: Report) -> None:
         "job",
         "sources",
         "notes",
+        "chain",
+        "onset",
     ]
     assert list(document["verdict"]) == [
         "class",
@@ -51,7 +53,11 @@ def test_keys_stand_in_the_order_of_the_contract(report: Report) -> None:
         "remedy",
         "references",
     ]
-    assert list(document["findings"][0]) == [*document["verdict"], "role"]
+    assert list(document["findings"][0]) == [
+        *document["verdict"],
+        "role",
+        "explained_by",
+    ]
 
 
 def test_values_are_what_was_found(report: Report) -> None:

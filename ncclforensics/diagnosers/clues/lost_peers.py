@@ -68,6 +68,25 @@ def pairs(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def ends(lines: pl.DataFrame) -> pl.DataFrame:
+    """Drop the lines `with_hosts` about a peer that had lost somebody else itself.
+
+    A victim that gives up closes its other connections, and so the loss is passed on.
+    """
+    told = lines.select(SCHEMA.keys()).drop_nulls().unique()
+    passed = told.join(
+        told.select(
+            pl.col("host").alias("peer_host"), pl.col("peer_host").alias("_beyond")
+        ),
+        on="peer_host",
+    ).filter(
+        (pl.col("_beyond") != pl.col("host"))
+        & (pl.col("_beyond") != pl.col("peer_host"))
+    )
+    keys = list(SCHEMA)
+    return lines.join(passed.select(keys).unique(), on=keys, how="anti")
+
+
 def blame(pairs: pl.DataFrame) -> Blame | None:
     """Say whom some pairs blame, or None where they blame nobody.
 

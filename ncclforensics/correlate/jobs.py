@@ -1,0 +1,127 @@
+"""Jobs: evidence of several in one directory, told apart before it is compared.
+
+A scheduler numbers jobs, and names of files carry the number. A number may be that of a
+process or a day as well: two of them are two jobs only where the files of each hold
+lines of most ranks. The last job that failed is the one to explain; files without a
+number, such as a kernel's log, belong to all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics import tables
+from ncclforensics.correlate import communicators
+from ncclforensics.correlate.job import MACHINE
+from ncclforensics.tables import FAILING, Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# slurm-50917.out, train-50917.err, 50917_3.out, job_50917/…; no date, no NCCL file
+NUMBER = (
+    r"(?i)(?:^|/)(?:job[-_.]?)?(\d{4,9})(?:[-_.][^/]*)?/"
+    r"|(?:^|/)(?:[a-z][a-z0-9.]*[-_.])*?(\d{4,9})(?:[-_.]\d+)?\.(?:out|err|log)(?:\.gz)?$"
+    r"|\.[oe](\d{4,9})$"
+)
+NO_NUMBER = r"(?i)^(?:19|20)\d\d(?:\d{4})?$"
+OF_A_PROCESS = r"(?i)(?:^|/)nccl|(?:^|/)(?:dmesg|kern|journal|syslog)|pid"
+MOST = 0.5  # of the ranks that any numbered file knows
+
+
+def last(frames: Frames) -> Frames:
+    """Keep the rows of the job to explain; the others leave a note each."""
+    numbers = _numbers(frames)
+    if numbers["job"].n_unique() < 2:
+        return frames
+    told = _ranks(frames).join(numbers, on="source")
+    known = told["rank"].n_unique()
+    counts = told.group_by("job").agg(pl.col("rank").n_unique())
+    jobs = counts.filter(pl.col("rank") > MOST * known)["job"].sort().to_list()
+    if len(jobs) < 2:
+        return frames
+    failed = _failing(frames).join(numbers, on="source")
+    wrong = [job for job in jobs if (failed["job"] == job).any()]
+    chosen = max(wrong or jobs)
+    others = [job for job in jobs if job != chosen]
+    gone = numbers.filter(pl.col("job").is_in(others))["source"]
+    notes = [_note(job, numbers, failed, chosen) for job in others]
+    return _without(frames, gone, notes)
+
+
+def _numbers(frames: Frames) -> pl.DataFrame:
+    """Return `source job`: the number of a job in a file's name, where it has one."""
+    names = frames["sources"].select("source").unique(maintain_order=True)
+    name = pl.col("source")
+    found = name.str.extract_groups(NUMBER).struct
+    # what stands in the name of such a file is a process or a host
+    file = pl.when(~name.str.contains(OF_A_PROCESS)).then(
+        pl.coalesce(found.field("2"), found.field("3"))
+    )
+    number = pl.coalesce(found.field("1"), file)
+    return (
+        names.with_columns(number.alias("number"))
+        .drop_nulls("number")
+        .filter(~pl.col("number").str.contains(NO_NUMBER))
+        .select("source", pl.col("number").cast(pl.Int64).alias("job"))
+    )
+
+
+def _ranks(frames: Frames) -> pl.DataFrame:
+    """Return `source rank`: whose lines a file holds, as far as lines tell."""
+    events = frames["events"]
+    parts = [
+        events.select("source", pl.coalesce("rank", "task").alias("rank")),
+        communicators.inits(frames).select("source", pl.col("comm_rank").alias("rank")),
+        frames["sources"].select("source", "rank"),
+    ]
+    return pl.concat(parts).drop_nulls().unique()
+
+
+def _failing(frames: Frames) -> pl.DataFrame:
+    return frames["events"].filter(
+        pl.col("role").is_in(FAILING) & ~pl.col("message").str.contains(MACHINE)
+    )
+
+
+def _note(
+    job: int, numbers: pl.DataFrame, failed: pl.DataFrame, chosen: int
+) -> dict[str, object]:
+    mine = numbers.filter(pl.col("job") == job)
+    lines = failed.filter(pl.col("job") == job).sort("t", "source", "line")
+    says = f" (it says: {str(lines['text'][0])[:100]})" if lines.height else ""
+    return {
+        "stage": "correlate",
+        "text": f"job {job} is left out, another one than job {chosen}; give its files "
+        f"alone to see it{says}",
+        "source": mine["source"][0],
+        "line": lines["line"][0] if lines.height else None,
+    }
+
+
+def _without(
+    frames: Frames, gone: pl.Series, notes: Iterable[dict[str, object]]
+) -> Frames:
+    """Leave out the rows of some sources, and say so where the sources are listed."""
+
+    def keep(frame: pl.DataFrame) -> pl.DataFrame:
+        if "source" not in frame.columns:
+            return frame
+        return frame.filter(~pl.col("source").is_in(gone.implode()).fill_null(False))
+
+    kept = {
+        name: frame if name in ("sources", "notes") else keep(frame)
+        for name, frame in frames.tables.items()
+    }
+    theirs = pl.col("source").is_in(gone.implode()).fill_null(False)
+    kept["sources"] = frames["sources"].with_columns(
+        pl.when(theirs)
+        .then(pl.concat_str(pl.lit("another job's "), "kind"))
+        .otherwise("kind")
+        .alias("kind"),
+        pl.when(theirs).then(None).otherwise("rank").alias("rank"),
+    )
+    kept["notes"] = pl.concat([frames["notes"], tables.rows("notes", notes)])
+    return Frames(kept, {name: keep(frame) for name, frame in frames.messages.items()})

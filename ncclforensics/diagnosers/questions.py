@@ -1,0 +1,175 @@
+"""What an engineer on call asks first: is it the network, a GPU, memory, a mismatch?
+
+Each question has an answer where no finding is one: a class that is ruled out, by
+evidence of all ranks or hosts that it concerns, or the very file that is missing and
+what to set or to collect for it to be there the next time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate import job
+from ncclforensics.diagnosers.clues import common, signatures
+from ncclforensics.findings import Cite, Finding, NotChecked, RuledOut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ncclforensics.findings import Statement
+    from ncclforensics.tables import Frames
+
+KERNEL_LOG = r"(?i)(?:^|/)(?:dmesg|kern|journal|syslog|messages)[^/]*$"
+NETWORK = (
+    *("ib-error", "socket-error", "unreachable-peer", "wrong-nic", "slow-network"),
+    *("mtu-mismatch", "rendezvous-failed", "split-rendezvous"),
+)
+MISMATCH = ("collective-mismatch", "shape-mismatch", "call-order-deadlock")
+BROKE = r"^nccl\.(?:ib|socket|net|bootstrap|ras)\."
+MOST_CITES = 3
+RECORD = "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+TELL = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV   # on all ranks"
+
+
+def asked(frames: Frames, told: Sequence[Statement]) -> Iterator[Statement]:
+    """Answer each question that no finding answers, by one or two statements."""
+    found = [s for s in told if isinstance(s, Finding)]
+    slugs = {f.slug for f in found}
+    hosts = sorted({host for f in found for host in f.hosts}) or common.strings(
+        frames["ranks"]["host"]
+    )
+    logs = _kernel_logs(frames)
+    if not slugs & {"gpu-fault", "gpu-oom"}:
+        yield _in_kernel(logs, hosts, "gpu-fault", "Xid of broken hardware")
+    if "host-oom" not in slugs:
+        yield _in_kernel(logs, hosts, "host-oom", "process killed for want of memory")
+    if "gpu-oom" not in slugs:
+        yield _gpu_memory(frames)
+    if not slugs & set(NETWORK):
+        yield _network(frames)
+    if not slugs & set(MISMATCH):
+        yield _mismatch(frames)
+
+
+def _kernel_logs(frames: Frames) -> pl.DataFrame:
+    """Return the kernel logs: `source host lines`, whatever of them was recognised."""
+    kernel = frames["events"].filter(pl.col("message").str.starts_with("kernel."))
+    named = pl.col("source").str.contains(KERNEL_LOG) & (pl.col("kind") == "log")
+    hosts = kernel.group_by("source").agg(pl.col("host").drop_nulls().first())
+    return (
+        frames["sources"]
+        .filter(named | pl.col("source").is_in(kernel["source"].unique().implode()))
+        .join(hosts, on="source", how="left", suffix="_told", maintain_order="left")
+        .select("source", pl.coalesce("host", "host_told").alias("host"), "lines")
+        .sort("source")
+    )
+
+
+def _in_kernel(
+    logs: pl.DataFrame, hosts: Sequence[str], slug: str, what: str
+) -> Statement:
+    """Rule a class out by the kernel logs of some hosts, or say whose log is missing.
+
+    A log whose host nobody tells is that of the only host there is.
+    """
+    covered = {str(host).partition(".")[0] for host in logs["host"].drop_nulls()}
+    missing = [host for host in hosts if host.partition(".")[0] not in covered]
+    alone = len(hosts) < 2 and logs.height > 0
+    if logs.height and (alone or not missing):
+        cites = tuple(
+            Cite(source, lines, f"the last of {lines:,} lines, none of such a failure")
+            for source, _, lines in logs.head(MOST_CITES).iter_rows()
+        )
+        where = f" of {common.some(hosts)}" if hosts else ""
+        return RuledOut(slug, f"no {what} in the kernel log{where}", cites)
+    host = common.some(missing) if missing else "the job's hosts"
+    name = missing[0] if len(missing) == 1 else "$(hostname)"
+    return NotChecked(
+        slug,
+        f"no kernel log of {host}",
+        f"keep the kernel log of {host}: journalctl -k > dmesg-{name}.log",
+    )
+
+
+def _lacking(frames: Frames, seen: pl.Series) -> list[int] | None:
+    """Return the ranks of the job that are not among `seen`; None if it has no size."""
+    size = job.facts(frames)["world_size"]
+    known = set(common.numbers(frames["ranks"]["rank"]))
+    if isinstance(size, int):
+        known |= set(range(size))
+    there = set(common.numbers(seen))
+    return sorted(known - there) if known else None
+
+
+def _gpu_memory(frames: Frames) -> Statement:
+    """Rule out that a GPU ran out of memory, by the logs of all ranks."""
+    logs = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
+    lacking = _lacking(frames, logs["rank"])
+    if lacking == []:
+        return RuledOut(
+            "gpu-oom",
+            "no rank's log says that it ran out of GPU memory",
+            common.cites(logs.drop_nulls("rank").unique("rank", keep="last"), 2),
+        )
+    whose = f" of {common.plural('rank', lacking)}" if lacking else " of any rank"
+    return NotChecked(
+        "gpu-oom",
+        f"no log{whose}",
+        "keep stderr of every rank: torchrun --log-dir DIR --redirects 3",
+    )
+
+
+def _network(frames: Frames) -> Statement:
+    """Rule out the network, where NCCL connected all ranks and broke off nothing."""
+    lines = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    if lines.is_empty():
+        return NotChecked("ib-error", "no line of NCCL in any log", TELL)
+    built = frames.message("nccl.init.complete")
+    lacking = _lacking(frames, built["rank"])
+    broken = lines.filter(
+        pl.col("message").str.contains(BROKE)
+        & pl.col("role").is_in(["culprit", "victim", "either"])
+    )
+    if lacking == [] and broken.is_empty():
+        return RuledOut(
+            "ib-error",
+            f"NCCL connected all {common.count(built['rank'].n_unique(), 'rank')}, and "
+            "printed no error of a device or a connection",
+            common.cites(built, 2),
+        )
+    if lacking:
+        whose = common.plural("rank", lacking)
+        return NotChecked("ib-error", f"no line of NCCL that {whose} connected", TELL)
+    return NotChecked("ib-error", "NCCL's lines do not tell whose link broke", TELL)
+
+
+def _mismatch(frames: Frames) -> Statement:
+    """Rule out that ranks made unlike calls, by the dumps of all of them."""
+    dumps = frames["sources"].filter(
+        pl.col("kind").str.starts_with("flight_recorder") & (pl.col("rows") > 0)
+    )
+    if dumps.is_empty():
+        return NotChecked("collective-mismatch", "no Flight Recorder dump", RECORD)
+    lacking = _lacking(frames, frames["collectives"]["rank"])
+    if lacking:
+        whose = common.plural("rank", lacking)
+        return NotChecked("collective-mismatch", f"no readable dump of {whose}", RECORD)
+    differ = any(
+        True for kind in ("op", "shape") for _ in signatures.splits(frames, kind)
+    )
+    if differ:
+        return NotChecked(
+            "collective-mismatch", "the dumps do not agree on who is odd", RECORD
+        )
+    cites = tuple(
+        Cite(source, None, f"{rows:,} rows, like those of its peers")
+        for source, rows in dumps.select("source", "rows").head(2).iter_rows()
+    )
+    many = common.count(dumps.height, "dump")
+    return RuledOut(
+        "collective-mismatch",
+        f"where ranks wait, {many} of all ranks agree on operation and sizes",
+        cites,
+    )

@@ -1,0 +1,69 @@
+"""When it stopped, how long nobody knew, and what everybody printed because of it."""
+
+import pytest
+
+from ncclforensics.report.as_json import decode, render_json
+from ncclforensics.report.formats import render
+from ncclforensics.report.html import render_html
+from ncclforensics.report.markdown import render_markdown
+
+TIMEOUT = (
+    "[rank{rank}]:[E1120 10:30:0{second}.833621509 ProcessGroupNCCL.cpp:632] [Rank "
+    "{rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, "
+    "OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=1800000) ran for "
+    "1800000 milliseconds before timing out.\n"
+)
+DATED = "2026-11-20 09:00:00,000 INFO start\n2026-11-20 09:00:01,000 step 1 loss 2.0\n"
+
+
+@pytest.fixture
+def hidden(analyzed):
+    """Six of eight ranks time out in one call, half an hour after it began."""
+    return analyzed(
+        {
+            f"rank_{rank}.log": DATED + TIMEOUT.format(rank=rank, second=rank % 3)
+            for rank in (0, 1, 2, 5, 6, 7)
+        }
+    ).report
+
+
+def test_the_job_stopped_when_the_first_call_began_to_wait(hidden):
+    onset = hidden.onset
+    assert onset.stopped.startswith("2026-11-20T10:00:00")
+    assert onset.noticed.startswith("2026-11-20T10:30:00")
+    assert onset.hidden_seconds == 1800
+
+
+def test_what_it_cost_is_said_in_hours_of_all_ranks(hidden):
+    assert hidden.onset.ranks == hidden.job.ranks_seen == 6
+    assert hidden.onset.gpu_hours == "3.00"
+    assert "noticed 30 min later: 6 GPUs x 30 min = 3.00 GPU hours" in render(
+        hidden, "text", width=100
+    )
+
+
+def test_echoes_are_counted_and_folded(hidden):
+    (seen,) = [s for s in hidden.chain if s.text.startswith("c10d.watchdog.timeout")]
+    assert (seen.part, seen.count, seen.ranks_folded) == ("seen", 6, "0-2,5-7")
+    assert render(hidden, "text").count("6 x c10d.watchdog.timeout") == 1
+
+
+def test_every_format_shows_the_chain_and_json_brings_it_back(hidden):
+    assert decode(render_json(hidden).encode()) == hidden
+    for text in (render_markdown(hidden), render_html(hidden)):
+        assert "6 x c10d.watchdog.timeout" in text
+
+
+def test_a_report_without_chain_and_onset_is_still_read(hidden):
+    import json
+
+    old = json.loads(render_json(hidden))
+    del old["chain"], old["onset"]
+    for finding in old["findings"]:
+        del finding["explained_by"]
+    assert decode(json.dumps(old).encode()).chain == ()
+
+
+def test_a_healthy_job_has_neither(analyzed):
+    report = analyzed({"rank_0.log": DATED}).report
+    assert (report.chain, report.onset) == ((), None)
