@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 from ncclforensics import diagnosers, excerpts, ranking, report, tables
 from ncclforensics.correlate import correlate, job
+from ncclforensics.notes import Note
 from ncclforensics.parsers import parse
+from ncclforensics.report.reading import INTERRUPTED, interrupted
 from ncclforensics.sources import discover
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ncclforensics.findings import Ranked
-    from ncclforensics.notes import Note
     from ncclforensics.report.contract import Report
     from ncclforensics.report.details import Excerpt
     from ncclforensics.sources import Source
@@ -44,6 +45,11 @@ class Analysis:
     report: Report
     excerpts: tuple[Excerpt, ...] = ()
     sources: tuple[Source, ...] = ()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether reading was interrupted, so that this is of a part of the files."""
+        return interrupted(self.report) is not None
 
 
 def analyze(
@@ -97,11 +103,25 @@ def read(
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Frames:
-    """Parse every source, in order, and stack what they give; `notes` come first."""
+    """Parse every source, in order, and stack what they give; `notes` come first.
+
+    A keyboard interrupt ends the reading; what was read by then is kept, with a note.
+    It is raised where nothing was read.
+    """
     parts = [tables.Frames({"notes": tables.noted(notes)})]
     parsed = map(parse, sources) if executor is None else executor.map(parse, sources)
-    for done, part in enumerate(parsed, 1):
-        parts.append(part)
-        if progress is not None:
-            progress(done, len(sources))
+    try:
+        for done, part in enumerate(parsed, 1):
+            parts.append(part)
+            if progress is not None:
+                progress(done, len(sources))
+    except KeyboardInterrupt:
+        if len(parts) == 1:
+            raise
+        told = f"{len(parts) - 1:,} of {len(sources):,} files were read"
+        parts.append(_noted(f"reading was interrupted: {told}"))
     return tables.join(parts)
+
+
+def _noted(text: str) -> Frames:
+    return tables.Frames({"notes": tables.noted([Note(INTERRUPTED, text)])})

@@ -18,7 +18,7 @@ from ncclforensics.report import contract as c
 from ncclforensics.report.clean import line, paragraphs
 from ncclforensics.report.docs import Documented, references
 from ncclforensics.report.folding import fold_ranks, natural
-from ncclforensics.report.reading import recognised
+from ncclforensics.report.reading import interrupted, recognised
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
@@ -56,8 +56,9 @@ def build(ranked: findings.Ranked, frames: Frames, classes: Classes) -> c.Report
         sources=_sources(frames),
         notes=_notes(frames, [f for _, f in ranked.findings]),
     )
-    if report.outcome == "no-failure" and not recognised(report):
-        # where nothing could be read, nothing is known to be well
+    unread = interrupted(report) is not None or not recognised(report)
+    if report.outcome == "no-failure" and unread:
+        # what was not read is not known to be well
         return msgspec.structs.replace(report, outcome="inconclusive")
     return report
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.report.folding import count, fold_hosts, some
 from ncclforensics.report.layout import shorten, two_ends
-from ncclforensics.report.reading import recognised, was_read
+from ncclforensics.report.reading import interrupted, recognised, was_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +28,7 @@ TICKET_WIDTH = 80  # the two opening lines are pasted into tickets
 
 NOTHING_FAILED = "no-failure: nothing in this evidence failed"
 CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this evidence"
+NOT_READ = "inconclusive: reading was interrupted, and what was read names no failure"
 NOT_EVIDENCE = "inconclusive: nothing here was recognised as evidence"
 GIVE = (
     "Give the directory that holds NCCL_DEBUG logs, torchrun or Slurm output, or"
@@ -112,7 +113,9 @@ def opening(report: Report) -> tuple[str, str]:
     verdict = report.verdict
     if verdict is not None:
         return _named(verdict, report), shorten(verdict.headline, TICKET_WIDTH)
-    if not recognised(report):
+    if interrupted(report):
+        first, second = NOT_READ, f"looked at {looked_at(report)}"
+    elif not recognised(report):
         first, second = NOT_EVIDENCE, f"looked at {looked_at(report)}"
     elif report.outcome == "no-failure":
         first = NOTHING_FAILED
