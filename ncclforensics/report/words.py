@@ -30,6 +30,7 @@ NOTHING_FAILED = "no-failure: nothing in this evidence failed"
 CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this evidence"
 NOT_READ = "inconclusive: reading was interrupted, and what was read names no failure"
 NOT_EVIDENCE = "inconclusive: nothing here was recognised as evidence"
+SPREAD = "0-56:8 is every 8th rank from 0 to 56."
 GIVE = (
     "Give the directory that holds NCCL_DEBUG logs, torchrun or Slurm output, or"
     " Flight Recorder dumps."

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.clean import line as clean
-from ncclforensics.report.folding import count, fold_hosts, fold_ranks, some
+from ncclforensics.report.folding import count, fold_hosts, fold_spread, some
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.states import FIRST_FAILING
 
@@ -73,7 +73,9 @@ class View:
         if self.scale_is_time and len(row["ranks"]) > 1:
             stand = f"{stand} (drawn: rank {row['ranks'][0]})".strip()
         return Label(
-            some(fold_ranks(row["ranks"]), wide), clean(section, host), clean(stand, 80)
+            some(fold_spread(row["ranks"]), wide),
+            clean(section, host),
+            clean(stand, 80),
         )
 
     @property
