@@ -35,11 +35,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Rows in order of rank: `row rank cells host device stand`; see Columns and Grid.
+    """Rows in order of rank: `row rank cells host device stand brief`.
 
-    `groups` has `rank gid kind pg pg_desc p2p`, `marks` the log lines that are marks,
-    `exits` the processes that ended badly, both with their `col`. `calls` are all
-    calls, lazily.
+    `columns` and `grid` say what their cells are. `groups` has `rank gid kind pg
+    pg_desc p2p`, `marks` the log lines that are marks, `exits` the processes that ended
+    badly, both with their `col`. `calls` are all calls, lazily.
     """
 
     frames: Frames

@@ -91,4 +91,5 @@ def _name(call: dict[str, object]) -> str:
     """Name a call in the words of the report."""
     group = call["pg_desc"] or ""
     tail = f" ({group})" if group and group != call["pg"] else ""
-    return f"{call['op'] or 'a call'} SeqNum={call['seq']} on {call['pg']}{tail}"
+    number = f" SeqNum={call['seq']}" if call["seq"] else ""
+    return f"{call['op'] or 'a call'}{number} on {call['pg']}{tail}"
