@@ -29,6 +29,7 @@ from ncclforensics.correlate import correlate, job
 from ncclforensics.correlate.outline import outlined
 from ncclforensics.notes import Note
 from ncclforensics.parsers import parse
+from ncclforensics.report.reading import INTERRUPTED, interrupted
 from ncclforensics.sources import discover
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Analysis:
     report: Report
     excerpts: tuple[Excerpt, ...] = ()
     sources: tuple[Source, ...] = ()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether reading was interrupted, so that this is of a part of the files."""
+        return interrupted(self.report) is not None
 
 
 def analyze(
@@ -116,7 +122,9 @@ def read(
 ) -> Frames:
     """Parse every source, in order, and stack what they give; `notes` come first.
 
-    Without an executor, processes are started where there is enough to read.
+    Without an executor, processes are started where there is enough to read. A keyboard
+    interrupt ends the reading; what was read by then is kept, with a note. It is raised
+    where nothing was read.
     """
     told = list(notes)
     parts = []
@@ -134,11 +142,17 @@ def read(
             executor,
             lambda error: told.append(_lost(error)),
         )
-        for batch, part in zip(batches, read_by, strict=True):
-            parts.append(part)
-            done += len(batch)
-            if progress is not None:
-                progress(done, len(sources))
+        try:
+            for batch, part in zip(batches, read_by, strict=True):
+                parts.append(part)
+                done += len(batch)
+                if progress is not None:
+                    progress(done, len(sources))
+        except KeyboardInterrupt:
+            if not parts:
+                raise
+            read_ = f"{done:,} of {len(sources):,} files were read"
+            told.append(Note(INTERRUPTED, f"reading was interrupted: {read_}"))
     return tables.join([tables.Frames({"notes": tables.noted(told)}), *parts])
 
 

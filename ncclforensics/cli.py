@@ -6,14 +6,15 @@ user can cause are one line on stderr, anything else is a bug with its traceback
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics import console, handing_out, lookup, stdout
+from ncclforensics import console, handing_out, lookup, options, stdout
 from ncclforensics.errors import ExitCode, NcclForensicsError, UsageError
-from ncclforensics.options import classes, processes, reads_evidence
+from ncclforensics.options import classes, examples, processes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +31,28 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
         context.exit()
 
 
+ENDS = """\b
+Exit codes:
+  0    the analysis ran to its end, whatever it found
+  1    a failure was named, and --exit-code was given
+  2    a mistake in the call: an option, a path, a file that cannot be written
+  3    nothing was recognised as evidence
+  4    posting to a ticket failed
+  70   a bug of this tool
+  130  interrupted
+
+\b
+Completion of commands, options and classes, in a shell's startup file:
+  bash  eval "$(_NCCLFORENSICS_COMPLETE=bash_source ncclforensics)"
+  zsh   eval "$(_NCCLFORENSICS_COMPLETE=zsh_source ncclforensics)"
+  fish  _NCCLFORENSICS_COMPLETE=fish_source ncclforensics | source
+
+`ncclforensics COMMAND --help` tells the rest, with examples."""
+
+
 @click.group(
     no_args_is_help=True,
+    epilog=ENDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 88},
 )
 @click.option(
@@ -45,9 +66,14 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
 def cli() -> None:
     """Name the rank, the host and the collective that hung or killed a training job.
 
-    Exit codes: 0 the analysis ran to its end, 1 a failure was named and --exit-code was
-    given, 2 usage, 3 nothing was recognised as evidence, 4 posting failed, 70 a bug,
-    130 interrupted.
+    Give it what is left of the job: NCCL_DEBUG logs, torchrun or Slurm output, Flight
+    Recorder dumps, kernel logs, in any mixture, also in archives. Nothing is sent
+    anywhere, and no GPU and no torch are needed.
+
+    \b
+    ncclforensics analyze ./logs                   what failed, and whose fault it was
+    ncclforensics timeline ./logs                  look for yourself
+    ncclforensics report ./logs -o incident.html   to hand out
     """
 
 
@@ -58,18 +84,33 @@ for command in (
     cli.add_command(command)
 
 
-@cli.command()
-@reads_evidence
-@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="text")
-@click.option("--exit-code", is_flag=True, help="Exit 1 where a failure is named.")
-@click.option("--world-size", type=click.IntRange(min=1), help="Ranks the job had.")
-@click.option("--select", multiple=True, metavar="CLASS", help="Only these classes.")
-@click.option("--ignore", multiple=True, metavar="CLASS", help="Not these classes.")
-@handing_out.redacts
+@cli.command(
+    epilog=examples(
+        "ncclforensics analyze ./logs",
+        "ncclforensics analyze 'run-7/*.log' /var/log/kern.log -v",
+        "ncclforensics analyze logs.tar.gz -f json | jq .verdict.culprits",
+        "kubectl logs job/train | ncclforensics analyze -",
+        "ncclforensics analyze ./logs --redact all > to-the-vendor.txt",
+        "ncclforensics analyze ./logs --exit-code -q || notify-send 'the job failed'",
+    )
+)
+@click.option(
+    *("-f", "--format", "form"),
+    type=click.Choice(FORMATS),
+    default="text",
+    help="What to print; github are annotations of a workflow.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print the first two lines only.")
+@click.option("-v", "--verbose", is_flag=True, help="Print lists whole.")
 @click.option("--rank", metavar="RANKS", help="Show what concerns ranks, as 0-3,617.")
 @click.option("--pg", metavar="NAME", help="Show what concerns a process group.")
-@click.option("-q", "--quiet", is_flag=True, help="The first two lines only.")
-@click.option("-v", "--verbose", is_flag=True, help="Whole lists.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 where a failure is named.")
+@options.decides
+@options.redacts
+@options.jobs
+@options.color
+@options.no_progress
+@options.paths
 def analyze(
     form: Format,
     exit_code: bool,
@@ -80,11 +121,16 @@ def analyze(
     verbose: bool,
     no_progress: bool,
     redact: str | None,
-    **options: Any,
+    **asked: Any,
 ) -> int:
     """Say what failed, on which rank and host, and what to do.
 
-    PATH is a directory, a file, a glob, a tar or zip archive, "-", or a saved report.
+    PATH is a directory, a file, a glob, a tar or zip archive (also one inside another),
+    "-" for stdin, or a saved JSON report. What a file is, its content says.
+
+    The answer begins with two lines of at most 80 columns that stand alone in a ticket.
+    Every claim has its file:line. Where the cause is not in the evidence, nobody is
+    accused, and the answer says which file or setting would have told.
     """
     from ncclforensics.report.folding import unfold_ranks
     from ncclforensics.report.formats import render
@@ -97,10 +143,10 @@ def analyze(
         raise UsageError(f"--rank: {caught}") from caught
     hushed = no_progress or quiet
     if redact is None:
-        report = _report(**options, progress=not hushed)
+        report, interrupted = _report(**asked, progress=not hushed)
     else:
-        asked = {**options, "redact": redact, "color": color}
-        report = handing_out.made_of(**asked, quiet=hushed, no_progress=hushed).report
+        made, interrupted = handing_out.made_of(**asked, redact=redact, hushed=hushed)
+        report = made.report
     text = render(
         narrow(report, ranks=ranks, pg=pg),
         form,
@@ -110,33 +156,52 @@ def analyze(
         quiet=quiet,
     )
     stdout.write(text, utf8=form != "text")
+    if interrupted:
+        return console.interrupted(report)
     if not recognised(report):
         return ExitCode.NO_EVIDENCE
     named = report.outcome == "failure"
     return ExitCode.FAILURE_NAMED if exit_code and named else ExitCode.OK
 
 
-@cli.command()
-@reads_evidence
+@cli.command(
+    epilog=examples(
+        "ncclforensics evidence ./logs",
+        "ncclforensics evidence logs.zip | grep unknown",
+    )
+)
+@options.jobs
+@options.color
+@options.no_progress
+@options.paths
 def evidence(
     paths: Sequence[str], jobs: int | None, color: stdout.Colour, no_progress: bool
 ) -> int:
-    """List every file: what it is, why, and what was read of it."""
+    """List every file: what it is and why, whose it is, what was read.
+
+    Below the list stand all notes: what was damaged, skipped or assumed.
+    """
     from ncclforensics.report.manifest import render_manifest
     from ncclforensics.report.reading import recognised
 
-    report = _report(paths, jobs, progress=not no_progress)
+    report, interrupted = _report(paths, jobs, progress=not no_progress)
     colour = stdout.coloured(color)
     stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
+    if interrupted:
+        return console.interrupted(report)
     return ExitCode.OK if recognised(report) else ExitCode.NO_EVIDENCE
 
 
-@cli.command()
-@click.option("--world-size", type=click.IntRange(min=1), help="Ranks the job had.")
-@click.option("--select", multiple=True, metavar="CLASS", help="Only these classes.")
-@click.option("--ignore", multiple=True, metavar="CLASS", help="Not these classes.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes that read.")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@cli.command(
+    epilog=examples(
+        "ncclforensics timeline ./logs",
+        "ncclforensics timeline incident.zip",
+        'textual serve "ncclforensics timeline ./logs"',
+    )
+)
+@options.decides
+@options.jobs
+@options.paths
 def timeline(
     paths: tuple[str, ...],
     jobs: int | None,
@@ -146,7 +211,8 @@ def timeline(
 ) -> int:
     """Look for yourself: who stopped where, and the lines behind it.
 
-    PATH is evidence as `analyze` takes it, a saved report, or an export with frames.
+    PATH is evidence as `analyze` takes it, a saved report, or an export with frames. It
+    opens on the rank that is named, at the call that failed; ? lists the keys.
     """
     if "-" in paths:
         raise UsageError("the timeline reads keys from stdin: give it a file")
@@ -163,7 +229,9 @@ def timeline(
         return run(Request(paths, world_size, chosen, left, executor))
 
 
-cli.add_command(timeline, "tui")
+tui = copy.copy(timeline)
+tui.hidden = True
+cli.add_command(tui, "tui")
 
 
 def _report(
@@ -174,24 +242,29 @@ def _report(
     ignore: Sequence[str] = (),
     *,
     progress: bool,
-) -> Report:
-    """Analyze the evidence, or read the report that was saved of it."""
+) -> tuple[Report, bool]:
+    """Analyze the evidence, or read the report that was saved of it.
+
+    The second says whether that was interrupted, and is of what was read by then.
+    """
     from ncclforensics.report.as_json import load
 
     saved = load(Path(paths[0])) if len(paths) == 1 else None
     if saved is not None:
-        return saved
+        return saved, False
     from ncclforensics.analysis import analyze as run
 
     with processes(jobs) as executor:
-        return run(
+        found = run(
             paths,
             executor=executor,
             world_size=world_size,
             select=classes(select),
             ignore=classes(ignore),
             progress=console.progress(enabled=progress),
-        ).report
+        )
+    console.wipe()
+    return found.report, found.interrupted
 
 
 def main(args: Sequence[str] | None = None) -> int:

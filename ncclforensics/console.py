@@ -16,12 +16,17 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from ncclforensics import __version__
+from ncclforensics.errors import ExitCode
+from ncclforensics.report import reading
 from ncclforensics.report.clean import line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from ncclforensics.report.contract import Report
 
 REDRAW = 0.1  # seconds
+BAR = 20  # characters
 
 
 def error(text: str) -> None:
@@ -32,6 +37,13 @@ def error(text: str) -> None:
 def warn(text: str) -> None:
     """Say what may matter and does not stop anything."""
     _say(f"warning: {line(text, 2000)}")
+
+
+def interrupted(report: Report) -> ExitCode:
+    """Say how much of the evidence a report is of; return the exit code for that."""
+    if note := reading.interrupted(report):
+        warn(note.text)
+    return ExitCode.INTERRUPTED
 
 
 def say(text: str) -> None:
@@ -58,8 +70,8 @@ def versions() -> str:
 def progress(*, enabled: bool = True) -> Callable[[int, int], None] | None:
     """Return a function (done, of all files) that redraws one line, or None.
 
-    None where stderr is no terminal, or where progress is not wanted. The last call,
-    with done equal to all, wipes the line.
+    None where stderr is no terminal, or where progress is not wanted. With the last
+    file the line says what comes next; `wipe` takes it away.
     """
     if not enabled or not sys.stderr.isatty():
         return None
@@ -69,13 +81,30 @@ def progress(*, enabled: bool = True) -> Callable[[int, int], None] | None:
         nonlocal drawn
         now = time.monotonic()
         if done >= total:
-            wipe()
+            _draw("looking for the cause")
         elif now - drawn >= REDRAW:
             drawn = now
-            sys.stderr.write(f"\r\x1b[Kreading {done:,}/{total:,} files")
-            sys.stderr.flush()
+            bar = "#" * (BAR * done // total)
+            _draw(f"reading [{bar:.<{BAR}}] {done:,} of {total:,} files")
 
     return show
+
+
+@contextlib.contextmanager
+def doing(what: str, *, enabled: bool = True) -> Iterator[None]:
+    """Say on a terminal what is being done, and take it away when it is over."""
+    if enabled and sys.stderr.isatty():
+        _draw(line(what, 60))
+    try:
+        yield
+    finally:
+        wipe()
+
+
+def _draw(text: str) -> None:
+    """Write a line of progress over the one before it, within 79 columns."""
+    sys.stderr.write(f"\r\x1b[K{text[:77]} …")
+    sys.stderr.flush()
 
 
 def wipe() -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics import console, stdout
+from ncclforensics import console, options, stdout
 from ncclforensics.errors import ExitCode, UsageError
-from ncclforensics.options import Command, classes, processes, reads_evidence
+from ncclforensics.options import adds, classes, examples, processes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,70 +18,91 @@ if TYPE_CHECKING:
     from ncclforensics.report.export import Form as Export
     from ncclforensics.report.paper import Paper
 
-redacts = click.option(
-    "--redact",
-    metavar="KINDS",
-    help="Replace hosts,ips,users,paths (or all) by pseudonyms, first of all.",
-)
 EXPORTS = ("parquet", "csv", "trace", "openmetrics")
 
 
-def hands_out(command: Command) -> Command:
-    """Add the options of every command that makes something to hand out."""
-    for add in (
-        redacts,
-        click.option("--world-size", type=click.IntRange(min=1), help="Ranks it had."),
-        click.option("--select", multiple=True, metavar="CLASS", help="Only these."),
-        click.option("--ignore", multiple=True, metavar="CLASS", help="Not these."),
-        click.option("-q", "--quiet", is_flag=True, help="Nothing but the answer."),
-    ):
-        command = add(command)
-    return reads_evidence(command)
+# what all of them take behind their own options
+hands_out = adds(
+    click.option("-q", "--quiet", is_flag=True, help="Say nothing but the answer."),
+    options.redacts,
+    options.decides,
+    options.jobs,
+    options.any_color,
+    options.no_progress,
+    options.paths,
+)
 
 
-@click.command()
-@hands_out
-@click.option("-o", "--output", metavar="FILE", required=True, type=Path)
+@click.command(
+    epilog=examples(
+        "ncclforensics report ./logs -o incident.html",
+        "ncclforensics report ./logs -o incident.zip --redact hosts,ips,users,paths",
+        "ncclforensics report saved.json -o incident.md --force",
+    )
+)
+@click.option(
+    *("-o", "--output"),
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Where to write; the suffix says what.",
+)
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-def report(output: Path, force: bool, quiet: bool, **options: Any) -> int:
-    """Write a report to attach: .md, .html, .json or .zip, by the suffix of FILE.
+@hands_out
+def report(output: Path, force: bool, quiet: bool, **asked: Any) -> int:
+    """Write a report to hand out: .html, .md, .json or .zip.
 
-    The HTML is one file that needs no network. The zip holds every form, what the logs
-    say around each cited line, and the frames as parquet.
-
-    \b
-    ncclforensics report ./logs -o incident.html
-    ncclforensics report ./logs -o incident.zip --redact hosts,ips,users,paths
+    The HTML is one file that needs no network and prints well. The Markdown is
+    GitHub's. The JSON is the whole answer, and every command reads it back. The zip
+    holds all of them, what the logs say around each cited line, and the frames as
+    parquet; `timeline` opens it.
     """
     from ncclforensics.report import paper as papers
     from ncclforensics.report.reading import recognised
 
     papers.check(output, force=force)
-    made = made_of(**options, quiet=quiet)
-    data, cut = made.render(output.suffix.lower())
+    hushed = quiet or asked.pop("no_progress")
+    made, interrupted = made_of(**asked, hushed=hushed)
+    with console.doing(f"writing {output.name}", enabled=not hushed):
+        data, cut = made.render(output.suffix.lower())
     papers.write(output, data, force=force)
     for told in cut:
         console.warn(f"cut {told}")
     if not quiet:
         console.say(f"Wrote {output} ({len(data):,} bytes)")
+    if interrupted:
+        return console.interrupted(made.report)
     return ExitCode.OK if recognised(made.report) else ExitCode.NO_EVIDENCE
 
 
-@click.command()
-@hands_out
-@click.option("-o", "--output", metavar="DIR", required=True, type=Path)
-@click.option("-f", "--format", "form", type=click.Choice(EXPORTS), default="parquet")
+@click.command(
+    epilog=examples(
+        "ncclforensics export ./logs -o frames",
+        "ncclforensics export ./logs -o . --format trace    # for ui.perfetto.dev",
+        "ncclforensics export ./logs -o /var/lib/node_exporter -f openmetrics --force",
+    )
+)
+@click.option(
+    *("-o", "--output"),
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Where to write; it is made where it is not there.",
+)
+@click.option(
+    *("-f", "--format", "form"),
+    type=click.Choice(EXPORTS),
+    default="parquet",
+    help="What to write.",
+)
 @click.option("--force", is_flag=True, help="Overwrite files in DIR.")
-def export(output: Path, form: Export, force: bool, quiet: bool, **options: Any) -> int:
+@hands_out
+def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -> int:
     """Write the frames for other tools into DIR.
 
     parquet and csv give a file per frame. trace gives trace.json, which Perfetto opens:
     a process per rank, a track per process group, arrows along the wait graph.
     openmetrics gives ncclforensics.prom, for a node exporter's textfile collector.
-
-    \b
-    ncclforensics export ./logs -o frames
-    ncclforensics export ./logs -o . --format trace
     """
     from ncclforensics.report import paper as papers
     from ncclforensics.report.export import files
@@ -89,9 +110,11 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **options: Any)
 
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is no folder; -o takes a folder")
-    made = made_of(**options, quiet=quiet)
+    hushed = quiet or asked.pop("no_progress")
+    made, interrupted = made_of(**asked, hushed=hushed)
     try:
-        written = list(files(made, form))
+        with console.doing(f"writing into {output}", enabled=not hushed):
+            written = list(files(made, form))
         output.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as caught:
         raise UsageError(f"nothing was exported: {caught}") from caught
@@ -103,16 +126,24 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **options: Any)
             console.warn(f"{name} leaves out {told}")
         if not quiet:
             console.say(f"Wrote {output / name} ({len(data):,} bytes)")
+    if interrupted:
+        return console.interrupted(made.report)
     return ExitCode.OK if recognised(made.report) else ExitCode.NO_EVIDENCE
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ncclforensics attach https://github.com/acme/train/issues/12 ./logs",
+        "ncclforensics attach OPS-417 ./logs --redact hosts,ips --yes",
+        "ncclforensics attach slack:C0123456789 incident.json --link URL --yes",
+    )
+)
 @click.argument("ticket", metavar="TICKET")
-@hands_out
 @click.option("--yes", is_flag=True, help="Send it.")
 @click.option("--dry-run", is_flag=True, help="Print the plan as JSON; send nothing.")
 @click.option("--link", metavar="URL", help="Where the full report can be read.")
-@click.option("--new", is_flag=True, help="A comment of its own for this evidence.")
+@click.option("--new", is_flag=True, help="Write a comment apart for this evidence.")
+@hands_out
 def attach(
     ticket: str,
     yes: bool,
@@ -120,18 +151,23 @@ def attach(
     link: str | None,
     new: bool,
     quiet: bool,
-    **options: Any,
+    **asked: Any,
 ) -> int:
-    """Post the report to the ticket that TICKET names, and keep it up to date there.
+    """Post the report to a ticket, and keep it up to date there.
 
-    TICKET is the URL from the browser, or a short form: OWNER/REPO#1,
-    gitlab:GROUP/PROJECT#1, KEY-1, pd:ID, INC0012345, slack:CHANNEL. Without --yes it
-    prints the plan and sends nothing. A second run updates its own comment. Tokens come
-    from the environment or from the usual tool's keyring (gh, glab), never from here.
+    Without --yes it prints the plan and sends nothing. A second run updates its own
+    comment, where the service lets it. TICKET is the URL from the browser, or a short
+    form. The token comes from the environment, or from the keyring or the file of the
+    usual tool, never from the command line:
 
     \b
-    ncclforensics attach https://github.com/acme/train/issues/12 ./logs
-    ncclforensics attach OPS-417 ./logs --redact hosts,ips --yes
+    GitHub      OWNER/REPO#1            GH_TOKEN, GITHUB_TOKEN, or gh
+    GitLab      gitlab:GROUP/PROJECT#1  GITLAB_TOKEN, or glab
+    Jira        KEY-1 and JIRA_URL      JIRA_API_TOKEN and JIRA_EMAIL, or JIRA_PAT
+    PagerDuty   pd:ID                   PAGERDUTY_TOKEN (and PAGERDUTY_FROM)
+    ServiceNow  INC0012345 and          SERVICENOW_TOKEN, or SERVICENOW_USERNAME
+                SERVICENOW_INSTANCE     and SERVICENOW_PASSWORD
+    Slack       slack:CHANNEL           SLACK_BOT_TOKEN
     """
     from ncclforensics.report.redact import kinds
     from ncclforensics.tickets.plans import as_json, as_text, plan
@@ -139,10 +175,15 @@ def attach(
 
     if yes and dry_run:
         raise UsageError("--yes sends and --dry-run does not: give one of them")
-    made = made_of(**options, quiet=quiet)
+    redact = asked["redact"]
+    hushed = quiet or asked.pop("no_progress")
+    made, interrupted = made_of(**asked, hushed=hushed)
+    if interrupted:
+        console.warn("nothing was planned and nothing sent")
+        return console.interrupted(made.report)
     key = made.fingerprint() if new else "report"
     planned = plan(ticket, Post(made, link, key), os.environ)
-    hidden = ", ".join(sorted(kinds(options["redact"])))
+    hidden = ", ".join(sorted(kinds(redact)))
     if dry_run:
         import msgspec
 
@@ -155,7 +196,8 @@ def attach(
         return ExitCode.OK
     from ncclforensics.tickets.send import send
 
-    sent = send(planned, os.environ)
+    with console.doing(f"sending to {planned.service}", enabled=not hushed):
+        sent = send(planned, os.environ)
     for told in sent.warnings:
         console.warn(told)
     if not quiet:
@@ -172,11 +214,13 @@ def made_of(
     select: Sequence[str],
     ignore: Sequence[str],
     *,
-    quiet: bool,
-    no_progress: bool,
-    color: stdout.Colour,
-) -> Paper:
-    """Analyze the evidence, or read a saved report, and redact it."""
+    hushed: bool,
+    **_: Any,
+) -> tuple[Paper, bool]:
+    """Analyze the evidence, or read a saved report, and redact it.
+
+    The second says whether that was interrupted, and is of what was read by then.
+    """
     from ncclforensics.diagnosers import CLASSES
     from ncclforensics.report.as_json import load
     from ncclforensics.report.paper import paper
@@ -185,7 +229,7 @@ def made_of(
     hidden = kinds(redact)
     saved = load(Path(paths[0])) if len(paths) == 1 else None
     if saved is not None:
-        return paper(saved, None, (), CLASSES, hidden)
+        return paper(saved, None, (), CLASSES, hidden), False
     from ncclforensics.analysis import analyze as run
 
     with processes(jobs) as executor:
@@ -195,7 +239,9 @@ def made_of(
             world_size=world_size,
             select=classes(select),
             ignore=classes(ignore),
-            progress=console.progress(enabled=not (quiet or no_progress)),
+            progress=console.progress(enabled=not hushed),
             quote=True,
         )
-    return paper(found.report, found.frames, found.excerpts, CLASSES, hidden)
+    console.wipe()
+    made = paper(found.report, found.frames, found.excerpts, CLASSES, hidden)
+    return made, found.interrupted

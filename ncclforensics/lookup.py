@@ -7,42 +7,42 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ncclforensics import stdout
+from ncclforensics import options, stdout
 from ncclforensics.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def known(slug: str) -> str:
-    """Return `slug` if it is a class; UsageError with what is like it if not."""
-    from difflib import get_close_matches
-
-    from ncclforensics.diagnosers import CLASSES
-
-    if slug in CLASSES:
-        return slug
-    like = " or ".join(get_close_matches(slug, CLASSES, cutoff=0.5))
-    hint = f"did you mean {like}? " if like else ""
-    raise UsageError(f"no class {slug!r}; {hint}`ncclforensics classes` lists them")
-
-
-@click.command()
-@click.argument("slug", metavar="CLASS")
-@click.option("--color", type=click.Choice(stdout.COLOURS), default="auto")
+@click.command(
+    epilog=options.examples(
+        "ncclforensics explain missing-rank",
+        "ncclforensics explain wrong-nic | less",
+    )
+)
+@click.argument("slug", metavar="CLASS", shell_complete=options.slugs)
+@options.color
 def explain(slug: str, color: stdout.Colour) -> int:
-    """Say what a failure class means, how we know it, and what to do."""
+    """Say what a failure class means, how we know it, and what to do.
+
+    CLASS is what the first line of an answer begins with; `ncclforensics classes` lists
+    all of them.
+    """
     from ncclforensics.diagnosers import CLASSES
     from ncclforensics.report.explain import render_class
 
-    entry, colour = CLASSES[known(slug)], stdout.coloured(color)
+    entry, colour = CLASSES[options.known(slug)], stdout.coloured(color)
     stdout.write(render_class(entry, width=_prose(), colour=colour))
     return ExitCode.OK
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "ncclforensics classes", "ncclforensics classes | grep network"
+    )
+)
 def classes() -> int:
-    """List the failure classes."""
+    """List the failure classes: name, family, and one line on each."""
     from ncclforensics.diagnosers import CLASSES
     from ncclforensics.report.explain import render_classes
 
@@ -57,15 +57,22 @@ def _prose() -> int:
 
 @click.group()
 def grammars() -> None:
-    """Work with the grammars of log messages."""
+    """Check the grammars of log messages, or a log against them."""
 
 
-@grammars.command()
-@click.argument("files", metavar="[FILE|LOG]...", nargs=-1)
+@grammars.command(
+    epilog=options.examples(
+        "ncclforensics grammars check",
+        "ncclforensics grammars check my-launcher.toml",
+        "ncclforensics grammars check rank_3.log | less",
+    )
+)
+@click.argument("files", metavar="[FILE|LOG]...", nargs=-1, type=click.Path())
 def check(files: Sequence[str]) -> int:
-    """Verify grammars (.toml); show which message each line of any other file is.
+    """Verify grammars, or show which message each line of a log is.
 
-    Without a file, verify the grammars that are shipped. Exits 2 where one is wrong.
+    A .toml is a grammar, any other file a log. Without a file, the grammars that are
+    shipped are verified. Exits with 2 where one is wrong.
     """
     from ncclforensics import grammar
     from ncclforensics.parsers import check as checker

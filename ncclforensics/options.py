@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from ncclforensics import lookup, stdout
+from ncclforensics import stdout
+from ncclforensics.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -16,16 +18,79 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
-def reads_evidence(command: Command) -> Command:
-    """Add the paths and the options of every command that reads evidence."""
-    for add in (
-        click.option("--color", type=click.Choice(stdout.COLOURS), default="auto"),
-        click.option("--no-progress", is_flag=True, help="No progress on a terminal."),
-        click.option("--jobs", type=click.IntRange(min=1), help="Processes that read."),
-        click.argument("paths", metavar="PATH...", nargs=-1, required=True),
-    ):
-        command = add(command)
-    return command
+def adds(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return a decorator that adds options, which the help lists in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help: lines that can be typed, kept as they are."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def slugs(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the name of a class, also behind a comma."""
+    from ncclforensics.diagnosers import CLASSES
+    from ncclforensics.report.docs import page
+
+    before, comma, start = typed.rpartition(",")
+    return [
+        CompletionItem(before + comma + slug, help=page(entry.doc).summary)
+        for slug, entry in CLASSES.items()
+        if slug.startswith(start)
+    ]
+
+
+color = click.option(
+    "--color", type=click.Choice(stdout.COLOURS), default="auto", help="Colour it."
+)
+any_color = click.option(
+    "--color", type=click.Choice(stdout.COLOURS), default="auto", hidden=True
+)
+jobs = click.option(
+    "--jobs", metavar="N", type=click.IntRange(min=1), help="Read with N processes."
+)
+no_progress = click.option(
+    "--no-progress", is_flag=True, help="Show no progress, not even on a terminal."
+)
+paths = click.argument(
+    "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path()
+)
+# options that change what is concluded
+decides = adds(
+    click.option(
+        "--world-size",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="How many ranks the job had, whatever the evidence says.",
+    ),
+    click.option(
+        "--select",
+        metavar="CLASS",
+        multiple=True,
+        shell_complete=slugs,
+        help="Look for these classes only; with commas, or given again.",
+    ),
+    click.option(
+        "--ignore",
+        metavar="CLASS",
+        multiple=True,
+        shell_complete=slugs,
+        help="Do not look for these classes.",
+    ),
+)
+redacts = click.option(
+    "--redact",
+    metavar="KINDS",
+    shell_complete=lambda *_: [CompletionItem("hosts,ips,users,paths")],
+    help="Put pseudonyms for hosts,ips,users,paths (or all) into whatever is written.",
+)
 
 
 @contextmanager
@@ -43,4 +108,17 @@ def processes(jobs: int | None) -> Iterator[Executor | None]:
 def classes(asked: Sequence[str]) -> frozenset[str]:
     """Return the classes named, with commas or one by one; UsageError on another."""
     named = [slug.strip() for text in asked for slug in text.split(",")]
-    return frozenset(lookup.known(slug) for slug in named)
+    return frozenset(known(slug) for slug in named)
+
+
+def known(slug: str) -> str:
+    """Return `slug` if it is a class; UsageError with what is like it if not."""
+    from difflib import get_close_matches
+
+    from ncclforensics.diagnosers import CLASSES
+
+    if slug in CLASSES:
+        return slug
+    like = " or ".join(get_close_matches(slug, CLASSES, cutoff=0.5))
+    hint = f"did you mean {like}? " if like else ""
+    raise UsageError(f"no class {slug!r}; {hint}`ncclforensics classes` lists them")

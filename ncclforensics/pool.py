@@ -8,6 +8,7 @@ They are spawned, as polars' threads do not survive a fork, and without the prog
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -68,7 +69,11 @@ def processes(jobs: int | None = None) -> Iterator[Executor]:
     if jobs < 2:
         yield Here()
         return
-    pool = ProcessPoolExecutor(jobs, mp_context=_Context())
+    # Ctrl-C reaches all processes of a terminal, and this one alone decides what then
+    ignored = (signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=_Context(), initializer=signal.signal, initargs=ignored
+    )
     try:
         yield pool
     finally:

@@ -11,6 +11,7 @@ from ncclforensics import report
 from ncclforensics.analysis import analyze, read
 from ncclforensics.errors import UsageError
 from ncclforensics.report.as_json import render_json
+from ncclforensics.report.words import opening
 from ncclforensics.sources import discover
 
 JOBS = ("torch-chain", "torch-crashed-rank-record", "nccl-docker0")
@@ -49,6 +50,45 @@ def test_progress_counts_up_to_all_files(jobs):
     )
     total = seen[-1][1]
     assert seen == [(done, total) for done in range(1, total + 1)]
+
+
+def interrupting(after):
+    """Progress that is interrupted as by Ctrl-C after some files."""
+
+    def show(done, _):
+        if done == after:
+            raise KeyboardInterrupt
+
+    return show
+
+
+def test_an_interrupted_reading_is_analyzed_as_far_as_it_came(jobs):
+    path = str(jobs / "torch-missing-rank-two-hosts" / "evidence")
+    whole = analyze([path])
+    part = analyze([path], progress=interrupting(5))
+    assert not whole.interrupted
+    assert part.interrupted
+    assert part.report.sources == whole.report.sources[:5]
+    total = len(whole.report.sources)
+    (note,) = (n for n in part.report.notes if n.stage == "interrupted")
+    assert note.text == f"reading was interrupted: 5 of {total} files were read"
+
+
+def test_what_was_not_read_is_not_known_to_be_well(jobs):
+    path = str(jobs / "torch-healthy" / "evidence")
+    assert analyze([path]).report.outcome == "no-failure"
+    part = analyze([path], progress=interrupting(2)).report
+    assert part.outcome == "inconclusive"
+    assert opening(part)[0].startswith("inconclusive: reading was interrupted")
+
+
+def test_an_interrupt_before_anything_was_read_is_one(jobs, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ncclforensics.analysis.parse", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        analyze([str(jobs / "torch-healthy" / "evidence")])
 
 
 def test_every_row_says_where_it_was_read(jobs, tmp_path):

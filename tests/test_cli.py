@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 from msgspec.structs import replace
 
@@ -23,6 +26,7 @@ from ncclforensics.report.contract import (
     Evidence,
     Finding,
     Job,
+    Note,
     Report,
     SourceFile,
     Tool,
@@ -82,12 +86,13 @@ class Analysis:
         self.report: Report = FAILED
         self.error: BaseException | None = None
         self.asked: dict[str, Any] = {}
+        self.interrupted = False
 
     def analyze(self, paths: tuple[str, ...], **options: Any) -> SimpleNamespace:
         self.asked = {"paths": paths, **options}
         if self.error is not None:
             raise self.error
-        return SimpleNamespace(report=self.report)
+        return SimpleNamespace(report=self.report, interrupted=self.interrupted)
 
 
 @pytest.fixture
@@ -251,6 +256,20 @@ def test_an_interrupt_is_130(run: Any, analysis: Analysis) -> None:
     assert err.strip() == "ncclforensics: error: interrupted"
 
 
+@pytest.mark.parametrize("command", ["analyze", "evidence"])
+def test_an_interrupted_reading_still_answers(
+    run: Any, analysis: Analysis, command: str
+) -> None:
+    told = "reading was interrupted: 3 of 9 files were read"
+    analysis.interrupted = True
+    analysis.report = replace(FAILED, notes=(Note("interrupted", told, None, None),))
+    code, out, err = run(command, "logs")
+    assert code == 130
+    assert "a.log" in out
+    assert told in out
+    assert err == f"ncclforensics: warning: {told}\n"
+
+
 def test_evidence_lists_the_files(run: Any, analysis: Analysis) -> None:
     code, out, _ = run("evidence", "logs")
     assert code == 0
@@ -369,4 +388,68 @@ def test_progress_is_for_terminals_and_leaves_nothing(
     show(1, 2000)
     show(2, 2000)
     show(2000, 2000)
-    assert capfd.readouterr().err == "\r\x1b[Kreading 1/2,000 files\r\x1b[K"
+    with console.doing("writing a.html"):
+        pass
+    drawn = capfd.readouterr().err.split("\r\x1b[K")
+    assert drawn == [
+        "",
+        "reading [....................] 1 of 2,000 files …",
+        "looking for the cause …",
+        "writing a.html …",
+        "",
+    ]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["ex"], {"explain", "export"}),
+        (["explain", "missing-r"], {"missing-rank"}),
+        (["analyze", "--select", "gpu-oom,missing-r"], {"gpu-oom,missing-rank"}),
+        (["analyze", "--forma"], {"--format"}),
+    ],
+)
+def test_bash_completes_commands_options_and_classes(
+    typed: list[str], offered: set[str], tmp_path: Path
+) -> None:
+    main = "from ncclforensics.cli import main\nmain()\n"
+    script = tmp_path / "ncclforensics"
+    script.write_text(f"#!{sys.executable}\n{main}")
+    script.chmod(0o755)
+    words = " ".join(["ncclforensics", *typed])
+    shell = (
+        'eval "$(_NCCLFORENSICS_COMPLETE=bash_source ncclforensics)"\n'
+        f"COMP_WORDS=({words}) COMP_CWORD={len(typed)}\n"
+        '_ncclforensics_completion ncclforensics; printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    place = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", shell],
+        env={**os.environ, "PATH": place},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) == offered
+
+
+@pytest.mark.parametrize("name", [*cli.cli.commands, "grammars check"])
+def test_every_command_s_help_has_examples_that_parse(run: Any, name: str) -> None:
+    code, out, _ = run(*name.split(), "--help")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 88
+    if name == "grammars":
+        return
+    lines = out.partition("Examples:\n")[2].splitlines()
+    typed = [shlex.split(line, comments=True) for line in lines]
+    assert any("ncclforensics" in words for words in typed)
+    for words in typed:
+        start = words.index("ncclforensics") if "ncclforensics" in words else len(words)
+        words = words[start + 1 :]
+        end = next((i for i, w in enumerate(words) if w in ("|", "||", ">")), None)
+        words = words[:end]
+        command: Any = cli.cli if words else click.Command(name)
+        while isinstance(command, click.Group):
+            command = command.commands[words.pop(0)]
+        command.make_context(name, words)

@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from ncclforensics import cli
 from ncclforensics.diagnosers import CLASSES
 
 ROOT = Path(__file__).parents[1]
@@ -22,11 +24,22 @@ def classes_table() -> str:
     )
 
 
+def help_() -> str:
+    """What `--help` prints into a pipe."""
+    return CliRunner().invoke(cli.cli, ["--help"], prog_name="ncclforensics").output
+
+
 def renewed(text: str) -> str:
     """Return the README with its generated parts as they should be."""
     text = re.sub(
-        r"(<!-- classes -->\n\n?)(?:\|.*\n)*",
-        lambda m: f"<!-- classes -->\n\n{classes_table()}\n",
+        r"<!-- classes -->\n+(?:\|.*\n)*\n*",
+        lambda m: f"<!-- classes -->\n\n{classes_table()}\n\n",
+        text,
+    )
+
+    text = re.sub(
+        r"<!-- help -->\n```console\n[^`]*(?:`[^`]+`[^`]*)*?\n```\n",
+        lambda m: f"<!-- help -->\n```console\n$ ncclforensics --help\n{help_()}```\n",
         text,
     )
 
@@ -49,3 +62,11 @@ def test_there_are_two_commands(mark):
     found = re.search(rf"<!-- {mark} -->\n```console\n\$ (.+)\n```", README.read_text())
     assert found
     assert found[1].startswith("pip install ")
+
+
+def test_the_readme_has_a_row_for_every_command():
+    table = README.read_text("utf-8").partition("| command | does |")[2]
+    rows = table.partition("\n\n")[0]
+    shown = [name for name, command in cli.cli.commands.items() if not command.hidden]
+    named = set(re.findall(r"`(?:ncclforensics )?([a-z]+)", rows))
+    assert set(shown) <= named

@@ -19,7 +19,7 @@ from ncclforensics.report.clean import line, paragraphs
 from ncclforensics.report.docs import Documented, references
 from ncclforensics.report.folding import fold_ranks, natural
 from ncclforensics.report.moments import rfc3339
-from ncclforensics.report.reading import recognised
+from ncclforensics.report.reading import interrupted, recognised
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
@@ -67,8 +67,9 @@ def build(
         chain=chains.chain(ranked, course, evidence),
         onset=chains.onset(course.onset, evidence),
     )
-    if report.outcome == "no-failure" and not recognised(report):
-        # where nothing could be read, nothing is known to be well
+    unread = interrupted(report) is not None or not recognised(report)
+    if report.outcome == "no-failure" and unread:
+        # what was not read is not known to be well
         return msgspec.structs.replace(report, outcome="inconclusive")
     return report
 

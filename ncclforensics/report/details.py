@@ -14,7 +14,7 @@ import polars as pl
 from msgspec import Struct
 
 from ncclforensics.report.clean import line
-from ncclforensics.report.folding import fold_ranks
+from ncclforensics.report.folding import fold_spread
 from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
@@ -48,6 +48,12 @@ class Call(Struct, frozen=True):
     done: str
     absent: str
     unseen: str
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether some of its ranks are written as `0-56:8`."""
+        sides = (self.waiting, self.behind, self.done, self.absent, self.unseen)
+        return any(":" in side for side in sides)
 
 
 class Lane(Struct, frozen=True):
@@ -122,7 +128,7 @@ def _call(row: Mapping[str, Any]) -> Call:
     parts = [row["op"] or "", f"SeqNum={row['seq']}", "in", _group(row)]
     name = line(" ".join(part for part in parts if part), NAME)
     sides = ("waiting", "behind", "done", "absent", "unseen")
-    return Call(name, *(fold_ranks(row[side] or ()) for side in sides))
+    return Call(name, *(fold_spread(row[side] or ()) for side in sides))
 
 
 def _group(row: Mapping[str, Any]) -> str:
@@ -168,7 +174,7 @@ def _progress(
         key = (rank in named, tuple(state(rank, column) for column in columns))
         alike.setdefault(key, []).append(rank)
     groups = sorted(alike.items(), key=lambda g: (not g[0][0], len(g[1]), g[1]))
-    lanes = tuple(Lane(fold_ranks(r), own, cells) for (own, cells), r in groups)
+    lanes = tuple(Lane(fold_spread(r), own, cells) for (own, cells), r in groups)
     return Progress(
         _group(row), columns, lanes[:MOST_LANES], max(len(lanes) - MOST_LANES, 0)
     )
@@ -202,7 +208,7 @@ def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
     return tuple(
         Sign(
             r["t"],
-            fold_ranks(r["rank"]),
+            fold_spread(r["rank"]),
             r["text"],
             bool(r["rank"]) and set(r["rank"]) <= named,
         )

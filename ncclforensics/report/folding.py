@@ -1,5 +1,7 @@
 """Long sets in few words: ranks as `0-616,618-1023`, hosts as `gpu[0001-0016,0018]`.
 
+Where room is short and nobody parses, every eighth rank is `0-1016:8`.
+
 The one place where ranks and hosts fold, and where a folded set of ranks is read back.
 """
 
@@ -12,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _DIGITS = re.compile(r"([0-9]+)")
+_PART = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 MOST_RANKS = 1 << 20
+LEAST_SPREAD = 4
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -31,21 +35,55 @@ def fold_ranks(ranks: Iterable[int]) -> str:
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in _runs(ranks))
 
 
+def fold_spread(ranks: Iterable[int]) -> str:
+    """Fold ranks like `fold_ranks`, and those at equal distances as Slurm writes them.
+
+    {0, 8, 16, 24, 32} is "0-32:8". Fewer than four ranks make no distance.
+    """
+    parts: list[str] = []
+    lone: list[int] = []
+    for first, last in _runs(ranks):
+        if first == last:
+            lone.append(first)
+            continue
+        parts += [*_spread(lone), f"{first}-{last}"]
+        lone = []
+    return ",".join([*parts, *_spread(lone)])
+
+
+def _spread(lone: Sequence[int]) -> list[str]:
+    """Fold ranks, in order, none of which follows another directly."""
+    parts: list[str] = []
+    at = 0
+    while at < len(lone):
+        end = at + 1
+        while end < len(lone) and lone[end] - lone[end - 1] == lone[at + 1] - lone[at]:
+            end += 1
+        if end - at < LEAST_SPREAD:
+            end = at + 1
+            parts.append(str(lone[at]))
+        else:
+            parts.append(f"{lone[at]}-{lone[end - 1]}:{lone[at + 1] - lone[at]}")
+        at = end
+    return parts
+
+
 def unfold_ranks(text: str) -> frozenset[int]:
-    """Read what `fold_ranks` writes; spaces are allowed.
+    """Read what `fold_ranks` and `fold_spread` write; spaces are allowed.
 
     Raises ValueError on anything else, on a run that goes backwards, and on more than
     a million ranks.
     """
     ranks: set[int] = set()
     for part in text.replace(" ", "").split(","):
-        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+        match = _PART.fullmatch(part)
         if match is None:
             raise ValueError(f"not a rank or a run of ranks: {part!r}")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first or last - first >= MOST_RANKS or len(ranks) >= MOST_RANKS:
             raise ValueError(f"not a run of ranks: {part!r}")
-        ranks.update(range(first, last + 1))
+        step = int(match[3] or 1)
+        ranks.update(range(first, last + 1, step))
     return frozenset(ranks)
 
 

@@ -24,7 +24,16 @@ from ncclforensics.report.details import Details
 from ncclforensics.report.docs import HEADINGS, ITEM, page
 from ncclforensics.report.folding import some
 from ncclforensics.report.reading import recognised, was_read
-from ncclforensics.report.words import GIVE, call, grouped, job, opening, others, who
+from ncclforensics.report.words import (
+    GIVE,
+    SPREAD,
+    call,
+    grouped,
+    job,
+    opening,
+    others,
+    who,
+)
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Report
@@ -46,6 +55,7 @@ def render_html(
         some=some,
         recognised=recognised(report),
         give=GIVE,
+        spread=SPREAD,
         job=job(report.job),
         others=others(report),
         onset=None if report.onset is None else words.onset(report.onset),

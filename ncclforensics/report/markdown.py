@@ -15,6 +15,7 @@ from ncclforensics.report.folding import some
 from ncclforensics.report.reading import recognised
 from ncclforensics.report.words import (
     GIVE,
+    SPREAD,
     call,
     grouped,
     job,
@@ -141,10 +142,14 @@ def _table(details: Details) -> list[str]:
 
     head = f"| call | {' | '.join(SIDES[side] for side in sides)} |"
     rows = [head, f"| --- |{' --- |' * len(sides)}", *map(row, details.calls)]
-    if not details.more_calls:
-        return ["\n".join(rows)]
-    more = f"{details.more_calls:,} more calls that hang: in the exported frames"
-    return ["\n".join(rows), more]
+    told = []
+    if details.more_calls:
+        told.append(
+            f"{details.more_calls:,} more calls that hang: in the exported frames"
+        )
+    if any(call.is_spread for call in details.calls):
+        told.append(SPREAD)
+    return ["\n".join(rows), *told]
 
 
 def _fold_excerpts(excerpts: Sequence[Excerpt]) -> list[str]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.words import call, job, opening, others, who
+from ncclforensics.report.folding import some
+from ncclforensics.report.words import SPREAD, call, job, opening, others, who
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ncclforensics.report.details import Details
 
 MOST = 30  # of any list
+ROOM = 60  # characters of a set of ranks
 # brackets always; marks of formatting where they begin or end a word
 _SPECIAL = re.compile(
     r"([\\{}\[\]|!]|(?<!\w)[*_?+^~-](?=\S)|(?<=\S)[*_?+^~-](?!\w)|^[#*-](?=\s))",
@@ -50,10 +52,14 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
             parts += ["*What to do*", noformat(verdict.remedy)]
     if details.calls:
         rows = [
-            f"| {escape(c.name)} | {escape(c.waiting)} | {escape(c.absent)} |"
+            f"| {escape(c.name)} | {_ranks(c.waiting)} | {_ranks(c.absent)} |"
             for c in details.calls
         ]
         parts.append("\n".join(["|| call || waiting || not made by ||", *rows]))
+        if details.more_calls:
+            parts.append(f"{details.more_calls:,} more calls that hang")
+        if any(c.is_spread for c in details.calls):
+            parts.append(SPREAD)
     if verdict is not None and quotes and verdict.evidence:
         cites = [
             f"{c.source}{'' if c.line is None else f':{c.line}'}  {c.text}"
@@ -69,6 +75,11 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
         parts += ["*Other findings*", "\n".join(told[:MOST])]
     ran = f"{job(report.job)} · {report.tool.name} {report.tool.version}"
     return "\n\n".join([*parts, escape(ran)]) + "\n"
+
+
+def _ranks(listed: str) -> str:
+    """Return folded ranks for a cell; an empty one would end the table's row early."""
+    return escape(some(listed, ROOM)) or " "
 
 
 def escape(text: str) -> str:

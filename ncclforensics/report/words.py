@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.report.folding import count, fold_hosts, some
 from ncclforensics.report.layout import shorten, two_ends
-from ncclforensics.report.reading import recognised, was_read
+from ncclforensics.report.reading import interrupted, recognised, was_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,9 @@ TICKET_WIDTH = 80  # the two opening lines are pasted into tickets
 NOTHING_FAILED = "no-failure: nothing in this evidence failed"
 CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this evidence"
 JOB_UNSEEN = "inconclusive: nothing of the job itself is in this evidence"
+NOT_READ = "inconclusive: reading was interrupted, and what was read names no failure"
 NOT_EVIDENCE = "inconclusive: nothing here was recognised as evidence"
+SPREAD = "0-56:8 is every 8th rank from 0 to 56."
 GIVE = (
     "Give the directory that holds NCCL_DEBUG logs, torchrun or Slurm output, or"
     " Flight Recorder dumps."
@@ -139,7 +141,9 @@ def opening(report: Report) -> tuple[str, str]:
     verdict = report.verdict
     if verdict is not None:
         return _named(verdict, report), shorten(verdict.headline, TICKET_WIDTH)
-    if len(stories := [f for f in report.findings if f.role == "root"]) > 1:
+    if interrupted(report):
+        first, second = NOT_READ, f"looked at {looked_at(report)}"
+    elif len(stories := [f for f in report.findings if f.role == "root"]) > 1:
         first = f"inconclusive: {len(stories)} stories fit, nobody is accused"
         second = "; or ".join(f"{f.slug}: {who(f.culprits, 40)}" for f in stories)
     elif not recognised(report):

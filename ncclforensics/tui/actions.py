@@ -40,7 +40,8 @@ class Actions(Asks):
             failing = found.failures(row)
             if failing:
                 cells = self.timeline.cells(row)
-                self.go(row, max(failing, key=lambda col: cells[col]))
+                worst = max(failing, key=lambda col: cells[col])
+                self.go(row, self.opened_at[1] if row == self.opened_at[0] else worst)
                 return
         self.notify(f"no more failures {'below' if step > 0 else 'above'}")
 

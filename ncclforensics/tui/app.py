@@ -168,15 +168,15 @@ class TimelineApp(Actions):
 
     def _tick(self) -> Tick:
         """Return what takes progress: it posts it, or interrupts."""
-        drawn = 0.0
+        drawn, last = 0.0, ""
 
         def tick(word: str, done: int, whole: int) -> None:
-            nonlocal drawn
+            nonlocal drawn, last
             if self.stop.is_set():
                 raise Interrupted
             now = time.monotonic()
-            if now - drawn >= REDRAW:
-                drawn = now
+            if word != last or now - drawn >= REDRAW:
+                drawn, last = now, word
                 self.post_message(self.Progress(word, done, whole))
 
         return tick

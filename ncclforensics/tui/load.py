@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,6 +83,11 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
     # parsers are heavy to import, and a saved report needs none
     from ncclforensics.analysis import analyze
 
+    def reading(done: int, whole: int) -> None:
+        tick("reading files", done, whole)
+        if done == whole:
+            tick("looking for the cause", 0, 0)
+
     tick("looking at files", 0, 0)
     analysis = analyze(
         request.paths,
@@ -91,7 +95,7 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
         world_size=request.world_size,
         select=request.select,
         ignore=request.ignore,
-        progress=partial(tick, "reading files"),
+        progress=reading,
         scratch=scratch,
     )
     tick("drawing", 0, 0)

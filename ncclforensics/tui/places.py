@@ -38,6 +38,7 @@ class Places(Outputs):
     chart: Chart
     evidence: EvidencePane
     row = 0
+    opened_at = (0, 0)
     # where a column was gone to, and the column: a cell may hold several
     gone_to: tuple[Scale | None, int, int, int] = (None, 0, 0, 0)
 
@@ -54,6 +55,7 @@ class Places(Outputs):
             # the chart was hidden, and has its size only after a layout
             self.call_after_refresh(self.open_at, at)
             return
+        self.opened_at = at
         axis = self.timeline.axis(None)
         shown = Shown()
         scale = BySequence(axis)

@@ -70,7 +70,8 @@ def line(
         at += count
     used = at * wide
     if room - used > 12 and label.stand:
-        segments.append(Segment(f"  {label.stand}", DIM))
+        fits = cell_len(label.stand) + 2 <= room - used
+        segments.append(Segment(f"  {label.stand if fits else label.brief}", DIM))
     return Strip(segments).adjust_cell_length(sum(widths) + 3 + room)
 
 

@@ -12,6 +12,7 @@ from ncclforensics.report.folding import (
     count,
     fold_hosts,
     fold_ranks,
+    fold_spread,
     natural,
     some,
     unfold_ranks,
@@ -103,3 +104,30 @@ def test_numbers_have_separators_and_the_right_noun() -> None:
 def test_a_cut_set_ends_at_a_whole_run() -> None:
     assert some("0-616,618-1023", 10) == "0-616,…"
     assert some("0-616", 10) == "0-616"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "folded"),
+    [
+        (range(0, 1024, 8), "0-1016:8"),
+        ([*range(0, 40, 8), 41, 42, 43], "0-32:8,41-43"),
+        ([5, 7, 9], "5,7,9"),
+        ([1, 3, 5, 7, 20, 30, 40, 50], "1-7:2,20-50:10"),
+        ([0, 4, 5, 6, 8, 12, 16, 20], "0,4-6,8-20:4"),
+        ([], ""),
+    ],
+)
+def test_ranks_at_equal_distances_fold(ranks, folded):
+    assert fold_spread(ranks) == folded
+
+
+@given(st.frozensets(st.integers(0, 300)))
+def test_what_is_folded_as_spread_reads_back(ranks):
+    folded = fold_spread(ranks)
+    assert (unfold_ranks(folded) if folded else frozenset()) == ranks
+
+
+@pytest.mark.parametrize("text", ["0-8:0", "0-8:", "3:2", "8-0:2"])
+def test_a_step_that_is_none_is_refused(text):
+    with pytest.raises(ValueError, match="not a r"):
+        unfold_ranks(text)

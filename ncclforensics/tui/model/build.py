@@ -66,9 +66,12 @@ def build(
         .with_row_index("row")
         .join(hosts, on="rank", how="left", maintain_order="left")
         .join(
-            _stands(frames, found.groups), on="rank", how="left", maintain_order="left"
+            _stands(frames, found.groups, columns),
+            on="rank",
+            how="left",
+            maintain_order="left",
         )
-        .with_columns(pl.col("host", "stand").fill_null(""))
+        .with_columns(pl.col("host", "stand", "brief").fill_null(""))
     )
     groups = (
         pl.concat([found.spans.select("rank", "gid"), _told_groups(told, found.groups)])
@@ -99,16 +102,22 @@ def _ranks(frames: Frames, report: Report, calls: pl.LazyFrame) -> pl.Series:
     return found.filter(found >= 0).rename("rank")
 
 
-def _stands(frames: Frames, groups: pl.DataFrame) -> pl.DataFrame:
-    """Return `rank stand`: in a few words where a rank is held up, or never came."""
+def _stands(
+    frames: Frames, groups: pl.DataFrame, columns: axis.Columns
+) -> pl.DataFrame:
+    """Return `rank stand brief`: where a rank is held up, or never came.
+
+    Both in a few words; `brief` names the call as the head of its column does.
+    """
     words = {WAITING: "waits in ", ABSENT: "never made ", QUEUED: "is behind in "}
     about = groups.select("kind", *naming.KEY)
-    text = pl.concat_str(
-        pl.col("code").replace_strict(words, default=None, return_dtype=pl.String),
-        "kind",
-        pl.lit(" "),
-        pl.col("n").cast(pl.String),
-    )
+    kinds = [kind for kind in columns.kinds if kind.is_call]
+    letters = {kind.name: kind.letter for kind in kinds if len(kinds) > 1}
+    word = pl.col("code").replace_strict(words, default=None, return_dtype=pl.String)
+    letter = pl.col("kind").replace_strict(letters, default="", return_dtype=pl.String)
+    number = pl.col("n").cast(pl.String)
+    text = pl.concat_str(word, "kind", pl.lit(" "), number).alias("stand")
+    brief = pl.concat_str(word, letter, number).alias("brief")
     rooted = frames["roots"].select("rank", "call", pl.lit(0).alias("is_root"))
     rank = pl.col("code").replace_strict(
         {WAITING: 0, ABSENT: 1, QUEUED: 2}, default=3, return_dtype=pl.Int64
@@ -117,9 +126,9 @@ def _stands(frames: Frames, groups: pl.DataFrame) -> pl.DataFrame:
         held(frames)
         .join(about, on=naming.KEY)
         .join(rooted, on=["rank", "call"], how="left")
-        .select("rank", text.alias("stand"), rank.alias("first"), "is_root", "n")
+        .select("rank", text, brief, rank.alias("first"), "is_root", "n")
         .drop_nulls("stand")
         .sort("rank", "first", "is_root", "n", nulls_last=True)
         .unique("rank", keep="first", maintain_order=True)
-        .select("rank", "stand")
+        .select("rank", "stand", "brief")
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.report.folding import fold_ranks, natural, some
+from ncclforensics.report.folding import fold_spread, natural, some
 from ncclforensics.tui.model import rows as folding
 from ncclforensics.tui.model.axis import EXIT, LOG
 
@@ -35,11 +35,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Rows in order of rank: `row rank cells host device stand`; see Columns and Grid.
+    """Rows in order of rank: `row rank cells host device stand brief`.
 
-    `groups` has `rank gid kind pg pg_desc p2p`, `marks` the log lines that are marks,
-    `exits` the processes that ended badly, both with their `col`. `calls` are all
-    calls, lazily.
+    `columns` and `grid` say what their cells are. `groups` has `rank gid kind pg
+    pg_desc p2p`, `marks` the log lines that are marks, `exits` the processes that ended
+    badly, both with their `col`. `calls` are all calls, lazily.
     """
 
     frames: Frames
@@ -115,7 +115,7 @@ class Timeline:
         for kind in (k.name for k in self.columns.kinds if k.is_call):
             own = groups.filter(pl.col("kind") == kind).select("pg", "rank").rows()
             own.sort(key=lambda row: natural(row[0]))
-            named = [(pg, some(fold_ranks(ranks), 40)) for pg, ranks in own]
+            named = [(pg, some(fold_spread(ranks), 40)) for pg, ranks in own]
             found.append((kind, named))
         return found
 

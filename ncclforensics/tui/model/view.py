@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.clean import line as clean
-from ncclforensics.report.folding import count, fold_hosts, fold_ranks, some
+from ncclforensics.report.folding import count, fold_hosts, fold_spread, some
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.states import FIRST_FAILING
 
@@ -25,11 +25,12 @@ HOST = 14
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What stands before and behind the cells of a line."""
+    """What stands before and behind the cells of a line; `brief` for short room."""
 
     ranks: str
     section: str
     stand: str
+    brief: str
 
 
 @dataclass(slots=True, eq=False)
@@ -69,11 +70,17 @@ class View:
             section = fold_hosts(names)
             if len(section) > host:
                 section = count(len(names), "host") if len(names) > 1 else section
-        stand = self.timeline.rows["stand"][row["row"]]
-        if self.scale_is_time and len(row["ranks"]) > 1:
-            stand = f"{stand} (drawn: rank {row['ranks'][0]})".strip()
+        stand, brief = self.timeline.rows.select("stand", "brief").row(row["row"])
+        if self.scale_is_time:
+            # the letters of `brief` are explained by the other axis
+            alone = len(row["ranks"]) == 1
+            told = "" if alone else f"(drawn: rank {row['ranks'][0]})"
+            stand = brief = f"{stand} {told}".strip()
         return Label(
-            some(fold_ranks(row["ranks"]), wide), clean(section, host), clean(stand, 80)
+            some(fold_spread(row["ranks"]), wide),
+            clean(section, host),
+            clean(stand, 80),
+            clean(brief, 40),
         )
 
     @property

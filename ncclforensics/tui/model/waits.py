@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.folding import count, fold_ranks, some
+from ncclforensics.report.folding import count, fold_spread, some
 from ncclforensics.tui.model import naming
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def steps(timeline: Timeline, rank: int) -> list[Step]:
             for other in wanted[:8]:
                 follow(other, depth + 1, f" {_WHY[word]}")
             if len(wanted) > 8:
-                listed = some(fold_ranks(wanted[8:]), 40)
+                listed = some(fold_spread(wanted[8:]), 40)
                 more = count(len(wanted) - 8, "more rank")
                 said = f"{more} {_WHY[word]}: {listed}"
                 found.append(Step(depth + 1, said, wanted[8]))
@@ -78,7 +78,7 @@ def steps(timeline: Timeline, rank: int) -> list[Step]:
     for call in calls.values():
         for word in ("unstarted", "absent", "behind", "unseen"):
             if rank in (call.get(word) or ()) and call["waiting"]:
-                ranks = some(fold_ranks(call["waiting"]), 40)
+                ranks = some(fold_spread(call["waiting"]), 40)
                 many = "wait" if len(call["waiting"]) > 1 else "waits"
                 noun = "ranks" if len(call["waiting"]) > 1 else "rank"
                 said = f"{noun} {ranks} {many} for rank {rank} in {_name(call)}"
@@ -91,4 +91,5 @@ def _name(call: dict[str, object]) -> str:
     """Name a call in the words of the report."""
     group = call["pg_desc"] or ""
     tail = f" ({group})" if group and group != call["pg"] else ""
-    return f"{call['op'] or 'a call'} SeqNum={call['seq']} on {call['pg']}{tail}"
+    number = f" SeqNum={call['seq']}" if call["seq"] else ""
+    return f"{call['op'] or 'a call'}{number} on {call['pg']}{tail}"
