@@ -139,8 +139,9 @@ def calls(
     """Return the `calls` frame: each call that holds somebody up, once.
 
     `told` are `messages`, `groups` has the `members` of each `group`, and of the calls
-    those are left out that would bring more than MOST_MEMBERS rows; `evidence` has `rank whole since is_sparse is_stale` of every
-    rank whose evidence would show its calls; see `rest.evidence`.
+    those are left out that would bring more than MOST_MEMBERS rows; `evidence` has
+    `rank whole since is_sparse is_stale` of every rank whose evidence would show its
+    calls; see `rest.evidence`.
     """
     first = _calls(
         held.filter(pl.col("choice") == 0), standings, told, evidence, groups
