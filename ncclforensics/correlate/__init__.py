@@ -42,7 +42,7 @@ def correlate(frames: Frames) -> Frames:
     held = calls.held_up(unfinished, made, standing, members)
     seen = rest.evidence(known, made, standing)
     talk = calls.messages(entries, names, members)
-    stuck = calls.calls(held, standing, talk, seen)
+    stuck = calls.calls(held, standing, talk, seen, members)
     found = waits.roots(stuck)
     if not rest.is_proven(known, made) and not rest.is_still(
         stuck, found, standing, seen

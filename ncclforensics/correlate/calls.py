@@ -18,6 +18,8 @@ STATES = ("waiting", "behind", "done", "absent", "unseen")
 # what two sides have to agree on to be in one call; the number of a P2P call is its
 # rank's own, so the two sides take its place
 SAME = ("group", "seq", "src", "dst")
+# members of all calls together; a thousand calls of a group of 4,096 have half of it
+MOST_MEMBERS = 1 << 23
 OTHER_SIDE = {"send": "recv", "recv": "send"}
 
 
@@ -32,7 +34,8 @@ def held_up(
     `open_calls` are unfinished collectives with `group`, `made` their summary,
     `members` has the `members` of each `group`. A rank without any
     takes the call that its watchdog gave up. P2P calls get global `src` and `dst`, and
-    `members` of the two; a receive from anybody has no `src`.
+    `members` of the two; a receive from anybody has no `src`. `members` of other calls
+    may be null: those of the group.
     """
     newest_done = made.group_by("rank").agg(pl.col("newest_done").max())
     p2p = pl.col("is_p2p").fill_null(False)
@@ -50,7 +53,10 @@ def held_up(
     chosen = ordered.filter(
         pl.int_range(pl.len()).over("rank", "passed", p2p & pl.col("passed")) == 0
     )
-    from_dumps = _ends(chosen.join(members, on="group", how="left")).select(
+    # only messages need the list here; beside every rank it would be the square of it
+    named = chosen.filter(p2p)["group"].unique()
+    ends = members.filter(pl.col("group").is_in(named.implode()))
+    from_dumps = _ends(chosen.join(ends, on="group", how="left")).select(
         "rank",
         pl.int_range(pl.len()).over("rank").alias("choice"),
         *(*SAME[:2], "pg", "pg_desc", "op", "is_p2p", "members", "src", "dst"),
@@ -66,8 +72,8 @@ def held_up(
         .sort("rank", "t", maintain_order=True)
         .group_by("rank", maintain_order=True)
         .first()
-        .join(members, on="group", how="left", maintain_order="left")
         .with_columns(
+            pl.lit(None, members.schema["members"]).alias("members"),
             pl.col("waits_in").alias("seq"),
             pl.lit(False).alias("is_p2p"),
             pl.lit(False).alias("started"),
@@ -128,13 +134,18 @@ def calls(
     standings: pl.DataFrame,
     told: pl.DataFrame,
     evidence: pl.DataFrame,
+    groups: pl.DataFrame,
 ) -> pl.DataFrame:
     """Return the `calls` frame: each call that holds somebody up, once.
 
-    `told` are `messages`. `evidence` has `rank whole since is_sparse is_stale` of every
-    rank whose evidence would show its calls; see `rest.evidence`.
+    `told` are `messages`, `groups` has the `members` of each `group`, and of the calls
+    those are left out that would bring more than MOST_MEMBERS rows; `evidence` has
+    `rank whole since is_sparse is_stale` of every rank whose evidence would show its
+    calls; see `rest.evidence`.
     """
-    first = _calls(held.filter(pl.col("choice") == 0), standings, told, evidence)
+    first = _calls(
+        held.filter(pl.col("choice") == 0), standings, told, evidence, groups
+    )
     # everybody came, so this call holds nobody up: it waits for an earlier one to end
     # on the GPU, which other calls have passed on the host
     full = first.filter(
@@ -149,7 +160,7 @@ def calls(
     )
     if again.filter(pl.col("choice") > 0).is_empty():
         return first
-    return _calls(again.drop("last").sort("rank"), standings, told, evidence)
+    return _calls(again.drop("last").sort("rank"), standings, told, evidence, groups)
 
 
 def _calls(
@@ -157,6 +168,7 @@ def _calls(
     standings: pl.DataFrame,
     told: pl.DataFrame,
     evidence: pl.DataFrame,
+    groups: pl.DataFrame,
 ) -> pl.DataFrame:
     p2p = pl.col("is_p2p").fill_null(False)
     keyed = held.with_columns(
@@ -181,13 +193,20 @@ def _calls(
             *(pl.col(c).first() for c in ("stack", "source", "line")),
             pl.col("t").min(),
         )
+        .pipe(_with_members, groups)
         .with_row_index("call")
         .with_columns(pl.col("call").cast(pl.Int64))
     )
     members = distinct.select(
-        *("call", *SAME, "stuck", "is_p2p", "half", "t"),
+        *("call", *SAME, "is_p2p", "half", "t"),
+        pl.when(p2p).then(pl.col("stuck").list.first()).alias("waiter"),
         pl.col("members").alias("rank"),
     ).explode("rank")
+    stuck = distinct.select("call", pl.col("stuck").alias("rank")).explode("rank")
+    stuck = stuck.unique().with_columns(pl.lit(True).alias("is_stuck"))
+    members = members.join(
+        stuck, on=["call", "rank"], how="left", maintain_order="left"
+    )
     states = _states(members, standings, told, evidence)
     by_state = states.group_by("call", maintain_order=True).agg(
         pl.col("rank").filter(pl.col("state") == state).sort().alias(state)
@@ -199,6 +218,27 @@ def _calls(
     schema = tables.SCHEMAS["calls"]
     return tables.conform(
         "calls", found.select(c for c in found.columns if c in schema)
+    )
+
+
+def _with_members(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+    """Give calls the members of their group; keep those in which most are stuck."""
+    of_group = groups.select("group", pl.col("members").alias("all"))
+    size = groups.select("group", pl.col("members").list.len().alias("size"))
+    own = pl.col("members").list.len()
+    rows = pl.coalesce(own, "size").fill_null(0).cast(pl.Int64)
+    most = pl.col("stuck").list.len()
+    kept = (
+        calls.join(size, on="group", how="left", maintain_order="left")
+        .with_row_index("_order")
+        .sort(most, descending=True, maintain_order=True)
+        .filter(rows.cum_sum() <= MOST_MEMBERS)
+        .sort("_order")
+        .drop("_order", "size")
+    )
+    joined = kept.join(of_group, on="group", how="left", maintain_order="left")
+    return joined.with_columns(pl.coalesce("members", "all").alias("members")).drop(
+        "all"
     )
 
 
@@ -217,9 +257,8 @@ def _states(
         "rank", *sides, pl.col("finished").alias("mine"), pl.col("total").alias("all")
     )
     their_half = pl.col("half").replace_strict(OTHER_SIDE, default=None)
-    ends = pl.when(pl.col("is_p2p")).then(pl.col("stuck").list.first())
     both = (
-        members.with_columns(their_half.alias("op"), ends.alias("waiter"))
+        members.with_columns(their_half.alias("op"))
         .join(evidence.with_columns(pl.lit(True).alias("seen")), on="rank", how="left")
         .join(standing, on=KEY, how="left")
         .join(told, on=["rank", *sides], how="left")
@@ -260,7 +299,7 @@ def _states(
         )
     )
     state = (
-        pl.when(pl.col("stuck").list.contains(pl.col("rank")))
+        pl.when(pl.col("is_stuck").fill_null(False))
         .then(pl.lit("waiting"))
         .when(pl.col("seen").is_null())
         .then(pl.lit("unseen"))

@@ -49,6 +49,7 @@ def read(source: Source) -> Frames:
         KeyError,
         TypeError,
         ValueError,
+        AttributeError,
         RecursionError,
     ) as error:
         note = {"stage": "parsers", "text": f"no error file of torchelastic: {error}"}

@@ -27,7 +27,7 @@ from ncclforensics.parsers.fr_fields import Columns, columns, pluck
 from ncclforensics.parsers.fr_groups import group_rows, groups, position_rows
 from ncclforensics.parsers.fr_memory import uncollected
 from ncclforensics.parsers.fr_stacks import stacks
-from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES
+from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES, MAX_GROUPS
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
@@ -207,6 +207,9 @@ def _oddities(dump: _Dump, fields: Columns, config: int, status: int) -> Iterato
     """Note what was not of the type that it should have."""
     if dump.problem:
         yield dump.problem
+    for table in (dump.config, dump.status):
+        if isinstance(table, dict) and len(table) > MAX_GROUPS:
+            yield f"more than {MAX_GROUPS:,} groups: the others are not read"
     if dump.skipped:
         yield f"{dump.skipped} entries are no dicts: skipped"
     if fields.odd:

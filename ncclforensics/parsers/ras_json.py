@@ -53,7 +53,9 @@ def read(source: Source) -> Frames:
         KeyError,
         TypeError,
         ValueError,
+        ArithmeticError,
         AttributeError,
+        RecursionError,
     ) as error:
         note = {"stage": "parsers", "text": f"no status report of ncclras: {error}"}
         return Frames({"notes": tables.rows("notes", [note | {"source": source.name}])})
@@ -111,22 +113,30 @@ def _behind(comm_id: str, members: list[dict[str, Any]]) -> Iterator[dict[str, A
     """Yield the counts of the operations in which members differ."""
     names = dict.fromkeys(op for m in members for op in m["collective_counts"])
     for op in names:
-        counts = Counter(int(m["collective_counts"].get(op, 0)) for m in members)
+        counts = Counter(_number(m["collective_counts"].get(op, 0)) for m in members)
         if len(counts) < 2:
             continue
         shared = {"comm_id": comm_id, "kind": "count", "op": op}
         for operation, ranks in sorted(counts.items(), reverse=True):
             yield {**shared, "operation": operation, "ranks": ranks}
         for member in members:
-            operation = int(member["collective_counts"].get(op, 0))
+            operation = _number(member["collective_counts"].get(op, 0))
             if operation < max(counts):
                 yield {**shared, "operation": operation, **_who(member)}
 
 
 def _who(member: dict[str, Any]) -> dict[str, Any]:
     return {
-        "comm_rank": int(member["rank"]),
+        "comm_rank": _number(member["rank"]),
         "gpu": str(member.get("cuda_dev")),
-        "process": int(member["pid"]),
+        "process": _number(member["pid"]),
         "node": str(member["host"]),
     }
+
+
+def _number(told: Any) -> int:
+    """Read a count or an id; raises ValueError where no column can hold it."""
+    number = int(told)
+    if abs(number) > 2**62:
+        raise ValueError(f"a number of {number.bit_length()} bits")
+    return number

@@ -13,8 +13,10 @@ import polars as pl
 from ncclforensics.tables import TIME
 
 YEARLESS = 1972  # a leap year, so that 29 February fits
+# nanoseconds reach from 1677 to 2262, and what lies beyond would wrap around
+_YEAR = r"(?:19|20|21)\d\d"
 _ISO = (
-    r"^(?P<day>\d{4}-\d\d-\d\d)[T ](?P<hms>\d\d:\d\d:\d\d)"
+    rf"^(?P<day>{_YEAR}-\d\d-\d\d)[T ](?P<hms>\d\d:\d\d:\d\d)"
     r"(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?$"
 )
 
@@ -68,8 +70,9 @@ def _with_zone(stamp: pl.Expr) -> pl.Expr:
 
 
 def _ctime(stamp: pl.Expr) -> pl.Expr:
+    sane = pl.when(stamp.str.contains(rf" {_YEAR}$")).then(stamp)
     return (
-        _single_spaced(stamp)
+        _single_spaced(sane)
         .str.to_datetime("%b %d %H:%M:%S %Y", time_unit="ns", strict=False)
         .dt.replace_time_zone("UTC")
     )
