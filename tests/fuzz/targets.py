@@ -23,7 +23,7 @@ from ncclforensics.parsers import (
     error_json,
     flight_recorder,
     fr_json,
-    logs,
+    log_files,
     parse,
     structures,
     unpickler,
@@ -117,7 +117,7 @@ def lines(data: bytes) -> None:
 
 def log(data: bytes) -> None:
     """Recognise the messages of a text log."""
-    conforming(logs.read(stored(data, "log")))
+    conforming(log_files.read(stored(data, "log")))
 
 
 def kind(data: bytes) -> None:
