@@ -14,21 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncclforensics import diagnosers, excerpts, ranking, report, tables
+from ncclforensics import diagnosers, excerpts, pool, ranking, report, tables
 from ncclforensics.correlate import correlate, job
+from ncclforensics.correlate.outline import outlined
+from ncclforensics.notes import Note
 from ncclforensics.parsers import parse
 from ncclforensics.sources import discover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Executor
 
     from ncclforensics.findings import Ranked
-    from ncclforensics.notes import Note
     from ncclforensics.report.contract import Report
     from ncclforensics.report.details import Excerpt
     from ncclforensics.sources import Source
     from ncclforensics.tables import Frames
+
+# sources that one process reads at a time
+BATCH_BYTES = 4 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +101,55 @@ def read(
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Frames:
-    """Parse every source, in order, and stack what they give; `notes` come first."""
-    parts = [tables.Frames({"notes": tables.noted(notes)})]
-    parsed = map(parse, sources) if executor is None else executor.map(parse, sources)
-    for done, part in enumerate(parsed, 1):
-        parts.append(part)
-        if progress is not None:
-            progress(done, len(sources))
-    return tables.join(parts)
+    """Parse every source, in order, and stack what they give; `notes` come first.
+
+    Without an executor, processes are started where there is enough to read.
+    """
+    told = list(notes)
+    parts = []
+    done = 0
+    with ExitStack() as stack:
+        if executor is None:
+            much = sum(source.bytes for source in sources) >= pool.PAYS_BYTES
+            jobs = None if much and len(sources) > 1 else 1
+            executor = stack.enter_context(pool.processes(jobs))
+        here = isinstance(executor, pool.Here)
+        batches = list(_batches(sources, 0 if here else BATCH_BYTES))
+        read_by = pool.spread(
+            _parsed if here else parsed,
+            batches,
+            executor,
+            lambda error: told.append(_lost(error)),
+        )
+        for batch, part in zip(batches, read_by, strict=True):
+            parts.append(part)
+            done += len(batch)
+            if progress is not None:
+                progress(done, len(sources))
+    return tables.join([tables.Frames({"notes": tables.noted(told)}), *parts])
+
+
+def parsed(sources: Sequence[Source]) -> Frames:
+    """Parse some sources, stack what they give and outline their calls."""
+    return outlined(_parsed(sources))
+
+
+def _parsed(sources: Sequence[Source]) -> Frames:
+    return tables.join(map(parse, sources))
+
+
+def _batches(sources: Sequence[Source], most: int) -> Iterator[Sequence[Source]]:
+    """Cut sources into runs of `most` bytes, worth a message between processes."""
+    batch: list[Source] = []
+    for source in sources:
+        if batch and sum(s.bytes for s in (*batch, source)) > most:
+            yield batch
+            batch = []
+        batch.append(source)
+    if batch:
+        yield batch
+
+
+def _lost(error: BaseException) -> Note:
+    why = str(error) or type(error).__name__
+    return Note("parsers", f"a process that read was lost, its work done again: {why}")

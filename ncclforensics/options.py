@@ -30,21 +30,14 @@ def reads_evidence(command: Command) -> Command:
 
 @contextmanager
 def processes(jobs: int | None) -> Iterator[Executor | None]:
-    """Give a pool of `jobs` processes; None, which reads in this one, for fewer than 2.
-
-    Processes are spawned: polars' threads do not survive a fork.
-    """
-    if jobs is None or jobs < 2:
+    """Give a pool of `jobs` processes; None, where the analysis decides, for None."""
+    if jobs is None:
         yield None
         return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    from ncclforensics import pool
 
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with pool.processes(jobs) as executor:
+        yield executor
 
 
 def classes(asked: Sequence[str]) -> frozenset[str]:

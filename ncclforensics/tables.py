@@ -96,7 +96,8 @@ SCHEMAS: dict[str, Schema] = {
         "size": pl.Int64(),
         **CITE,
     },
-    # one rank's one call; sizes are one shape per tensor, `src`/`dst` group ranks
+    # one rank's one call; sizes are one shape per tensor, `src`/`dst` group ranks.
+    # Of dumps it is kept in two parts, and joined where somebody asks: see Frames.scan
     "collectives": {
         "rank": pl.Int64(),
         **GROUP,
@@ -209,6 +210,27 @@ SCHEMAS: dict[str, Schema] = {
 }
 
 
+# What repeats from step to step stands in a dump's few templates, and each call is a
+# number of one of them and what is its own.
+OWN = (
+    *("seq", "p2p_seq", "op_id", "record_id", "t", "t_started", "t_completed"),
+    *("duration_ms", "stack", "line"),
+)
+_CALL = SCHEMAS["collectives"]
+INNER: dict[str, Schema] = {
+    "entries": {"template": pl.UInt64(), **{c: _CALL[c] for c in OWN}},
+    "templates": {
+        "template": pl.UInt64(),
+        **{c: dtype for c, dtype in _CALL.items() if c not in OWN},
+        "line": pl.Int64(),  # of the first entry
+    },
+    # the calls that did not finish, and of the others those that are first, last or
+    # extreme in something; each stands for `times` calls, together for all
+    "outline": {"times": pl.Int64(), **_CALL},
+}
+SCHEMAS |= INNER
+
+
 def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Give a frame exactly the columns, order and dtypes of schema `name`.
 
@@ -220,12 +242,23 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     strangers = [column for column in frame.columns if column not in schema]
     if strangers:
         raise ValueError(f"frame {name!r} has no column {', '.join(strangers)}")
-    return frame.select(
-        pl.col(column).cast(dtype)
-        if column in frame.columns
-        else pl.lit(None, dtype).alias(column)
-        for column, dtype in schema.items()
+    own = {column.name: column for column in frame.get_columns()}
+    return pl.DataFrame(
+        [
+            _cast(own[column], dtype)
+            if column in own
+            else _nulls(column, dtype, frame.height)
+            for column, dtype in schema.items()
+        ]
     )
+
+
+def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
+    return column if column.dtype == dtype else column.cast(dtype)
+
+
+def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
+    return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
 
 
 def empty(name: str) -> pl.DataFrame:
@@ -264,8 +297,44 @@ class Frames:
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         """Return the frame of schema `name`, without rows if nothing fed it."""
+        if name == "collectives" and "entries" in self.tables:
+            return self.scan(name).collect()
         frame = self.tables.get(name)
         return empty(name) if frame is None else frame
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """Return the frame of schema `name`, lazily.
+
+        Of `collectives`, which may have millions of rows, only those that a filter asks
+        for are put together: name the ranks first.
+        """
+        if name != "collectives" or "entries" not in self.tables:
+            return self[name].lazy()
+        joined = (
+            self.tables["entries"]
+            .lazy()
+            .join(
+                self.tables["templates"].lazy().drop("line"),
+                on="template",
+                maintain_order="left",
+            )
+            .select(*SCHEMAS[name])
+        )
+        others = self.tables.get(name)
+        if others is None or others.is_empty():
+            return joined
+        return pl.concat([joined, others.lazy()])
+
+    def has(self, name: str) -> bool:
+        """Whether the frame of schema `name` has rows."""
+        names = (name, "entries") if name == "collectives" else (name,)
+        return any(n in self.tables and self.tables[n].height > 0 for n in names)
+
+    @property
+    def names(self) -> list[str]:
+        """The frames that something fed, by name."""
+        whole = {"collectives"} if "entries" in self.tables else set()
+        return sorted((self.tables.keys() - INNER.keys()) | whole)
 
     def message(self, *ids: str) -> pl.DataFrame:
         """Return the captures of the messages `ids` together, in order of reading.
@@ -291,7 +360,8 @@ def join(parts: Iterable[Frames]) -> Frames:
         for name, frame in part.messages.items():
             messages.setdefault(name, []).append(frame)
     return Frames(
-        {name: pl.concat(frames, rechunk=True) for name, frames in tables.items()},
+        # calls are many and stay in the pieces they came in: a copy costs their memory
+        {n: pl.concat(f, rechunk=n != "entries") for n, f in tables.items()},
         {
             name: typed(pl.concat(frames, how="diagonal_relaxed", rechunk=True))
             for name, frames in messages.items()

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ncclforensics import __version__, cli, console
 from ncclforensics.errors import UsageError
+from ncclforensics.pool import Here
 from ncclforensics.report.as_json import decode, render_json
 from ncclforensics.report.contract import (
     Culprits,
@@ -155,9 +156,9 @@ def test_options_reach_the_analysis(run: Any, analysis: Analysis) -> None:
         *("--select", "gpu-oom,missing-rank", "--ignore", "gpu-oom"),
     )
     assert code == 0
+    assert isinstance(analysis.asked.pop("executor"), Here)
     assert analysis.asked == {
         "paths": ("a", "b"),
-        "executor": None,
         "world_size": 8,
         "select": frozenset({"gpu-oom", "missing-rank"}),
         "ignore": frozenset({"gpu-oom"}),

@@ -11,6 +11,7 @@ from ncclforensics.correlate import (
     clock,
     coll_logs,
     identity,
+    outline,
     positions,
     rest,
     standings,
@@ -21,22 +22,25 @@ from ncclforensics.tables import Frames
 
 def correlate(frames: Frames) -> Frames:
     """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
+    if "outline" not in frames.tables:
+        frames = outline.outlined(frames)
     known = identity.identify(attempts.labelled(frames))
     known = clock.with_year(attempts.last(known))
     known = coll_logs.with_calls(known)
     failed = rest.failed(known)
-    made = standings.summary(known["collectives"], failed)
+    entries = outline.outline(known)
+    made = standings.summary(entries, failed)
     told = positions.named(known["positions"], known["groups"], made)
     nameless = known["positions"].filter(pl.col("rank").is_null())
     positions_ = pl.concat([told, nameless])
     names, members = standings.name_groups(known["groups"], made, told)
     made = standings.grouped(made, names)
     told = standings.grouped(told, names)
-    unfinished = standings.unfinished(known["collectives"], names, told, failed)
+    unfinished = standings.unfinished(entries, names, told, failed)
     standing = standings.standings(made, unfinished, told)
     held = calls.held_up(unfinished, made, standing, members)
     seen = rest.evidence(known, made, standing)
-    talk = calls.messages(known["collectives"], names, members)
+    talk = calls.messages(entries, names, members)
     stuck = calls.calls(held, standing, talk, seen)
     found = waits.roots(stuck)
     if not rest.is_proven(known, made) and not rest.is_still(

@@ -32,7 +32,7 @@ START_UP = (
     r"|nccl\.bootstrap\.)"
 )
 WORKED = r"^(?:nccl\.init\.complete|nccl\.coll$|c10d\.(?:watchdog|desync|fingerprint))"
-NOT_SPLIT = ("sources", "notes", "ranks", "stacks")
+NOT_SPLIT = ("sources", "notes", "ranks", "stacks", "entries")
 
 
 def labelled(frames: Frames) -> Frames:

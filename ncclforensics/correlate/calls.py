@@ -12,7 +12,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate.standings import KEY
+from ncclforensics.correlate.standings import KEY, count
 
 STATES = ("waiting", "behind", "done", "absent", "unseen")
 # what two sides have to agree on to be in one call; the number of a P2P call is its
@@ -109,8 +109,8 @@ def messages(
         collectives.filter(pl.col("is_p2p").fill_null(False))
         .group_by(ends)
         .agg(
-            pl.len().cast(pl.Int64).alias("total"),
-            over.sum().cast(pl.Int64).alias("finished"),
+            count(collectives).cast(pl.Int64).alias("total"),
+            count(collectives, over).cast(pl.Int64).alias("finished"),
         )
         .join(names, on=["rank", "pg", "pg_desc", "pg_id"], nulls_equal=True)
         .join(members, on="group", how="left")

@@ -15,6 +15,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.correlate import communicators
+from ncclforensics.correlate.outline import outline
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
@@ -87,11 +88,20 @@ def skew(frames: Frames) -> pl.DataFrame:
     together with others are left out.
     """
     hosts = frames["ranks"].drop_nulls(["rank", "host"]).select("rank", "host")
-    ends = frames["collectives"].filter(pl.col("state") == "completed")
+    ends = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("rank").is_in(hosts["rank"].implode())
+            & (pl.col("state") == "completed")
+            & (hosts["host"].n_unique() > 1)
+        )
+        .select("rank", "pg", "seq", pl.col("t_completed").alias("t"))
+        .collect()
+    )
     calls = ends.join(hosts, on="rank", how="inner").select(
         pl.concat_str("pg", pl.lit("#"), pl.col("seq").cast(pl.String)).alias("event"),
         "host",
-        pl.col("t_completed").alias("t"),
+        "t",
     )
     inits = communicators.inits(frames).filter(pl.col("phase") == "COMPLETE")
     built = inits.select(pl.col("key").alias("event"), "host", "t")
@@ -131,7 +141,7 @@ def _with_fed(frames: Frames) -> Frames:
 
 def _dated(frames: Frames) -> tuple[datetime | None, datetime | None]:
     """Return the first and the last full date of the evidence."""
-    t = pl.concat([frames[name]["t"] for name in ("events", "collectives")])
+    t = pl.concat([frames["events"]["t"], outline(frames)["t"]])
     return t.min(), t.max()  # type: ignore[return-value]
 
 
@@ -157,14 +167,20 @@ def _zone(frames: Frames, chosen: pl.Expr) -> int:
     lines = frames.message("c10d.watchdog.timeout")
     if not {"ran_ms", "timed_out"} <= set(lines.columns):
         return 0
-    made = frames["collectives"].select(
-        "rank", pl.col("seq").alias("timed_out"), pl.col("t").alias("made")
+    told = lines.with_columns(chosen.alias("local")).drop_nulls(
+        ["local", "ran_ms", "rank"]
     )
-    both = (
-        lines.with_columns(chosen.alias("local"))
-        .drop_nulls(["local", "ran_ms", "rank"])
-        .join(made.drop_nulls(), on=["rank", "timed_out"])
+    made = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("rank").is_in(told["rank"].unique().implode())
+            & pl.col("seq").is_in(told["timed_out"].unique().implode())
+        )
+        .select("rank", pl.col("seq").alias("timed_out"), pl.col("t").alias("made"))
+        .drop_nulls()
+        .collect()
     )
+    both = told.join(made, on=["rank", "timed_out"])
     late = (
         both["local"].dt.epoch("ns")
         - both["made"].dt.epoch("ns")

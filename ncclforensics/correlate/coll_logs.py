@@ -44,7 +44,7 @@ def with_calls(frames: Frames) -> Frames:
 
     Where Flight Recorder dumps tell of calls, these are better and stand alone.
     """
-    if MESSAGE not in frames.messages or frames["collectives"].height:
+    if MESSAGE not in frames.messages or frames.has("collectives"):
         return frames
     known = communicators.inits(frames)
     owners = communicators.owners(known)

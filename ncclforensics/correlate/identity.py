@@ -15,6 +15,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.correlate import places
+from ncclforensics.correlate.outline import outline
 from ncclforensics.tables import CITE, Frames
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _claims(frames: Frames) -> pl.DataFrame:
         for name in ("sources", "events", "exits", "ranks")
     ]
     # a dump is one rank's: millions of its calls claim no more than the first of them
-    dumped = frames["collectives"].select("rank", "source").unique(maintain_order=True)
+    dumped = outline(frames).select("rank", "source").unique(maintain_order=True)
     told.append(tables.conform("ranks", dumped))
     inits = frames.message(*COMPLETE)
     if inits.height:

@@ -37,6 +37,14 @@ def done() -> pl.Expr:
     return (pl.col("state") == "completed").fill_null(False) | retired
 
 
+def count(calls: pl.DataFrame, which: pl.Expr | None = None) -> pl.Expr:
+    """Return how many calls the rows of an outline (or of all calls) stand for."""
+    if "times" not in calls.columns:
+        return pl.len() if which is None else which.sum()
+    times = pl.col("times")
+    return (times if which is None else times.filter(which)).sum()
+
+
 def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
     """Return one row per rank, group name and source: what its entries tell.
 
@@ -59,7 +67,7 @@ def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
         pl.col("record_id").min().alias("oldest"),
         pl.col("record_id").max().alias("newest"),
         pl.col("record_id").filter(done()).max().alias("newest_done"),
-        pl.len().alias("entries"),
+        count(collectives).alias("entries"),
         pl.col("t").min().alias("oldest_t"),
         pl.max_horizontal("t", "t_started", "t_completed").max().alias("newest_t"),
         (pl.col("t_started").is_not_null() | (pl.col("state") == "started"))

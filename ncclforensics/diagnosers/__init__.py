@@ -170,7 +170,6 @@ def diagnose(
 def can_see(frames: Frames, needs: tuple[str, ...]) -> bool:
     """Whether any of these frames has rows, or any message of these ids was read."""
     return any(
-        (need in frames.tables and not frames[need].is_empty())
-        or any(found.startswith(need) for found in frames.messages)
+        frames.has(need) or any(found.startswith(need) for found in frames.messages)
         for need in needs
     )

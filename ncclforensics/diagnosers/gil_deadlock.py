@@ -116,12 +116,14 @@ def _poor(frames: Frames) -> dict[int, str]:
         & pl.col("rank").is_not_null()
     )
     made = (
-        frames["collectives"]
+        frames.scan("collectives")
+        .select("rank", "stack", "state", "retired")
         .group_by("rank")
         .agg(
             pl.col("stack").is_not_null().any().alias("stacks"),
             ((pl.col("state") == "completed") | pl.col("retired")).any().alias("over"),
         )
+        .collect()
     )
     told = dumps.select("rank", "kind").join(made, on="rank", how="left")
     counted = frames["standings"].filter(

@@ -59,7 +59,7 @@ AFTERMATH = ("RendezvousConnectionError", "RendezvousClosedError")
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Say that the processes did not meet, and how many came."""
-    if frames["collectives"].height or any(
+    if frames.has("collectives") or any(
         found.startswith(MET) for found in frames.messages
     ):
         return

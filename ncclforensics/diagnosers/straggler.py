@@ -67,13 +67,17 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 def _late(frames: Frames, call: dict[str, Any]) -> pl.DataFrame:
     """Return the entries of those who came later than all others by a timeout."""
-    group = frames["collectives"].filter(
-        pl.col("rank").is_in([*call["waiting"], *call["behind"]])
-        & pl.col("pg").eq_missing(call["pg"])
-        & pl.col("pg_desc").eq_missing(call["pg_desc"])
-        & ~pl.col("is_p2p").fill_null(False)
-        & pl.col("seq").is_between(call["seq"] - EARLIER, call["seq"])
-        & pl.col("t").is_not_null()
+    group = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("rank").is_in([*call["waiting"], *call["behind"]])
+            & pl.col("pg").eq_missing(call["pg"])
+            & pl.col("pg_desc").eq_missing(call["pg_desc"])
+            & ~pl.col("is_p2p").fill_null(False)
+            & pl.col("seq").is_between(call["seq"] - EARLIER, call["seq"])
+            & pl.col("t").is_not_null()
+        )
+        .collect()
     )
     after = (pl.col("t") - pl.col("t").min().over("seq")).dt.total_milliseconds()
     told = group.with_columns(after.alias("after"))

@@ -75,11 +75,15 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
     )
     for number, waiters in absent.group_by("call").agg("rank").iter_rows():
         call = frames["calls"].row(number, named=True)
-        made = frames["collectives"].filter(
-            pl.col("rank").is_in(call["waiting"])
-            & (pl.col("backend") == "gloo")
-            & pl.col("pg").eq_missing(call["pg"])
-            & (pl.col("seq") <= call["seq"])
+        made = (
+            frames.scan("collectives")
+            .filter(
+                pl.col("rank").is_in(call["waiting"])
+                & (pl.col("backend") == "gloo")
+                & pl.col("pg").eq_missing(call["pg"])
+                & (pl.col("seq") <= call["seq"])
+            )
+            .collect()
         )
         step = [pl.col(c).diff().over("rank") for c in ("op_id", "seq")]
         gaps = (

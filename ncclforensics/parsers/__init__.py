@@ -38,7 +38,7 @@ def parse(source: Source) -> Frames:
 def _manifest(source: Source, read: Frames) -> pl.DataFrame:
     """Return the one row of `sources`: what the file is, and how much it gave."""
     told = read["sources"].head(1).to_dicts()
-    given = ("events", "collectives", "groups", "positions", "exits")
+    given = ("events", "entries", "groups", "positions", "exits")
     row = {
         "kind": source.kind,
         "why": source.why,

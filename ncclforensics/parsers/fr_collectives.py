@@ -1,4 +1,4 @@
-"""Entries of a dump as rows of `collectives`.
+"""Entries of a dump as rows of `entries` and `templates`.
 
 Most of a call (group, name, sizes, dtypes, state) repeats: a training step makes the
 same few dozen calls again and again. So entries are interned by those fields, Python
@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from ncclforensics import tables
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 # group ranks: `send 0->3` goes from 0 to 3, `recv 3<-0` as well; `?` is any source
 P2P = re.compile(r"(send|recv) (\d{1,9})(?:->|<-)(\d{1,9}|\?)")
+ENTRY_BITS = 20  # a dump has fewer entries, so fewer distinct calls, than 2^20
 BACKEND = re.compile(r"[A-Za-z][\w-]*")
 
 Operation = tuple[str | None, str | None, int | None, int | None]
@@ -41,27 +44,30 @@ class Calls:
     """
 
     fields: Mapping[str, Sequence[Any]]
-    numbers: list[int]
+    numbers: np.ndarray[Any, np.dtype[np.int64]]
     groups: list[GroupKey]
     p2p: list[bool | None]
 
     @property
     def first(self) -> dict[GroupKey, int]:
         """Return the index of each group's first entry, in order of the entries."""
-        height = len(self.numbers)
-        found = dict(
-            zip(reversed(self.numbers), range(height - 1, -1, -1), strict=True)
-        )
         result: dict[GroupKey, int] = {}
-        for number, group in enumerate(self.groups):
-            result.setdefault(group, found[number])
+        for first, group in zip(self.firsts, self.groups, strict=True):
+            result.setdefault(group, first)
         return result
+
+    @property
+    def firsts(self) -> list[int]:
+        """Return the index of the first entry of each distinct call, which rises."""
+        _, firsts = np.unique(self.numbers, return_index=True)
+        return sorted(firsts.tolist())
 
     @property
     def last(self) -> dict[str | None, bool]:
         """Return for each pg_id whether the last entry is point to point."""
-        ids = [group[0] for group in self.groups]
-        last = dict(zip(map(ids.__getitem__, self.numbers), self.numbers, strict=True))
+        numbers, before_end = np.unique(self.numbers[::-1], return_index=True)
+        in_order = numbers[np.argsort(-before_end)].tolist()
+        last = {self.groups[number][0]: number for number in in_order}
         return {pg_id: self.p2p[number] is True for pg_id, number in last.items()}
 
 
@@ -99,7 +105,7 @@ def calls(columns: Columns) -> Calls:
     names = zip(fields["profiling_name"], fields["is_p2p"], strict=True)
     return Calls(
         fields,
-        list(map(number.__getitem__, keys)),
+        np.fromiter(map(number.__getitem__, keys), np.int64, len(keys)),
         [_group(pg_id, pair) for pg_id, pair in pairs],
         [_is_p2p(name, told) for name, told in names],
     )
@@ -117,10 +123,14 @@ def _is_p2p(name: str | None, told: bool | None) -> bool | None:
     return told
 
 
-def collectives(
-    columns: Columns, made: Calls, group_rank: Callable[[GroupKey], int | None]
-) -> pl.DataFrame:
-    """Return the rows of `collectives` without rank, stack and cite.
+def template_base(source: str) -> int:
+    """Return what a source's templates are counted from: no other's come so close."""
+    digest = blake2b(source.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> ENTRY_BITS << ENTRY_BITS
+
+
+def entries(columns: Columns, made: Calls) -> pl.DataFrame:
+    """Return the rows of `entries` without stack and line; `template` counts from 0.
 
     Times that are 0 (JSON's null) or negative are null. Calls of torch 2.2 and 2.3
     count collectives and P2P in one `seq`.
@@ -140,10 +150,9 @@ def collectives(
         "t_completed": _time(columns.number("time_discovered_completed_ns")),
         "duration_ms": columns.number("duration_ms"),
     }
-    shared = _distinct(made, group_rank)[pl.Series(made.numbers, dtype=pl.UInt32)]
     return pl.DataFrame(
         [
-            *shared.get_columns(),
+            pl.Series("template", made.numbers, dtype=pl.UInt64),
             *(series.alias(name) for name, series in numbers.items()),
         ]
     )
@@ -153,10 +162,10 @@ def _time(nanoseconds: pl.Series) -> pl.Series:
     return nanoseconds.set(nanoseconds < 1, None).cast(tables.TIME)
 
 
-def _distinct(
+def templates(
     made: Calls, group_rank: Callable[[GroupKey], int | None]
 ) -> pl.DataFrame:
-    """Return one row per distinct call: the columns that the calls share."""
+    """Return the rows of `templates` without rank, source and line."""
     fields = made.fields
     named = [operation(name) for name in fields["profiling_name"]]
     schema = tables.SCHEMAS["collectives"]
@@ -182,6 +191,7 @@ def _distinct(
     }
     return pl.DataFrame(
         [
+            pl.int_range(len(named), dtype=pl.UInt64, eager=True).alias("template"),
             *(pl.Series(name, v, dtype=schema[name]) for name, v in plain.items()),
             *nested(lists, schema).get_columns(),
         ]

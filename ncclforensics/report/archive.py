@@ -62,7 +62,7 @@ def render_zip(
 
 def named(frames: Frames) -> Mapping[str, pl.DataFrame]:
     """Return the frames that have rows, by name; `message.ID` for captures."""
-    found = {name: frames[name] for name in sorted(frames.tables)}
+    found = {name: frames[name] for name in frames.names}
     found |= {f"message.{i}": frames.messages[i] for i in sorted(frames.messages)}
     return {name: frame for name, frame in found.items() if frame.height}
 

@@ -156,7 +156,14 @@ def _usual(frames: Frames, calls: list[Call], circle: set[int]) -> set[int]:
     group = ["rank", "pg", "pg_desc"]
     waiting = told.explode("waiting").rename({"waiting": "rank"}).drop("absent")
     absent = told.explode("absent").rename({"absent": "rank"}).drop("waiting", "seq")
-    made = frames["collectives"].filter(~pl.col("is_p2p").fill_null(False))
+    both = pl.concat([waiting["rank"], absent["rank"]]).unique()
+    made = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("rank").is_in(both.implode()) & ~pl.col("is_p2p").fill_null(False)
+        )
+        .collect()
+    )
     now = made.filter(pl.col("seq").is_in(told["seq"].unique().implode())).join(
         waiting, on=[*group, "seq"], how="inner", nulls_equal=True
     )
@@ -181,7 +188,7 @@ def _came(call: Call) -> float:
 
 def _has_history(frames: Frames, ranks: tuple[int, ...]) -> bool:
     """Whether the dumps of some ranks hold calls that are over."""
-    own = frames["collectives"].filter(pl.col("rank").is_in(ranks))
+    own = frames.scan("collectives").filter(pl.col("rank").is_in(ranks)).collect()
     return bool((own["state"] == "completed").any() or own["retired"].any())
 
 
@@ -199,13 +206,14 @@ def _entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
     That is the stack, or without stacks the operation and its sizes.
     """
     return (
-        frames["collectives"]
+        frames.scan("collectives")
         .filter(
             pl.col("rank").is_in(list(ranks))
             & pl.col("pg").eq_missing(call["pg"])
             & pl.col("pg_desc").eq_missing(call["pg_desc"])
             & ~pl.col("is_p2p").fill_null(False)
         )
+        .collect()
         .with_columns(programs.what())
     )
 

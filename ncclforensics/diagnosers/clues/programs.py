@@ -155,8 +155,9 @@ def program(frames: Frames, rank: int) -> pl.DataFrame:
     """Return a rank's entries in order; `what` each is, `before` and `after` it."""
     named = ["pg", "pg_desc", "op", "src", "dst", "in_sizes", "stack"]
     return (
-        frames["collectives"]
+        frames.scan("collectives")
         .filter(pl.col("rank") == rank)
+        .collect()
         .sort("record_id")
         .with_columns(pl.struct(named).hash(seed=0).alias("what"))
         .with_columns(

@@ -176,12 +176,16 @@ def _waiting(
     if not call["is_p2p"]:
         return held.filter(pl.col("waits_in").is_not_null())
     # a message has no standing: its entry is the rank's first open one of that group
-    told = frames["collectives"].filter(
-        pl.col("rank").is_in(ranks)
-        & pl.col("is_p2p")
-        & (pl.col("op") == call["op"])
-        & pl.col("pg").eq_missing(call["pg"])
-        & (pl.col("state") != "completed")
+    told = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("rank").is_in(ranks)
+            & pl.col("is_p2p")
+            & (pl.col("op") == call["op"])
+            & pl.col("pg").eq_missing(call["pg"])
+            & (pl.col("state") != "completed")
+        )
+        .collect()
     )
     return told.select(
         "rank",

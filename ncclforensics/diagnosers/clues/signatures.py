@@ -185,9 +185,14 @@ def _entries(frames: Frames) -> pl.DataFrame:
         pl.lit(" elements of "),
         pl.col("in_dtypes").list.join(", "),
     )
-    made = frames["collectives"].filter(
-        pl.col("seq").is_in(held["seq"].unique().implode())
-        & ~pl.col("is_p2p").fill_null(False)
+    made = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("rank").is_in(came["rank"].unique().implode())
+            & pl.col("seq").is_in(held["seq"].unique().implode())
+            & ~pl.col("is_p2p").fill_null(False)
+        )
+        .collect()
     )
     return made.join(
         came, on=["rank", "pg", "pg_desc", "seq"], how="inner", nulls_equal=True

@@ -28,7 +28,8 @@ def waited_in(frames: Frames) -> Collective | None:
     row = calls.sort("op", nulls_last=True).row(0, named=True)
     if row["pg"] is None:
         known = pl.concat(
-            frames[name].select(GROUP) for name in ("events", "collectives")
+            frames.scan(name).select(GROUP).unique().collect()
+            for name in ("events", "collectives")
         )
         only = known.drop_nulls("pg").unique()
         if only["pg"].n_unique() == 1:

@@ -38,7 +38,7 @@ def build(
     `tick` gets a word, how much is done and how much there is; what it raises ends the
     work. Without ranks, or without anything that they did, the timeline is empty.
     """
-    lazy = frames["collectives"].lazy() if calls is None else calls
+    lazy = frames.scan("collectives") if calls is None else calls
     lazy = lazy.select(pl.col(c) for c in SCHEMAS["collectives"])
     ranks = _ranks(frames, report, lazy)
     told = pl.concat(

@@ -1,0 +1,107 @@
+"""The processes that read: how many pay, and what happens when one of them is killed.
+
+Python's unpickler holds the interpreter, so only processes read dumps side by side.
+They are spawned, as polars' threads do not survive a fork, and without the program's
+`__main__`: a script that calls us needs no guard, and nothing of it runs twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.context import SpawnContext, SpawnProcess
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+# a process takes half a second to start; in that time one reads as many bytes of dumps
+PAYS_BYTES = 24 * 1024**2
+
+THREADS = "POLARS_MAX_THREADS"
+_spawning = threading.Lock()
+
+
+class Here(Executor):
+    """Does everything in this process, one thing after the other."""
+
+    def map(
+        self, fn: Callable[..., Made], *iterables: Iterable[Any], **_: object
+    ) -> Iterator[Made]:
+        """Call `fn` when its result is asked for."""
+        return map(fn, *iterables)
+
+
+class _Process(SpawnProcess):
+    @staticmethod
+    def _Popen(process: Any) -> Any:  # noqa: N802 - multiprocessing's name
+        with _spawning:
+            main, threads = sys.modules["__main__"], os.environ.get(THREADS)
+            sys.modules["__main__"] = ModuleType("__main__")
+            # there are as many processes as cores
+            os.environ[THREADS] = "1"
+            try:
+                return SpawnProcess._Popen(process)
+            finally:
+                sys.modules["__main__"] = main
+                if threads is None:
+                    del os.environ[THREADS]
+                else:
+                    os.environ[THREADS] = threads
+
+
+class _Context(SpawnContext):
+    Process = _Process
+
+
+@contextmanager
+def processes(jobs: int | None = None) -> Iterator[Executor]:
+    """Give a pool of `jobs` processes (one a core), this process for fewer than 2."""
+    jobs = cores() if jobs is None else jobs
+    if jobs < 2:
+        yield Here()
+        return
+    pool = ProcessPoolExecutor(jobs, mp_context=_Context())
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        return os.cpu_count() or 1
+
+
+def spread(
+    function: Callable[[Sequence[Item]], Made],
+    batches: Sequence[Sequence[Item]],
+    executor: Executor,
+    lost: Callable[[BaseException], None],
+) -> Iterator[Made]:
+    """Yield what `function` makes of each batch, in order.
+
+    Where the executor breaks, because the kernel killed a worker or a cluster went
+    away, `lost` is told why, and this process does what is left.
+    """
+    done = 0
+    results = executor.map(function, batches)
+    while done < len(batches):
+        try:
+            made = next(results)
+        except Exception as error:  # what breaks is the executor's own
+            lost(error)
+            break
+        yield made
+        done += 1
+    yield from map(function, batches[done:])
