@@ -1,8 +1,8 @@
 """Writes Flight Recorder dumps for the benchmarks, opcode by opcode as c10d does.
 
 c10's pickler is not Python's: it keeps every text once by its content and every stack
-frame that entries share, nothing else, so a list of frames is written out each time.
-`tests` compare the opcodes with those of a dump that torch wrote.
+frame that entries share, nothing else, so a list of frames is written out each time. A test compares the
+opcodes with those of a dump that torch wrote.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Pickler:
     """Protocol 2 as `c10::Pickler` writes it."""
 
     def __init__(self) -> None:
+        """Begin with nothing kept."""
         self.parts: list[bytes] = [b"\x80\x02"]
         self.memo: dict[str | int, bytes] = {}
 
@@ -180,6 +181,14 @@ def _entries(
             "timeout_ms": 600_000,
             "is_p2p": False,
         }
+
+
+def plain(value: Any) -> Any:
+    """Return a value with plain dicts for frames, each of them once."""
+    frames: dict[int, dict[str, object]] = {}
+    for entry in value["entries"]:
+        entry["frames"] = [frames.setdefault(id(f), dict(f)) for f in entry["frames"]]
+    return value
 
 
 def dump(rank: int, ranks: int, entries: int, absent: int) -> bytes:

@@ -9,7 +9,6 @@ decorations and header, so they anchor with `^` at the message's own first word.
 from __future__ import annotations
 
 import tomllib
-from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -30,16 +29,18 @@ KINDS = ("int", "str", "float", "hex", "bool")
 class Message:
     """One message of one program.
 
-    `needle` is a literal in every raw line that holds the message. `columns` types the
-    captures. `role` says who prints it. `feeds` names the frame that such a line is
-    also a row of, `constants` what that row holds besides the captures. `inner` names
-    the module of `parsers.structures` that reads its inner structure, out of at most
-    `block` lines. A `fallback` takes only lines that no other message took.
+    `needle` is a literal in every raw line that holds the message; of several, each
+    such line holds one. `columns` types the captures. `role` says who prints it.
+    `feeds` names the frame that such a line is also a row of, `constants` what that row
+    holds besides the captures. `inner` names the module of `parsers.structures` that
+    reads its inner structure, out of at most `block` lines. A `fallback` takes only
+    lines that no other message took. A `routine` message is printed for as long as all
+    is well: of many, some are read.
     """
 
     id: str
     program: str
-    needle: str
+    needle: str | Sequence[str]
     pattern: str
     meaning: str
     role: str
@@ -51,8 +52,14 @@ class Message:
     inner: str | None = None
     block: int = 1
     fallback: bool = False
+    routine: bool = False
     samples: Sequence[Mapping[str, Any]] = ()
     near: Sequence[str] = ()
+
+    @property
+    def needles(self) -> Sequence[str]:
+        """The literals, one of which is in every line that holds the message."""
+        return (self.needle,) if isinstance(self.needle, str) else self.needle
 
 
 def grammar_folder() -> Path:
@@ -94,8 +101,12 @@ def _message(table: dict[str, Any], program: str, file: Path) -> Message:
 
 def has_needle(column: str, messages: Iterable[Message]) -> pl.Expr:
     """Return whether a line of `column` holds a needle of any of `messages`."""
-    needles = sorted({message.needle for message in messages})
-    return pl.col(column).str.contains_any(needles)
+    return pl.col(column).str.contains_any(needles(messages))
+
+
+def needles(messages: Iterable[Message]) -> list[str]:
+    """Return the needles of `messages`, each once, in order."""
+    return sorted({needle for message in messages for needle in message.needles})
 
 
 def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.DataFrame]:
@@ -106,14 +117,11 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
     one line: the columns of `lines`, and those of the captures. A capture replaces a
     column of its own name where it holds something.
     """
-    by_needle: dict[str, list[Message]] = defaultdict(list)
-    for message in messages:
-        by_needle[message.needle].append(message)
     hits = (
         lines.select(
             pl.int_range(pl.len()).alias("row"),
             pl.col("raw")
-            .str.extract_many(sorted(by_needle), overlapping=True)
+            .str.extract_many(needles(messages), overlapping=True)
             .list.unique()
             .alias("needle"),
         )
@@ -127,9 +135,10 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
     found: dict[str, pl.DataFrame] = {}
     taken: list[pl.Series] = []
     for message in sorted(messages, key=lambda m: m.fallback):
-        rows = rows_of.get(message.needle)
-        if rows is None:
+        held = [rows_of[needle] for needle in message.needles if needle in rows_of]
+        if not held:
             continue
+        rows = held[0] if len(held) == 1 else pl.concat(held).unique().sort()
         if message.fallback and taken:
             rows = rows.filter(~rows.is_in(pl.concat(taken).implode()))
         captured = _capture(lines[rows].with_columns(rows.alias("_row")), message)

@@ -247,12 +247,23 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     strangers = [column for column in frame.columns if column not in schema]
     if strangers:
         raise ValueError(f"frame {name!r} has no column {', '.join(strangers)}")
-    return frame.select(
-        pl.col(column).cast(dtype)
-        if column in frame.columns
-        else pl.lit(None, dtype).alias(column)
-        for column, dtype in schema.items()
+    own = {column.name: column for column in frame.get_columns()}
+    return pl.DataFrame(
+        [
+            _cast(own[column], dtype)
+            if column in own
+            else _nulls(column, dtype, frame.height)
+            for column, dtype in schema.items()
+        ]
     )
+
+
+def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
+    return column if column.dtype == dtype else column.cast(dtype)
+
+
+def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
+    return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
 
 
 def empty(name: str) -> pl.DataFrame:

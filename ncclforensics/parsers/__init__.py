@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from ncclforensics import tables
-from ncclforensics.parsers import error_json, flight_recorder, logs, ras_json
+from ncclforensics.parsers import error_json, flight_recorder, log_files, ras_json
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
 READERS: Mapping[str, Callable[[Source], Frames]] = {
-    "log": logs.read,
+    "log": log_files.read,
     "flight_recorder_pickle": flight_recorder.read,
     "flight_recorder_json": flight_recorder.read,
     "error_json": error_json.read,

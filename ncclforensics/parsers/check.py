@@ -9,7 +9,8 @@ import polars as pl
 
 from ncclforensics import grammar, tables
 from ncclforensics.grammar import KINDS, ROLES
-from ncclforensics.parsers import logs
+from ncclforensics.parsers import log_files, logs
+from ncclforensics.parsers.scan import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,8 +53,8 @@ def _form(message: Message, seen: set[str]) -> Iterator[str]:
 def _samples(message: Message, against: Sequence[Message]) -> Iterator[str]:
     for sample in message.samples:
         line = sample["line"]
-        if message.needle not in line:
-            yield f"the needle is not in its sample {line!r}"
+        if not any(needle in line for needle in message.needles):
+            yield f"no needle is in its sample {line!r}"
         found = first_line(line, against)
         if set(found) != {message.id}:
             others = ", ".join(sorted(found)) or "nothing"
@@ -88,7 +89,7 @@ def matches(file: Path) -> Iterator[tuple[int, str, str]]:
     with file.open("rb") as stream:
         events = pl.concat(
             logs.recognise(lines, own, messages)["events"]
-            for lines, own, _, _ in logs.windows(stream)
+            for lines, own in log_files.windows(stream, Kept())
         )
     ordered = events.sort("line", "message")
     yield from ordered.select("line", "message", "text").iter_rows()

@@ -8,14 +8,14 @@ that of its name. Whatever is damaged becomes null and a note.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.notes import Note
-from ncclforensics.parsers import fr_json, unpickler
+from ncclforensics.parsers import fr_json, fr_repeats, unpickler
 from ncclforensics.parsers.fr_collectives import (
     Calls,
     calls,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.parsers.fr_recovery import Loaded
+    from ncclforensics.parsers.fr_repeats import Shortened
     from ncclforensics.sources.model import Source
 
 NEWEST = (2, 10)
@@ -147,10 +148,29 @@ def _ending(loaded: Loaded, size: int, dump: _Dump) -> Iterator[str]:
 
 def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[str]]:
     """Turn a file's bytes into frames without rank and source, and notes."""
-    pickled = source.kind == "flight_recorder_pickle"
-    loaded = (unpickler if pickled else fr_json).load(data)
+    if source.kind != "flight_recorder_pickle":
+        return _read(source, fr_json.load(data), len(data))
+    short = fr_repeats.shortened(data)
+    if short is not None and len(short.repeats) <= MAX_ENTRIES:
+        loaded = unpickler.load(short.data)
+        if loaded.problem is None and short.agrees(_dump(loaded.value).entries):
+            try:
+                return _read(source, loaded, len(short.data), short)
+            except fr_repeats.IrregularError:
+                pass
+    return _read(source, unpickler.load(data), len(data))
+
+
+def _read(
+    source: Source, loaded: Loaded, size: int, short: Shortened | None = None
+) -> tuple[dict[str, pl.DataFrame], list[str]]:
+    """Turn a dump of `size` bytes, whole or shortened, into frames and notes.
+
+    Raises IrregularError where a shortened one holds what is not of its field's type,
+    for then every entry has to be looked at.
+    """
     dump = _dump(loaded.value)
-    notes = list(_ending(loaded, len(data), dump))
+    notes = list(_ending(loaded, size, dump))
     made: Calls | None = None
     fields = Columns(0)
     if dump.entries:
@@ -160,6 +180,12 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
         except UnicodeEncodeError:  # half of a surrogate pair, which no dump writes
             fields = columns(dump.entries, careful=True)
             made = calls(fields)
+    if made and short:
+        if fields.odd:
+            raise fr_repeats.IrregularError
+        made = replace(made, numbers=made.numbers[short.repeats])
+        fields = short.spread(fields)
+        dump = replace(dump, lines=[n + 1 for n in range(fields.height)])
     first = made.first if made else {}
     found = groups(dump.config, first, source.rank)
     positions, odd = position_rows(dump.status, made, found)
@@ -170,11 +196,15 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
         odd_stacks = [k for k in map(type, frames or ()) if k not in STACK_TYPES]
         if odd_stacks:
             fields.odd["frames"] = len(odd_stacks)
-        ids, parts["stacks"] = stacks(frames, len(dump.entries), dump.lines)
-        lines_ = pl.Series("line", dump.lines, dtype=pl.Int64)
-        parts["entries"] = entries(fields, made).hstack([ids.alias("stack"), lines_])
+        of_entries = short.kept.tolist() if short else range(fields.height)
+        at = [dump.lines[n] for n in of_entries]
+        ids, parts["stacks"] = stacks(frames, len(dump.entries), at)
+        own = pl.Series("line", dump.lines, dtype=pl.Int64)
+        parts["entries"] = entries(fields, made).hstack(
+            [(ids.gather(short.repeats) if short else ids).alias("stack"), own]
+        )
         parts["templates"] = templates(made, found.places.get).with_columns(
-            lines_.gather(made.firsts)
+            own.gather(made.firsts)
         )
     cut = loaded.problem is not None
     if dump.entries or not cut:

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from ncclforensics import tables
@@ -43,7 +44,7 @@ class Calls:
     """
 
     fields: Mapping[str, Sequence[Any]]
-    numbers: list[int]
+    numbers: np.ndarray[Any, np.dtype[np.int64]]
     groups: list[GroupKey]
     p2p: list[bool | None]
 
@@ -58,16 +59,15 @@ class Calls:
     @property
     def firsts(self) -> list[int]:
         """Return the index of the first entry of each distinct call, which rises."""
-        seen = dict(
-            zip(reversed(self.numbers), range(len(self.numbers))[::-1], strict=True)
-        )
-        return sorted(seen.values())
+        _, firsts = np.unique(self.numbers, return_index=True)
+        return sorted(firsts.tolist())
 
     @property
     def last(self) -> dict[str | None, bool]:
         """Return for each pg_id whether the last entry is point to point."""
-        ids = [group[0] for group in self.groups]
-        last = dict(zip(map(ids.__getitem__, self.numbers), self.numbers, strict=True))
+        numbers, before_end = np.unique(self.numbers[::-1], return_index=True)
+        in_order = numbers[np.argsort(-before_end)].tolist()
+        last = {self.groups[number][0]: number for number in in_order}
         return {pg_id: self.p2p[number] is True for pg_id, number in last.items()}
 
 
@@ -105,7 +105,7 @@ def calls(columns: Columns) -> Calls:
     names = zip(fields["profiling_name"], fields["is_p2p"], strict=True)
     return Calls(
         fields,
-        list(map(number.__getitem__, keys)),
+        np.fromiter(map(number.__getitem__, keys), np.int64, len(keys)),
         [_group(pg_id, pair) for pg_id, pair in pairs],
         [_is_p2p(name, told) for name, told in names],
     )

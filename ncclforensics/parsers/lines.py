@@ -2,7 +2,8 @@
 
 Lines end at LF, as grep and editors count them; a CR stays inside its line. UTF-16
 with a byte order mark is decoded; a block that is no valid UTF-8 is decoded with U+FFFD
-in place of each bad byte. A line longer than a block comes in pieces of one number.
+in place of each bad byte. A line longer than LONGEST_BYTES comes in pieces of one
+number. Blocks are small enough to stay in a processor's cache while they are searched.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BLOCK_BYTES = 32 << 20
+BLOCK_BYTES = 4 << 20
+LONGEST_BYTES = 16 << 20
 _BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -25,69 +27,107 @@ _BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 class Block:
     """Some lines of a stream, in order: `lines` has `line` Int64 and `raw` String.
 
-    `whole` says whether the last of them ends as a line does.
+    `data` holds the same lines as bytes, each with the LF behind it; `offset` is that
+    of the first one in the stream. `bad` and `first_bad` say how many of them are no
+    valid UTF-8, and which is the first. `pieces` is the number of the line that is
+    longer than LONGEST_BYTES, if this is a piece of one. `whole` says whether the last
+    line ends as a line does.
     """
 
     lines: pl.DataFrame
-    notes: tuple[str, ...] = ()
+    data: bytes
+    offset: int = 0
+    bad: int = 0
+    first_bad: int | None = None
+    pieces: int | None = None
     whole: bool = True
 
 
-def blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def blocks(
+    stream: BinaryIO,
+    block_bytes: int = BLOCK_BYTES,
+    longest: int = LONGEST_BYTES,
+    span: int | None = None,
+    offset: int = 0,
+) -> Iterator[Block]:
     """Yield the lines of a stream, about `block_bytes` at a time.
 
-    Reads with bounded memory: nothing of a block is kept once the next one is asked
-    for. Raises OSError and EOFError as the stream does (a damaged compressed file).
+    With `span`, no block holds both a line that begins before a multiple of it and one
+    that begins behind, and lines are numbered anew behind it; `offset` is where the
+    stream stands. Reads with bounded memory: nothing of a block is kept once the
+    next one is asked for. Raises OSError and EOFError as the stream does (a damaged
+    compressed file).
     """
-    line = 1
-    for data, ends in _pieces(_utf8(stream), block_bytes):
-        frame, notes = _decoded(data, line)
-        if not ends:
-            notes = (*notes, f"line {line + frame.height - 1} is longer than a block")
-        yield Block(frame, notes, data.endswith((b"\n", b"\r")))
-        line += frame.height if ends else frame.height - 1
+    line, index = 1, 0
+    for data, ends in _pieces(utf8(stream), block_bytes, longest, span, offset):
+        if span is not None and offset // span != index:
+            line, index = 1, offset // span
+        block = decoded(data, line, offset, ends)
+        line += block.lines.height if ends else 0
+        offset += len(data)
+        yield block
 
 
-def _pieces(stream: BinaryIO, size: int) -> Iterator[tuple[bytes, bool]]:
+def _pieces(
+    stream: BinaryIO, size: int, longest: int, span: int | None, offset: int
+) -> Iterator[tuple[bytes, bool]]:
     """Yield bytes that end with a line, or (False) inside one that is too long."""
     rest = b""
-    while data := stream.read(size):
-        data = rest + data
-        cut = data.rfind(b"\n") + 1
-        if not cut and len(data) < size:
-            rest = data
-            continue
-        if cut:
+    while chunk := stream.read(size):
+        data = rest + chunk if rest else chunk
+        while cut := _cut(data, offset, span):
             yield data[:cut], True
-            rest = data[cut:]
-        else:
+            offset += cut
+            data = data[cut:]
+        if len(data) >= max(longest, size):
             # a progress bar redraws at CR; cutting there keeps its messages whole
             cut = data.rfind(b"\r") + 1 or len(data)
             yield data[:cut], False
-            rest = data[cut:]
+            offset += cut
+            data = data[cut:]
+        rest = data
     if rest:
         yield rest, True
 
 
-def _decoded(data: bytes, first: int) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    notes: tuple[str, ...] = ()
+def _cut(data: bytes, offset: int, span: int | None) -> int:
+    """Return where a block of whole lines ends in `data`, 0 where there is none."""
+    cut = data.rfind(b"\n") + 1
+    if span is None or not cut:
+        return cut
+    end = (offset // span + 1) * span - offset  # the next multiple of `span`
+    return data.find(b"\n", end - 1) + 1 if cut > end else cut
+
+
+def decoded(data: bytes, line: int, offset: int = 0, ends: bool = True) -> Block:
+    """Take bytes apart into lines, the first of which has the number `line`."""
+    whole = data.endswith((b"\n", b"\r"))
+    bad, first_bad = 0, None
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
     try:
-        lines = pl.read_lines(io.BytesIO(data), name="raw")
+        raw = _lines(data)
     except pl.exceptions.ComputeError:
-        text = data.decode("utf-8", errors="replace")
-        lines = pl.read_lines(io.BytesIO(text.encode()), name="raw")
-        bad = lines["raw"].str.contains("\ufffd", literal=True)
-        where = first + (bad.arg_max() or 0)
-        notes = (f"invalid UTF-8 on {int(bad.sum()):,} lines, first on line {where:,}",)
-    numbered = lines.select(
-        pl.int_range(first, first + pl.len(), dtype=pl.Int64).alias("line"), "raw"
-    )
-    return numbered, notes
+        data = data.decode("utf-8", errors="replace").encode()
+        raw = _lines(data)
+        damaged = raw.str.contains("\ufffd", literal=True)
+        bad, first_bad = int(damaged.sum()), line + (damaged.arg_max() or 0)
+    number = pl.int_range(line, line + raw.len(), dtype=pl.Int64, eager=True)
+    lines = pl.DataFrame({"line": number, "raw": raw})
+    return Block(lines, data, offset, bad, first_bad, None if ends else line, whole)
 
 
-def _utf8(stream: BinaryIO) -> BinaryIO:
+def _lines(data: bytes) -> pl.Series:
+    return pl.read_lines(io.BytesIO(data), name="raw")["raw"]
+
+
+def utf8(stream: BinaryIO) -> BinaryIO:
     """Return the stream as UTF-8 where a byte order mark says that it is UTF-16."""
-    buffered = io.BufferedReader(_Raw(stream))
+    buffered = (
+        stream
+        if isinstance(stream, io.BufferedReader)
+        else io.BufferedReader(_Raw(stream))
+    )
     head = buffered.peek(2)[:2]
     encoding = _BOMS.get(head)
     if encoding is None:

@@ -1,32 +1,29 @@
-"""Text logs: lines to `events`, to a frame per message, and to the frames they feed.
+"""Lines to `events`, to a frame per message, and to the frames they feed.
 
-Three steps for each block of lines: keep the lines that hold a needle; take them apart
-(`framing`) and match them (`grammar`); go back for what a message needs besides its own
-line, which is the lines of a table, a traceback or a report under it, and the rest of a
-message that a terminal wrapped. Only recognised lines leave this module.
+Three steps: keep the lines that hold a needle; take them apart (`framing`) and match
+them (`grammar`); go back for what a message needs besides its own line, which is the
+lines of a table, a traceback or a report under it, and the rest of a message that a
+terminal wrapped. Only recognised lines leave this module.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from ncclforensics import grammar, tables
 from ncclforensics.notes import Note
 from ncclforensics.parsers import framing, limits, partial
-from ncclforensics.parsers.lines import blocks
+from ncclforensics.parsers.scan import WRAPPED
 from ncclforensics.tables import CITE, SCHEMAS, Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ncclforensics.grammar import Message
-    from ncclforensics.sources import Source
 
-LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
-WRAPPED = 4  # lines that one message may be wrapped over
 # columns that say what the event is; a structure's key of that name is kept beside it
 OWN_COLUMNS = ("message", "role", "level", "text")
 TYPES = {column: kind for schema in SCHEMAS.values() for column, kind in schema.items()}
@@ -38,41 +35,6 @@ INNER: dict[str, pl.DataType] = {
     "bool": pl.Boolean(),
 }
 FOUND = "_found"  # whether a row of a message came out of its inner structure
-
-
-def read(source: Source) -> Frames:
-    """Read a text log: frames `events`, those that its messages feed, and `notes`.
-
-    Never raises on content; a stream that breaks off leaves a note and what was read.
-    """
-    messages = grammar.load()
-    parts: list[Frames] = []
-    notes: list[str] = []
-    count = 0
-    room = limits.MAX_STRUCTURE_ROWS
-    cut = False
-    try:
-        with source.open() as stream:
-            for lines, own, said, whole in windows(stream):
-                cut = not whole
-                notes.extend(said)
-                count = int(lines["line"][own - 1]) if own else count
-                parts.append(recognise(lines, own, messages, room))
-                room -= _structure_rows(parts[-1], messages)
-            if stream.damage:
-                cut = True
-                notes.append(f"reading stopped after line {count:,}: {stream.damage}")
-    except (OSError, EOFError, ValueError) as error:
-        notes.append(f"reading stopped after line {count:,}: {error}")
-    noted = [
-        {"stage": "parsers", "text": text, "source": source.name}
-        for text in dict.fromkeys(notes)
-    ]
-    counted = tables.rows(
-        "sources", [{"lines": count, "cut": cut, "source": source.name}]
-    )
-    told = Frames({"notes": tables.rows("notes", noted), "sources": counted})
-    return tables.join([*(_placed(part, source) for part in parts), told])
 
 
 def recognise(
@@ -98,6 +60,19 @@ def recognise(
         .with_columns(pl.concat_str("raw", pl.col("seam").fill_null("")).alias("raw"))
         .drop("seam")
     )
+    return taken(segments, lines, messages, room)
+
+
+def taken(
+    segments: pl.DataFrame,
+    lines: pl.DataFrame,
+    messages: Sequence[Message],
+    room: int = limits.MAX_STRUCTURE_ROWS,
+) -> Frames:
+    """Take the messages that framed `segments` are; `lines` holds what is under them.
+
+    `source` is null in the frames returned, whose rows are in order of `line`.
+    """
     found = grammar.match(segments, messages)
     by_id = {message.id: message for message in messages}
     found = _with_wrapped(segments, found, lines, by_id)
@@ -111,7 +86,8 @@ def recognise(
             whole, is_cut = _structured(frame, message, lines, room)
             room -= whole.height
             full += [message_id] if is_cut else []
-        frames[message_id] = _event(whole, message).drop(FOUND, strict=False)
+        told = _event(whole, message).drop(FOUND, strict=False)
+        frames[message_id] = told.sort("line", maintain_order=True)
         fed["events"].append(_event(frame, message))
         if message.feeds:
             constants = [pl.lit(v).alias(k) for k, v in message.constants.items()]
@@ -125,54 +101,10 @@ def recognise(
     return Frames(conforming, frames)
 
 
-def _structure_rows(frames: Frames, messages: Sequence[Message]) -> int:
+def structure_rows(frames: Frames, messages: Sequence[Message]) -> int:
     """Return how many rows the inner structures of a block gave."""
     inner = [message.id for message in messages if message.inner]
     return sum(frames.messages[i].height for i in inner if i in frames.messages)
-
-
-def windows(
-    stream: BinaryIO,
-) -> Iterator[tuple[pl.DataFrame, int, tuple[str, ...], bool]]:
-    """Yield (lines, own, notes, whole) for `recognise`: each line is own once.
-
-    `whole` says whether what was read so far ends as a line does.
-    """
-    held: pl.DataFrame | None = None
-    notes: tuple[str, ...] = ()
-    whole = True
-    for block in blocks(stream):
-        new, said = _shortened(block.lines)
-        lines = partial.joined(new if held is None else pl.concat([held, new]))
-        notes = (*notes, *block.notes, *said)
-        whole = block.whole
-        own = max(lines.height - LOOK_AHEAD, 0)
-        if int(lines["raw"][own:].str.len_bytes().sum()) > limits.MAX_HELD_BYTES:
-            own = lines.height  # lines so long are no part of a message
-        if own:
-            yield lines, own, notes, whole
-            notes = ()
-        held = lines.slice(own)
-    if held is not None:
-        yield held, held.height, notes, whole
-
-
-def _shortened(lines: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Take long lines apart where a progress bar redraws; cut what is still long."""
-    too_long = lines["raw"].str.len_bytes() > limits.MAX_LINE
-    if not too_long.any():
-        return lines, ()
-    pieces = lines.filter(too_long).with_columns(pl.col("raw").str.split("\r"))
-    pieces = pieces.explode("raw")
-    raw = pl.col("raw")
-    still = pieces.filter(raw.str.len_bytes() > limits.MAX_LINE)["line"].unique()
-    notes: tuple[str, ...] = ()
-    if still.len():
-        beyond = f"{still.len():,} lines, first line {still[0]:,}, are longer than"
-        notes = (f"{beyond} {limits.MAX_LINE:,} characters: the rest is not read",)
-    cut = pieces.with_columns(raw.str.head(limits.MAX_LINE))
-    parts = [lines.filter(~too_long), cut]
-    return pl.concat(parts).sort("line", maintain_order=True), notes
 
 
 def _with_wrapped(
@@ -368,29 +300,3 @@ def _conforming(name: str, parts: list[pl.DataFrame]) -> pl.DataFrame:
         tables.conform(name, part.select(c for c in part.columns if c in schema))
         for part in parts
     ).sort("line", maintain_order=True)
-
-
-def _placed(frames: Frames, source: Source) -> Frames:
-    """Add what the file's place tells: its name, and whose log it is."""
-
-    def place(frame: pl.DataFrame) -> pl.DataFrame:
-        known = {
-            "rank": source.rank,
-            "local_rank": source.local_rank,
-            "host": source.host,
-            "pid": source.pid,
-            "attempt": source.attempt,
-        }
-        return frame.with_columns(
-            pl.lit(source.name).alias("source"),
-            *(
-                pl.col(column).fill_null(value)
-                for column, value in known.items()
-                if value is not None and column in frame.columns
-            ),
-        )
-
-    return Frames(
-        {name: place(frame) for name, frame in frames.tables.items()},
-        {name: place(frame) for name, frame in frames.messages.items()},
-    )

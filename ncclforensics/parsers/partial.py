@@ -19,7 +19,8 @@ _CRI = (
 NARROWEST, WIDEST = 60, 250  # columns of a terminal or a page
 MOST_WRAPPED = 0.02  # of the lines of a wrapped log are as long as it is wide
 AROUND = 60  # characters on each side of a seam, as long as a needle may be
-MARKS = ["stdout P ", "stderr P "]
+CRI_MARKS = ["stdout P ", "stderr P "]
+MARKS = (DOCKER, *CRI_MARKS)  # one is in each line that was broken apart
 
 
 def joined(lines: pl.DataFrame) -> pl.DataFrame:
@@ -36,7 +37,7 @@ def joined(lines: pl.DataFrame) -> pl.DataFrame:
             .otherwise("raw")
             .alias("raw")
         )
-    if not lines["raw"].str.contains_any(MARKS).any():
+    if not lines["raw"].str.contains_any(CRI_MARKS).any():
         return lines
     part = lines.with_columns(pl.col("raw").str.extract_groups(_CRI).alias("part"))
     part = part.unnest("part")
@@ -61,6 +62,12 @@ def joined(lines: pl.DataFrame) -> pl.DataFrame:
     )
     others = part.filter(pl.col("head").is_null()).select("line", "raw")
     return pl.concat([whole, others]).sort("line", maintain_order=True)
+
+
+def in_pieces(raw: pl.Series) -> bool:
+    """Whether some of these lines were broken apart, or are docker's."""
+    marked = raw.str.starts_with(DOCKER) | raw.str.contains(_CRI)
+    return bool(marked.any())
 
 
 def seams(lines: pl.DataFrame) -> pl.DataFrame:

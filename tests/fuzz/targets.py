@@ -24,7 +24,7 @@ from ncclforensics.parsers import (
     flight_recorder,
     fr_json,
     fr_taster,
-    logs,
+    log_files,
     parse,
     structures,
     unpickler,
@@ -122,7 +122,7 @@ def lines(data: bytes) -> None:
 
 def log(data: bytes) -> None:
     """Recognise the messages of a text log."""
-    conforming(logs.read(stored(data, "log")))
+    conforming(log_files.read(stored(data, "log")))
 
 
 def kind(data: bytes) -> None:

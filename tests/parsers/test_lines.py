@@ -8,17 +8,16 @@ import pytest
 from ncclforensics.parsers.lines import blocks
 
 
-def read(data, size=1 << 20):
-    found = list(blocks(io.BytesIO(data), size))
+def read(data, size=1 << 20, longest=1 << 20):
+    found = list(blocks(io.BytesIO(data), size, longest))
     rows = [row for block in found for row in block.lines.rows()]
-    notes = [note for block in found for note in block.notes]
-    return rows, notes, found[-1].whole if found else None
+    return rows, found, found[-1].whole if found else None
 
 
 def test_lines_are_numbered_from_1_as_grep_does():
-    rows, notes, whole = read(b"a\n\nb\n")
+    rows, found, whole = read(b"a\n\nb\n")
     assert rows == [(1, "a"), (2, ""), (3, "b")]
-    assert (notes, whole) == ([], True)
+    assert ([block.bad for block in found], whole) == ([0], True)
 
 
 def test_an_empty_file_has_no_lines():
@@ -34,34 +33,34 @@ def test_a_last_line_without_an_end_is_read_and_not_whole():
 def test_the_size_of_blocks_changes_nothing_but_pieces_of_one_number(size):
     chance = random.Random(7)
     lines = ["x" * chance.randrange(40) for _ in range(60)]
-    rows, _, _ = read("".join(f"{line}\n" for line in lines).encode(), size)
+    rows, _, _ = read("".join(f"{line}\n" for line in lines).encode(), size, size)
     together = {}
     for number, text in rows:
         together[number] = together.get(number, "") + text
     assert list(together.values()) == lines
 
 
-def test_a_line_longer_than_a_block_is_noted_once_a_piece():
-    rows, notes, _ = read(b"a\n" + b"y" * 50 + b"\nz\n", 16)
+def test_a_line_that_is_too_long_comes_in_pieces_of_one_number():
+    rows, found, _ = read(b"a\n" + b"y" * 50 + b"\nz\n", 16, 16)
     assert {number for number, _ in rows} == {1, 2, 3}
     assert "".join(text for number, text in rows if number == 2) == "y" * 50
-    assert set(notes) == {"line 2 is longer than a block"}
+    assert {block.pieces for block in found} == {None, 2}
 
 
 def test_bad_bytes_are_replaced_and_counted():
-    rows, notes, _ = read(b"good\n\xff\xfebad\nalso \xc3\n")
+    rows, found, _ = read(b"good\n\xff\xfebad\nalso \xc3\n")
     assert rows[0] == (1, "good")
     assert rows[1] == (2, "\ufffd\ufffdbad")
-    assert notes == ["invalid UTF-8 on 2 lines, first on line 2"]
+    assert [(block.bad, block.first_bad) for block in found] == [(2, 2)]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_is_told_by_its_mark(encoding):
     text = "gpu0001 ä\nrank 3 …\n"
     data = ("\ufeff" + text).encode(encoding)
-    rows, notes, _ = read(data)
+    rows, found, _ = read(data)
     assert "".join(t for _, t in rows) == text.replace("\n", "")
-    assert notes == []
+    assert not any(block.bad for block in found)
 
 
 def test_nul_bytes_stay_inside_their_line():
@@ -70,5 +69,5 @@ def test_nul_bytes_stay_inside_their_line():
 
 
 def test_a_long_line_is_cut_where_a_progress_bar_redraws():
-    rows, _, _ = read(b"aaaa\rbbbb\rcccc\rdd\n", 12)
+    rows, _, _ = read(b"aaaa\rbbbb\rcccc\rdd\n", 12, 12)
     assert [text for _, text in rows] == ["aaaa\rbbbb", "cccc\rdd"]

@@ -1,0 +1,296 @@
+"""Takes out of a dump's pickle the entries that repeat an earlier one.
+
+A training loop makes the same calls again and again: of some thousand entries all but a
+few dozen have the bytes of an earlier one except for the arguments of a few number
+opcodes. Unpickled, such an entry is the earlier one with other numbers. So numpy reads
+these where they stand, all entries of one length at a time, and only what is left is
+unpickled. A pickle that is not as regular as this is not shortened at all.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from ncclforensics.parsers import fr_opcodes as ops
+from ncclforensics.parsers.fr_fields import NUMBERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ncclforensics.parsers.fr_fields import Columns
+    from ncclforensics.parsers.fr_opcodes import Part
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+# smaller pickles are read as fast as they are shortened
+FEWEST_BYTES = 1 << 14
+# entries of one length that are worth a look together
+FEWEST = 4
+# entries that may stay: some that every dump has, and a share of all
+SOME, SHARE = 64, 1 / 4
+
+_PUT = rb"(?:q.|r.{4}|\x94)?"
+_KEPT = re.compile(_PUT[:-1], re.DOTALL)
+# a list of entries up to the name of its first one's first member
+_LIST = re.compile(
+    rb"(?:X\x07\0\0\0|\x8c\x07)entries"
+    + _PUT
+    + rb"\]"
+    + _PUT
+    + rb"\(\}"
+    + _PUT
+    + rb"\("
+    rb"(?:X(?P<long>[\x01-\x40])\0\0\0|\x8c(?P<short>[\x01-\x40]))",
+    re.DOTALL,
+)
+# what stands between entries where a pickler ends one batch and begins the next
+_BETWEEN = re.compile(rb"(?:e\(|\x95.{8})*", re.DOTALL)
+_TYPES = {ord("K"): "<u1", ord("M"): "<u2", ord("J"): "<i4", ord("G"): ">f8"}
+
+
+class IrregularError(Exception):
+    """The pickle is not as regular as it has to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The values of one member in some entries."""
+
+    key: str
+    entries: Array
+    values: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """A pickle without repeated entries.
+
+    `kept` are the numbers of the entries that it still has, `repeats` says of all which
+    of these they repeat, but for `numbers`.
+    """
+
+    data: bytes
+    kept: Array
+    repeats: Array
+    numbers: tuple[Numbers, ...]
+
+    def spread(self, columns: Columns) -> Columns:
+        """Return the columns of all entries, of those of the kept ones."""
+        return replace(
+            columns,
+            height=len(self.repeats),
+            shared={},
+            numbers={k: self._number(k, v) for k, v in columns.numbers.items()},
+        )
+
+    def _number(self, key: str, kept: pl.Series) -> pl.Series:
+        listed = kept.to_list()
+        missing = np.array([value is None for value in listed])[self.repeats]
+        if missing.all():
+            return pl.Series([None], dtype=kept.dtype).new_from_index(0, len(missing))
+        values = np.array([value or 0 for value in listed])[self.repeats]
+        for told in self.numbers:
+            if told.key == key:
+                values[told.entries] = told.values
+        spread = pl.Series(values, dtype=kept.dtype)
+        return spread.set(pl.Series(missing), None) if missing.any() else spread
+
+    def agrees(self, entries: Sequence[dict[Any, Any]]) -> bool:
+        """Whether the unpickler reads the same numbers out of the kept entries."""
+        if len(entries) != len(self.kept):
+            return False
+        is_kept = np.zeros(len(self.repeats), bool)
+        is_kept[self.kept] = True
+        for told in self.numbers:
+            first = is_kept[told.entries]
+            places = self.repeats[told.entries[first]].tolist()
+            for place, value in zip(places, told.values[first].tolist(), strict=True):
+                if entries[place].get(told.key) != value:
+                    return False
+        return True
+
+
+@dataclass(slots=True)
+class _Pickle:
+    """A pickle cut at its entries.
+
+    The first entry, number 0, is in the `head`; entry n is between starts[n - 1] and
+    starts[n], the last one with all that follows. `parts` are those entries that were
+    walked, `counts` says how many values each keeps without writing out their places.
+    """
+
+    data: bytes
+    starts: Array
+    head: Part
+    repeats: Array
+    counts: Array
+    parts: dict[int, Part] = field(default_factory=dict)
+    numbers: list[Numbers] = field(default_factory=list)
+    places: list[Array] = field(default_factory=list)
+
+
+def shortened(data: bytes) -> Shortened | None:
+    """Take repeated entries out of a pickle; None if it is not regular enough."""
+    if len(data) < FEWEST_BYTES:
+        return None
+    try:
+        pickle = _cut(data)
+        lengths = np.diff(pickle.starts)[:-1]  # the last one is kept
+        for length in np.unique(lengths):
+            entries = np.flatnonzero(lengths == length) + 1
+            while len(entries) >= FEWEST:
+                entries = _compare(pickle, entries, int(length))
+        return _without_repeats(pickle)
+    except IrregularError:
+        return None
+
+
+def _cut(data: bytes) -> _Pickle:
+    found = _LIST.search(data)
+    if found is None:
+        raise IrregularError
+    named = found.end() + (found["long"] or found["short"])[0]
+    behind = _KEPT.match(data, named)
+    first = ops.walk(data, 0, behind.end()) if behind else None
+    if first is None:
+        raise IrregularError
+    fetched = re.escape(b"(" + next(reversed(first.texts)))
+    entry = re.compile(rb"\}" + _PUT + fetched, re.DOTALL)
+    starts = [match.start() for match in entry.finditer(data, named)]
+    if len(starts) < FEWEST:
+        raise IrregularError
+    head = ops.walk(data, 0, starts[0])
+    if head is None:
+        raise IrregularError
+    count = len(starts) + 1
+    return _Pickle(
+        data,
+        np.array([*starts, len(data)]),
+        head,
+        np.arange(count),
+        np.zeros(count, np.int64),
+        places=[np.array(head.places, np.int64)],
+    )
+
+
+def _compare(pickle: _Pickle, entries: Array, length: int) -> Array:
+    """Find the repeats among entries of one length; return those built otherwise."""
+    starts = pickle.starts[entries - 1]
+    part = _entry(pickle, int(entries[0]))
+    names = pickle.head.texts
+    numbers = []
+    kinds = np.frombuffer(part.kinds, np.uint8)
+    for code, op, offset, width in part.numbers:
+        key = names.get(code, b"").decode("latin-1")
+        if key in NUMBERS and (op != ops.LONG1 or width == 8):
+            kinds[offset : offset + width] = ops.NUMBER
+            numbers.append((key, _TYPES.get(op, "<i8"), offset, width))
+    data = np.frombuffer(pickle.data, np.uint8)
+    rows = np.lib.stride_tricks.sliding_window_view(data, length)[starts]
+    fixed = kinds == ops.STRUCTURE
+    alike = ((rows == rows[0]) | ~fixed).all(axis=1)
+    others, entries, rows = entries[~alike], entries[alike], rows[alike]
+    same = kinds <= ops.CONTENT
+    masked = np.zeros((len(rows), -(-length // 8) * 8), np.uint8)
+    np.multiply(rows, same, out=masked[:, :length])
+    words = masked.view(np.uint64)
+    factors = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64) * np.uint64(
+        0x9E3779B97F4A7C15
+    )
+    _, first, which = np.unique(
+        (words * factors).sum(axis=1), return_index=True, return_inverse=True
+    )
+    repeat = (words == words[first[which]]).all(axis=1)
+    pickle.repeats[entries[repeat]] = entries[first[which]][repeat]
+    pickle.counts[entries] = len(part.memoized)
+    pickle.parts.update(dict.fromkeys(entries.tolist(), part))
+    for key, dtype, offset, width in numbers:
+        values = np.ascontiguousarray(rows[:, offset : offset + width]).view(dtype)
+        pickle.numbers.append(Numbers(key, entries, values[:, 0]))
+    _keep_places(pickle, rows, kinds)
+    left: Array = others
+    return left
+
+
+def _keep_places(pickle: _Pickle, rows: Array, kinds: Array) -> None:
+    """Read the places in the memo that entries of one kind write out."""
+    at = np.flatnonzero(kinds == ops.PLACE)
+    if not len(at):
+        return
+    for run in np.split(at, np.flatnonzero(np.diff(at) > 1) + 1):
+        wide = np.zeros((len(rows), 8), np.uint8)
+        wide[:, : len(run)] = rows[:, run]
+        pickle.places.append(wide.view(np.int64)[:, 0])
+
+
+def _entry(pickle: _Pickle, number: int) -> Part:
+    """Walk one entry, which has to be whole and nothing but an entry."""
+    start, end = map(int, pickle.starts[number - 1 : number + 1])
+    part = ops.walk(pickle.data, start, end)
+    if part is None or part.closed is None:
+        raise IrregularError
+    between = _BETWEEN.fullmatch(pickle.data, start + part.closed, end)
+    if between is None and end < len(pickle.data):
+        raise IrregularError
+    return part
+
+
+def _without_repeats(pickle: _Pickle) -> Shortened:
+    numbers = np.arange(len(pickle.repeats))
+    kept = np.flatnonzero(pickle.repeats == numbers)
+    if len(kept) > SOME + SHARE * len(numbers):
+        raise IrregularError
+    for number in map(int, kept[1:]):
+        if number not in pickle.parts:
+            part = pickle.parts[number] = _entry(pickle, number)
+            pickle.counts[number] = len(part.memoized)
+            pickle.places.append(np.array(part.places, np.int64))
+    # a place that is written twice would be another value for those in between
+    places = np.concatenate(pickle.places)
+    if len(np.unique(places)) < len(places):
+        raise IrregularError
+    implicit = bool(pickle.head.memoized)
+    if implicit and len(places):
+        raise IrregularError
+    pieces = list(
+        _written_out(pickle, kept) if implicit else _as_they_are(pickle, kept)
+    )
+    return Shortened(
+        b"".join(pieces),
+        kept,
+        np.searchsorted(kept, pickle.repeats),
+        tuple(pickle.numbers),
+    )
+
+
+def _as_they_are(pickle: _Pickle, kept: Array) -> Iterator[bytes]:
+    starts = pickle.starts.tolist()
+    yield pickle.data[: starts[0]]
+    for number in kept[1:].tolist():
+        yield pickle.data[starts[number - 1] : starts[number]]
+
+
+def _written_out(pickle: _Pickle, kept: Array) -> Iterator[bytes]:
+    """Write out the places of the memo, which protocol 4 counts; drop its frames."""
+    before = len(pickle.head.memoized) + np.cumsum(pickle.counts) - pickle.counts
+    starts = [0, *pickle.starts.tolist()]
+    for number in kept.tolist():
+        part = pickle.parts[number] if number else pickle.head
+        start, end = starts[number], starts[number + 1]
+        place = int(before[number]) if number else 0
+        seams = [(at, True) for at in part.memoized] + [
+            (at, False) for at in part.frames
+        ]
+        done = start
+        for at, is_put in sorted(seams):
+            yield pickle.data[done : start + at]
+            if is_put:
+                yield b"r" + place.to_bytes(4, "little")
+                place += 1
+            done = start + at + (1 if is_put else 9)
+        yield pickle.data[done:end]

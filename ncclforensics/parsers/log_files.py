@@ -1,0 +1,272 @@
+"""Text logs: what is worth it is picked by `scan`, and recognised for many at once.
+
+Taking a few lines apart costs as much as taking a thousand, so the lines of many files
+are recognised together: each file's lines have numbers of their own range meanwhile.
+Files are scanned by several threads, as nearly all of it happens outside of Python; a
+large file is scanned in several places at once. Logs whose lines were broken apart, by
+a container runtime or a terminal, are put together first and read whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial as bound
+from itertools import groupby
+from typing import TYPE_CHECKING, BinaryIO
+
+import polars as pl
+
+from ncclforensics import grammar, tables
+from ncclforensics.parsers import framing, limits, partial, scan
+from ncclforensics.parsers.lines import blocks
+from ncclforensics.parsers.logs import recognise, structure_rows, taken
+from ncclforensics.parsers.scan import Kept
+from ncclforensics.parsers.shortening import shortened
+from ncclforensics.tables import Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from ncclforensics.grammar import Message
+    from ncclforensics.sources import Source
+
+LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
+WINDOW_BYTES = 32 << 20  # of a log that is read whole, that are recognised together
+TOGETHER = 32_768  # lines that are recognised together
+FILE = 1 << 40  # times the number of a file, plus a line's own number: its number
+AHEAD = 8  # scans that may be waiting to be recognised
+THREADS = 4  # that scan; more wait for the one that recognises
+PAYS_BYTES = 8 << 20  # from which on several threads are quicker than one
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """A log once it is read: `frames` only where it was read whole."""
+
+    source: Source
+    kept: Kept
+    frames: Frames | None = None
+
+
+def read(source: Source) -> Frames:
+    """Read a text log: frames `events`, those that its messages feed, and `notes`.
+
+    Never raises on content; a stream that breaks off leaves a note and what was read.
+    """
+    return read_all([source])
+
+
+def read_all(sources: Sequence[Source]) -> Frames:
+    """Read text logs: what `read` gives of each, in order."""
+    messages = grammar.load()
+    search = scan.search(messages, sum(source.bytes for source in sources))
+    parts: list[Frames] = []
+    waiting: list[_Log] = []
+    lines = 0
+    for log in _scanned(sources, search):
+        waiting.append(log)
+        lines += sum(own.len() for own in log.kept.own)
+        if lines >= TOGETHER or log.frames is not None:
+            parts.append(_recognised(waiting, messages))
+            waiting, lines = [], 0
+    return tables.join([*parts, _recognised(waiting, messages)])
+
+
+def _scanned(sources: Sequence[Source], search: scan.Search) -> Iterator[_Log]:
+    """Scan logs side by side, and yield them in order."""
+    tasks = ((s, task) for s in sources for task in _tasks(s, search))
+    done = _side_by_side(tasks, sum(source.bytes for source in sources))
+    for source, parts in groupby(done, key=lambda part: part[0]):
+        kept = scan.numbered(part for _, spans in parts for part in spans)
+        if kept.in_pieces:
+            yield _put_together(source, search.messages)
+        else:
+            yield _Log(source, kept)
+
+
+def _side_by_side(
+    tasks: Iterator[tuple[Source, Callable[[], list[Kept]]]], size: int
+) -> Iterator[tuple[Source, list[Kept]]]:
+    threads = min(len(os.sched_getaffinity(0)), THREADS)
+    if threads < 2 or size < PAYS_BYTES:
+        yield from ((source, task()) for source, task in tasks)
+        return
+    ahead: deque[tuple[Source, Future[list[Kept]]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for source, task in tasks:
+            ahead.append((source, pool.submit(task)))
+            if len(ahead) > AHEAD:
+                first, future = ahead.popleft()
+                yield first, future.result()
+        for first, future in ahead:
+            yield first, future.result()
+
+
+def _tasks(source: Source, search: scan.Search) -> Iterator[Callable[[], list[Kept]]]:
+    """Yield what scans a source: all of it, or each of its spans."""
+    spans = -(-source.bytes // scan.SPAN_BYTES)
+    if source.compression is not None or spans < 2 or _is_utf16(source):
+        yield bound(_whole, source, search)
+    else:
+        for index in range(spans):
+            yield bound(_span, source, search, index)
+
+
+def _is_utf16(source: Source) -> bool:
+    try:
+        with source.open() as stream:
+            return stream.peek(2).startswith((b"\xff\xfe", b"\xfe\xff"))
+    except OSError:
+        return True
+
+
+def _whole(source: Source, search: scan.Search) -> list[Kept]:
+    kept: list[Kept] = []
+    try:
+        if scan.is_wrapped(source):
+            return [Kept(in_pieces=True)]
+        with source.open() as stream:
+            kept.extend(scan.in_order(stream, search))
+            return [*kept, Kept(trouble=stream.damage)]
+    except scan.InPiecesError:
+        return [Kept(in_pieces=True)]
+    except (OSError, EOFError, ValueError) as error:
+        return [*kept, Kept(trouble=str(error))]
+
+
+def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
+    try:
+        if index == 0 and scan.is_wrapped(source):
+            return [Kept(in_pieces=True)]
+        return [scan.of_span(source, search, index)]
+    except scan.InPiecesError:
+        return [Kept(in_pieces=True)]
+    except OSError as error:
+        return [Kept(trouble=str(error))]
+
+
+def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
+    """Read a whole log whose lines were broken apart, and recognise it."""
+    log = Kept()
+    parts: list[Frames] = []
+    room = limits.MAX_STRUCTURE_ROWS
+    try:
+        with source.open() as stream:
+            for lines, own in windows(stream, log):
+                parts.append(recognise(lines, own, messages, room))
+                room -= structure_rows(parts[-1], messages)
+            log.trouble = stream.damage
+    except (OSError, EOFError, ValueError) as error:
+        log.trouble = str(error)
+    read_so_far = tables.join(_placed(part, [source]) for part in parts)
+    return _Log(source, log, read_so_far)
+
+
+def windows(stream: BinaryIO, log: Kept) -> Iterator[tuple[pl.DataFrame, int]]:
+    """Yield (lines, own) for `recognise`: each line is own once.
+
+    What is learned of the stream as a whole is noted in `log`.
+    """
+    held: pl.DataFrame | None = None
+    for block in blocks(stream, WINDOW_BYTES):
+        log.met(block)
+        new, cut = shortened(block.lines)
+        log.cut.update(cut)
+        lines = partial.joined(new if held is None else pl.concat([held, new]))
+        own = max(lines.height - LOOK_AHEAD, 0)
+        if int(lines["raw"][own:].str.len_bytes().sum()) > limits.MAX_HELD_BYTES:
+            own = lines.height  # lines so long are no part of a message
+        if own:
+            yield lines, own
+        held = lines.slice(own)
+    if held is not None:
+        yield held, held.height
+
+
+def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
+    """Return the frames of some logs, recognised together; each log gives a row."""
+    sources = [log.source for log in logs]
+    lines, own = [], []
+    for index, log in enumerate(logs):
+        above = index * FILE
+        lines += [f.with_columns(pl.col("line") + above) for f in log.kept.lines]
+        own += [numbers + above for numbers in log.kept.own]
+    parts = [log.frames for log in logs if log.frames is not None]
+    if own:
+        all_lines = pl.concat(lines)
+        numbers = pl.concat(own).unique().sort()
+        found = list(_taken(all_lines, numbers, messages))
+        if len(logs) > 1 and any(part["notes"].height for part in found):
+            # a limit that was reached is that of one log, and not of its neighbours
+            return tables.join(_recognised([log], messages) for log in logs)
+        parts = [*(_placed(part, sources) for part in found), *parts]
+    told = [_told(log) for log in logs]
+    return tables.join([*parts, *told])
+
+
+def _taken(
+    lines: pl.DataFrame, own: pl.Series, messages: Sequence[Message]
+) -> Iterator[Frames]:
+    """Recognise the lines numbered `own`, some at a time; others stand under them."""
+    room = limits.MAX_STRUCTURE_ROWS
+    for start in range(0, own.len(), TOGETHER):
+        some = own[start : start + TOGETHER]
+        mine = lines.filter(
+            pl.col("line").is_between(some[0], some[-1])
+            & pl.col("line").is_in(some.implode())
+            & grammar.has_needle("raw", messages)
+        )
+        if mine.height:
+            part = taken(framing.frame(mine), lines, messages, room)
+            room -= structure_rows(part, messages)
+            yield part
+
+
+def _told(log: _Log) -> Frames:
+    """Return a log's row of `sources`, and its notes."""
+    kept, name = log.kept, log.source.name
+    noted = [{"stage": "parsers", "text": t, "source": name} for t in kept.notes()]
+    cut = not kept.whole or kept.trouble is not None
+    counted = [{"lines": kept.count, "cut": cut, "source": name}]
+    return Frames(
+        {
+            "notes": tables.rows("notes", noted),
+            "sources": tables.rows("sources", counted),
+        }
+    )
+
+
+def _placed(frames: Frames, sources: Sequence[Source]) -> Frames:
+    """Add what a file's place tells: its name, and whose log it is."""
+    own = ("rank", "local_rank", "host", "pid", "attempt")
+    types = {**tables.WHO, "source": pl.String()}
+    places = pl.DataFrame(
+        {
+            "source": [source.name for source in sources],
+            **{column: [getattr(s, column) for s in sources] for column in own},
+        },
+        schema={c: types[c] for c in ("source", *own)},
+    )
+
+    def place(frame: pl.DataFrame) -> pl.DataFrame:
+        if frame.is_empty():
+            return frame
+        here = places[frame.select(pl.col("line").fill_null(0) // FILE)["line"]]
+        return frame.with_columns(
+            here["source"],
+            (pl.col("line") % FILE).alias("line"),
+            *(
+                pl.select(pl.coalesce(frame[c], here[c])).to_series().alias(c)
+                for c in own
+                if c in frame.columns and here[c].null_count() < here.height
+            ),
+        )
+
+    return Frames(
+        {name: place(frame) for name, frame in frames.tables.items()},
+        {name: place(frame) for name, frame in frames.messages.items()},
+    )

@@ -1,0 +1,359 @@
+"""Picks the lines of a log that are worth taking apart, at the speed of a search.
+
+Most of a log is neither needed nor kept: only lines that hold a needle are, and what
+stands under them. A log is scanned in spans of fixed bytes; what is kept of a span
+depends on nothing outside it, so spans may be scanned in any order and side by side.
+
+Of messages that a healthy job prints for as long as it runs (`routine`, the counters of
+steps) a span gives those of its first lines, and the last before and the first behind
+each line that is no routine. Of other neutral messages it gives QUIET_LINES per needle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO
+
+import polars as pl
+
+from ncclforensics import grammar
+from ncclforensics.parsers import limits, partial
+from ncclforensics.parsers.lines import BLOCK_BYTES, blocks, decoded, utf8
+from ncclforensics.parsers.needles import finder
+from ncclforensics.parsers.shortening import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ncclforensics.grammar import Message
+    from ncclforensics.parsers.lines import Block
+    from ncclforensics.parsers.needles import Finder
+    from ncclforensics.sources import Source
+
+SPAN_BYTES = 64 << 20
+WRAPPED = 4  # lines that one message may be wrapped over
+FIRST_LINES = 256  # of a span, all of whose routine messages are kept
+NEAR_LINES = 1024  # behind which a routine message is not looked for backwards
+QUIET_LINES = 8192
+COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
+WIDTH_BYTES = 1 << 20  # of a log, from which it is told whether a terminal wrapped it
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is looked for: made once for all sources.
+
+    `reach` is how many lines from the line of a needle on may belong to its message;
+    `most` how many lines of a span are kept with a needle that is always neutral.
+    """
+
+    messages: Sequence[Message]
+    finder: Finder
+    routine: list[str]
+    reach: Mapping[str, int]
+    most: Mapping[str, int]
+
+
+def search(messages: Sequence[Message], size: int) -> Search:
+    """Prepare a search in `size` bytes."""
+    routine = grammar.needles(m for m in messages if m.routine)
+    needles = grammar.needles(m for m in messages if not m.routine)
+    loud = set(grammar.needles(m for m in messages if m.role != "neutral" or m.inner))
+    reach = dict.fromkeys([*needles, *routine], WRAPPED)
+    for message in messages:
+        for needle in message.needles:
+            reach[needle] = max(reach[needle], message.block)
+    return Search(
+        messages,
+        finder([*needles, *partial.MARKS], size),
+        routine,
+        reach,
+        {n: COUNTED.get(n, QUIET_LINES) for n in needles if n not in loud},
+    )
+
+
+class InPiecesError(Exception):
+    """The lines of this log were broken apart: they have to be put together first."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What is kept of a span, or of a log.
+
+    `lines` have `line` and `raw`, in order; those numbered `own` are to be recognised,
+    the others stand under them. Lines count from 1. `count` is how many lines there
+    are; `whole` whether the last one ends; `trouble` why reading stopped early.
+    """
+
+    lines: list[pl.DataFrame] = field(default_factory=list)
+    own: list[pl.Series] = field(default_factory=list)
+    count: int = 0
+    whole: bool = True
+    trouble: str | None = None
+    in_pieces: bool = False
+    bad: int = 0
+    first_bad: int | None = None
+    long: set[int] = field(default_factory=set)
+    cut: set[int] = field(default_factory=set)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def met(self, block: Block) -> None:
+        """Count a block's lines, and note what is wrong with them."""
+        self.count = int(block.lines["line"][-1])
+        self.whole = block.whole
+        self.bad += block.bad
+        self.first_bad = self.first_bad or block.first_bad
+        if block.pieces is not None:
+            self.long.add(block.pieces)
+
+    def notes(self) -> Iterator[str]:
+        """Yield what has to be said of a log."""
+        if self.bad:
+            where = f"first on line {self.first_bad:,}"
+            yield f"invalid UTF-8 on {self.bad:,} lines, {where}"
+        yield from (f"line {n} is longer than a block" for n in sorted(self.long))
+        if self.cut:
+            which = f"{len(self.cut):,} lines, first line {min(self.cut):,},"
+            most = f"{limits.MAX_LINE:,} characters"
+            yield f"{which} are longer than {most}: the rest is not read"
+        for needle, count in sorted(self.left_out.items()):
+            yield f"{count:,} more lines with {needle.strip()!r} are not read"
+        if self.trouble is not None:
+            yield f"reading stopped after line {self.count:,}: {self.trouble}"
+
+
+@dataclass(slots=True)
+class Scan:
+    """A span while its blocks are read, in order."""
+
+    search: Search
+    kept: Kept = field(default_factory=Kept)
+    _seen: Counter[str] = field(default_factory=Counter)
+    _pending: int = 0  # lines that still belong under a line of the block before
+    _under: int = 0  # lines behind the span that are kept
+    _owed: bool = False  # whether the next routine message is to be kept
+    _behind: pl.DataFrame | None = None  # the last lines of the block before
+    _kept_behind: pl.Series | None = None  # the numbers of those of it that are kept
+
+    def feed(self, block: Block) -> None:
+        """Take the next block of the span; raises InPiecesError."""
+        self.kept.met(block)
+        lines, cut = shortened(block.lines)
+        self.kept.cut.update(cut)
+        taken_apart = lines.height != block.lines.height or bool(cut)
+        data = _joined(lines) if taken_apart else block.data
+        hits = self.search.finder.find(lines["raw"], data)
+        if hits.height:
+            hits = self._without_marks(lines, hits)
+            hits = self._within_limits(hits)
+        self._keep(lines, hits)
+
+    def under(self, block: Block) -> bool:
+        """Take lines behind the span that may belong under its last ones.
+
+        Returns whether there may be more of them.
+        """
+        if self._pending:
+            lines = block.lines.head(self._pending)
+            line = pl.int_range(pl.len()) + self.kept.count + self._under + 1
+            self.kept.lines.append(_compact(lines.with_columns(line.alias("line"))))
+            self._under += lines.height
+            self._pending -= lines.height
+        return self._pending > 0
+
+    def done(self) -> Kept:
+        """Return what is kept of the span."""
+        self._keep_before(0)
+        return self.kept
+
+    def _without_marks(self, lines: pl.DataFrame, hits: pl.DataFrame) -> pl.DataFrame:
+        """Leave out the marks of lines that were broken apart; raise where they are."""
+        marks = hits["needle"].is_in(partial.MARKS)
+        if not marks.any():
+            return hits
+        if partial.in_pieces(lines["raw"].gather(hits["row"].filter(marks).unique())):
+            raise InPiecesError
+        return hits.filter(~marks)
+
+    def _within_limits(self, hits: pl.DataFrame) -> pl.DataFrame:
+        """Leave out neutral lines beyond the limits, and count them."""
+        most = self.search.most
+        met = {
+            needle: count
+            for needle, count in hits.group_by("needle").len().iter_rows()
+            if needle in most
+        }
+        beyond = {n: c for n, c in met.items() if self._seen[n] + c > most[n]}
+        if beyond:
+            left = pl.col("needle").replace_strict(
+                {n: max(most[n] - self._seen[n], 0) for n in beyond},
+                default=hits.height,
+                return_dtype=pl.Int64,
+            )
+            fits = pl.int_range(pl.len()).over("needle") < left
+            hits = hits.filter(fits)
+            for needle, count in beyond.items():
+                room = max(most[needle] - self._seen[needle], 0)
+                self.kept.left_out[needle] += count - room
+        self._seen.update(met)
+        return hits
+
+    def _keep(self, lines: pl.DataFrame, hits: pl.DataFrame) -> None:
+        rows = hits["row"].unique().sort()
+        reach = hits["needle"].replace_strict(
+            self.search.reach, default=WRAPPED, return_dtype=pl.Int64
+        )
+        routine = self._routine_rows(lines, rows)
+        ends = pl.DataFrame(
+            {
+                "row": pl.concat([hits["row"], routine]),
+                "reach": reach.append(
+                    pl.Series(values=[WRAPPED], dtype=pl.Int64).new_from_index(
+                        0, routine.len()
+                    )
+                ),
+            }
+        )
+        wanted = _rows_under(ends, self._pending, lines.height)
+        last = (ends["row"] + ends["reach"]).max()
+        self._pending = max(
+            self._pending - lines.height, int(str(last or 0)) - lines.height, 0
+        )
+        own = pl.concat([rows, routine]).unique().sort()
+        kept = lines[wanted]
+        self._behind = lines.tail(NEAR_LINES)
+        self._kept_behind = kept["line"].tail(NEAR_LINES)
+        if kept.height:
+            self.kept.lines.append(_compact(kept))
+            self.kept.own.append(lines["line"].gather(own))
+
+    def _routine_rows(self, lines: pl.DataFrame, rows: pl.Series) -> pl.Series:
+        """Return the routine rows to keep, where `rows` are those of other messages."""
+        none = pl.Series("row", [], pl.Int64)
+        if not self.search.routine:
+            return none
+        head = lines.filter(pl.col("line") <= FIRST_LINES).height
+        wanted = [self._routine(lines.head(head))]
+        if rows.len():
+            found = self._routine(lines)
+            self._keep_before(int(rows[0]))
+            place = found.search_sorted(rows, side="left").cast(pl.Int64)
+            before = pl.DataFrame({"row": rows, "place": place - 1})
+            before = before.filter(pl.col("place") >= 0).with_columns(
+                found.gather(before["place"].filter(before["place"] >= 0)).alias("at")
+            )
+            near = before.filter(pl.col("row") - pl.col("at") <= NEAR_LINES)
+            after = place.filter(place < found.len())
+            wanted += [near["at"], found.gather(after)]
+            if self._owed:
+                wanted.append(found.head(1))
+            self._owed = place.max() == found.len()
+        elif self._owed:
+            first = self._routine(lines).head(1)
+            wanted.append(first)
+            self._owed = not first.len()
+        return pl.concat([none, *(w.cast(pl.Int64) for w in wanted)]).unique().sort()
+
+    def _keep_before(self, row: int) -> None:
+        """Keep the last routine line of the block before, if `row` is near enough."""
+        if self._behind is None or self._kept_behind is None:
+            return
+        near = self._behind.tail(max(NEAR_LINES - row, 0))
+        last = near[self._routine(near).tail(1)]
+        if last.height:
+            self.kept.own.append(last["line"])
+        new = last.filter(~pl.col("line").is_in(self._kept_behind.implode()))
+        if new.height:
+            self.kept.lines.append(_compact(new))
+
+    def _routine(self, lines: pl.DataFrame) -> pl.Series:
+        held = lines["raw"].str.contains_any(self.search.routine)
+        return held.arg_true().cast(pl.Int64).alias("row")
+
+
+def _rows_under(ends: pl.DataFrame, pending: int, height: int) -> pl.Series:
+    """Return the rows of a block that are kept, each once and in order."""
+    under = ends.select(
+        pl.int_ranges(
+            "row", pl.min_horizontal(pl.col("row") + pl.col("reach"), height)
+        ).alias("row")
+    )["row"].explode()
+    first = pl.int_range(min(pending, height), dtype=pl.Int64, eager=True)
+    return pl.concat([first, under.drop_nulls().cast(pl.Int64)]).unique().sort()
+
+
+def _compact(lines: pl.DataFrame) -> pl.DataFrame:
+    """Copy lines, so that they do not hold the memory of their whole block."""
+    return lines.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
+
+
+def _joined(lines: pl.DataFrame) -> bytes:
+    return "".join(f"{raw}\n" for raw in lines["raw"]).encode()
+
+
+def is_wrapped(source: Source) -> bool:
+    """Whether a terminal wrapped this log, as its first lines tell."""
+    with source.open() as stream:
+        head = utf8(stream).read(WIDTH_BYTES)
+    whole = head[: head.rfind(b"\n") + 1] if len(head) == WIDTH_BYTES else head
+    return partial.seams(decoded(whole or head, 1).lines).height > 0
+
+
+def in_order(stream: BinaryIO, search: Search) -> Iterator[Kept]:
+    """Scan a stream span by span; raises InPiecesError, and what the stream raises."""
+    scans: deque[Scan] = deque()
+    index = -1
+    for block in blocks(stream, span=SPAN_BYTES):
+        if block.offset // SPAN_BYTES != index:
+            index = block.offset // SPAN_BYTES
+            scans.append(Scan(search))
+        open_ = [scan.under(block) for scan in list(scans)[:-1]]
+        while open_ and not open_.pop(0):
+            yield scans.popleft().done()
+        scans[-1].feed(block)
+    for scan in scans:
+        yield scan.done()
+
+
+def of_span(source: Source, search: Search, index: int) -> Kept:
+    """Scan one span of a source that is not compressed, and nothing else of it."""
+    scan = Scan(search)
+    with source.open() as stream:
+        offset = _first_line(stream, index * SPAN_BYTES)
+        for block in blocks(stream, span=SPAN_BYTES, offset=offset):
+            if block.offset // SPAN_BYTES == index:
+                scan.feed(block)
+            elif not scan.under(block):
+                break
+    return scan.done()
+
+
+def _first_line(stream: BinaryIO, start: int) -> int:
+    """Move to the first line that begins at `start` or behind; returns where."""
+    offset = max(start - 1, 0)
+    stream.seek(offset)
+    while start and (data := stream.read(BLOCK_BYTES)):
+        if found := data.find(b"\n") + 1:
+            return stream.seek(offset + found)
+        offset += len(data)
+    return offset
+
+
+def numbered(parts: Iterable[Kept]) -> Kept:
+    """Put the spans of one log together, in order; their lines count on."""
+    log = Kept()
+    for part in parts:
+        log.lines += [f.with_columns(pl.col("line") + log.count) for f in part.lines]
+        log.own += [own + log.count for own in part.own]
+        log.bad += part.bad
+        if log.first_bad is None and part.first_bad is not None:
+            log.first_bad = part.first_bad + log.count
+        log.long |= {line + log.count for line in part.long}
+        log.cut |= {line + log.count for line in part.cut}
+        log.left_out.update(part.left_out)
+        log.in_pieces |= part.in_pieces
+        log.trouble = log.trouble or part.trouble
+        log.count += part.count
+        log.whole = part.whole if part.count else log.whole
+    return log

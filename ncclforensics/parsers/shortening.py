@@ -1,0 +1,30 @@
+"""Takes lines apart that are too long to be looked at as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.parsers import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def shortened(lines: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[int]]:
+    """Take long lines apart where a progress bar redraws; cut what is still long.
+
+    Returns the lines, where pieces of one line have its number, and the numbers of the
+    lines of which not all is there.
+    """
+    too_long = lines["raw"].str.len_bytes() > limits.MAX_LINE
+    if not too_long.any():
+        return lines, ()
+    pieces = lines.filter(too_long).with_columns(pl.col("raw").str.split("\r"))
+    pieces = pieces.explode("raw")
+    raw = pl.col("raw")
+    still = pieces.filter(raw.str.len_bytes() > limits.MAX_LINE)["line"].unique()
+    cut = pieces.with_columns(raw.str.head(limits.MAX_LINE))
+    parts = [lines.filter(~too_long), cut]
+    return pl.concat(parts).sort("line", maintain_order=True), still.to_list()
