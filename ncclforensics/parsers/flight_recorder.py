@@ -15,7 +15,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.notes import Note
-from ncclforensics.parsers import fr_json, fr_repeats, unpickler
+from ncclforensics.parsers import fr_json, unpickler
 from ncclforensics.parsers.fr_collectives import (
     Calls,
     calls,
@@ -26,6 +26,7 @@ from ncclforensics.parsers.fr_collectives import (
 from ncclforensics.parsers.fr_fields import Columns, columns, pluck
 from ncclforensics.parsers.fr_groups import group_rows, groups, position_rows
 from ncclforensics.parsers.fr_memory import uncollected
+from ncclforensics.parsers.fr_opcodes import IrregularError
 from ncclforensics.parsers.fr_stacks import stacks
 from ncclforensics.tables import Frames
 
@@ -41,6 +42,8 @@ MAX_BYTES = 256 * 1024**2
 # a ring of 100,000 calls is a large one; the newest are kept
 MAX_ENTRIES = 500_000
 NEWEST = (2, 10)
+# smaller pickles are unpickled as fast as they are shortened
+FEWEST_BYTES = 1 << 16
 STACK_TYPES = (list, tuple, type(None))
 PLACES = ("entries", "pg_config", "pg_status", "version")
 
@@ -153,13 +156,18 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
     """Turn a file's bytes into frames without rank and source, and notes."""
     if source.kind != "flight_recorder_pickle":
         return _read(source, fr_json.load(data), len(data))
-    short = fr_repeats.shortened(data)
+    short = None
+    if len(data) >= FEWEST_BYTES:
+        # numpy takes a tenth of a second to import, which small dumps do not need
+        from ncclforensics.parsers.fr_repeats import shortened
+
+        short = shortened(data)
     if short is not None and len(short.repeats) <= MAX_ENTRIES:
         loaded = unpickler.load(short.data)
         if loaded.problem is None and short.agrees(_dump(loaded.value).entries):
             try:
                 return _read(source, loaded, len(short.data), short)
-            except fr_repeats.IrregularError:
+            except IrregularError:
                 pass
     return _read(source, unpickler.load(data), len(data))
 
@@ -185,8 +193,8 @@ def _read(
             made = calls(fields)
     if made and short:
         if fields.odd:
-            raise fr_repeats.IrregularError
-        made = replace(made, numbers=made.numbers[short.repeats])
+            raise IrregularError
+        made = replace(made, numbers=made.numbers.gather(short.repeats))
         fields = short.spread(fields)
         dump = replace(dump, lines=[n + 1 for n in range(fields.height)])
     first = made.first if made else {}
