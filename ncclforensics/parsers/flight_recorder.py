@@ -72,6 +72,8 @@ def read(source: Source) -> Frames:
         return _frames(source, {}, [*notes, "an empty file: the dump was not written"])
     with uncollected():
         parts, more = _parts(source, data)
+    if notes:
+        parts["sources"] = pl.DataFrame({"cut": [True]})
     return _frames(source, parts, [*notes, *more])
 
 
@@ -172,6 +174,7 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
             [ids.alias("stack"), pl.Series("line", dump.lines, dtype=pl.Int64)]
         )
     cut = loaded.problem is not None
+    parts["sources"] = pl.DataFrame({"cut": [cut]})
     if dump.entries or not cut:
         notes += [
             *_remarks(dump, fields, cut),
