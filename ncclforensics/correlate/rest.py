@@ -68,9 +68,12 @@ def evidence(
         pl.col("oldest_t").min().alias("since"),
     )
     # where nobody's dump has a finished call, such calls were not dumped
-    active_only = not told["has_done"].any()
+    active_only = bool(told.height) and not told["has_done"].any()
     torn = pl.col("rank").is_in(dumps.filter("cut")["rank"].drop_nulls().implode())
     older = pl.col("rank").is_in(_older(made, standings).implode())
+    # nor does a dump without entries tell anything, unless only open calls are dumped
+    told_of = pl.concat([frames["positions"]["rank"], made["rank"]]).drop_nulls()
+    void = ~pl.col("rank").is_in(told_of.implode()) & pl.lit(not active_only)
     return (
         pl.DataFrame({"rank": seen.unique().sort()})
         .join(told, on="rank", how="left")
@@ -78,10 +81,8 @@ def evidence(
             "rank",
             ((pl.col("oldest") == 0) & ~gaps).fill_null(False).alias("whole"),
             "since",
-            (gaps | (pl.col("oldest") > 0) & pl.lit(active_only))
-            .fill_null(True)
-            .alias("is_sparse"),
-            (older | torn).alias("is_stale"),
+            (gaps.fill_null(True) & pl.lit(not active_only)).alias("is_sparse"),
+            (older | torn | void).alias("is_stale"),
             (older & ~torn).alias("is_older"),
         )
     )
