@@ -82,6 +82,8 @@ def read(source: Source) -> Frames:
         return _frames(source, {}, [*notes, "an empty file: the dump was not written"])
     with uncollected():
         parts, more = _parts(source, data)
+    if notes:
+        parts["sources"] = pl.DataFrame({"cut": [True]})
     return _frames(source, parts, [*notes, *more])
 
 
@@ -218,6 +220,7 @@ def _read(
             own.gather(made.firsts)
         )
     cut = loaded.problem is not None
+    parts["sources"] = pl.DataFrame({"cut": [cut]})
     if dump.entries or not cut:
         notes += [
             *_remarks(dump, fields, cut),
