@@ -1,8 +1,8 @@
 """Writes Flight Recorder dumps for the benchmarks, opcode by opcode as c10d does.
 
 c10's pickler is not Python's: it keeps every text once by its content and every stack
-frame that entries share, nothing else, so a list of frames is written out each time. A test compares the
-opcodes with those of a dump that torch wrote.
+frame that entries share, nothing else, so a list of frames is written out each time. A
+test compares the opcodes with those of a dump that torch wrote.
 """
 
 from __future__ import annotations

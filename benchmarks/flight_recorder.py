@@ -7,8 +7,9 @@ Writes dumps of a job with tensor-parallel groups of 8 and the default group, in
 one rank misses the last call, and reads the same files with each program in a process
 of its own, in turns. Seconds are the median of the turns (torchfrtrace takes one).
 Memory is the highest sum of what the process and its children have at one time, a page
-that they share counted once. CPU seconds are of all its processes. A ratio says how many times as long as pickle.load a
-program takes, and how many times faster than torchfrtrace it is.
+that they share counted once. CPU seconds are of all its processes. A ratio says how
+many times as long as pickle.load a program takes, and how many times faster than
+torchfrtrace it is.
 """
 
 from __future__ import annotations
@@ -160,7 +161,8 @@ def main() -> int:
     )
     print(
         f"{'program':14} {'files':>5} {'MB':>7} {'rows':>9} {'s':>8} {'MB/s':>7}"
-        f" {'rows/s':>10} {'CPU s':>7} {'GB':>6} {'of load':>9} {'faster':>11} {'exit':>5}"
+        f" {'rows/s':>10} {'CPU s':>7} {'GB':>6}"
+        f" {'of load':>9} {'faster':>11} {'exit':>5}"
     )
     for ranks in options.ranks:
         with tempfile.TemporaryDirectory() as folder:

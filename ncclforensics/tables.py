@@ -51,9 +51,29 @@ GROUP: Schema = {
     "group_rank": pl.Int64(),
 }
 
+CALLS: Schema = {
+    "call": pl.Int64(),
+    "group": pl.String(),
+    "pg": pl.String(),
+    "pg_desc": pl.String(),
+    "seq": pl.Int64(),
+    "op": pl.String(),
+    "is_p2p": pl.Boolean(),
+    "members": pl.List(pl.Int64()),
+    "waiting": pl.List(pl.Int64()),
+    "behind": pl.List(pl.Int64()),
+    "done": pl.List(pl.Int64()),
+    "absent": pl.List(pl.Int64()),
+    "unseen": pl.List(pl.Int64()),
+    "unstarted": pl.List(pl.Int64()),
+    "stack": pl.UInt64(),
+    "t": TIME,
+    **CITE,
+}
+
 SCHEMAS: dict[str, Schema] = {
     # a file of the evidence; `why` is the reason for `kind`; `cut`: its last line is
-    # not whole
+    # not whole, or a dump could not be read to its end
     "sources": {
         "kind": pl.String(),
         "why": pl.String(),
@@ -183,25 +203,9 @@ SCHEMAS: dict[str, Schema] = {
     # correlated: a call that somebody cannot get past, and what each member does there:
     # `behind` has joined it but is held up earlier; of `unseen` there is no evidence;
     # `unstarted` are those of `waiting` whose GPU has not begun it, while others' have
-    "calls": {
-        "call": pl.Int64(),
-        "group": pl.String(),
-        "pg": pl.String(),
-        "pg_desc": pl.String(),
-        "seq": pl.Int64(),
-        "op": pl.String(),
-        "is_p2p": pl.Boolean(),
-        "members": pl.List(pl.Int64()),
-        "waiting": pl.List(pl.Int64()),
-        "behind": pl.List(pl.Int64()),
-        "done": pl.List(pl.Int64()),
-        "absent": pl.List(pl.Int64()),
-        "unseen": pl.List(pl.Int64()),
-        "unstarted": pl.List(pl.Int64()),
-        "stack": pl.UInt64(),
-        "t": TIME,
-        **CITE,
-    },
+    "calls": CALLS,
+    # correlated: such calls where nothing shows whether the job has come to rest
+    "unproven": CALLS,
     # correlated: a rank that others wait for and that waits for nobody; `call` is where
     # most of them wait directly, `blocked` counts all ranks that hang on it
     "roots": {

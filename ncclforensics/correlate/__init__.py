@@ -7,6 +7,7 @@ import polars as pl
 from ncclforensics import tables
 from ncclforensics.correlate import (
     attempts,
+    batches,
     calls,
     clock,
     coll_logs,
@@ -28,32 +29,36 @@ def correlate(frames: Frames) -> Frames:
     known = identity.identify(attempts.labelled(jobs.last(frames)))
     known = clock.with_year(attempts.last(known))
     known = coll_logs.with_calls(known)
+    known = batches.with_ends(known)
+    collectives = outline.outline(known)
     failed = rest.failed(known)
-    entries = outline.outline(known)
-    made = standings.summary(entries, failed)
+    made = standings.summary(collectives, failed)
     told = positions.named(known["positions"], known["groups"], made)
     nameless = known["positions"].filter(pl.col("rank").is_null())
     positions_ = pl.concat([told, nameless])
     names, members = standings.name_groups(known["groups"], made, told)
     made = standings.grouped(made, names)
     told = standings.grouped(told, names)
-    unfinished = standings.unfinished(entries, names, told, failed)
+    unfinished = standings.unfinished(collectives, names, told, failed)
     standing = standings.standings(made, unfinished, told)
     held = calls.held_up(unfinished, made, standing, members)
     seen = rest.evidence(known, made, standing)
-    talk = calls.messages(entries, names, members)
+    talk = calls.messages(collectives, names, members)
     stuck = calls.calls(held, standing, talk, seen, members)
     found = waits.roots(stuck)
-    if not rest.is_proven(known, made) and not rest.is_still(
-        stuck, found, standing, seen
-    ):
-        stuck, found = tables.empty("calls"), tables.empty("roots")
+    unproven = tables.empty("calls")
+    if not rest.is_proven(known, made):
+        how = rest.judged(stuck, found, standing, seen, known.scan("collectives"))
+        unproven = stuck if how == "doubtful" else unproven
+        if how != "still":
+            stuck, found = tables.empty("calls"), tables.empty("roots")
     return Frames(
         {
             **known.tables,
             "positions": positions_,
             "standings": standing,
             "calls": stuck,
+            "unproven": unproven,
             "roots": found,
         },
         known.messages,

@@ -53,12 +53,14 @@ def held_up(
     chosen = ordered.filter(
         pl.int_range(pl.len()).over("rank", "passed", p2p & pl.col("passed")) == 0
     )
+    numbered = chosen.with_columns(pl.int_range(pl.len()).over("rank").alias("choice"))
+    both = pl.concat([numbered, _batched(ordered, numbered)])
     # only messages need the list here; beside every rank it would be the square of it
-    named = chosen.filter(p2p)["group"].unique()
+    named = both.filter(p2p)["group"].unique()
     ends = members.filter(pl.col("group").is_in(named.implode()))
-    from_dumps = _ends(chosen.join(ends, on="group", how="left")).select(
+    from_dumps = _ends(both.join(ends, on="group", how="left")).select(
         "rank",
-        pl.int_range(pl.len()).over("rank").alias("choice"),
+        "choice",
         *(*SAME[:2], "pg", "pg_desc", "op", "is_p2p", "members", "src", "dst"),
         (pl.col("t_started").is_not_null() | (pl.col("state") == "started"))
         .fill_null(False)
@@ -85,6 +87,20 @@ def held_up(
         .select(from_dumps.columns)
     )
     return pl.concat([from_dumps, from_logs]).sort("rank", "choice")
+
+
+def _batched(open_calls: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """Return the other open messages of the batches whose first one was chosen."""
+    batch = ["rank", "group", "p2p_seq"]
+    first = chosen.filter(pl.col("is_p2p").fill_null(False)).drop_nulls("p2p_seq")
+    if first.is_empty():
+        return chosen.clear()
+    halves = open_calls.filter(pl.col("op").is_in(list(OTHER_SIDE)))
+    return (
+        halves.join(first.select(*batch, "choice"), on=batch, how="inner")
+        .join(first.select("rank", "record_id"), on=["rank", "record_id"], how="anti")
+        .select(chosen.columns)
+    )
 
 
 def _ends(calls: pl.DataFrame) -> pl.DataFrame:
@@ -153,7 +169,10 @@ def calls(
             pl.col(c).list.len() == 0 for c in ("behind", "done", "absent", "unstarted")
         )
     )
-    settled = pl.col("rank").is_in(full["waiting"].explode().implode())
+    others = first.filter(~pl.col("call").is_in(full["call"].implode()))
+    settled = pl.col("rank").is_in(full["waiting"].explode().implode()) & ~pl.col(
+        "rank"
+    ).is_in(others["waiting"].explode().implode())
     last = held.group_by("rank").agg(pl.col("choice").max().alias("last"))
     again = held.join(last, on="rank", how="left").filter(
         pl.col("choice") == pl.when(settled).then("last").otherwise(0)

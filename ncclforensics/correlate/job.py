@@ -51,7 +51,8 @@ def signs_of_failure(frames: Frames) -> int:
         told = told.filter(~pl.col("message").is_in(CLOSING))
     lines = told.height
     exits = frames["exits"].filter(pl.col("code") != 0).height
-    return lines + exits + frames["calls"].height + _cut_by_buffer(frames)
+    calls = frames["calls"].height + frames["unproven"].height
+    return lines + exits + calls + _cut_by_buffer(frames)
 
 
 def is_unseen(frames: Frames) -> bool:

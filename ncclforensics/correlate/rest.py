@@ -3,17 +3,18 @@
 Dumps can be asked of a job that runs. Then a rank is not late because its file is a
 moment older than its peers', which is seen where a peer finished a call that needs all
 members and this file does not have it yet. A hang is proved by a line or an exit that
-tells of a failure or by a call that was given up; without such proof only a job that
-stands still as a whole counts as hung.
+tells of a failure or by a call that was given up. Without such proof a job counts as
+hung only if nearly all that is known of it hangs on the same few; where ranks go on, it
+runs; and what is left is a doubt, in which nobody is accused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate import waits
+from ncclforensics.correlate import moments, waits
 from ncclforensics.correlate.job import MACHINE
 from ncclforensics.correlate.standings import KEY
 from ncclforensics.tables import FAILING
@@ -21,15 +22,19 @@ from ncclforensics.tables import FAILING
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
-# a parser's words for a file that it could not read to its end
-# of a job that stands still, this share of the ranks hangs on the same few
-NEARLY_ALL = 0.9
+Rest = Literal["still", "doubtful", "moves"]
+
+# of a job that stands still, at most this share of the ranks hangs on nothing, and of
+# a large one at most so few
+FREE = 1 / 10
+FREE_OF_MANY = 1 / 32
 # more ranks than these, or than this share, do not fall behind their peers at once
 FEW = 2
 FEW_OF = 1 / 8
+# nor does so large a share stop making calls at once
+MANY_OF = 1 / 4
 # a rank that is fewer calls behind its peers may only have dumped a moment earlier
 SKEW = 4
-TORN = r"^(?:the dump (?:is cut|ends at byte)|the file is damaged|larger than)"
 
 
 def failed(frames: Frames) -> pl.Series:
@@ -49,7 +54,8 @@ def evidence(
 
     That is a dump, even one without entries, or a position in a group. `whole` says
     that all calls since the start are there, `since` when the oldest was made,
-    `is_sparse` that calls in between are left out, `is_stale` that the last ones are.
+    `is_sparse` that calls in between are left out, `is_stale` that the last ones are,
+    `is_older` that this is because the dump is older than its peers'.
     """
     dumps = frames["sources"].filter(
         pl.col("kind").str.starts_with("flight_recorder") & (pl.col("bytes") > 0)
@@ -66,9 +72,12 @@ def evidence(
         pl.col("oldest_t").min().alias("since"),
     )
     # where nobody's dump has a finished call, such calls were not dumped
-    active_only = not told["has_done"].any()
-    torn = frames["notes"].filter(pl.col("text").str.contains(TORN))["source"]
-    cut = frames["sources"].filter(pl.col("source").is_in(torn.implode()))["rank"]
+    active_only = bool(told.height) and not told["has_done"].any()
+    torn = pl.col("rank").is_in(dumps.filter("cut")["rank"].drop_nulls().implode())
+    older = pl.col("rank").is_in(_older(made, standings).implode())
+    # nor does a dump without entries tell anything, unless only open calls are dumped
+    told_of = pl.concat([frames["positions"]["rank"], made["rank"]]).drop_nulls()
+    void = ~pl.col("rank").is_in(told_of.implode()) & pl.lit(not active_only)
     return (
         pl.DataFrame({"rank": seen.unique().sort()})
         .join(told, on="rank", how="left")
@@ -76,13 +85,9 @@ def evidence(
             "rank",
             ((pl.col("oldest") == 0) & ~gaps).fill_null(False).alias("whole"),
             "since",
-            (gaps | (pl.col("oldest") > 0) & pl.lit(active_only))
-            .fill_null(True)
-            .alias("is_sparse"),
-            (
-                pl.col("rank").is_in(_older(made, standings).implode())
-                | pl.col("rank").is_in(cut.drop_nulls().implode())
-            ).alias("is_stale"),
+            (gaps.fill_null(True) & pl.lit(not active_only)).alias("is_sparse"),
+            (older | torn | void).alias("is_stale"),
+            (older & ~torn).alias("is_older"),
         )
     )
 
@@ -110,47 +115,108 @@ def is_proven(frames: Frames, made: pl.DataFrame) -> bool:
     return bool((frames["exits"]["code"] != 0).any() or made["aborted"].any())
 
 
-def is_still(
+def judged(
     calls: pl.DataFrame,
     roots: pl.DataFrame,
     standings: pl.DataFrame,
     seen: pl.DataFrame,
-) -> bool:
-    """Whether the open calls show a job that stands still as a whole.
+    collectives: pl.LazyFrame,
+) -> Rest:
+    """Say whether the open calls alone show a job that stands still as a whole.
 
-    Then nearly all ranks hang on the same few, or on one call that nobody finishes; in
-    a job that runs, calls are on their way in many places and ranks hang on nothing.
+    Of what is not known, because a dump is torn or lost, nothing is concluded either
+    way. `seen` is the `evidence`.
     """
     told = waits.graph(calls)
     accused = roots.filter(pl.col("why") != "stuck")
+    circling = {rank for circle in waits.circles(calls) for rank in circle}
+    ends = {*accused["rank"], *circling} or set(calls["unseen"].explode().drop_nulls())
+    moving = _joined(
+        [
+            set(told.waiters[call])
+            for call, wanted in told.why.items()
+            if not wanted and call not in told.done
+        ]
+    )
+    if not ends:
+        if len(moving) != 1:
+            return "moves"
+        ends = moving[0]
+    held = ends | waits.behind(told, sorted(ends))
+    known = set(seen.filter(~pl.col("is_stale"))["rank"])
+    allowed = min(FREE * len(known), max(FEW, FREE_OF_MANY * len(known)))
+    if len(known - held) > allowed or any(not ranks <= held for ranks in moving):
+        return "moves"
+    if seen["is_older"].any() or not _is_few(calls, accused, len(known), collectives):
+        return "doubtful"
     slow = accused.filter(pl.col("why").is_in(["stalled", "unstarted"]))
-    most = NEARLY_ALL * seen.height
-    if slow.height > max(FEW, seen.height * FEW_OF):
-        return False
-    stalled = accused.filter(pl.col("why") == "stalled")["rank"]
-    if (_lag(standings, stalled) < SKEW).any():
-        return False
-    ends = {*accused["rank"], *(rank for c in waits.circles(calls) for rank in c)}
-    ends = ends or set(calls["unseen"].explode().drop_nulls())
-    moving = [
-        set(told.waiters[call])
-        for call, wanted in told.why.items()
-        if not wanted and call not in told.done
-    ]
-    if ends:
-        held = ends | waits.behind(told, sorted(ends))
-        return len(held) >= most and all(ranks <= held for ranks in moving)
-    if len(moving) != 1:
-        return False
-    here = moving[0] | waits.behind(told, sorted(moving[0]))
-    return len(here) >= most
+    if slow.height and not _is_stalled(calls, slow, len(known), standings, collectives):
+        return "doubtful"
+    return "still"
 
 
-def _lag(standings: pl.DataFrame, ranks: pl.Series) -> pl.Series:
-    """Return how many calls each of these ranks has not finished and a peer has."""
+def _joined(sets: list[set[int]]) -> list[set[int]]:
+    """Unite the sets that share a rank: the messages of one batch, for example."""
+    found: list[set[int]] = []
+    for ranks in sets:
+        touched = [other for other in found if other & ranks]
+        found = [other for other in found if not other & ranks]
+        found.append(ranks.union(*touched))
+    return found
+
+
+def _is_few(
+    calls: pl.DataFrame, accused: pl.DataFrame, known: int, collectives: pl.LazyFrame
+) -> bool:
+    """Whether those who have not come yet are so few that a running job is unlike it.
+
+    Many of them are those of a running job if they have made such a call before; a call
+    that is new to them is one that only the others make.
+    """
+    gone = accused.filter(pl.col("why") == "absent")
+    if gone.height <= max(FEW - 1, MANY_OF * known):
+        return True
+    wanted = calls.filter(pl.col("call").is_in(gone["call"].implode()))
+    return not moments.made_before(wanted, collectives)
+
+
+def _is_stalled(
+    calls: pl.DataFrame,
+    slow: pl.DataFrame,
+    known: int,
+    standings: pl.DataFrame,
+    collectives: pl.LazyFrame,
+) -> bool:
+    """Whether GPUs really stand still, or the ranks' dumps may just be the older ones.
+
+    Dumps of different moments spread over many calls, of which only the oldest looks
+    like a root. Where all others came equally far, it is decided by a host that made a
+    call when its peers had long got past the one in question; by how few lag, and how
+    far: an older dump is behind in what was enqueued as well.
+    """
+    over = (pl.col("done").list.len() > 0) & ~pl.col("is_p2p").fill_null(False)
+    lagging = set(calls.filter(over)["waiting"].explode().drop_nulls())
+    ranks = set(slow["rank"])
+    if lagging - ranks or len(ranks) > max(FEW, FEW_OF * known):
+        return False
+    if len(ranks) <= FEW_OF * known or moments.outlived(calls, slow, collectives):
+        return True
+    stalled = slow.filter(pl.col("why") == "stalled")["rank"]
+    lags = _lags(standings, stalled)
+    far = lags.filter(pl.col("done") >= SKEW)
+    fresh = (far["enqueued"] < far["done"]).any()
+    return far.height == len(ranks) and bool(fresh)
+
+
+def _lags(standings: pl.DataFrame, ranks: pl.Series) -> pl.DataFrame:
+    """Return how many of its peers' calls each rank has not enqueued, and not done.
+
+    Columns `rank enqueued done`.
+    """
     done = pl.coalesce("completed", pl.col("waits_in") - 1)
-    told = standings.select(*KEY, done.alias("done")).with_columns(
-        (pl.col("done").max().over("group") - pl.col("done")).alias("lag")
+    told = standings.select(*KEY, "enqueued", done.alias("done")).with_columns(
+        (pl.col(c).max().over("group") - pl.col(c)).alias(c)
+        for c in ("enqueued", "done")
     )
     mine = told.filter(pl.col("rank").is_in(ranks.implode()))
-    return mine.group_by("rank").agg(pl.col("lag").sum())["lag"]
+    return mine.group_by("rank").agg(pl.col("enqueued", "done").sum())

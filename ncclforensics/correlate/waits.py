@@ -1,9 +1,10 @@
 """Who waits for whom, and whom in the end everybody waits for.
 
 A rank waits in its call for each member that is absent or behind, or whose GPU has not
-begun the call when others' have. A rank that others wait for and that waits for nobody
-is a root; ranks that wait for each other in a circle have none. Ranks and calls are the
-nodes, so a thousand ranks in one call share its edges, and everything is linear.
+begun the call when others' have; in a batch of messages it waits in all of them. A rank
+that others wait for and that waits for nobody is a root; ranks that wait for each other
+in a circle have none. Ranks and calls are the nodes, so a thousand ranks in one call
+share its edges, and everything is linear.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 class Graph:
     """Calls by number: who waits in each, and for whom; and back from the ranks.
 
-    `why` has a word per call and wanted rank; `done` are the calls that somebody has
-    finished, `collective` those that are not point to point.
+    `calls_of` has the calls that a rank is held in; `why` a word per call and wanted
+    rank; `done` are the calls that somebody has finished, `collective` those that are
+    not point to point.
     """
 
     waiters: dict[int, list[int]] = field(default_factory=dict)
     why: dict[int, dict[int, str]] = field(default_factory=dict)
-    call_of: dict[int, int] = field(default_factory=dict)
+    calls_of: dict[int, list[int]] = field(default_factory=dict)
     wanted_in: dict[int, list[int]] = field(default_factory=dict)
     done: frozenset[int] = frozenset()
     collective: frozenset[int] = frozenset()
@@ -38,12 +40,13 @@ def graph(calls: pl.DataFrame) -> Graph:
     """Lay out the `calls` frame as a graph."""
     waiters: dict[int, list[int]] = {}
     why: dict[int, dict[int, str]] = {}
-    call_of: dict[int, int] = {}
+    calls_of: dict[int, list[int]] = defaultdict(list)
     wanted_in: dict[int, list[int]] = defaultdict(list)
     for row in calls.iter_rows(named=True):
         call = row["call"]
         waiters[call] = row["waiting"] or []
-        call_of.update(dict.fromkeys(waiters[call], call))
+        for rank in waiters[call]:
+            calls_of[rank].append(call)
         why[call] = {
             rank: word
             for word in ("unstarted", "behind", "absent", "unseen")
@@ -56,7 +59,7 @@ def graph(calls: pl.DataFrame) -> Graph:
     return Graph(
         waiters,
         why,
-        call_of,
+        dict(calls_of),
         dict(wanted_in),
         frozenset(done),
         frozenset(calls.filter(~p2p)["call"]),
@@ -74,14 +77,15 @@ def roots(calls: pl.DataFrame) -> pl.DataFrame:
     blocked: dict[tuple[int, ...], int] = {}
     found = []
     for rank, through in sorted(told.wanted_in.items()):
-        own = told.call_of.get(rank)
+        own = told.calls_of.get(rank, [])
         words = {told.why[call][rank] for call in through}
         if words == {"unseen"} or not _is_end(told, rank, own):
             continue
         reason = "absent"
-        if own is not None:
-            reason = "stalled" if own in told.done else "stuck"
-            reason = "unstarted" if told.why[own].get(rank) == "unstarted" else reason
+        if own:
+            reason = "stuck" if told.done.isdisjoint(own) else "stalled"
+            late = any(told.why[call].get(rank) == "unstarted" for call in own)
+            reason = "unstarted" if late else reason
         most = max(
             through,
             key=lambda call: (
@@ -99,14 +103,16 @@ def roots(calls: pl.DataFrame) -> pl.DataFrame:
     return tables.rows("roots", found)
 
 
-def _is_end(told: Graph, rank: int, own: int | None) -> bool:
-    """Whether a rank waits for nobody: not even in its own call."""
-    if own is None:
-        return True
-    wanted = told.why[own]
-    if wanted.get(rank) == "unstarted":
-        return set(wanted.values()) == {"unstarted"}
-    return not wanted
+def _is_end(told: Graph, rank: int, own: list[int]) -> bool:
+    """Whether a rank waits for nobody: not even in its own calls."""
+    for call in own:
+        wanted = told.why[call]
+        if wanted.get(rank) == "unstarted":
+            if set(wanted.values()) != {"unstarted"}:
+                return False
+        elif wanted:
+            return False
+    return True
 
 
 def behind(told: Graph, ranks: list[int]) -> set[int]:
@@ -131,11 +137,12 @@ def circles(calls: pl.DataFrame) -> list[tuple[int, ...]]:
     told = graph(calls)
     component = _components(told)
     size: dict[int, list[int]] = defaultdict(list)
-    for rank in told.call_of:
+    for rank in told.calls_of:
         size[component[rank]].append(rank)
     leaves = {
         component[rank]
-        for rank, call in told.call_of.items()
+        for rank, own in told.calls_of.items()
+        for call in own
         for other, word in told.why[call].items()
         if word != "unseen" and component.get(other, other) != component[rank]
     }
@@ -151,7 +158,7 @@ def _components(told: Graph) -> dict[int, int]:
 
     Tarjan's algorithm without recursion.
     """
-    steps = {rank: [~call] for rank, call in told.call_of.items()}
+    steps = {rank: [~c for c in own] for rank, own in told.calls_of.items()}
     for call, wanted in told.why.items():
         steps[~call] = [r for r, word in wanted.items() if word != "unseen"]
     order: dict[int, int] = {}

@@ -30,10 +30,11 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.correlate import waits
 from ncclforensics.diagnosers.clues import common, heartbeats, roots
 from ncclforensics.findings import Cite, Finding
 
@@ -70,6 +71,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         # a rank that is absent with a dump like its peers' is the one to look at first
         and len(ranks) == len(absent)
     ]
+    found = found or list(_unseen(frames, poor))
     if not found:
         yield from heartbeats.stuck(frames)
         return
@@ -105,6 +107,22 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
+def _unseen(
+    frames: Frames, poor: dict[int, str]
+) -> Iterator[tuple[dict[str, Any], tuple[int, ...], int]]:
+    """Yield the call that waits for the ranks with a void dump, if all waits end there.
+
+    Such a dump shows neither a call nor a position, so those ranks are unseen.
+    """
+    calls = frames["calls"]
+    unseen = common.numbers(calls["unseen"].explode())
+    if not unseen or not set(unseen) <= poor.keys() or frames["roots"].height:
+        return
+    told = calls.filter(pl.col("unseen").list.len() > 0)
+    most = told.sort(pl.col("waiting").list.len(), descending=True).row(0, named=True)
+    yield most, unseen, len(waits.behind(waits.graph(calls), list(unseen)))
+
+
 def _poor(frames: Frames) -> dict[int, str]:
     """Return the ranks whose dump lacks "stacks" or "entries", unlike most others'.
 
@@ -138,8 +156,19 @@ def _poor(frames: Frames) -> dict[int, str]:
         poor.update(dict.fromkeys(common.numbers(bare["rank"]), "stacks"))
     with_done = told.filter(pl.col("over").fill_null(False)).height
     if with_done and with_done >= SHARE * told.height:
+        # a call that needs all members and is over was made by this one, too
+        proved = frames["groups"].join(
+            frames.scan("collectives")
+            .filter((pl.col("state") == "completed") | pl.col("retired"))
+            .select("pg", "pg_desc")
+            .unique()
+            .collect(),
+            on=["pg", "pg_desc"],
+            how="semi",
+        )["members"]
+        made_some = pl.concat([counted, proved.explode().drop_nulls()]).unique()
         void = told.filter(
-            pl.col("over").is_null() & pl.col("rank").is_in(counted.implode())
+            pl.col("over").is_null() & pl.col("rank").is_in(made_some.implode())
         )
         poor.update(dict.fromkeys(common.numbers(void["rank"]), "entries"))
     return poor

@@ -135,3 +135,14 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
             "members, and unseen is not absent",
             f"keep the log and the dump of {who}: others wait for them",
         )
+    waited = frames["unproven"].sort(pl.col("waiting").list.len(), descending=True)
+    for call in waited.head(1).to_dicts():
+        what = common.call_words(common.collective(frames, call))
+        yield NotChecked(
+            "missing-rank",
+            f"{len(call['waiting']):,} of {len(call['members'] or ()):,} members wait "
+            f"in {what}, but dumps alone do not show whether the job has stopped or "
+            "was dumped while it ran",
+            "take a second set of dumps a minute later, or keep the logs: a call that "
+            "is open in both has stopped",
+        )

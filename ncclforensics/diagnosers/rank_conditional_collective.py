@@ -42,7 +42,7 @@ MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = (
     *("timeout-masking", "crashed-rank", "missing-rank", "unmatched-p2p"),
-    *("collective-mismatch", "shape-mismatch"),
+    *("collective-mismatch", "shape-mismatch", "stuck-in-collective"),
 )
 SPREADS = True
 
@@ -69,7 +69,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if found.kind == "conditional":
             told = "the others never made it" + divergence.elsewhere(frames, found)
             yield _finding(frames, found.call, found.odd, told)
-    for split in signatures.strays(frames):
+    for split in signatures.strays(frames, "conditional"):
         told = "the others are in another call there, and came to it as always."
         yield _stray(frames, split, told)
         return

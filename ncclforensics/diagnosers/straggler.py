@@ -44,6 +44,8 @@ NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank", "stuck-in-collective")
 SPREADS = True
 
+# of torch, for dumps that do not tell theirs (up to schema 2.1)
+TIMEOUT_MS = {"nccl": 600_000, "gloo": 1_800_000}
 EARLIER = 20  # calls of the group by which two clocks are compared
 
 REMEDY = (
@@ -80,7 +82,10 @@ def _late(frames: Frames, call: dict[str, Any]) -> pl.DataFrame:
         .collect()
     )
     after = (pl.col("t") - pl.col("t").min().over("seq")).dt.total_milliseconds()
-    told = group.with_columns(after.alias("after"))
+    default = pl.col("backend").replace_strict(TIMEOUT_MS, default=None)
+    told = group.with_columns(
+        after.alias("after"), pl.coalesce("timeout_ms", default).alias("timeout_ms")
+    )
     usual = (
         told.filter(pl.col("seq") < call["seq"])
         .group_by("rank")
@@ -91,9 +96,9 @@ def _late(frames: Frames, call: dict[str, Any]) -> pl.DataFrame:
         .join(usual, on="rank", how="left")
         .with_columns((pl.col("after") - pl.col("usual").fill_null(0)).alias("after"))
     )
-    # of two members the later one is compared with the earlier, not with their middle
-    middle = pl.col("after").quantile(0.5, interpolation="lower").fill_null(0)
-    return now.filter(pl.col("after") - middle > pl.col("timeout_ms"))
+    # of two, the other one; of many, what most did
+    most = pl.col("after").quantile(0.5, interpolation="lower").fill_null(0)
+    return now.filter(pl.col("after") - most > pl.col("timeout_ms"))
 
 
 def _finding(

@@ -37,7 +37,7 @@ def parse(source: Source) -> Frames:
 
 def _manifest(source: Source, read: Frames) -> pl.DataFrame:
     """Return the one row of `sources`: what the file is, and how much it gave."""
-    told = read["sources"].head(1).to_dicts()
+    told = read.tables["sources"].to_dicts() if "sources" in read.tables else ()
     given = ("events", "entries", "groups", "positions", "exits")
     row = {
         "kind": source.kind,
@@ -50,7 +50,7 @@ def _manifest(source: Source, read: Frames) -> pl.DataFrame:
         "bytes": source.bytes,
         "lines": told[0]["lines"] if told else None,
         "cut": told[0]["cut"] if told else None,
-        "rows": sum(read[name].height for name in given),
+        "rows": sum(f.height for name, f in read.tables.items() if name in given),
         "sha256": _digest(source),
         "source": source.name,
     }

@@ -15,7 +15,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.notes import Note
-from ncclforensics.parsers import fr_json, fr_repeats, unpickler
+from ncclforensics.parsers import fr_json, unpickler
 from ncclforensics.parsers.fr_collectives import (
     Calls,
     calls,
@@ -26,6 +26,7 @@ from ncclforensics.parsers.fr_collectives import (
 from ncclforensics.parsers.fr_fields import Columns, columns, pluck
 from ncclforensics.parsers.fr_groups import group_rows, groups, position_rows
 from ncclforensics.parsers.fr_memory import uncollected
+from ncclforensics.parsers.fr_opcodes import IrregularError
 from ncclforensics.parsers.fr_stacks import stacks
 from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES, MAX_GROUPS
 from ncclforensics.tables import Frames
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from ncclforensics.sources.model import Source
 
 NEWEST = (2, 10)
+# smaller pickles are unpickled as fast as they are shortened
+FEWEST_BYTES = 1 << 16
 STACK_TYPES = (list, tuple, type(None))
 PLACES = ("entries", "pg_config", "pg_status", "version")
 
@@ -76,6 +79,8 @@ def read(source: Source) -> Frames:
         return _frames(source, {}, [*notes, "an empty file: the dump was not written"])
     with uncollected():
         parts, more = _parts(source, data)
+    if notes:
+        parts["sources"] = pl.DataFrame({"cut": [True]})
     return _frames(source, parts, [*notes, *more])
 
 
@@ -150,13 +155,18 @@ def _parts(source: Source, data: bytes) -> tuple[dict[str, pl.DataFrame], list[s
     """Turn a file's bytes into frames without rank and source, and notes."""
     if source.kind != "flight_recorder_pickle":
         return _read(source, fr_json.load(data), len(data))
-    short = fr_repeats.shortened(data)
+    short = None
+    if len(data) >= FEWEST_BYTES:
+        # numpy takes a tenth of a second to import, which small dumps do not need
+        from ncclforensics.parsers.fr_repeats import shortened
+
+        short = shortened(data)
     if short is not None and len(short.repeats) <= MAX_ENTRIES:
         loaded = unpickler.load(short.data)
         if loaded.problem is None and short.agrees(_dump(loaded.value).entries):
             try:
                 return _read(source, loaded, len(short.data), short)
-            except fr_repeats.IrregularError:
+            except IrregularError:
                 pass
     return _read(source, unpickler.load(data), len(data))
 
@@ -182,8 +192,8 @@ def _read(
             made = calls(fields)
     if made and short:
         if fields.odd:
-            raise fr_repeats.IrregularError
-        made = replace(made, numbers=made.numbers[short.repeats])
+            raise IrregularError
+        made = replace(made, numbers=made.numbers.gather(short.repeats))
         fields = short.spread(fields)
         dump = replace(dump, lines=[n + 1 for n in range(fields.height)])
     first = made.first if made else {}
@@ -207,6 +217,7 @@ def _read(
             own.gather(made.firsts)
         )
     cut = loaded.problem is not None
+    parts["sources"] = pl.DataFrame({"cut": [cut]})
     if dump.entries or not cut:
         notes += [
             *_remarks(dump, fields, cut),

@@ -14,7 +14,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from ncclforensics import tables
@@ -44,7 +43,7 @@ class Calls:
     """
 
     fields: Mapping[str, Sequence[Any]]
-    numbers: np.ndarray[Any, np.dtype[np.int64]]
+    numbers: pl.Series
     groups: list[GroupKey]
     p2p: list[bool | None]
 
@@ -59,16 +58,15 @@ class Calls:
     @property
     def firsts(self) -> list[int]:
         """Return the index of the first entry of each distinct call, which rises."""
-        _, firsts = np.unique(self.numbers, return_index=True)
-        return sorted(firsts.tolist())
+        return self.numbers.arg_unique().to_list()
 
     @property
     def last(self) -> dict[str | None, bool]:
         """Return for each pg_id whether the last entry is point to point."""
-        numbers, before_end = np.unique(self.numbers[::-1], return_index=True)
-        in_order = numbers[np.argsort(-before_end)].tolist()
-        last = {self.groups[number][0]: number for number in in_order}
-        return {pg_id: self.p2p[number] is True for pg_id, number in last.items()}
+        result: dict[str | None, bool] = {}
+        for number in self.numbers.reverse().unique(maintain_order=True):
+            result.setdefault(self.groups[number][0], self.p2p[number] is True)
+        return result
 
 
 @lru_cache(maxsize=4096)
@@ -105,7 +103,7 @@ def calls(columns: Columns) -> Calls:
     names = zip(fields["profiling_name"], fields["is_p2p"], strict=True)
     return Calls(
         fields,
-        np.fromiter(map(number.__getitem__, keys), np.int64, len(keys)),
+        pl.Series(map(number.__getitem__, keys), dtype=pl.UInt64),
         [_group(pg_id, pair) for pg_id, pair in pairs],
         [_is_p2p(name, told) for name, told in names],
     )
@@ -152,7 +150,7 @@ def entries(columns: Columns, made: Calls) -> pl.DataFrame:
     }
     return pl.DataFrame(
         [
-            pl.Series("template", made.numbers, dtype=pl.UInt64),
+            made.numbers.alias("template"),
             *(series.alias(name) for name, series in numbers.items()),
         ]
     )

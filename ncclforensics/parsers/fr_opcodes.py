@@ -31,6 +31,10 @@ ARGUMENTS = {
 LENGTHS = {ord("X"): 4, 0x8C: 1, LONG1: 1}
 
 
+class IrregularError(Exception):
+    """A pickle is not as regular as it has to be to be shortened."""
+
+
 @dataclass(slots=True)
 class Part:
     """What a walk found; offsets count from the start of the part.
@@ -50,10 +54,11 @@ class Part:
     closed: int | None = None
 
 
-def walk(data: bytes, start: int, end: int, memo: int = 0) -> Part | None:
-    """Walk from one opcode to another; None where there is an opcode that is not known.
+def walk(data: bytes, start: int, end: int, memo: int = 0) -> Part:
+    """Walk from one opcode to another; `memo` counts the values kept before.
 
-    `memo` counts the values that were kept before.
+    Raises IrregularError on an opcode that is not known, on one that changes a value
+    from elsewhere, and where the last one does not end at `end`.
     """
     part = Part(bytearray(end - start))
     marks: list[int] = []
@@ -69,7 +74,7 @@ def walk(data: bytes, start: int, end: int, memo: int = 0) -> Part | None:
             content += LENGTHS[op]
             size = int.from_bytes(data[at + 1 : content], "little")
         else:
-            return None
+            raise IrregularError
         behind = content + size
         if size:
             kind = PLACE if op in PUTS else CONTENT
@@ -95,14 +100,14 @@ def walk(data: bytes, start: int, end: int, memo: int = 0) -> Part | None:
                 del stack[len(stack) - down :]
                 stack.append(False)
             elif len(stack) <= down or not stack[-down - 1]:
-                return None  # fills what others may hold, too
+                raise IrregularError  # fills what others may hold, too
             elif down:
                 del stack[-down:]
             if op == SETITEMS and not marks and part.closed is None:
                 part.closed = behind - start
         elif op in TUPLES:
             if len(stack) < TUPLES[op]:
-                return None
+                raise IrregularError
             stack[len(stack) - TUPLES[op] :] = [False]
         elif op != PROTO:
             if len(marks) == 1 and part.closed is None:
@@ -113,7 +118,9 @@ def walk(data: bytes, start: int, end: int, memo: int = 0) -> Part | None:
             stack.append(op in CONTAINERS)
         text = data[content:behind] if op in TEXTS else b""
         at = behind
-    return part if at == end else None
+    if at != end:
+        raise IrregularError
+    return part
 
 
 def fetching(place: int) -> bytes:

@@ -18,6 +18,7 @@ import polars as pl
 
 from ncclforensics.parsers import fr_opcodes as ops
 from ncclforensics.parsers.fr_fields import NUMBERS
+from ncclforensics.parsers.fr_opcodes import IrregularError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-# smaller pickles are read as fast as they are shortened
-FEWEST_BYTES = 1 << 14
 # entries of one length that are worth a look together
 FEWEST = 4
 # entries that may stay: some that every dump has, and a share of all
@@ -51,10 +50,6 @@ _LIST = re.compile(
 # what stands between entries where a pickler ends one batch and begins the next
 _BETWEEN = re.compile(rb"(?:e\(|\x95.{8})*", re.DOTALL)
 _TYPES = {ord("K"): "<u1", ord("M"): "<u2", ord("J"): "<i4", ord("G"): ">f8"}
-
-
-class IrregularError(Exception):
-    """The pickle is not as regular as it has to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +131,6 @@ class _Pickle:
 
 def shortened(data: bytes) -> Shortened | None:
     """Take repeated entries out of a pickle; None if it is not regular enough."""
-    if len(data) < FEWEST_BYTES:
-        return None
     try:
         pickle = _cut(data)
         lengths = np.diff(pickle.starts)[:-1]  # the last one is kept
@@ -156,17 +149,15 @@ def _cut(data: bytes) -> _Pickle:
         raise IrregularError
     named = found.end() + (found["long"] or found["short"])[0]
     behind = _KEPT.match(data, named)
-    first = ops.walk(data, 0, behind.end()) if behind else None
-    if first is None:
+    if behind is None:
         raise IrregularError
+    first = ops.walk(data, 0, behind.end())
     fetched = re.escape(b"(" + next(reversed(first.texts)))
     entry = re.compile(rb"\}" + _PUT + fetched, re.DOTALL)
     starts = [match.start() for match in entry.finditer(data, named)]
     if len(starts) < FEWEST:
         raise IrregularError
     head = ops.walk(data, 0, starts[0])
-    if head is None:
-        raise IrregularError
     count = len(starts) + 1
     return _Pickle(
         data,
@@ -232,7 +223,7 @@ def _entry(pickle: _Pickle, number: int) -> Part:
     """Walk one entry, which has to be whole and nothing but an entry."""
     start, end = map(int, pickle.starts[number - 1 : number + 1])
     part = ops.walk(pickle.data, start, end)
-    if part is None or part.closed is None:
+    if part.closed is None:
         raise IrregularError
     between = _BETWEEN.fullmatch(pickle.data, start + part.closed, end)
     if between is None and end < len(pickle.data):

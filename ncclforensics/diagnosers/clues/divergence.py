@@ -169,14 +169,14 @@ def _usual(frames: Frames, calls: list[Call], circle: set[int]) -> set[int]:
     )
     before = made.join(absent, on=group, how="inner", nulls_equal=True)
     same = ["call", "what"]
-    known = now.select("call", programs.what()).join(
-        before.select("call", programs.what()).unique(),
+    known = now.select("call", programs.what(frames)).join(
+        before.select("call", programs.what(frames)).unique(),
         on=same,
         how="left",
         coalesce=True,
     )
-    fresh = now.select("call", programs.what()).join(
-        before.select("call", programs.what()).unique(), on=same, how="anti"
+    fresh = now.select("call", programs.what(frames)).join(
+        before.select("call", programs.what(frames)).unique(), on=same, how="anti"
     )
     return set(known["call"]) - set(fresh["call"])
 
@@ -214,7 +214,7 @@ def _entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
             & ~pl.col("is_p2p").fill_null(False)
         )
         .collect()
-        .with_columns(programs.what())
+        .with_columns(programs.what(frames))
     )
 
 
@@ -280,17 +280,21 @@ def _kind(
     for other in others:
         if programs.order(frames, stack, other["stack"]) < 0:
             return "conditional"  # the others are past that place
-        theirs = programs.way(frames, other["stack"])
-        own = [frame for frame in mine if frame not in theirs]
-        names = " ".join(str(frame[0]) for frame in own if frame[0])
-        if FEW_DO.search(names):
-            return "conditional"
-        if AT_THE_END.search(names):
-            return "uneven"
+        named = kind_by_name(mine, programs.way(frames, other["stack"]))
+        if named is not None:
+            return named
     op = str(call["op"] or "").lower()
     if "barrier" in op:
         return "uneven"
     return "conditional" if odd[0] == min(call["members"] or odd) else "uneven"
+
+
+def kind_by_name(mine: programs.Way, theirs: programs.Way) -> Kind | None:
+    """Tell by the functions that only one side is in what its call is for."""
+    own = " ".join(str(frame[0]) for frame in mine if frame not in theirs and frame[0])
+    if FEW_DO.search(own):
+        return "conditional"
+    return "uneven" if AT_THE_END.search(own) else None
 
 
 def elsewhere(frames: Frames, found: Divergence) -> str:

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 Call = dict[str, Any]
+Way = list[tuple[str, str, int | None]]
 
 
-def way(frames: Frames, stack: int | None) -> list[tuple[str, str, int | None]]:
+def way(frames: Frames, stack: int | None) -> Way:
     """Return the user's frames of a stack, outermost first: function, file, line."""
     if stack is None:
         return []
@@ -167,7 +168,27 @@ def program(frames: Frames, rank: int) -> pl.DataFrame:
     )
 
 
-def what() -> pl.Expr:
-    """Say what a call is: its stack, or without stacks the operation and its sizes."""
+def what(frames: Frames) -> pl.Expr:
+    """Say what a call is: its stack, or the operation and its sizes.
+
+    Stacks compare nothing where some ranks' dumps have them and others', in JSON, not.
+    """
     sizes = pl.struct("op", "in_sizes", "in_dtypes").hash(seed=0)
+    if _is_mixed(frames):
+        return sizes.alias("what")
     return pl.coalesce("stack", sizes).alias("what")
+
+
+def _is_mixed(frames: Frames) -> bool:
+    calls = frames["calls"]
+    if not _LAST or _LAST[0][0] is not calls:
+        stackless = pl.col("stack").is_null().all()
+        made = frames.scan("collectives").select("rank", "stack")
+        bare = made.group_by("rank").agg(stackless).collect()
+        few = bare["stack"].sum() <= FEW
+        _LAST[:] = [(calls, not (few or bare["stack"].all()))]
+    return _LAST[0][1]
+
+
+FEW = 2  # ranks whose Python did not give its stacks
+_LAST: list[tuple[pl.DataFrame, bool]] = []

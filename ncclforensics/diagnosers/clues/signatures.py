@@ -35,7 +35,11 @@ UNEVEN = (
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One call and the sides its members take: (signature, ranks), smallest first."""
+    """One call and the sides its members take: (signature, ranks), smallest first.
+
+    `strays` are the ranks of a side that came from another place of their program, and
+    `kind` says what they, or the smaller side, do there if it is no mistaken call.
+    """
 
     call: Collective
     sides: tuple[tuple[str, tuple[int, ...]], ...]
@@ -44,6 +48,7 @@ class Split:
     first_seen: int | None
     unseen: int = 0
     strays: tuple[int, ...] = ()
+    kind: divergence.Kind | None = None
 
     @property
     def decided(self) -> bool:
@@ -91,17 +96,20 @@ def splits(frames: Frames, aspect: Aspect) -> Iterator[Split]:
     Dumps come before fingerprints and watchdog lines, as they hold every member.
     """
     for split in _from_votes(frames, _entries(frames), aspect):
-        if not split.strays:
+        if split.kind is None:
             yield split
     yield from _from_votes(frames, _fingerprints(frames), aspect)
     yield from _from_votes(frames, _watchdogs(frames), aspect)
 
 
-def strays(frames: Frames) -> Iterator[Split]:
-    """Yield the calls to which one side came from another place of its program."""
+def strays(frames: Frames, kind: divergence.Kind) -> Iterator[Split]:
+    """Yield the calls to which one side came from another place of its program.
+
+    `kind` is what it does there: a call of a few ranks alone, or one after the loop.
+    """
     for aspect in ("op", "shape"):
         for split in _from_votes(frames, _entries(frames), aspect):
-            if split.strays:
+            if split.kind == kind:
                 yield split
 
 
@@ -146,15 +154,34 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
         unseen = max(frames["ranks"].height - call["rank"].n_unique(), 0)
     small, large = len(ordered[0][1]), len(ordered[-1][1])
     settled = small + unseen <= large
+    kind: divergence.Kind | None = None
+    if len(astray) == 1:
+        kind = "conditional"
+    elif "call" in call.columns and len(ordered) == 2 and small < large:
+        kind = _aside(frames, odd, usual)
+        astray = [ordered[0][1]] if kind else []
     return Split(
         unseen=unseen,
         strays=tuple(sorted(astray[0])) if len(astray) == 1 else (),
+        kind=kind,
         call=common.collective(frames, of.row(0, named=True)),
         sides=tuple((name, tuple(sorted(ranks))) for name, ranks in ordered),
         evidence=(*common.cites(odd, 3), *common.cites(usual, 3)),
         confidence="certain" if not unseen else "likely" if settled else "possible",
         first_seen=common.first_seen(call),
     )
+
+
+def _aside(
+    frames: Frames, odd: pl.DataFrame, usual: pl.DataFrame
+) -> divergence.Kind | None:
+    """Say what the odd side does if its functions tell, and nobody was there before."""
+    stack = odd["stack"][0]
+    there = frames.scan("collectives").filter(pl.col("stack") == stack).collect()
+    if stack is None or there.height > odd.height:
+        return None
+    other = programs.way(frames, usual["stack"][0])
+    return divergence.kind_by_name(programs.way(frames, stack), other)
 
 
 def _entries(frames: Frames) -> pl.DataFrame:

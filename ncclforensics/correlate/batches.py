@@ -1,0 +1,115 @@
+"""Messages sent in a batch end with it: what its closing entry says is true of them.
+
+`batch_isend_irecv` records an entry per message, none of which c10d ever marks
+(pytorch#137969), and one named `coalesced` behind them that it does mark. They share
+the number of the group's messages, which counts a batch once. A dump of active calls
+leaves the closing entry out when the batch is over, and keeps its messages.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics import tables
+from ncclforensics.correlate.outline import outline, outlined
+from ncclforensics.tables import Frames
+
+HALVES = ("send", "recv")
+BATCH = ("source", "rank", "pg", "pg_desc", "pg_id", "p2p_seq")
+TOLD = ("state", "retired", "t_started", "t_completed")
+NEEDED = ("is_p2p", "op", "record_id", *BATCH, *TOLD)
+
+
+def with_ends(frames: Frames) -> Frames:
+    """Give the messages of all frames their ends.
+
+    What dumps hold in two parts is put together for the messages only; those that got
+    another state are calls of another template then, and the outline is made anew.
+    """
+    eager = frames.tables.get("collectives")
+    if eager is not None:
+        frames = _with(frames, collectives=ended(eager))
+    templates = frames["templates"]
+    if not templates["op"].is_in(HALVES).any():
+        return frames
+    entries = frames["entries"].with_row_index("entry")
+    talk = entries.join(
+        templates.filter(pl.col("is_p2p")), on="template", maintain_order="left"
+    ).select("entry", "template", *NEEDED)
+    others = outline(frames).filter(~pl.col("is_p2p").fill_null(False)).select(NEEDED)
+    given = pl.concat([talk, others], how="diagonal")
+    made = ended(given)
+    if made is given:
+        return frames
+    told = made.drop_nulls("entry").with_columns(
+        pl.struct("template", "state", "retired").hash(seed=0).alias("new")
+    )
+    new = templates.drop("state", "retired").join(
+        told.select("template", "new", "state", "retired").unique(), on="template"
+    )
+    times = ("t_started", "t_completed")
+    changed = (
+        entries.join(
+            told.select("entry", "new", *(pl.col(c).alias(f"_{c}") for c in times)),
+            on="entry",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(
+            pl.coalesce("new", "template").alias("template"),
+            *(pl.coalesce(f"_{c}", c).alias(c) for c in times),
+        )
+        .select(*tables.SCHEMAS["entries"])
+    )
+    both = pl.concat(
+        [templates, new.drop("template").rename({"new": "template"})], how="diagonal"
+    )
+    return outlined(_with(frames, entries=changed, templates=both))
+
+
+def ended(collectives: pl.DataFrame) -> pl.DataFrame:
+    """Give the messages of batches the state and times of the entry that closes them.
+
+    Takes and returns the frame `collectives`, in its order.
+    """
+    talk = collectives.with_row_index("row").filter(
+        pl.col("is_p2p") & pl.col("p2p_seq").is_not_null()
+    )
+    halves = talk.filter(pl.col("op").is_in(HALVES))
+    closing = talk.filter(pl.col("op").str.ends_with("coalesced"))
+    shared = halves.filter(pl.len().over(BATCH) > 1)
+    kinds = pl.concat([closing["pg_desc"], shared["pg_desc"]]).unique()
+    if halves.is_empty() or kinds.is_empty():
+        return collectives
+    newest = collectives.group_by("source").agg(pl.col("record_id").max().alias("last"))
+    told = (
+        halves.filter(pl.col("pg_desc").is_in(kinds.implode()))
+        .select("row", "record_id", *BATCH)
+        .join(
+            closing.select(*BATCH, *(pl.col(c).alias(f"_{c}") for c in TOLD)).unique(
+                BATCH, keep="last"
+            ),
+            on=list(BATCH),
+            how="left",
+            nulls_equal=True,
+        )
+        .join(newest, on="source", how="left")
+    )
+    left_out = not (collectives["state"] == "completed").any()
+    gone = pl.col("_state").is_null() & (pl.col("record_id") < pl.col("last"))
+    over = pl.when(gone & pl.lit(left_out)).then(pl.lit("completed"))
+    said = told.select(
+        "row",
+        pl.coalesce("_state", over).alias("_state"),
+        *(f"_{c}" for c in TOLD[1:]),
+    )
+    return (
+        collectives.with_row_index("row")
+        .join(said, on="row", how="left", maintain_order="left")
+        .with_columns(pl.coalesce(f"_{c}", c).alias(c) for c in TOLD)
+        .select(collectives.columns)
+    )
+
+
+def _with(frames: Frames, **changed: pl.DataFrame) -> Frames:
+    return Frames({**frames.tables, **changed}, frames.messages)

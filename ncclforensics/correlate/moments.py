@@ -1,0 +1,129 @@
+"""Whether times in the dumps show that a rank stands still in a call.
+
+A dump does not say when it was taken, but it is no older than its newest time. Where a
+rank's host did something long after its peers' GPUs had got past a call, and its own
+had not, the difference is no matter of when the files were written. How long is long,
+and how the clocks of two hosts differ, their earlier calls in the same group tell.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+GROUP = ("pg", "pg_desc")
+PEERS = 4  # with which a rank is compared
+EARLIER = 50  # calls of the group by which two clocks are compared
+MARGIN_NS = 5_000_000
+SPREADS = 2  # times the difference that there was before
+
+
+def outlived(
+    calls: pl.DataFrame, slow: pl.DataFrame, collectives: pl.LazyFrame
+) -> bool:
+    """Say whether some rank of `slow` outlived its peers' getting past its own call.
+
+    `slow` are rows of `roots` that are "stalled" (peers finished the call) or
+    "unstarted" (their GPUs began it).
+    """
+    ahead = pl.concat_list(
+        "done", pl.col("waiting").list.set_difference("unstarted")
+    ).list.head(PEERS)
+    pairs = (
+        calls.filter(~pl.col("is_p2p").fill_null(False))
+        .select("call", *GROUP, "seq", "waiting", ahead.alias("peer"))
+        .explode("waiting")
+        .rename({"waiting": "rank"})
+        .join(slow.select("rank", "why"), on="rank")
+        .explode("peer")
+        .drop_nulls("peer")
+        .filter(pl.col("peer") != pl.col("rank"))
+    )
+    if pairs.is_empty():
+        return False
+    newest = (
+        collectives.filter(pl.col("rank").is_in(slow["rank"].implode()))
+        .group_by("rank")
+        .agg(pl.max_horizontal("t", "t_started", "t_completed").max().alias("newest"))
+        .collect()
+    )
+    group = (
+        collectives.filter(
+            pl.col("pg_desc").is_in(pairs["pg_desc"].unique().implode())
+            & ~pl.col("is_p2p").fill_null(False)
+            & pl.col("rank").is_in(pl.concat([pairs["rank"], pairs["peer"]]).implode())
+        )
+        .select("rank", *GROUP, "seq", "t_started", "t_completed")
+        .collect()
+    )
+    key = [*GROUP, "seq"]
+    found = []
+    for why, time in (("stalled", "t_completed"), ("unstarted", "t_started")):
+        mine = pairs.filter(pl.col("why") == why)
+        past = mine.join(
+            group.select(pl.col("rank").alias("peer"), *key, pl.col(time).alias("at")),
+            on=["peer", *key],
+            nulls_equal=True,
+        ).drop_nulls("at")
+        usual = _usual(past, group, time)
+        found.append(past.join(usual, on=["rank", "peer", *GROUP], nulls_equal=True))
+    told = pl.concat(found).join(newest, on="rank").drop_nulls()
+    late = (pl.col("newest") - pl.col("at")).dt.total_nanoseconds() - pl.col("offset")
+    long = pl.max_horizontal(SPREADS * pl.col("spread"), pl.lit(MARGIN_NS))
+    return bool(told.select((late > long).any()).item())
+
+
+def _usual(past: pl.DataFrame, group: pl.DataFrame, time: str) -> pl.DataFrame:
+    """Return by how much two ranks' times of the same calls differ: `offset spread`."""
+    times = group.select("rank", *GROUP, pl.col("seq").alias("s"), pl.col(time))
+    on = ["s", *GROUP]
+    theirs = times.rename({"rank": "peer", time: "theirs"})
+    both = (
+        past.select("rank", "peer", *GROUP, "seq")
+        .join(times, on=["rank", *GROUP], nulls_equal=True)
+        .filter(pl.col("s").is_between(pl.col("seq") - EARLIER, pl.col("seq") - 1))
+        .join(theirs, on=["peer", *on], nulls_equal=True)
+        .with_columns(
+            (pl.col(time) - pl.col("theirs")).dt.total_nanoseconds().alias("d")
+        )
+        .drop_nulls("d")
+    )
+    key = ("rank", "peer", *GROUP)
+    return both.group_by(key).agg(
+        pl.col("d").median().alias("offset"),
+        (pl.col("d") - pl.col("d").median()).abs().max().alias("spread"),
+    )
+
+
+def made_before(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
+    """Whether ranks absent from one of these calls have made such a one before.
+
+    `wanted` are rows of `calls`. Such a one has the same stack, or without stacks the
+    same operation and sizes.
+    """
+    what = pl.coalesce("stack", pl.struct("op", "in_sizes").hash(seed=0))
+    ranks = wanted.select(pl.concat_list("waiting", "absent").explode().implode())
+    made = (
+        collectives.filter(
+            ~pl.col("is_p2p").fill_null(False)
+            & pl.col("pg_desc").is_in(wanted["pg_desc"].unique().implode())
+            & pl.col("rank").is_in(ranks.to_series())
+        )
+        .select("rank", *GROUP, "seq", what.alias("what"))
+        .collect()
+    )
+    here = wanted.select("call", *GROUP, "seq", "waiting", "absent")
+    now = (
+        here.explode("waiting")
+        .rename({"waiting": "rank"})
+        .join(made, on=["rank", *GROUP, "seq"], nulls_equal=True)
+        .select("call", "what")
+        .unique()
+    )
+    before = (
+        here.select("call", *GROUP, "absent")
+        .explode("absent")
+        .rename({"absent": "rank"})
+        .join(made, on=["rank", *GROUP], nulls_equal=True)
+        .select("call", "what")
+    )
+    return not now.join(before, on=["call", "what"], how="semi").is_empty()
