@@ -40,7 +40,7 @@ def correlate(frames: Frames) -> Frames:
     seen = rest.evidence(known, made, standing)
     talk = calls.messages(collectives, names, members)
     stuck = calls.calls(held, standing, talk, seen)
-    found = waits.roots(stuck)
+    found = waits.roots(stuck, rest.mute(collectives))
     unproven = tables.empty("calls")
     if not rest.is_proven(known, made):
         how = rest.judged(stuck, found, standing, seen, collectives)
