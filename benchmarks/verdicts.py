@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from accuracy import FIXTURES, Truth, truths
+
 from ncclforensics.analysis import analyze
 
 PROGRAM = Path(sys.executable).with_name("torchfrtrace")

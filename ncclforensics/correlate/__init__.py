@@ -47,6 +47,10 @@ def correlate(frames: Frames) -> Frames:
         unproven = stuck if how == "doubtful" else unproven
         if how != "still":
             stuck, found = tables.empty("calls"), tables.empty("roots")
+    beside = calls.unreached(stuck, unfinished, members, standing, seen)
+    if found.filter(pl.col("why") != "stuck").height and rest.is_spare(beside, seen):
+        stuck = pl.concat([stuck, beside])
+        found = waits.roots(stuck, rest.mute(collectives))
     return Frames(
         {
             **known.tables,

@@ -161,6 +161,13 @@ def judged(
     return "still"
 
 
+def is_spare(beside: pl.DataFrame, seen: pl.DataFrame) -> bool:
+    """Whether the ranks that nobody waits for yet are as few as a standstill allows."""
+    known = seen.filter(~pl.col("is_stale")).height
+    ranks = beside["absent"].explode().drop_nulls().n_unique()
+    return 0 < ranks <= max(FEW, FREE_OF_MANY * known)
+
+
 def _joined(sets: list[set[int]]) -> list[set[int]]:
     """Unite the sets that share a rank: the messages of one batch, for example."""
     found: list[set[int]] = []

@@ -72,9 +72,9 @@ def roots(
     """Return the `roots` frame of the `calls` frame.
 
     `why` is "absent" (the rank is in no call at all), "mute" (nor is this one, but not
-    all of what it may wait in is recorded; `mute` are such ranks), "stalled" (it is in a call that
-    its peers have finished), "unstarted" (its GPU has not begun one that its peers'
-    have) or "stuck" (in one that nobody has finished).
+    all of what it may wait in is recorded; `mute` are such ranks), "stalled" (it is in
+    a call that its peers have finished), "unstarted" (its GPU has not begun one that
+    its peers' have) or "stuck" (in one that nobody has finished).
     """
     told = graph(calls)
     blocked: dict[tuple[int, ...], int] = {}
