@@ -103,6 +103,17 @@ def _older(made: pl.DataFrame, standings: pl.DataFrame) -> pl.Series:
     return behind["rank"].unique()
 
 
+def mute(collectives: pl.DataFrame) -> set[int]:
+    """Return the ranks that send or receive what their recorder leaves out.
+
+    Gloo records no messages, but numbers them among its operations.
+    """
+    steps = [pl.col(c).max() - pl.col(c).min() for c in ("op_id", "seq")]
+    gloo = collectives.filter(pl.col("backend") == "gloo").drop_nulls(["op_id", "seq"])
+    counted = gloo.group_by("rank", "pg", "pg_id").agg((steps[0] > steps[1]).alias("x"))
+    return set(counted.filter("x")["rank"].drop_nulls())
+
+
 def is_proven(frames: Frames, made: pl.DataFrame) -> bool:
     """Whether something else than open calls shows that the job failed.
 
@@ -153,6 +164,13 @@ def judged(
     if slow.height and not _is_stalled(calls, slow, len(known), standings, collectives):
         return "doubtful"
     return "still"
+
+
+def is_spare(beside: pl.DataFrame, seen: pl.DataFrame) -> bool:
+    """Whether the ranks that nobody waits for yet are as few as a standstill allows."""
+    known = seen.filter(~pl.col("is_stale")).height
+    ranks = beside["absent"].explode().drop_nulls().n_unique()
+    return 0 < ranks <= max(FEW, FREE_OF_MANY * known)
 
 
 def _joined(sets: list[set[int]]) -> list[set[int]]:

@@ -135,6 +135,16 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
             "members, and unseen is not absent",
             f"keep the log and the dump of {who}: others wait for them",
         )
+    mute = common.numbers(frames["roots"].filter(pl.col("why") == "mute")["rank"])
+    if mute:
+        who = common.plural("rank", mute)
+        yield NotChecked(
+            "missing-rank",
+            f"{who} did not come, but sends and receives, which Gloo does not record: "
+            "whether it waits in one is not known",
+            f"py-spy dump of {who} while it hangs; and keep its log, where a message "
+            "that timed out is told",
+        )
     waited = frames["unproven"].sort(pl.col("waiting").list.len(), descending=True)
     for call in waited.head(1).to_dicts():
         what = common.call_words(common.collective(frames, call))
