@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FAILING = ("culprit", "victim", "either")
 # lines that the last ranks of a job print when the first ones have already ended
 CLOSING = ("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed")
+STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 BUFFER = 4096  # what C's stdio hands on at a time where stdout is a file
 LAUNCHERS = {"torchelastic": "torchrun", "slurm": "Slurm", "launchers": "mpirun"}
 
@@ -41,9 +42,29 @@ def signs_of_failure(frames: Frames) -> int:
     told = frames["events"].filter(pl.col("role").is_in(FAILING))
     if ended_in_order(frames):
         told = told.filter(~pl.col("message").is_in(CLOSING))
-    lines = told.height
+    lines = told.height + _uncaught(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     return lines + exits + frames["calls"].height + _cut_by_buffer(frames)
+
+
+def _uncaught(frames: Frames) -> int:
+    """Count ends of tracebacks, in files that have no whole one and no step since.
+
+    Where tracebacks are, they tell themselves which of them a healthy job prints.
+    """
+    lines = frames.message("uncaught.exception")
+    whole = frames.message("python.traceback")["source"].unique()
+    steps = (
+        frames.message(*STEPS)
+        .group_by("source")
+        .agg(pl.col("line").max().alias("step_line"))
+    )
+    return (
+        lines.filter(~pl.col("source").is_in(whole.implode()))
+        .join(steps, on="source", how="left")
+        .filter((pl.col("line") > pl.col("step_line")).fill_null(True))
+        .height
+    )
 
 
 def _cut_by_buffer(frames: Frames) -> int:
