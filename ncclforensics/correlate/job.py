@@ -18,6 +18,7 @@ CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
     "torchelastic.rendezvous.lost",
 )
+STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 BUFFER = 4096  # what C's stdio hands on at a time where stdout is a file
 LAUNCHERS = {"torchelastic": "torchrun", "slurm": "Slurm", "launchers": "mpirun"}
 
@@ -49,7 +50,7 @@ def signs_of_failure(frames: Frames) -> int:
     )
     if ended_in_order(frames):
         told = told.filter(~pl.col("message").is_in(CLOSING))
-    lines = told.height
+    lines = told.height + _uncaught(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     calls = frames["calls"].height + frames["unproven"].height
     return lines + exits + calls + _cut_by_buffer(frames)
@@ -58,8 +59,28 @@ def signs_of_failure(frames: Frames) -> int:
 def is_unseen(frames: Frames) -> bool:
     """Whether all that was read is of the machine, and nothing of the job itself."""
     lines = frames["events"].filter(~pl.col("message").str.contains(MACHINE))
-    own = (lines, frames["collectives"], frames["positions"], frames["ranks"])
-    return all(frame.is_empty() for frame in own)
+    own = ("collectives", "positions", "ranks")
+    return lines.is_empty() and not any(frames.has(name) for name in own)
+
+
+def _uncaught(frames: Frames) -> int:
+    """Count ends of tracebacks, in files that have no whole one and no step since.
+
+    Where tracebacks are, they tell themselves which of them a healthy job prints.
+    """
+    lines = frames.message("uncaught.exception")
+    whole = frames.message("python.traceback")["source"].unique()
+    steps = (
+        frames.message(*STEPS)
+        .group_by("source")
+        .agg(pl.col("line").max().alias("step_line"))
+    )
+    return (
+        lines.filter(~pl.col("source").is_in(whole.implode()))
+        .join(steps, on="source", how="left")
+        .filter((pl.col("line") > pl.col("step_line")).fill_null(True))
+        .height
+    )
 
 
 def _cut_by_buffer(frames: Frames) -> int:

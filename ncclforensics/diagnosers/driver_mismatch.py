@@ -55,12 +55,15 @@ SPREADS = True
 MESSAGES = (
     *(*cuda.ERRORS, "python.driver_old"),
     *("nvidia.nvml_failed", "nvidia.container_failed"),
+    *("nvidia.smi.no_driver", "nvidia.api_mismatch"),
 )
 SAYS = (
     r"(?i)driver version is insufficient|driver on your system is too old"
     r"|unsupported display driver / cuda driver combination|Found no NVIDIA driver"
     r"|forward compatibility was attempted on non supported|please update your driver"
     r"|Driver/library version mismatch|nvml error: driver not loaded"
+    r"|NVIDIA-SMI has failed|NVIDIA kernel module has version"
+    r"|CUDA driver is a stub library|compiled with an unsupported toolchain"
 )
 WARNS = r"Warning: "  # torch goes on after it, without CUDA
 

@@ -50,7 +50,10 @@ SPREADS = True
 
 NOT_READY = (*cuda.ERRORS, "nvidia.not_initialized", "nvidia.not_ready")
 SAYS_802 = r"(?i)system not yet initialized|\b802\b|SystemNotReady"
-SERVICE = ("nvidia.fabric_manager.inactive", "nvidia.fabric_manager.error")
+SERVICE = (
+    *("nvidia.fabric_manager.inactive", "nvidia.fabric_manager.error"),
+    "nvidia.fabric_manager.version",
+)
 STATUS = "nvidia.fabric_manager.status"  # systemctl status of the service
 FABRIC = "nvidia.fabric_state"  # nvidia-smi -q
 NVLS = ("nccl.nvls.bind_failed", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable")

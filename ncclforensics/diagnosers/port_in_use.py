@@ -44,7 +44,7 @@ EXPLAINS = ("crashed-rank", "rendezvous-failed", "missing-rank", "timeout-maskin
 SPREADS = True
 
 STORE = "c10d.store.bind_failed"
-OTHERS = "python.address_in_use"
+OTHERS = ("python.address_in_use", "launchers.accelerate.port")
 # clients that could not connect: then not every agent failed for its port
 CLIENTS = ("c10d.store.connect_timeout", "c10d.store.missing_clients")
 IN_USE = 98
@@ -59,11 +59,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         store = store.filter(named | (pl.col("error").is_null() & numbered))
     # a bind to one family that fails is followed by the other, or by `listen`
     failed = store.filter(pl.col("listen").is_not_null()) if store.height else store
-    other = frames.message(OTHERS)
+    other = frames.message(*OTHERS)
     lines = pl.concat([failed, other], how="diagonal_relaxed")
     if lines.is_empty():
         return
-    ports = [store[c] for c in ("port", "listen_port") if c in store.columns]
+    told = pl.concat([store, other], how="diagonal_relaxed")
+    ports = [told[c] for c in ("port", "listen_port") if c in told.columns]
     port = next(iter(common.numbers(pl.concat(ports))), None) if ports else None
     hosts = common.strings(lines["host"]) or _by_srun(frames)
     where = f" on {common.some(hosts)}" if hosts else ""

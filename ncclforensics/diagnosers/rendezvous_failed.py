@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "launch"
-NEEDS = ("c10d.store", "torchelastic.")
+NEEDS = ("c10d.store", "torchelastic.", "launchers.")
 MISSING = "no output of the store's clients and no agent's"
 NEXT_TIME = "keep the output of torchrun on every node, with LOGLEVEL=INFO"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
@@ -49,7 +49,16 @@ COUNTED = (
     "c10d.store.barrier_timeout",
     "c10d.store.barrier_missing",
 )
-UNREACHED = ("c10d.store.connect_timeout", "c10d.store.connect_timeout.old")
+LOGINS = (
+    *("launchers.ssh.failed", "launchers.ssh.refused", "launchers.ssh.check_failed"),
+)
+UNREACHED = (
+    *("c10d.store.connect_timeout", "c10d.store.connect_timeout.old"),
+    *("c10d.store.unknown_host", "c10d.store.socket_timeout"),
+    *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
+    "launchers.mpi.no_slots",
+    *LOGINS,
+)
 AGENTS = "torchelastic.rendezvous.failed"
 # what only ranks print that have met
 MET = ("nccl.init", "nccl.coll", "nccl.bootstrap", "c10d.watchdog", "c10d.gloo")
@@ -77,6 +86,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         came or unreached or "the rendezvous timed out"
     )
     both = bool(server) and bool(came)
+    hosts = common.strings(frames.message(*LOGINS)["peer"]) if _logins(frames) else ()
+    if hosts:
+        headline = f"the launcher cannot start processes on {common.some(hosts)}"
     yield Finding(
         slug="rendezvous-failed",
         confidence="certain",
@@ -92,9 +104,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             else "Which process is missing is not said: look for the node that printed "
             "nothing."
         ),
-        remedy=_remedy(server),
+        remedy=(*(f"ssh {h} hostname" for h in hosts[:1]), *_remedy(server)),
+        hosts=hosts,
         first_seen=common.first_seen(told),
     )
+
+
+def _logins(frames: Frames) -> bool:
+    return "peer" in frames.message(*LOGINS).columns
 
 
 def _came(told: pl.DataFrame) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.bootstrap.", "nccl.net.", "nccl.init.")
+NEEDS = ("nccl.bootstrap.", "nccl.net.", "nccl.init.", "nccl.socket.no_family")
 MISSING = "no NCCL_DEBUG=INFO lines that say which interface was chosen"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV"
 EXPLAINS = (

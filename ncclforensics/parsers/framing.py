@@ -33,10 +33,14 @@ DECORATIONS = {
     "ray": r"\([^\n]{0,200}?pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
     "kernel": r"(?:[a-z]+ *:[a-z]+ *: +)?(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
     r"\d\d:\d\d:\d\d)|(?P<sys_iso>\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)) "
-    r"(?P<sys_host>[\w.-]+) (?:kernel|systemd)(?:\[\d+\])?: ",
+    r"(?P<sys_host>[\w.-]+) "
+    r"(?:kernel|systemd|nv-fabricmanager|slurmstepd|slurmd|kubelet)(?:\[\d+\])?: ",
     "dmesg_t": r"\[[A-Z][a-z]{2} "
     r"(?P<ctime>[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ",
     "dmesg": r"(?:<\d+>)?\[ *\d+\.\d{3,6}\] ",
+    # vLLM and SGLang: `ERROR 11-20 10:00:00 [worker_base.py:620] `
+    "vllm": r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d "
+    r"\[?[\w./-]+\.py:\d+\] ?",
     "facility": r"[a-z]+ *:[a-z]+ *: +",
     "iso": r"\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
     r"(?:Z|[+-]\d\d:?\d\d)?)\]?(?: \| [A-Z]+ +\| |[ :]|$)",

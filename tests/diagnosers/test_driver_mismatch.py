@@ -22,6 +22,11 @@ LINES = [
     "RuntimeError: CUDA error: forward compatibility was attempted on non supported "
     "HW\n",
     "Failed to initialize NVML: Driver/library version mismatch\n",
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make "
+    "sure that the latest NVIDIA driver is installed and running.\n",
+    "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "
+    "toolchain.\n",
+    warn("gpu2", "Cuda failure 34 'CUDA driver is a stub library'"),
 ]
 
 

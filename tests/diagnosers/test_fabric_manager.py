@@ -24,6 +24,35 @@ def test_error_802_names_the_host(analyzed, line):
     assert finding.confidence == "certain"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Nov 05 13:55:26 gpu0002 nv-fabricmanager[104]: fabric manager NVIDIA GPU driver "
+        "interface version 550.127.05 don't match with driver version 550.120.\n",
+        "Nov 05 13:55:26 gpu0002 systemd[1]: nvidia-fabricmanager.service: Control "
+        "process exited, code=exited, status=1/FAILURE\n",
+    ],
+)
+def test_a_service_that_does_not_start_names_its_host(analyzed, line):
+    (finding,) = found(analyzed({"journal.log": line}))
+    assert (finding.hosts, finding.confidence) == (("gpu0002",), "certain")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Job for nvidia-fabricmanager.service failed because the control process exited "
+        "with error code.\n",
+        "RuntimeError: cuda runtime error (802) : system not yet initialized at "
+        "/pytorch/aten/src/THC/THCGeneral.cpp:50\n",
+        "transport/nvls.cc:165 NCCL WARN Cuda failure 'invalid argument'\n",
+    ],
+)
+def test_lines_that_name_no_host_accuse_none(analyzed, line):
+    (finding,) = found(analyzed({"job.log": line}))
+    assert finding.hosts == ()
+
+
 def test_other_cuda_failures_are_not_the_fabric(analyzed):
     line = "\ngpu0002:7:7 [0] init.cc:1 NCCL WARN Cuda failure 'invalid argument'\n"
     assert not found(analyzed({"rank_4.log": line}))

@@ -178,6 +178,25 @@ def test_of_queue_pairs_the_shared_gid_is_named_and_of_one_pair_nobody(analyzed)
     assert finding.hosts == ("10.0.0.2",)
 
 
+def test_a_queue_pair_that_names_no_peer_accuses_nobody(analyzed):
+    text = "Call to ibv_modify_qp failed with error Network is unreachable"
+    analysis = analyzed({"a.log": warn("gpu1", text)})
+    (finding,) = found(analysis, SLUG)
+    assert (finding.hosts, analysis.ranked.outcome) == ((), "failure")
+
+
+def test_before_2_19_the_reason_tells_whose_set_up_it_is(analyzed):
+    text = "Call to ibv_modify_qp failed with error Invalid argument"
+    (finding,) = found(analyzed({"a.log": warn("gpu1", text)}), SLUG)
+    assert finding.hosts == ("gpu1",)
+
+
+def test_a_completion_is_read_though_its_end_was_cut_off(analyzed):
+    cut = "NET/IB : Got completion from peer 10.0.0.3<4000> with error 12, opcode 2"
+    (finding,) = found(analyzed({"a.log": warn("gpu1", cut)}), SLUG)
+    assert finding.hosts == ("10.0.0.3",)
+
+
 def test_an_invalid_gid_is_the_printers_own(analyzed):
     text = MODIFY[1].replace("110 Connection timed out", "22 Invalid argument")
     (finding,) = found(analyzed({"a.log": warn("gpu1", text)}), SLUG)

@@ -15,6 +15,13 @@ WAITED = {
     "connect 1.11": "RuntimeError: connect() timed out. Original timeout was "
     "1800000 ms.",
     "agents": f"{DIED}RendezvousTimeoutError",
+    "name 1.8": "ValueError: host not found: Name or service not known",
+    "store 1.13": "RuntimeError: Socket Timeout",
+    "workers": "torch.distributed.DistStoreError: Timed out after 6 seconds waiting "
+    "for workers. 1/2 workers joined.",
+    "horovodrun": "Exception: Timed out waiting for tasks to start. Please check "
+    "connectivity between servers. You may need to increase the --start-timeout "
+    "parameter if you have too many servers.",
     "barrier 1.13": "RuntimeError: Timed out initializing process group in store based "
     "barrier on rank: 1, for key: store_based_barrier_key:1 (world_size=4, "
     "worker_count=3, "
@@ -33,6 +40,25 @@ def test_how_many_came_is_said(analyzed):
     assert "1 of 2 joined" in analysis.ranked.verdict.headline
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ssh: connect to host gpu0002 port 22: Connection refused\n",
+        "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no "
+        "gpu0002 hostname' returned non-zero exit status 255.\n",
+    ],
+)
+def test_a_node_that_the_launcher_cannot_log_in_to_is_named(analyzed, line):
+    analysis = analyzed({"job.log": line})
+    assert verdict(analysis) == ("rendezvous-failed", (), ("gpu0002",))
+    assert "ssh gpu0002 hostname" in analysis.ranked.verdict.remedy
+
+
+def test_mpirun_that_cannot_start_its_daemons_names_nobody(analyzed):
+    line = "ORTE was unable to reliably start one or more daemons.\n"
+    assert verdict(analyzed({"job.log": line})) == ("rendezvous-failed", (), ())
+
+
 def test_ranks_that_met_did_not_fail_to_meet(analyzed):
     log = init(0, 2) + init(1, 2) + traceback(1, WAITED["connect"])
     assert not found(analyzed({"job.log": log}), "rendezvous-failed")
@@ -49,6 +75,8 @@ def test_a_store_lost_after_a_child_died_is_an_echo(analyzed):
 
 
 IN_USE = {
+    "accelerate": "ConnectionError: Tried to launch distributed communication on port "
+    "`29500`, but another process is utilizing it. Please specify a different port",
     "libuv": "torch.distributed.DistNetworkError: The server socket has failed to "
     "listen on "
     "any local network address. port: 29500, useIpv6: false, code: -98, name: "
@@ -115,6 +143,19 @@ def test_a_variable_that_is_not_set_is_named(analyzed, last, variable):
     analysis = analyzed({"job.log": traceback(None, last)})
     assert verdict(analysis) == ("missing-env", (), ())
     assert variable in analysis.ranked.verdict.headline
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "KeyError: 'MASTER_ADDR'\n",
+        '    store, rank = next(it)\n    raise _env_error("MASTER_ADDR")\n',
+    ],
+)
+def test_the_end_of_a_traceback_tells_the_variable(analyzed, line):
+    analysis = analyzed({"job.log": line})
+    assert verdict(analysis)[0] == "missing-env"
+    assert "MASTER_ADDR" in analysis.ranked.verdict.headline
 
 
 def test_another_key_that_is_missing_is_a_crash(analyzed):

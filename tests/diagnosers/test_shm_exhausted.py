@@ -110,3 +110,16 @@ def test_trees_tell_whether_ranks_go_by_devices(analyzed, first, ranks):
         text += info("gpu2", TREES.format(rank, rank), pid=40 + device, device=device)
     (finding,) = found(analyzed({"log.txt": text}), SLUG)
     assert (finding.hosts, finding.ranks) == (("gpu2",), ranks)
+
+
+@pytest.mark.parametrize("where", ["multiprocessing/synchronize.py", "torch/save.py"])
+def test_a_lock_of_multiprocessing_is_a_file_of_shared_memory(analyzed, where):
+    log = (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 3, in main\n'
+        f'  File "/opt/lib/python3.11/{where}", line 57, in __init__\n'
+        "    sl = self._semlock = _multiprocessing.SemLock(\n"
+        "OSError: [Errno 28] No space left on device\n"
+    )
+    slug = SLUG if where.startswith("multi") else "disk-full"
+    analysis = analyzed({"job.log": log})
+    assert analysis.ranked.verdict.slug == slug

@@ -57,6 +57,13 @@ def test_the_host_that_reaches_nobody_is_named_with_its_ranks(analyzed):
     assert (finding.hosts, finding.ranks) == (("gpu3",), (3,))
 
 
+def test_an_address_that_is_not_said_accuses_nobody(analyzed):
+    text = "Call to connect failed : Connection timed out"
+    analysis = analyzed({"a.log": warn("gpu1", text)})
+    (finding,) = found(analysis, SLUG)
+    assert (finding.hosts, analysis.ranked.outcome) == ((), "failure")
+
+
 def test_no_route_at_all_may_be_either_end(analyzed):
     line = warn(
         "gpu1",

@@ -98,3 +98,17 @@ def test_the_host_without_ib_among_hosts_with_it_is_named_once_something_failed(
 def test_nothing_to_see_is_not_checked(analyzed):
     analysis = analyzed({"rank_0.log": "step 1\nstep 2\n"})
     assert "wrong-nic" in [s.slug for s in analysis.ranked.not_checked]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) "
+        "nor AF_INET6(10)",
+        "Socket creation failed : Address family not supported by protocol",
+    ],
+)
+def test_no_address_to_bind_means_that_no_interface_was_left(analyzed, text):
+    line = log("gpu1", f"misc/socket.cc:72 NCCL WARN {text}").replace(" NCCL INFO", "")
+    (finding,) = found(analyzed({"a.log": line}))
+    assert finding.hosts == ("gpu1",)

@@ -1,0 +1,59 @@
+"""Horovod says which ranks others wait for: missing-rank, if the job did not go on."""
+
+from nccl_lines import found
+
+SLUG = "missing-rank"
+STALL = (
+    "[2026-11-20 12:00:00.123456: W /src/horovod/common/stall_inspector.cc:107] One or "
+    "more tensors were submitted to be reduced, gathered or broadcasted by subset of "
+    "ranks and are waiting for remainder of ranks for more than 60 seconds. This may "
+    "indicate that different ranks are trying to submit different tensors\n"
+)
+LIST = "Missing ranks:\n3: [allreduce.fc.bias, allreduce.fc.weight ...]\n"
+
+
+def test_the_ranks_of_the_list_are_named(analyzed):
+    (finding,) = found(analyzed({"job.log": STALL + LIST}), SLUG)
+    assert finding.ranks == (3,)
+    assert finding.collective.op == "allreduce.fc.bias"
+
+
+def test_mpirun_and_hydra_put_their_ranks_before_it(analyzed):
+    of_mpi = "".join(f"[1,0]<stderr>:{x}\n" for x in (STALL + LIST).splitlines())
+    (finding,) = found(analyzed({"job.log": of_mpi}), SLUG)
+    assert finding.ranks == (3,)
+    of_hydra = "".join(f"[0] {x}\n" for x in (STALL + LIST).splitlines())
+    (finding,) = found(analyzed({"job.log": of_hydra}), SLUG)
+    assert finding.ranks == (3,)
+
+
+def test_several_ranks_may_lack_one_tensor(analyzed):
+    both = LIST + "5!: [allreduce.fc.bias, allreduce.fc.weight ...]\nnext line\n"
+    (finding,) = found(analyzed({"job.log": STALL + both}), SLUG)
+    assert finding.ranks == (3, 5)
+
+
+def test_early_releases_name_them_behind_each_tensor(analyzed):
+    early = STALL + (
+        "Stalled ops:\n"
+        "HorovodBroadcast_fc_bias_0 [missing ranks: 1, 2]\n"
+        "HorovodBroadcast_fc_weight_0 [missing ranks: 1, 2]\n"
+    )
+    (finding,) = found(analyzed({"job.log": early}), SLUG)
+    assert finding.ranks == (1, 2)
+    crossed = early.replace(
+        "fc_weight_0 [missing ranks: 1, 2]", "x_0 [missing ranks: 3]"
+    )
+    assert not found(analyzed({"job.log": crossed}), SLUG)
+
+
+def test_ranks_that_wait_for_each_other_s_tensors_are_both_right(analyzed):
+    crossed = LIST + "1: [allreduce.conv.bias ...]\n"
+    analysis = analyzed({"job.log": STALL + crossed})
+    assert not found(analysis, SLUG)
+    assert analysis.ranked.outcome == "inconclusive"
+
+
+def test_a_stall_that_passed_names_nobody(analyzed):
+    went_on = STALL + LIST + "step 120 loss 2.1\n"
+    assert not found(analyzed({"job.log": went_on}), SLUG)
