@@ -46,7 +46,7 @@ DECORATIONS = {
     "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
 }
 # a rank and its list of names, as Horovod prints it, and no task's line
-_LISTED = r"^ *\d{1,7}: \[[A-Za-z_][^\[\]]*\]\s*$"
+_LISTED = r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
 _DECORATION = "^(?:" + "|".join(DECORATIONS.values()) + ")"
 _SAYS = (
     "pod",
