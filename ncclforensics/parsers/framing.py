@@ -17,6 +17,7 @@ from ncclforensics.tables import GROUP, WHO
 ANSI = r"\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
+EMPHASIS = r"^(?:\*\*|`{1,3})([A-Za-z\[])"  # Markdown's, around a whole line
 
 # Each alternative stands at the start of a line. Rust regex knows no look-ahead, so a
 # decoration that another form begins with comes later in the list.
@@ -50,7 +51,7 @@ DECORATIONS = {
     "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
 }
 # a rank and its list of names, as Horovod prints it, and no task's line
-_LISTED = r"^ *\d{1,7}: \[[A-Za-z_][^\[\]]*\]\s*$"
+_LISTED = r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
 _DECORATION = "^(?:" + "|".join(DECORATIONS.values()) + ")"
 _SAYS = (
     "pod",
@@ -101,6 +102,7 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
         .fill_null("")
         .alias("raw")
     )
+    bare = bare.with_columns(pl.col("raw").str.replace(EMPHASIS, "$1"))
     peeled = _peel(bare.filter(pl.col("raw") != ""))
     split = peeled.with_columns(
         pl.col("text").str.replace_all(headers.ANY, CUT + "$0").str.split(CUT)

@@ -318,3 +318,30 @@ def test_a_traceback_that_a_cut_file_ends_in_accuses_nobody(analyzed):
     analysis = analyzed({"rank_1.log": cut})
     assert analysis.ranked.outcome == "inconclusive"
     assert analysis.ranked.verdict is None
+
+
+WORKER = "RuntimeError: DataLoader worker (pid 4711) is killed by signal: {signal}.\n"
+
+
+def test_a_lost_data_loading_process_is_of_its_rank_without_a_traceback(analyzed):
+    log = "[rank3]: " + WORKER.format(signal="Killed")
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (3,))
+
+
+def test_a_data_loading_process_that_was_told_to_end_is_an_echo(analyzed):
+    analysis = analyzed({"job.log": "[rank3]: " + WORKER.format(signal="Terminated")})
+    assert (verdict(analysis), analysis.ranked.outcome) == (None, "inconclusive")
+
+
+def test_a_traceback_of_which_a_page_took_the_indentation_is_read(analyzed):
+    flat = "".join(f"{line.strip()}\n" for line in NAMELESS.splitlines())
+    analysis = analyzed({"rank_3.log": flat})
+    assert verdict(analysis) == ("crashed-rank", (3,))
+    assert "train.py:31 check_loss" in analysis.ranked.verdict.explanation
+
+
+@pytest.mark.parametrize("around", ["**{}**", "`{}`", "```{}```"])
+def test_emphasis_around_a_line_does_not_hide_it(analyzed, around):
+    line = "RuntimeError: NCCL communicator was aborted on rank 0."
+    analysis = analyzed({"issue.md": around.format(line) + "\n"})
+    assert analysis.ranked.outcome == "inconclusive"

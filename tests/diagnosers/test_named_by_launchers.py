@@ -127,3 +127,32 @@ def test_the_node_in_slurmstepds_name_is_its_host(analyzed):
         "handler.\nsrun: error: gpu0002: task 1: Out Of Memory\n"
     )
     assert verdict(analyzed({"job.log": log})) == ("host-oom", (1,), ("gpu0002",))
+
+
+def test_a_list_of_tensors_that_is_cut_still_names_the_missing_rank(analyzed):
+    log = STALL + "2: [allreduce.fc.weight, allreduce.fc.bi"
+    assert verdict(analyzed({"job.log": log})) == ("missing-rank", (2,), ())
+
+
+def test_a_process_whose_pid_and_node_were_blotted_out_is_named_by_rank(analyzed):
+    log = (
+        "mpirun noticed that process rank 1 with PID xxxxx on node xxxxxxx exited on "
+        "signal 9 (Killed).\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (1,), ())
+
+
+def test_horovods_shut_down_is_a_victims(analyzed):
+    log = "[1,2]<stderr>:Horovod has been shut down. This was caused by an exception\n"
+    assert verdict(analyzed({"job.log": log})) == "inconclusive"
+
+
+ASSERT = (
+    "[rank1]: ../aten/src/ATen/native/cuda/IndexKernel.cu:92: operator(): block: "
+    "[68,0,0], thread: [{thread},0,0] Assertion `index < sizes[i]` failed.\n"
+)
+
+
+def test_a_check_that_failed_on_the_gpu_names_its_rank(analyzed):
+    log = "".join(ASSERT.format(thread=thread) for thread in range(3))
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (1,), ())

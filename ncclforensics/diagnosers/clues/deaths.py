@@ -40,6 +40,8 @@ OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating poin
 CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
 # a training loop's own check of its loss or gradients
 NOT_A_NUMBER = "launchers.megatron.nan"
+# what ends a process although its own last words may be lost
+FATAL = ("python.dataloader.killed", "python.dataloader.exited", "python.device_assert")
 RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
 OF_VICTIMS = (1, -signal.SIGABRT)
 # what a watchdog throws that lost a peer, up to torch 2.0 and since; and Gloo, in the
@@ -83,7 +85,7 @@ def of_own(frames: Frames) -> pl.DataFrame:
     faults = silent.filter(_fault())
     if own.height or faults.height:
         return pl.concat([own, faults])
-    if (gone := _of_ray(frames)).height:
+    if (gone := pl.concat([_of_ray(frames), _of_lines(frames)])).height:
         return gone
     # a bare exit code tells of its own fault only where every other one is explained;
     # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
@@ -256,6 +258,25 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
         pl.lit("exit").alias("by"),
         host.cast(pl.String).alias("host"),
     ).select(SCHEMA.keys())
+
+
+def _of_lines(frames: Frames) -> pl.DataFrame:
+    """Return the ranks that lost a data loading process or failed a check on the GPU.
+
+    In SCHEMA, for where no traceback tells it as well; a process that was told to end
+    is an echo.
+    """
+    lines = frames.message(*FATAL)
+    told = ~pl.col("text").str.contains(r"signal: Terminated")
+    return lines.filter(told & ~stops.after_stop(frames, lines)).select(
+        "rank",
+        "host",
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.col("text").str.head(160).alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.lit("traceback").alias("by"),
+        *("t", "text", "source", "line"),
+    )
 
 
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:

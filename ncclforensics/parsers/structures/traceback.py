@@ -19,6 +19,10 @@ HEAD = "Traceback (most recent call last)"
 CHAINS = ("During handling of the above", "The above exception was the direct cause")
 # torch may be installed, or built in place (`/pytorch/torch/distributed/…`)
 _MACHINERY = re.compile(r"<frozen |-packages/torch/|/torch/(?:distributed|nn)/")
+# the last line of a traceback, told from code by how exceptions are named
+_ERROR = re.compile(
+    r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)(?::\s|\s*$)"
+)
 # what starts ranks and is none
 _LAUNCHER = re.compile(
     r"/torch/distributed/(?:run\.py|launch\.py|launcher/|elastic/)"
@@ -49,6 +53,7 @@ def parse(text: str) -> list[dict[str, object]]:
     margin = before.rpartition("\n")[2]
     margin = margin if margin.isspace() else ""
     lines = [line.removeprefix(margin) for line in after.splitlines()[1:]]
+    lines = _indented(lines)
     block = list(takewhile(_is_inside, lines))
     rest = lines[len(block) :]
     frames = [found for line in block if (found := _FRAME.match(line))]
@@ -66,6 +71,14 @@ def parse(text: str) -> list[dict[str, object]]:
             "span": 1 + len(block) + bool(raised),
         }
     ]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    """Give back the indentation that a page or a chat has taken off all lines."""
+    if not lines or not lines[0].startswith('File "'):
+        return lines
+    end = next((i for i, line in enumerate(lines) if _ERROR.match(line)), len(lines))
+    return [f"  {line}" for line in lines[:end]] + lines[end:]
 
 
 def _is_inside(line: str) -> bool:
