@@ -32,7 +32,8 @@ def by_call(
     rank that timed out itself waited too, in something that no evidence of calls shows
     (Gloo records no messages), so it is no root.
     """
-    waited = pl.col("rank").is_in(timed_out(frames)) & (pl.col("why") == "absent")
+    told = [*timed_out(frames), *_wordless(frames)]
+    waited = pl.col("rank").is_in(told) & (pl.col("why") == "absent")
     kind = frames["roots"].filter(pl.col("why").is_in(why) & ~waited)
     grouped = (
         kind.group_by("call", maintain_order=True)
@@ -46,6 +47,19 @@ def by_call(
 def timed_out(frames: Frames) -> list[int]:
     """Return the ranks that report a timeout of their own."""
     return list(common.numbers(frames.message(*TIMEOUTS)["rank"]))
+
+
+def _wordless(frames: Frames) -> list[int]:
+    """Return the ranks of a Gloo job that failed by themselves, in words that are lost.
+
+    They may have timed out as well, in a message that Gloo does not record.
+    """
+    if not any(message.startswith("c10d.gloo.") for message in frames.messages):
+        return []
+    lines = frames["events"].filter(pl.col("role").is_in(FAILING))
+    failed = frames["exits"].filter(pl.col("code") > 0)
+    spoke = set(common.numbers(lines["rank"]))
+    return [rank for rank in common.numbers(failed["rank"]) if rank not in spoke]
 
 
 def is_majority(call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
