@@ -103,7 +103,7 @@ def _seen(frames: Frames, verdict: Finding | None) -> tuple[Seen, ...]:
         & ~pl.col("message").str.contains(TWICE)
     )
     kinds = (
-        told.sort("t", "source", "line", nulls_last=True)
+        told.sort("t", "source", "line", "message", nulls_last=True)
         .group_by("message", maintain_order=True)
         .agg(
             pl.len().alias("many"),
@@ -133,7 +133,8 @@ def _ended(frames: Frames, culprits: list[int]) -> tuple[Seen, ...]:
         & pl.col("rank").is_not_null()
         & ~pl.col("rank").is_in(culprits)
     )
-    each = ended.sort("source", "line").unique("rank", keep="first")
+    ordered = ended.sort("source", "line", "rank")
+    each = ordered.unique("rank", keep="first", maintain_order=True)
     kinds = (
         each.with_columns(exits.words(pl.col("code")).alias("word"))
         .sort("source", "line")
@@ -156,7 +157,7 @@ def _onset(frames: Frames, ranked: Ranked) -> Onset | None:
     """Return when the job stopped, when that was noticed, and what it cost."""
     verdict = ranked.verdict
     waits = pl.concat([_open_calls(frames), _timeouts(frames)]).drop_nulls("t")
-    first = waits.sort("t").head(1)
+    first = waits.sort("t", "source", "line").head(1)
     stopped = common.first_seen(first)
     how = str(first["text"][0]) if first.height else ""
     cite = common.cites(first)[0] if first.height else None
@@ -232,5 +233,5 @@ def _last_line(
         & (pl.col("role") == "neutral")
         & (pl.col("t").dt.epoch("ns") <= noticed)
     )
-    last = mine.sort("t", "source", "line").tail(1)
+    last = mine.sort("t", "source", "line", "message").tail(1)
     return common.cites(last)[0] if last.height else None

@@ -57,8 +57,8 @@ def signs_of_failure(frames: Frames) -> int:
 
 
 def is_unseen(frames: Frames) -> bool:
-    """Whether all that was read is of the machine, and nothing of the job itself."""
-    lines = frames["events"].filter(~pl.col("message").str.contains(MACHINE))
+    """Whether all that was read are kernel logs, and nothing is of the job itself."""
+    lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
     own = ("collectives", "positions", "ranks")
     return lines.is_empty() and not any(frames.has(name) for name in own)
 

@@ -111,7 +111,12 @@ def _gpu_memory(frames: Frames) -> Statement:
         return RuledOut(
             "gpu-oom",
             "no rank's log says that it ran out of GPU memory",
-            common.cites(logs.drop_nulls("rank").unique("rank", keep="last"), 2),
+            common.cites(
+                logs.drop_nulls("rank")
+                .sort("source", "line", "message")
+                .unique("rank", keep="last", maintain_order=True),
+                2,
+            ),
         )
     whose = f" of {common.plural('rank', lacking)}" if lacking else " of any rank"
     return NotChecked(

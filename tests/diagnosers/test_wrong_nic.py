@@ -65,7 +65,7 @@ def test_other_names_for_one_network_are_fine(analyzed):
         }
     )
     assert not found(analysis)
-    assert [s.slug for s in analysis.ranked.ruled_out] == ["wrong-nic"]
+    assert "wrong-nic" in [s.slug for s in analysis.ranked.ruled_out]
 
 
 NONE_FOUND = "\ngpu0002:7:7 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found\n"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate import waits
+from ncclforensics.correlate import outline, waits
 from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Cite
 from ncclforensics.tables import FAILING
@@ -56,14 +56,23 @@ def _waited(frames: Frames) -> list[int]:
     waited in one.
     """
     known = timed_out(frames)
-    if not (frames["collectives"]["backend"] == "gloo").any():
+    backends = outline.outline(frames)["backend"]
+    if not (
+        (backends == "gloo").any()
+        or any(message.startswith("c10d.gloo.") for message in frames.messages)
+    ):
         return known
     known += list(common.numbers(frames.message(MESSAGE)["rank"]))
     raised = frames.message("python.traceback")
     if "exception" not in raised.columns:
         raised = raised.with_columns(pl.lit(None, pl.String).alias("exception"))
     wordless = raised.filter(pl.col("exception").is_null())["rank"]
-    spoke = raised.filter(pl.col("exception").is_not_null())["rank"]
+    lines = frames["events"].filter(
+        pl.col("role").is_in(FAILING) & (pl.col("message") != "python.traceback")
+    )
+    spoke = pl.concat(
+        [lines["rank"], raised.filter(pl.col("exception").is_not_null())["rank"]]
+    ).drop_nulls()
     exits = frames["exits"].filter(
         (pl.col("code") > 0) & ~pl.col("rank").is_in(spoke.implode())
     )
