@@ -1,13 +1,15 @@
 """The notebooks run from top to bottom, and hold no outputs.
 
-Their cells are run here as a kernel runs them, the value of a last expression shown:
-the real one and what it needs are a hundred megabytes.
+Once in this process, where a failure is quickly found, and once by a real kernel, as
+Jupyter does it (where the test extra is installed whole).
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,31 @@ def test_every_cell_runs_and_shows_something(file, monkeypatch):
             body = ast.Expression(last.value)
             value = eval(compile(body, f"{file.name}[{number}]", "eval"), space)
             assert value is None or shown(value)
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda f: f.stem)
+def test_a_real_kernel_runs_it(file, monkeypatch):
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    # no debugger, no history file: nothing but the cells
+    monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *sys.path]))
+    notebook = nbformat.read(file, as_version=4)
+    nbformat.validate(notebook)
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(file.parent)}},
+    )
+    client.km = client.create_kernel_manager()
+    client.km.kernel_spec.argv[0] = sys.executable
+    ran = client.execute()
+    shown = [c for c in ran.cells if c.cell_type == "code" and c.outputs]
+    kinds = {kind for c in shown for o in c.outputs for kind in o.get("data", {})}
+    assert "text/html" in kinds
+    assert not any(o.output_type == "error" for c in shown for o in c.outputs)
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda f: f.stem)

@@ -55,15 +55,29 @@ def test_every_version_fits_its_service(post, ticket, bulk):
         assert bool(body.left_out) == (body.level != "full")
 
 
-def test_github_speaks_as_its_description_says(start, attach, post):
+def described(path):
+    """What GitHub's description has for a path, by method."""
+    for template, methods in GITHUB["paths"].items():
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
+            return methods
+    raise AssertionError(f"GitHub has no {path}")
+
+
+def test_github_speaks_as_its_description_says(start, attach, post, other):
     service = start(GitHub)
     attach(service, post)
-    described = GITHUB["paths"]
+    attach(service, other)
     assert set(GITHUB["required"]) <= service.comments[0].keys()
-    listing = described["/repos/{owner}/{repo}/issues/{issue_number}/comments"]["get"]
-    for asked in service.sent("GET", "/comments"):
-        assert set(asked.query) <= set(listing["query"])
+    assert {asked.method for asked in service.asked} == {"GET", "POST", "PATCH"}
     for asked in service.asked:
+        operation = described(asked.path.removeprefix("/api/v3"))[asked.method.lower()]
+        assert set(asked.query) <= set(operation["query"])
+        if operation["body"] is None:
+            assert asked.body == b""
+        else:
+            assert set(operation["body"]["required"]) <= asked.json.keys()
+            assert asked.json.keys() <= operation["body"]["properties"].keys()
+            assert all(isinstance(value, str) for value in asked.json.values())
         assert asked.headers["accept"] == "application/vnd.github+json"
         assert asked.headers["x-github-api-version"]
         assert asked.headers["user-agent"].startswith("ncclforensics/")
