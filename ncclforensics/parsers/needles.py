@@ -7,6 +7,7 @@ little to read for its tenth of a second of preparation. Both find the same line
 
 from __future__ import annotations
 
+import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,12 +16,11 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PAYS_BYTES = 48 << 20  # bytes to read from which on Hyperscan saves more than it costs
 HITS = {"row": pl.Int64(), "needle": pl.String()}
 
 
 class Finder(Protocol):
-    """Finds needles; one finder is used by one thread at a time."""
+    """Finds needles; several threads may use one finder."""
 
     def find(self, lines: pl.Series, data: bytes) -> pl.DataFrame:
         """Return HITS, in order of `row`: which line holds which needle, each once.
@@ -30,9 +30,9 @@ class Finder(Protocol):
         ...
 
 
-def finder(needles: Sequence[str], size: int) -> Finder:
-    """Return the quickest finder for `size` bytes."""
-    if size >= PAYS_BYTES and find_spec("hyperscan") is not None:
+def finder(needles: Sequence[str], much: bool) -> Finder:
+    """Return the quickest finder, for much text or for little."""
+    if much and find_spec("hyperscan") is not None:
         return _Hyperscan(needles)
     return _Polars(needles)
 
@@ -61,6 +61,8 @@ class _Hyperscan:
             flags=[0] * len(needles),
             literal=True,
         )
+        self._scratch = hyperscan.Scratch(self._searched)
+        self._own = threading.local()
 
     def find(self, lines: pl.Series, data: bytes) -> pl.DataFrame:
         which: list[int] = []
@@ -70,7 +72,9 @@ class _Hyperscan:
             which.append(needle)
             ends.append(end)
 
-        self._searched.scan(data, match_event_handler=found)
+        if not hasattr(self._own, "scratch"):
+            self._own.scratch = self._scratch.clone()
+        self._searched.scan(data, match_event_handler=found, scratch=self._own.scratch)
         if not ends:
             return pl.DataFrame(schema=HITS)
         behind = (lines.str.len_bytes().cast(pl.Int64) + 1).cum_sum()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
@@ -55,8 +56,10 @@ class Search:
     most: Mapping[str, int]
 
 
-def search(messages: Sequence[Message], size: int) -> Search:
-    """Prepare a search in `size` bytes."""
+@cache
+def search(much: bool) -> Search:
+    """Prepare a search; in `much` text, more time is spent on it beforehand."""
+    messages = grammar.load()
     routine = grammar.needles(m for m in messages if m.routine)
     needles = grammar.needles(m for m in messages if not m.routine)
     loud = set(grammar.needles(m for m in messages if m.role != "neutral" or m.inner))
@@ -66,7 +69,7 @@ def search(messages: Sequence[Message], size: int) -> Search:
             reach[needle] = max(reach[needle], message.block)
     return Search(
         messages,
-        finder([*needles, *partial.MARKS], size),
+        finder([*needles, *partial.MARKS], much),
         routine,
         reach,
         {n: COUNTED.get(n, QUIET_LINES) for n in needles if n not in loud},
@@ -292,12 +295,16 @@ def _joined(lines: pl.DataFrame) -> bytes:
     return "".join(f"{raw}\n" for raw in lines["raw"]).encode()
 
 
-def is_wrapped(source: Source) -> bool:
-    """Whether a terminal wrapped this log, as its first lines tell."""
+def is_wrapped(source: Source, search: Search) -> bool:
+    """Whether a terminal wrapped this log so that it matters, as its head tells."""
     with source.open() as stream:
         head = utf8(stream).read(WIDTH_BYTES)
-    whole = head[: head.rfind(b"\n") + 1] if len(head) == WIDTH_BYTES else head
-    return partial.seams(decoded(whole or head, 1).lines).height > 0
+    if len(head) < WIDTH_BYTES:
+        seams = partial.seams(decoded(head, 1).lines) if head else pl.DataFrame()
+        needed = grammar.has_needle("seam", search.messages)
+        return seams.height > 0 and seams.filter(needed).height > 0
+    whole = head[: head.rfind(b"\n") + 1] or head
+    return partial.is_wrapped(decoded(whole, 1).lines)
 
 
 def in_order(stream: BinaryIO, search: Search) -> Iterator[Kept]:
