@@ -16,16 +16,17 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HITS = {"row": pl.Int64(), "needle": pl.String()}
+HITS = {"row": pl.Int64(), "needle": pl.Int64()}
 
 
 class Finder(Protocol):
     """Finds needles; several threads may use one finder."""
 
     def find(self, lines: pl.Series, data: bytes) -> pl.DataFrame:
-        """Return HITS, in order of `row`: which line holds which needle, each once.
+        """Return HITS, in order of `row`: which line holds which needle, by its number.
 
-        `data` holds the bytes of `lines`, each with the LF behind it.
+        `data` holds the bytes of `lines`, each with the LF behind it. A needle that
+        stands in a line twice may be told of twice.
         """
         ...
 
@@ -40,19 +41,21 @@ def finder(needles: Sequence[str], much: bool) -> Finder:
 class _Polars:
     def __init__(self, needles: Sequence[str]) -> None:
         self._needles = list(needles)
+        self._numbers = {needle: number for number, needle in enumerate(needles)}
 
     def find(self, lines: pl.Series, data: bytes) -> pl.DataFrame:
         rows = lines.str.contains_any(self._needles).arg_true()
         held = lines.gather(rows).str.extract_many(self._needles, overlapping=True)
         found = pl.DataFrame({"row": rows.cast(pl.Int64), "needle": held})
-        return found.explode("needle").unique(maintain_order=True)
+        return found.explode("needle").select(
+            "row", pl.col("needle").replace_strict(self._numbers, return_dtype=pl.Int64)
+        )
 
 
 class _Hyperscan:
     def __init__(self, needles: Sequence[str]) -> None:
         import hyperscan
 
-        self._needles = pl.Series("needle", list(needles), pl.String)
         self._searched = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         self._searched.compile(
             expressions=[needle.encode() for needle in needles],
@@ -79,10 +82,5 @@ class _Hyperscan:
             return pl.DataFrame(schema=HITS)
         behind = (lines.str.len_bytes().cast(pl.Int64) + 1).cum_sum()
         rows = behind.search_sorted(pl.Series(ends, dtype=pl.Int64), side="right")
-        return (
-            pl.DataFrame(
-                {"row": rows.cast(pl.Int64), "needle": self._needles.gather(which)}
-            )
-            .unique(maintain_order=True)
-            .sort("row", maintain_order=True)
-        )
+        hits = {"row": rows.cast(pl.Int64), "needle": which}
+        return pl.DataFrame(hits, schema=HITS).sort("row", maintain_order=True)
