@@ -13,6 +13,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from ncclforensics import (
 from ncclforensics.correlate import correlate, job
 from ncclforensics.correlate.outline import outlined
 from ncclforensics.notes import Note
-from ncclforensics.parsers import parse
+from ncclforensics.parsers import parse_all
 from ncclforensics.report.reading import INTERRUPTED, interrupted
 from ncclforensics.sources import discover
 
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
     from ncclforensics.tables import Frames
 
-# sources that one process reads at a time
+# sources that one process reads at a time: logs are read by threads, side by side
 BATCH_BYTES = 4 * 1024**2
+BATCH_LOG_BYTES = 64 * 1024**2
+HERE_LOG_BYTES = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +134,23 @@ def read(
     done = 0
     with ExitStack() as stack:
         if executor is None:
-            much = sum(source.bytes for source in sources) >= pool.PAYS_BYTES
-            jobs = None if much and len(sources) > 1 else 1
+            others = [source for source in sources if source.kind != "log"]
+            much = sum(source.bytes for source in others) >= pool.PAYS_BYTES
+            jobs = None if much and len(others) > 1 else 1
             executor = stack.enter_context(pool.processes(jobs))
         here = isinstance(executor, pool.Here)
-        batches = list(_batches(sources, 0 if here else BATCH_BYTES))
+        batches = [
+            batch
+            for is_log, run in groupby(sources, lambda source: source.kind == "log")
+            for batch in _batches(
+                run,
+                (HERE_LOG_BYTES if here else BATCH_LOG_BYTES)
+                if is_log
+                else (0 if here else BATCH_BYTES),
+            )
+        ]
         read_by = pool.spread(
-            _parsed if here else parsed,
+            parse_all if here else parsed,
             batches,
             executor,
             lambda error: told.append(_lost(error)),
@@ -158,14 +171,10 @@ def read(
 
 def parsed(sources: Sequence[Source]) -> Frames:
     """Parse some sources, stack what they give and outline their calls."""
-    return outlined(_parsed(sources))
+    return outlined(parse_all(sources))
 
 
-def _parsed(sources: Sequence[Source]) -> Frames:
-    return tables.join(map(parse, sources))
-
-
-def _batches(sources: Sequence[Source], most: int) -> Iterator[Sequence[Source]]:
+def _batches(sources: Iterable[Source], most: int) -> Iterator[Sequence[Source]]:
     """Cut sources into runs of `most` bytes, worth a message between processes."""
     batch: list[Source] = []
     for source in sources:

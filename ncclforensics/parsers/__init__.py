@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ncclforensics import tables
@@ -10,9 +13,7 @@ from ncclforensics.parsers import error_json, flight_recorder, log_files, ras_js
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import polars as pl
+    from collections.abc import Callable, Mapping, Sequence
 
     from ncclforensics.sources import Source
 
@@ -25,6 +26,11 @@ READERS: Mapping[str, Callable[[Source], Frames]] = {
 }
 
 
+# what a source gave is the rows of these frames
+GIVEN = ("events", "entries", "groups", "positions", "exits")
+THREADS = 2  # that hash files while these are read
+
+
 def parse(source: Source) -> Frames:
     """Read one source by its kind; a kind without a parser gives its row in `sources`.
 
@@ -32,14 +38,55 @@ def parse(source: Source) -> Frames:
     """
     reader = READERS.get(source.kind)
     read = Frames() if reader is None else reader(source)
-    return Frames({**read.tables, "sources": _manifest(source, read)}, read.messages)
+    rows = sum(read[name].height for name in GIVEN)
+    told = read["sources"].to_dicts()
+    return _with_manifest(read, [_row(source, rows, told, digest(source))])
 
 
-def _manifest(source: Source, read: Frames) -> pl.DataFrame:
-    """Return the one row of `sources`: what the file is, and how much it gave."""
-    told = read.tables["sources"].to_dicts() if "sources" in read.tables else ()
-    given = ("events", "entries", "groups", "positions", "exits")
-    row = {
+def parse_all(sources: Sequence[Source]) -> Frames:
+    """Read sources: what `parse` gives of each, in order. Logs are read together."""
+    parts: list[Frames] = []
+    for is_log, run in groupby(sources, lambda source: source.kind == "log"):
+        some = list(run)
+        if is_log and len(some) > 1:
+            parts.append(_logs(some))
+        else:
+            parts += map(parse, some)
+    return tables.join(parts)
+
+
+def _logs(sources: Sequence[Source]) -> Frames:
+    with ThreadPoolExecutor(THREADS) as pool:
+        digests = pool.map(digest, sources)
+        read = log_files.read_all(sources)
+        told = {str(row["source"]): row for row in read["sources"].to_dicts()}
+        rows: Counter[str] = Counter()
+        for name in GIVEN:
+            counted = read[name].group_by("source").len()
+            rows.update(dict(counted.iter_rows()))
+        return _with_manifest(
+            read,
+            [
+                _row(source, rows[source.name], [told[source.name]], sha256)
+                for source, sha256 in zip(sources, digests, strict=True)
+            ],
+        )
+
+
+def _with_manifest(read: Frames, rows: Sequence[Mapping[str, object]]) -> Frames:
+    return Frames(
+        {**read.tables, "sources": tables.rows("sources", rows)}, read.messages
+    )
+
+
+def _row(
+    source: Source,
+    rows: int,
+    told: Sequence[Mapping[str, object]],
+    sha256: str | None,
+) -> dict[str, object]:
+    """Return a row of `sources`: what the file is, and how much it gave."""
+    return {
         "kind": source.kind,
         "why": source.why,
         "rank": source.rank,
@@ -50,14 +97,14 @@ def _manifest(source: Source, read: Frames) -> pl.DataFrame:
         "bytes": source.bytes,
         "lines": told[0]["lines"] if told else None,
         "cut": told[0]["cut"] if told else None,
-        "rows": sum(f.height for name, f in read.tables.items() if name in given),
-        "sha256": _digest(source),
+        "rows": rows,
+        "sha256": sha256,
         "source": source.name,
     }
-    return tables.rows("sources", [row])
 
 
-def _digest(source: Source) -> str | None:
+def digest(source: Source) -> str | None:
+    """Return the SHA-256 of the file as it lies there, None where it cannot be read."""
     try:
         with source.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

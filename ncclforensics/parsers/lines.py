@@ -18,7 +18,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 8 << 20
 LONGEST_BYTES = 16 << 20
 _BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 

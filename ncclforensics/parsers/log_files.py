@@ -39,6 +39,7 @@ WINDOW_BYTES = 32 << 20  # of a log that is read whole, that are recognised toge
 TOGETHER = 32_768  # lines that are recognised together
 FILE = 1 << 40  # times the number of a file, plus a line's own number: its number
 AHEAD = 8  # scans that may be waiting to be recognised
+MUCH_BYTES = 96 << 20  # to read, for which the better search pays
 THREADS = 4  # that scan; more wait for the one that recognises
 PAYS_BYTES = 8 << 20  # from which on several threads are quicker than one
 
@@ -63,7 +64,8 @@ def read(source: Source) -> Frames:
 def read_all(sources: Sequence[Source]) -> Frames:
     """Read text logs: what `read` gives of each, in order."""
     messages = grammar.load()
-    search = scan.search(messages, sum(source.bytes for source in sources))
+    size = sum(source.bytes for source in sources)
+    search = scan.search(size >= MUCH_BYTES)
     parts: list[Frames] = []
     waiting: list[_Log] = []
     lines = 0
@@ -127,7 +129,7 @@ def _is_utf16(source: Source) -> bool:
 def _whole(source: Source, search: scan.Search) -> list[Kept]:
     kept: list[Kept] = []
     try:
-        if scan.is_wrapped(source):
+        if scan.is_wrapped(source, search):
             return [Kept(in_pieces=True)]
         with source.open() as stream:
             kept.extend(scan.in_order(stream, search))
@@ -140,7 +142,7 @@ def _whole(source: Source, search: scan.Search) -> list[Kept]:
 
 def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
     try:
-        if index == 0 and scan.is_wrapped(source):
+        if index == 0 and scan.is_wrapped(source, search):
             return [Kept(in_pieces=True)]
         return [scan.of_span(source, search, index)]
     except scan.InPiecesError:

@@ -7,6 +7,7 @@ little to read for its tenth of a second of preparation. Both find the same line
 
 from __future__ import annotations
 
+import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,24 +16,24 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PAYS_BYTES = 48 << 20  # bytes to read from which on Hyperscan saves more than it costs
-HITS = {"row": pl.Int64(), "needle": pl.String()}
+HITS = {"row": pl.Int64(), "needle": pl.Int64()}
 
 
 class Finder(Protocol):
-    """Finds needles; one finder is used by one thread at a time."""
+    """Finds needles; several threads may use one finder."""
 
     def find(self, lines: pl.Series, data: bytes) -> pl.DataFrame:
-        """Return HITS, in order of `row`: which line holds which needle, each once.
+        """Return HITS, in order of `row`: which line holds which needle, by its number.
 
-        `data` holds the bytes of `lines`, each with the LF behind it.
+        `data` holds the bytes of `lines`, each with the LF behind it. A needle that
+        stands in a line twice may be told of twice.
         """
         ...
 
 
-def finder(needles: Sequence[str], size: int) -> Finder:
-    """Return the quickest finder for `size` bytes."""
-    if size >= PAYS_BYTES and find_spec("hyperscan") is not None:
+def finder(needles: Sequence[str], much: bool) -> Finder:
+    """Return the quickest finder, for much text or for little."""
+    if much and find_spec("hyperscan") is not None:
         return _Hyperscan(needles)
     return _Polars(needles)
 
@@ -40,19 +41,21 @@ def finder(needles: Sequence[str], size: int) -> Finder:
 class _Polars:
     def __init__(self, needles: Sequence[str]) -> None:
         self._needles = list(needles)
+        self._numbers = {needle: number for number, needle in enumerate(needles)}
 
     def find(self, lines: pl.Series, data: bytes) -> pl.DataFrame:
         rows = lines.str.contains_any(self._needles).arg_true()
         held = lines.gather(rows).str.extract_many(self._needles, overlapping=True)
         found = pl.DataFrame({"row": rows.cast(pl.Int64), "needle": held})
-        return found.explode("needle").unique(maintain_order=True)
+        return found.explode("needle").select(
+            "row", pl.col("needle").replace_strict(self._numbers, return_dtype=pl.Int64)
+        )
 
 
 class _Hyperscan:
     def __init__(self, needles: Sequence[str]) -> None:
         import hyperscan
 
-        self._needles = pl.Series("needle", list(needles), pl.String)
         self._searched = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         self._searched.compile(
             expressions=[needle.encode() for needle in needles],
@@ -61,6 +64,8 @@ class _Hyperscan:
             flags=[0] * len(needles),
             literal=True,
         )
+        self._scratch = hyperscan.Scratch(self._searched)
+        self._own = threading.local()
 
     def find(self, lines: pl.Series, data: bytes) -> pl.DataFrame:
         which: list[int] = []
@@ -70,15 +75,12 @@ class _Hyperscan:
             which.append(needle)
             ends.append(end)
 
-        self._searched.scan(data, match_event_handler=found)
+        if not hasattr(self._own, "scratch"):
+            self._own.scratch = self._scratch.clone()
+        self._searched.scan(data, match_event_handler=found, scratch=self._own.scratch)
         if not ends:
             return pl.DataFrame(schema=HITS)
         behind = (lines.str.len_bytes().cast(pl.Int64) + 1).cum_sum()
         rows = behind.search_sorted(pl.Series(ends, dtype=pl.Int64), side="right")
-        return (
-            pl.DataFrame(
-                {"row": rows.cast(pl.Int64), "needle": self._needles.gather(which)}
-            )
-            .unique(maintain_order=True)
-            .sort("row", maintain_order=True)
-        )
+        hits = {"row": rows.cast(pl.Int64), "needle": which}
+        return pl.DataFrame(hits, schema=HITS).sort("row", maintain_order=True)

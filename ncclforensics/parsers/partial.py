@@ -19,6 +19,7 @@ _CRI = (
 NARROWEST, WIDEST = 60, 250  # columns of a terminal or a page
 MOST_WRAPPED = 0.02  # of the lines of a wrapped log are as long as it is wide
 AROUND = 60  # characters on each side of a seam, as long as a needle may be
+BEGINNING = 5  # characters by which lines of one kind are known
 CRI_MARKS = ["stdout P ", "stderr P "]
 MARKS = (DOCKER, *CRI_MARKS)  # one is in each line that was broken apart
 
@@ -85,6 +86,16 @@ def seams(lines: pl.DataFrame) -> pl.DataFrame:
     raw = pl.col("raw")
     seam = pl.concat_str(raw.str.tail(AROUND), raw.shift(-1).str.head(AROUND))
     return lines.select("line", seam.alias("seam")).filter(full).drop_nulls("seam")
+
+
+def is_wrapped(lines: pl.DataFrame) -> bool:
+    """Whether lines go on under the longest ones: they begin as no other line does."""
+    wrapped = seams(lines)["line"]
+    begins = pl.col("raw").str.head(BEGINNING)
+    below = pl.col("line").is_in((wrapped + 1).implode())
+    usual = lines.filter(~below).select(begins).unique()["raw"]
+    under = lines.filter(below).select(begins)["raw"]
+    return under.is_in(usual.implode()).sum() * 2 < under.len()
 
 
 def _from_docker(raw: pl.Expr) -> pl.Expr:

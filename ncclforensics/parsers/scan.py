@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
@@ -24,7 +25,7 @@ from ncclforensics.parsers.needles import finder
 from ncclforensics.parsers.shortening import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ncclforensics.grammar import Message
     from ncclforensics.parsers.lines import Block
@@ -37,39 +38,54 @@ FIRST_LINES = 256  # of a span, all of whose routine messages are kept
 NEAR_LINES = 1024  # behind which a routine message is not looked for backwards
 QUIET_LINES = 8192
 COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
-WIDTH_BYTES = 1 << 20  # of a log, from which it is told whether a terminal wrapped it
+ALL = 1 << 60
+WIDTH_BYTES = 1 << 18  # of a log, from which it is told whether a terminal wrapped it
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
     """What is looked for: made once for all sources.
 
-    `reach` is how many lines from the line of a needle on may belong to its message;
-    `most` how many lines of a span are kept with a needle that is always neutral.
+    `needles` are those of messages that are no routine, then the marks of lines that
+    were broken apart, which begin with number `marks`. For each, `reach` is how many
+    lines from its own on may belong to its message, `loud` whether it may not be
+    neutral, and `most` how many lines of a span are kept with it.
     """
 
     messages: Sequence[Message]
     finder: Finder
     routine: list[str]
-    reach: Mapping[str, int]
-    most: Mapping[str, int]
+    needles: Sequence[str]
+    marks: int
+    reach: pl.Series
+    loud: pl.Series
+    most: pl.Series
 
 
-def search(messages: Sequence[Message], size: int) -> Search:
-    """Prepare a search in `size` bytes."""
+@cache
+def search(much: bool) -> Search:
+    """Prepare a search; in `much` text, more time is spent on it beforehand."""
+    messages = grammar.load()
     routine = grammar.needles(m for m in messages if m.routine)
     needles = grammar.needles(m for m in messages if not m.routine)
     loud = set(grammar.needles(m for m in messages if m.role != "neutral" or m.inner))
-    reach = dict.fromkeys([*needles, *routine], WRAPPED)
+    reach = dict.fromkeys(needles, WRAPPED)
     for message in messages:
         for needle in message.needles:
-            reach[needle] = max(reach[needle], message.block)
+            reach[needle] = max(reach.get(needle, 0), message.block)
+    all_needles = [*needles, *partial.MARKS]
     return Search(
         messages,
-        finder([*needles, *partial.MARKS], size),
+        finder(all_needles, much),
         routine,
-        reach,
-        {n: COUNTED.get(n, QUIET_LINES) for n in needles if n not in loud},
+        all_needles,
+        len(needles),
+        pl.Series([reach.get(n, 1) for n in all_needles], dtype=pl.Int64),
+        pl.Series([n in loud for n in all_needles], dtype=pl.Boolean),
+        pl.Series(
+            [ALL if n in loud else COUNTED.get(n, QUIET_LINES) for n in all_needles],
+            dtype=pl.Int64,
+        ),
     )
 
 
@@ -129,7 +145,8 @@ class Scan:
 
     search: Search
     kept: Kept = field(default_factory=Kept)
-    _seen: Counter[str] = field(default_factory=Counter)
+    _met: list[pl.Series] = field(default_factory=list)  # numbers of needles
+    _seen: int = 0  # how many
     _pending: int = 0  # lines that still belong under a line of the block before
     _under: int = 0  # lines behind the span that are kept
     _owed: bool = False  # whether the next routine message is to be kept
@@ -139,10 +156,12 @@ class Scan:
     def feed(self, block: Block) -> None:
         """Take the next block of the span; raises InPiecesError."""
         self.kept.met(block)
-        lines, cut = shortened(block.lines)
-        self.kept.cut.update(cut)
-        taken_apart = lines.height != block.lines.height or bool(cut)
-        data = _joined(lines) if taken_apart else block.data
+        lines, data = block.lines, block.data
+        if len(data) > limits.MAX_LINE:
+            lines, cut = shortened(lines)
+            self.kept.cut.update(cut)
+            if lines.height != block.lines.height or cut:
+                data = _joined(lines)
         hits = self.search.finder.find(lines["raw"], data)
         if hits.height:
             hits = self._without_marks(lines, hits)
@@ -169,7 +188,7 @@ class Scan:
 
     def _without_marks(self, lines: pl.DataFrame, hits: pl.DataFrame) -> pl.DataFrame:
         """Leave out the marks of lines that were broken apart; raise where they are."""
-        marks = hits["needle"].is_in(partial.MARKS)
+        marks = hits["needle"] >= self.search.marks
         if not marks.any():
             return hits
         if partial.in_pieces(lines["raw"].gather(hits["row"].filter(marks).unique())):
@@ -178,108 +197,88 @@ class Scan:
 
     def _within_limits(self, hits: pl.DataFrame) -> pl.DataFrame:
         """Leave out neutral lines beyond the limits, and count them."""
-        most = self.search.most
-        met = {
-            needle: count
-            for needle, count in hits.group_by("needle").len().iter_rows()
-            if needle in most
-        }
-        beyond = {n: c for n, c in met.items() if self._seen[n] + c > most[n]}
-        if beyond:
-            left = pl.col("needle").replace_strict(
-                {n: max(most[n] - self._seen[n], 0) for n in beyond},
-                default=hits.height,
-                return_dtype=pl.Int64,
-            )
-            fits = pl.int_range(pl.len()).over("needle") < left
-            hits = hits.filter(fits)
-            for needle, count in beyond.items():
-                room = max(most[needle] - self._seen[needle], 0)
-                self.kept.left_out[needle] += count - room
-        self._seen.update(met)
-        return hits
+        self._seen += hits.height
+        self._met.append(hits["needle"])
+        if self._seen <= QUIET_LINES:
+            return hits
+        met = pl.concat(self._met)
+        self._met = [met]
+        place = met.to_frame("needle").select(pl.int_range(pl.len()).over("needle"))
+        fits = (place.to_series() < self.search.most.gather(met)).tail(hits.height)
+        if fits.all():
+            return hits
+        for number in hits["needle"].filter(~fits):
+            self.kept.left_out[self.search.needles[number]] += 1
+        return hits.filter(fits)
 
     def _keep(self, lines: pl.DataFrame, hits: pl.DataFrame) -> None:
-        rows = hits["row"].unique().sort()
-        reach = hits["needle"].replace_strict(
-            self.search.reach, default=WRAPPED, return_dtype=pl.Int64
-        )
-        routine = self._routine_rows(lines, rows)
-        ends = pl.DataFrame(
-            {
-                "row": pl.concat([hits["row"], routine]),
-                "reach": reach.append(
-                    pl.Series(values=[WRAPPED], dtype=pl.Int64).new_from_index(
-                        0, routine.len()
-                    )
-                ),
-            }
-        )
-        wanted = _rows_under(ends, self._pending, lines.height)
-        last = (ends["row"] + ends["reach"]).max()
-        self._pending = max(
-            self._pending - lines.height, int(str(last or 0)) - lines.height, 0
-        )
-        own = pl.concat([rows, routine]).unique().sort()
-        kept = lines[wanted]
-        self._behind = lines.tail(NEAR_LINES)
-        self._kept_behind = kept["line"].tail(NEAR_LINES)
-        if kept.height:
-            self.kept.lines.append(_compact(kept))
-            self.kept.own.append(lines["line"].gather(own))
-
-    def _routine_rows(self, lines: pl.DataFrame, rows: pl.Series) -> pl.Series:
-        """Return the routine rows to keep, where `rows` are those of other messages."""
-        none = pl.Series("row", [], pl.Int64)
-        if not self.search.routine:
-            return none
-        head = lines.filter(pl.col("line") <= FIRST_LINES).height
-        wanted = [self._routine(lines.head(head))]
-        if rows.len():
-            found = self._routine(lines)
-            self._keep_before(int(rows[0]))
-            place = found.search_sorted(rows, side="left").cast(pl.Int64)
-            before = pl.DataFrame({"row": rows, "place": place - 1})
-            before = before.filter(pl.col("place") >= 0).with_columns(
-                found.gather(before["place"].filter(before["place"] >= 0)).alias("at")
+        loud = hits["row"].filter(self.search.loud.gather(hits["needle"]))
+        routine = self._routine_rows(lines, loud.unique(maintain_order=True))
+        rows = pl.concat([hits["row"], routine])
+        if rows.len() or self._pending:
+            reach = self.search.reach.gather(hits["needle"])
+            ends = rows + pl.concat(
+                [reach, pl.repeat(WRAPPED, routine.len(), dtype=pl.Int64, eager=True)]
             )
-            near = before.filter(pl.col("row") - pl.col("at") <= NEAR_LINES)
+            wanted = _rows_under(rows, ends, self._pending, lines.height)
+            last = int(str(ends.max() or 0))
+            self._pending = max(self._pending, last) - lines.height
+            kept = lines[wanted]
+            self.kept.lines.append(_compact(kept))
+            self.kept.own.append(lines["line"].gather(rows.unique().sort()))
+            self._kept_behind = kept["line"].tail(NEAR_LINES)
+        else:
+            self._kept_behind = None
+        self._pending = max(self._pending, 0)
+        self._behind = lines.tail(NEAR_LINES)
+
+    def _routine_rows(self, lines: pl.DataFrame, loud: pl.Series) -> pl.Series:
+        """Return the routine rows to keep, where `loud` are rows that may tell more."""
+        wanted = [pl.Series("row", [], pl.Int64)]
+        if self.kept.count - lines.height < FIRST_LINES:
+            first = lines.filter(pl.col("line") <= FIRST_LINES)
+            wanted.append(self._routine(first))
+        if loud.len():
+            found = self._routine(lines)
+            self._keep_before(int(loud[0]))
+            place = found.search_sorted(loud, side="left").cast(pl.Int64)
+            some = place > 0
+            before = found.gather(place.filter(some) - 1)
+            near = loud.filter(some) - before <= NEAR_LINES
             after = place.filter(place < found.len())
-            wanted += [near["at"], found.gather(after)]
+            wanted += [before.filter(near), found.gather(after)]
             if self._owed:
                 wanted.append(found.head(1))
-            self._owed = place.max() == found.len()
+            self._owed = place[-1] == found.len()
         elif self._owed:
-            first = self._routine(lines).head(1)
-            wanted.append(first)
-            self._owed = not first.len()
-        return pl.concat([none, *(w.cast(pl.Int64) for w in wanted)]).unique().sort()
+            first_row = self._routine(lines).head(1)
+            wanted.append(first_row)
+            self._owed = not first_row.len()
+        return pl.concat(wanted).unique().sort()
 
     def _keep_before(self, row: int) -> None:
         """Keep the last routine line of the block before, if `row` is near enough."""
-        if self._behind is None or self._kept_behind is None:
+        if self._behind is None:
             return
         near = self._behind.tail(max(NEAR_LINES - row, 0))
         last = near[self._routine(near).tail(1)]
-        if last.height:
-            self.kept.own.append(last["line"])
-        new = last.filter(~pl.col("line").is_in(self._kept_behind.implode()))
-        if new.height:
-            self.kept.lines.append(_compact(new))
+        if not last.height:
+            return
+        self.kept.own.append(last["line"])
+        if self._kept_behind is None or last["line"][0] not in self._kept_behind:
+            self.kept.lines.append(_compact(last))
 
     def _routine(self, lines: pl.DataFrame) -> pl.Series:
         held = lines["raw"].str.contains_any(self.search.routine)
         return held.arg_true().cast(pl.Int64).alias("row")
 
 
-def _rows_under(ends: pl.DataFrame, pending: int, height: int) -> pl.Series:
+def _rows_under(
+    rows: pl.Series, ends: pl.Series, pending: int, height: int
+) -> pl.Series:
     """Return the rows of a block that are kept, each once and in order."""
-    under = ends.select(
-        pl.int_ranges(
-            "row", pl.min_horizontal(pl.col("row") + pl.col("reach"), height)
-        ).alias("row")
-    )["row"].explode()
     first = pl.int_range(min(pending, height), dtype=pl.Int64, eager=True)
+    under = pl.int_ranges(rows, ends.clip(upper_bound=height), eager=True).explode()
     return pl.concat([first, under.drop_nulls().cast(pl.Int64)]).unique().sort()
 
 
@@ -292,12 +291,16 @@ def _joined(lines: pl.DataFrame) -> bytes:
     return "".join(f"{raw}\n" for raw in lines["raw"]).encode()
 
 
-def is_wrapped(source: Source) -> bool:
-    """Whether a terminal wrapped this log, as its first lines tell."""
+def is_wrapped(source: Source, search: Search) -> bool:
+    """Whether a terminal wrapped this log so that it matters, as its head tells."""
     with source.open() as stream:
         head = utf8(stream).read(WIDTH_BYTES)
-    whole = head[: head.rfind(b"\n") + 1] if len(head) == WIDTH_BYTES else head
-    return partial.seams(decoded(whole or head, 1).lines).height > 0
+    if len(head) < WIDTH_BYTES:
+        seams = partial.seams(decoded(head, 1).lines) if head else pl.DataFrame()
+        needed = grammar.has_needle("seam", search.messages)
+        return seams.height > 0 and seams.filter(needed).height > 0
+    whole = head[: head.rfind(b"\n") + 1] or head
+    return partial.is_wrapped(decoded(whole, 1).lines)
 
 
 def in_order(stream: BinaryIO, search: Search) -> Iterator[Kept]:
