@@ -40,7 +40,10 @@ def processes(jobs: int | None) -> Iterator[Executor | None]:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    from ncclforensics.parsers.fr_taster import expendable
+
+    context = get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=expendable)
     try:
         yield pool
     finally:

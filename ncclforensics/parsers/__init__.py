@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics import tables
+from ncclforensics.notes import Note
 from ncclforensics.parsers import error_json, flight_recorder, logs, ras_json
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    import polars as pl
 
     from ncclforensics.sources import Source
 
@@ -32,7 +33,9 @@ def parse(source: Source) -> Frames:
     """
     reader = READERS.get(source.kind)
     read = Frames() if reader is None else reader(source)
-    return Frames({**read.tables, "sources": _manifest(source, read)}, read.messages)
+    notes = pl.concat([read["notes"], _changed(source)])
+    tables_ = {**read.tables, "notes": notes, "sources": _manifest(source, read)}
+    return Frames(tables_, read.messages)
 
 
 def _manifest(source: Source, read: Frames) -> pl.DataFrame:
@@ -55,6 +58,22 @@ def _manifest(source: Source, read: Frames) -> pl.DataFrame:
         "source": source.name,
     }
     return tables.rows("sources", [row])
+
+
+def _changed(source: Source) -> pl.DataFrame:
+    """Return a note if a file is not as large any more as when it was found."""
+    if source.kind not in READERS:
+        return tables.empty("notes")
+    try:
+        size = source.path.stat().st_size
+    except OSError as error:
+        text = f"went away while it was read: {error.strerror}"
+    else:
+        if size == source.bytes:
+            return tables.empty("notes")
+        text = f"had {source.bytes:,} bytes when it was found and has {size:,} now"
+        text = f"{text}: somebody writes to it, and what is read of it may change"
+    return tables.noted([Note("parsers", text, source.name)])
 
 
 def _digest(source: Source) -> str | None:
