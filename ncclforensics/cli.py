@@ -269,6 +269,7 @@ def _report(
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code (see `errors.ExitCode`)."""
+    stdout.reopen()
     try:
         code = cli.main(args, prog_name="ncclforensics", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):

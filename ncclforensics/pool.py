@@ -8,7 +8,6 @@ They are spawned, as polars' threads do not survive a fork, and without the prog
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -16,6 +15,8 @@ from contextlib import contextmanager
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from ncclforensics.parsers.fr_taster import expendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -69,11 +70,7 @@ def processes(jobs: int | None = None) -> Iterator[Executor]:
     if jobs < 2:
         yield Here()
         return
-    # Ctrl-C reaches all processes of a terminal, and this one alone decides what then
-    ignored = (signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=_Context(), initializer=signal.signal, initargs=ignored
-    )
+    pool = ProcessPoolExecutor(jobs, mp_context=_Context(), initializer=expendable)
     try:
         yield pool
     finally:

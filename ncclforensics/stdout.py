@@ -31,6 +31,16 @@ def write(text: str, *, utf8: bool = False) -> None:
         raise UsageError(f"stdout cannot be written: {caught.strerror}") from caught
 
 
+def reopen() -> None:
+    """Put the null device where a standard stream was closed (`2>&-`).
+
+    Else the next file that is opened takes its number, and what is printed its bytes.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
 def width() -> int | None:
     """Return the width of the terminal in cells, or None in a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

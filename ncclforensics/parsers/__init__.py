@@ -8,7 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics import tables
+from ncclforensics.notes import Note
 from ncclforensics.parsers import error_json, flight_recorder, log_files, ras_json
 from ncclforensics.tables import Frames
 
@@ -40,7 +43,7 @@ def parse(source: Source) -> Frames:
     read = Frames() if reader is None else reader(source)
     rows = sum(read[name].height for name in GIVEN)
     told = read["sources"].to_dicts()
-    return _with_manifest(read, [_row(source, rows, told, digest(source))])
+    return _with_manifest(read, [source], [_row(source, rows, told, digest(source))])
 
 
 def parse_all(sources: Sequence[Source]) -> Frames:
@@ -66,6 +69,7 @@ def _logs(sources: Sequence[Source]) -> Frames:
             rows.update(dict(counted.iter_rows()))
         return _with_manifest(
             read,
+            sources,
             [
                 _row(source, rows[source.name], [told[source.name]], sha256)
                 for source, sha256 in zip(sources, digests, strict=True)
@@ -73,10 +77,12 @@ def _logs(sources: Sequence[Source]) -> Frames:
         )
 
 
-def _with_manifest(read: Frames, rows: Sequence[Mapping[str, object]]) -> Frames:
-    return Frames(
-        {**read.tables, "sources": tables.rows("sources", rows)}, read.messages
-    )
+def _with_manifest(
+    read: Frames, sources: Sequence[Source], rows: Sequence[Mapping[str, object]]
+) -> Frames:
+    notes = pl.concat([read["notes"], *map(_changed, sources)])
+    manifest = tables.rows("sources", rows)
+    return Frames({**read.tables, "notes": notes, "sources": manifest}, read.messages)
 
 
 def _row(
@@ -101,6 +107,22 @@ def _row(
         "sha256": sha256,
         "source": source.name,
     }
+
+
+def _changed(source: Source) -> pl.DataFrame:
+    """Return a note if a file is not as large any more as when it was found."""
+    if source.kind not in READERS:
+        return tables.empty("notes")
+    try:
+        size = source.path.stat().st_size
+    except OSError as error:
+        text = f"went away while it was read: {error.strerror}"
+    else:
+        if size == source.bytes:
+            return tables.empty("notes")
+        text = f"had {source.bytes:,} bytes when it was found and has {size:,} now"
+        text = f"{text}: somebody writes to it, and what is read of it may change"
+    return tables.noted([Note("parsers", text, source.name)])
 
 
 def digest(source: Source) -> str | None:

@@ -4,19 +4,20 @@ A few bytes may nest tuples a million times and use them as a key, or nest each 
 twice in the next: CPython hashes those in C, without a look at depth, time or signals,
 and ends in a segmentation fault or never. No check of the bytes is both sound and fast,
 so a forked child loads them first. A process that may be lost anyway, as a worker of a
-pool of ours, does without (`expendable`).
+pool of ours, does without (`expendable`) and is killed by a timer.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ncclforensics.parsers import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 try:
     import resource
@@ -28,9 +29,13 @@ _expendable = False
 
 
 def expendable() -> None:
-    """Say that this process may die of what it reads: its parent will notice."""
+    """Begin a worker of a pool: it may die of what it reads, its parent will notice.
+
+    Ctrl-C is the parent's affair, which ends its workers itself.
+    """
     global _expendable
     _expendable = True
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def survives(load: Callable[[], object], size: int) -> bool:
@@ -43,9 +48,26 @@ def survives(load: Callable[[], object], size: int) -> bool:
         return True
     child = os.fork()
     if not child:
-        _taste(load, limits.LOAD_SECONDS + size // limits.LOAD_BYTES_PER_SECOND)
+        _taste(load, _seconds(size))
     _, status = os.waitpid(child, 0)
     return os.WIFEXITED(status)
+
+
+@contextmanager
+def deadline(size: int) -> Iterator[None]:
+    """Let the kernel kill an expendable process that loads `size` bytes without end."""
+    if not _expendable or not hasattr(signal, "ITIMER_VIRTUAL"):
+        yield
+        return
+    signal.setitimer(signal.ITIMER_VIRTUAL, _seconds(size))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _seconds(size: int) -> int:
+    return limits.LOAD_SECONDS + size // limits.LOAD_BYTES_PER_SECOND
 
 
 def _taste(load: Callable[[], object], seconds: int) -> None:

@@ -13,7 +13,7 @@ import pickle
 
 from ncclforensics.parsers.fr_memory import ceiling
 from ncclforensics.parsers.fr_recovery import Loaded, recover
-from ncclforensics.parsers.fr_taster import survives
+from ncclforensics.parsers.fr_taster import deadline, survives
 
 
 class RefusedError(pickle.UnpicklingError):
@@ -86,5 +86,5 @@ def load(data: bytes) -> Loaded:
 def _loaded(data: bytes) -> tuple[object, int]:
     """Return what the C unpickler makes of `data`, and where it ended."""
     stream = _Stream(data)
-    with ceiling():
+    with ceiling(), deadline(len(data)):
         return PlainUnpickler(stream).load(), stream.position
