@@ -230,7 +230,8 @@ def _is_new(
 
     That is known only of ranks that keep a whole step: they have made the call that
     they wait in now before. Without such, a call is new if the ranks that came to it
-    by its number are in something else there, or if the others are past its place.
+    by its number are in something else there, or enqueued something else behind what
+    holds them, or if the others are past its place.
     """
     mine = _entries(frames, call, odd[:SAMPLE])
     now = mine.filter(pl.col("seq") == call["seq"])
@@ -256,7 +257,9 @@ def _is_new(
     if known:
         # the odd ranks themselves have not made it in this history either
         return not (mine.filter(pl.col("seq") < call["seq"])["what"] == what).any()
-    collided = len(list(_sides(frames, call))) > 1
+    theirs = _entries(frames, call, call["behind"][:SAMPLE])
+    enqueued = theirs.filter(pl.col("seq") == call["seq"])["what"]
+    collided = len(list(_sides(frames, call))) > 1 or (enqueued != what).any()
     return collided or now["op"][0] == "barrier"
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from ncclforensics.correlate.standings import UNEVEN
 from ncclforensics.diagnosers.clues import common, divergence, programs
 
 if TYPE_CHECKING:
@@ -23,14 +24,6 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 Aspect = Literal["op", "shape"]
-
-# members may pass different sizes, or only some of them pass any
-UNEVEN = (
-    *("all_to_all", "all_to_all_single", "all_to_all_v_single", "all_gather_v"),
-    *("reduce_scatter_v", "gather", "scatter", "all_gather", "_broadcast_oop"),
-    *("ALLTOALL", "ALLTOALL_BASE", "GATHER", "SCATTER", "COALESCED", "ALLGATHER"),
-    *("_reduce_oop", "coalesced", "BARRIER", "barrier", "monitored_barrier"),
-)
 
 
 @dataclass(frozen=True, slots=True)
