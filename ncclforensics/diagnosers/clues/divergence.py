@@ -123,6 +123,17 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
             return Divergence(kind, ranks, gone, alone[0], rest)
         if programs.skipped(frames, call, gone) or not any(c["is_p2p"] for c in inside):
             return Divergence("message", ranks, gone, call, others)
+    if all(call["is_p2p"] for call in calls):
+        left_out = [
+            (call, rank)
+            for call in calls[:SAMPLE_CALLS]
+            for rank in {*call["absent"], *call["behind"]} & circle
+            if programs.skipped(frames, call, (rank,))
+        ]
+        if len({rank for _, rank in left_out}) == 1:
+            call, rank = left_out[0]
+            others = tuple(c for c in calls if c is not call)
+            return Divergence("message", ranks, (rank,), call, others)
     odd = _odd(calls) or ranks
     if all(call["is_p2p"] for call in calls):
         odd = ()  # either side may have left out its half
