@@ -159,6 +159,7 @@ def calls(
     `rank whole since is_sparse is_stale` of every rank whose evidence would show its
     calls; see `rest.evidence`.
     """
+    held = _undelivered(held, told, evidence)
     first = _calls(
         held.filter(pl.col("choice") == 0), standings, told, evidence, groups
     )
@@ -180,6 +181,44 @@ def calls(
     if again.filter(pl.col("choice") > 0).is_empty():
         return first
     return _calls(again.drop("last").sort("rank"), standings, told, evidence, groups)
+
+
+def _undelivered(
+    held: pl.DataFrame, told: pl.DataFrame, evidence: pl.DataFrame
+) -> pl.DataFrame:
+    """Leave out the messages of a batch that the other side has finished.
+
+    They were delivered; the batch as a whole waits for its other messages.
+    """
+    whole = evidence.filter("whole")["rank"].implode()
+    ends = ["rank", "group", "src", "dst", "op"]
+    sent = pl.col("op") == "send"
+    finished = told.select(*ends, "finished")
+    batch = ["rank", "choice"]
+    many = held.filter((pl.len().over(batch) > 1) & pl.col("op").is_in([*OTHER_SIDE]))
+    over = (
+        many.select(*batch, *ends[1:])
+        .with_columns(
+            pl.when(sent).then("dst").otherwise("src").alias("peer"),
+            pl.when(sent).then(pl.lit("recv")).otherwise(pl.lit("send")).alias("half"),
+        )
+        .filter(pl.col("rank").is_in(whole) & pl.col("peer").is_in(whole))
+        .join(finished, on=ends, how="inner")
+        .join(
+            finished.rename({"rank": "peer", "op": "half", "finished": "theirs"}),
+            on=["peer", "group", "src", "dst", "half"],
+            how="inner",
+        )
+        .filter(pl.col("theirs") > pl.col("finished"))
+        .select(*batch, *ends[1:])
+        .unique()
+    )
+    if over.is_empty():
+        return held
+    left = held.join(over, on=[*batch, *ends[1:]], how="anti", nulls_equal=True)
+    # of a batch that was delivered as a whole, its rank's GPU has not seen the end
+    gone = held.join(left.select(batch).unique(), on=batch, how="anti")
+    return pl.concat([left, gone]).sort("rank", "choice", maintain_order=True)
 
 
 def _calls(
@@ -354,11 +393,12 @@ def _states(
     # the waiter's first open half is the one behind those that are over
     wanted = pl.col("mine").fill_null(0) + 1
     counted = (pl.col("whole") & pl.col("w")).fill_null(False)
+    posted = pl.when(counted).then(pl.col("total") >= wanted)
     p2p = (
-        pl.when(pl.col("posted").fill_null(0) > 0)
-        .then(pl.lit("behind"))
-        .when(counted & (pl.col("finished").fill_null(0) >= wanted))
+        pl.when(counted & (pl.col("finished").fill_null(0) >= wanted))
         .then(pl.lit("done"))
+        .when(posted.otherwise(pl.col("posted") > 0).fill_null(False))
+        .then(pl.lit("behind"))
         .when(pl.col("is_stale"))
         .then(pl.lit("unseen"))
         .otherwise(pl.lit("absent"))

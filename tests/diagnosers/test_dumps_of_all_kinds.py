@@ -158,3 +158,37 @@ def test_the_order_of_files_does_not_matter(case, tmp_path):
     one = judging.analyze(files).ranked.verdict
     other = judging.analyze(files[::-1]).ranked.verdict
     assert one == other
+
+
+def lost_with_a_node(case, folder):
+    """Write dumps without those of the culprit's host, of eight ranks."""
+    (culprit,) = case.ranks
+    first = culprit // 8 * 8
+    gone = frozenset(range(first, first + 8))
+    judging.analysis(case, folder, lost=gone)
+    return gone
+
+
+def test_the_ranks_of_a_lost_node_are_those_that_left_nothing(case, tmp_path):
+    gone = lost_with_a_node(case, tmp_path)
+    line = "slurmstepd: error: Node failure on gpu0001\n"
+    (tmp_path / "slurm-77.out").write_text(line)
+    found = judging.analyze([str(tmp_path)]).ranked.verdict
+    assert (found.slug, found.hosts) == ("node-lost", ("gpu0001",))
+    assert found.ranks
+    assert set(found.ranks) <= gone
+
+
+def test_a_node_without_dumps_is_not_lost_for_that(case, tmp_path):
+    lost_with_a_node(case, tmp_path)
+    found = judging.analyze([str(tmp_path)])
+    assert judging.named(found) == (None, ())
+    assert found.ranked.outcome == "inconclusive"
+
+
+def test_a_rank_without_a_dump_that_a_line_shows_dead_is_crashed(case, tmp_path):
+    (culprit,) = case.ranks
+    judging.analysis(case, tmp_path, lost=case.ranks)
+    line = f"[rank{culprit}]: Fatal Python error: Segmentation fault\n"
+    (tmp_path / "train.log").write_text(line)
+    assert verdict(tmp_path) == ("crashed-rank", (culprit,))
