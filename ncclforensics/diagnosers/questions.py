@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import job
+from ncclforensics.correlate import job, outline
 from ncclforensics.diagnosers.clues import common, signatures
 from ncclforensics.findings import Cite, Finding, NotChecked, RuledOut
 
@@ -157,7 +157,7 @@ def _mismatch(frames: Frames) -> Statement:
     )
     if dumps.is_empty():
         return NotChecked("collective-mismatch", "no Flight Recorder dump", RECORD)
-    lacking = _lacking(frames, frames["collectives"]["rank"])
+    lacking = _lacking(frames, outline.outline(frames)["rank"])
     if lacking:
         whose = common.plural("rank", lacking)
         return NotChecked("collective-mismatch", f"no readable dump of {whose}", RECORD)

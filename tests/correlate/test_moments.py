@@ -39,7 +39,7 @@ def stall(last_made, clock=0.0, jitter=0.0):
     ]
     made += [entry(0, 4, 4, 4.1), entry(0, 5, 5), entry(1, 4, 4 + clock)]
     made += [entry(1, 5, last_made + clock)]
-    return tables.rows("collectives", made)
+    return tables.rows("collectives", made).lazy()
 
 
 CALLS = tables.rows(
@@ -95,5 +95,5 @@ def test_such_a_call_is_known_by_stack_or_by_operation_and_sizes():
     )
     usual = [entry(1, 3, 3, in_sizes=[[8]]), entry(0, 4, 4, in_sizes=[[8]])]
     other = [entry(1, 3, 3, in_sizes=[[8]]), entry(0, 4, 4, in_sizes=[[9]])]
-    assert moments.made_before(wanted, tables.rows("collectives", usual))
-    assert not moments.made_before(wanted, tables.rows("collectives", other))
+    assert moments.made_before(wanted, tables.rows("collectives", usual).lazy())
+    assert not moments.made_before(wanted, tables.rows("collectives", other).lazy())

@@ -101,7 +101,7 @@ def confidence(frames: Frames, call: dict[str, Any] | None = None) -> Confidence
         return "likely"
     sources = frames["sources"]
     dumps = sources.filter(pl.col("kind").str.starts_with("flight_recorder"))["source"]
-    made = frames["collectives"]["source"]
+    made = outline.outline(frames)["source"]
     from_lines = made.len() > 0 and not made.is_in(dumps.implode()).any()
     return "likely" if from_lines else "certain"
 
