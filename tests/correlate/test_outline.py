@@ -6,6 +6,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+import simulate
+import simulate_dumps
+import simulate_faults
 from ncclforensics import analysis, tables
 from ncclforensics.correlate import correlate
 from ncclforensics.correlate.outline import outlined
@@ -16,6 +19,7 @@ JOBS = (
     *("torch-missing-rank-json", "torch-healthy-pipeline", "torch-truncated-dump"),
     *("torch-call-order-deadlock", "torch-rank-conditional"),
 )
+CORRELATED = ("standings", "calls", "roots", "positions", "ranks", "collectives")
 
 
 def in_full(frames):
@@ -31,7 +35,20 @@ def test_a_job_is_the_same_by_its_outline(jobs, slug, tmp_path):
     read = analysis.read(discover([str(jobs / slug / "evidence")], tmp_path).sources)
     assert read.has("entries")
     found, expected = correlate(read), correlate(in_full(read))
-    for name in ("standings", "calls", "roots", "positions", "ranks", "collectives"):
+    for name in CORRELATED:
+        assert_frame_equal(found[name], expected[name])
+
+
+@pytest.mark.parametrize("style", [{}, {"only_active": True}, {"ring": 40}])
+@pytest.mark.parametrize("fault", ["absent", "unmatched"])
+def test_so_is_a_job_with_batches_of_messages(fault, style, tmp_path):
+    job, places = simulate.job(2, 2, 2, 1, steps=3)
+    case = simulate_faults.FAULTS[fault](job, places, 5)
+    simulate_dumps.write(case, tmp_path, simulate_dumps.Style(**style), 5)
+    read = analysis.read(discover([str(tmp_path)], tmp_path).sources)
+    assert read["templates"]["is_p2p"].any()
+    found, expected = correlate(read), correlate(in_full(read))
+    for name in (*CORRELATED, "unproven"):
         assert_frame_equal(found[name], expected[name])
 
 

@@ -177,8 +177,10 @@ def _aside(
 ) -> divergence.Kind | None:
     """Say what the odd side does if its functions tell, and nobody was there before."""
     stack = odd["stack"][0]
+    if stack is None:
+        return None
     there = frames.scan("collectives").filter(pl.col("stack") == stack).collect()
-    if stack is None or there.height > odd.height:
+    if there.height > odd.height:
         return None
     other = programs.way(frames, usual["stack"][0])
     return divergence.kind_by_name(programs.way(frames, stack), other)
