@@ -1,0 +1,180 @@
+"""A pickle without its repeats says the same as the whole, or is left alone."""
+
+import importlib.util
+import pickle
+import pickletools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from ncclforensics.parsers import flight_recorder, fr_repeats, unpickler
+from ncclforensics.sources import Source
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+spec = importlib.util.spec_from_file_location("dumps", BENCHMARKS / "dumps.py")
+dumps = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(dumps)
+
+RANKS, ABSENT = 16, 9
+PICKLERS = ["c10d", 2, 3, 4, 5]
+
+
+def job(entries, pickler):
+    told = dumps.told(3, RANKS, entries, ABSENT)
+    return told if pickler == "c10d" else dumps.plain(told)
+
+
+def pickled(told, pickler):
+    if pickler != "c10d":
+        return pickle.dumps(told, protocol=pickler)
+    writer = dumps.Pickler()
+    writer.write(told)
+    return b"".join(writer.parts) + b"."
+
+
+def same_frames(path, data):
+    """Read a pickle with and without a look for repeats; say if there were any."""
+    path.write_bytes(data)
+    source = Source("rank_3", path, "flight_recorder_pickle", "", rank=3)
+    whole, short = flight_recorder.FEWEST_BYTES, []
+    try:
+        flight_recorder.FEWEST_BYTES = len(data) + 1
+        expected = flight_recorder.read(source)
+        flight_recorder.FEWEST_BYTES = 0
+        short = flight_recorder.read(source)
+    finally:
+        flight_recorder.FEWEST_BYTES = whole
+    assert short.names == expected.names
+    for name in short.tables:
+        assert_frame_equal(short[name], expected[name])
+    return fr_repeats.shortened(data)
+
+
+@pytest.mark.parametrize("pickler", PICKLERS)
+def test_repeats_are_taken_out_of_every_picklers_dump(tmp_path, pickler):
+    told = job(700, pickler)
+    found = same_frames(tmp_path / "rank_3", pickled(told, pickler))
+    assert found is not None
+    assert len(found.repeats) == 700
+    assert len(found.kept) < 100
+
+
+OTHER = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**40), 2**70),
+    st.floats(allow_nan=False),
+    st.text(max_size=5),
+    st.lists(st.integers(0, 3), max_size=2),
+)
+KEYS = ["record_id", "pg_id", "collective_seq_id", "time_created_ns", "state", "frames"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    pickler=st.sampled_from(PICKLERS),
+    changes=st.lists(
+        st.tuples(
+            st.integers(0, 199), st.sampled_from([*KEYS, "duration_ms", "new"]), OTHER
+        ),
+        max_size=12,
+    ),
+    gone=st.lists(st.tuples(st.integers(0, 199), st.sampled_from(KEYS)), max_size=3),
+)
+def test_odd_values_change_nothing_of_that(tmp_path, pickler, changes, gone):
+    told = job(200, pickler)
+    for entry, key, value in changes:
+        told["entries"][entry][key] = value
+    for entry, key in gone:
+        told["entries"][entry].pop(key, None)
+    try:
+        data = pickled(told, pickler)
+    except (OverflowError, KeyError):  # c10d writes no such numbers and tuples
+        return
+    same_frames(tmp_path / "rank_3", data)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80)
+@given(
+    pickler=st.sampled_from(PICKLERS),
+    flips=st.lists(
+        st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=4
+    ),
+    cut=st.floats(0.5, 1),
+)
+@example(pickler="c10d", flips=[], cut=0.9)
+def test_damage_is_read_as_it_is_in_the_whole(tmp_path, pickler, flips, cut):
+    data = bytearray(pickled(job(120, pickler), pickler))
+    for where, byte in flips:
+        data[int(where * len(data))] = byte
+    same_frames(tmp_path / "rank_3", bytes(data[: int(cut * len(data))]))
+
+
+def entry(number, inside=b""):
+    """Return the opcodes of an entry; texts 0 to 2 are kept as q0 to q2."""
+    return b"}(h\x00K%ch\x01h\x03%sh\x02K\x05u" % (number, inside)
+
+
+def written(*entries):
+    first = b"}(X\x09\0\0\0record_idq\x00K\x00X\x06\0\0\0framesq\x01]q\x03"
+    first += b"X\x05\0\0\0pg_idq\x02K\x05u"
+    return b"\x80\x02}(X\x07\0\0\0entries](" + first + b"".join(entries) + b"eu."
+
+
+def test_an_entry_that_adds_to_a_list_of_others_is_no_repeat(tmp_path):
+    adding = [entry(n, inside=b"(K\x01e") for n in range(1, 40)]
+    assert unpickler.load(written(*adding)).value["entries"][0]["frames"] == [1] * 39
+    assert same_frames(tmp_path / "rank_3", written(*adding)) is None
+    assert same_frames(tmp_path / "rank_3", written(*map(entry, range(40))))
+
+
+def test_a_place_of_the_memo_that_is_written_twice_makes_no_repeats(tmp_path):
+    twice = [entry(n) for n in range(1, 100)]
+    twice[50] = b"}(h\x00K\x07h\x01]q\x03h\x02K\x05u"
+    assert same_frames(tmp_path / "rank_3", written(*twice)) is None
+    twice[50] = b"}(h\x00K\x07h\x01]q\x04h\x02K\x05u"
+    assert same_frames(tmp_path / "rank_3", written(*twice))
+
+
+@pytest.fixture(scope="module")
+def torch_dump(tmp_path_factory):
+    """A dump that torch writes."""
+    file = tmp_path_factory.mktemp("torch") / "rank_0"
+    env = {"TORCH_FR_BUFFER_SIZE": "30", "PATH": "", "GLOO_SOCKET_IFNAME": "lo"}
+    subprocess.run([sys.executable, "-c", PROGRAM, str(file)], check=True, env=env)
+    return file.read_bytes()
+
+
+PROGRAM = """
+import sys, torch, torch.distributed as dist
+store = f"file://{sys.argv[1]}.store"
+dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+for step in range(30):
+    dist.all_reduce(torch.ones(4, 8))
+open(sys.argv[1], "wb").write(torch._C._distributed_c10d._dump_fr_trace())
+"""
+
+
+def test_the_benchmarks_dumps_have_the_opcodes_of_torchs(torch_dump):
+    def shape(data):
+        """Return the opcodes of a late entry, whatever its numbers' width."""
+        names = [op.name.rstrip("12") for op, _, _ in pickletools.genops(data)]
+        starts = [
+            i
+            for i in range(len(names) - 3)
+            if names[i : i + 4] == ["EMPTY_DICT", "MARK", "BINGET", "EMPTY_LIST"]
+        ]
+        body = names[starts[-3] : starts[-2]]
+        while "BINGET" in body and body[5:7] == ["BINGET", "BINGET"]:
+            del body[5]  # frames of a stack, as many as there are
+        return body
+
+    ours = job(30, "c10d")
+    for told in ours["entries"]:
+        told["time_discovered_completed_ns"] = None  # Gloo does not tell
+    assert shape(pickled(ours, "c10d")) == shape(torch_dump)

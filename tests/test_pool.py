@@ -1,0 +1,74 @@
+"""Processes that read: nothing of the caller runs in them, and none is missed."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ncclforensics import analysis, pool
+from ncclforensics.report.as_json import render_json
+from ncclforensics.sources import discover
+
+SLUG = "torch-chain"
+
+
+@pytest.fixture
+def evidence(jobs):
+    return str(jobs / SLUG / "evidence")
+
+
+def test_processes_read_what_this_one_reads(evidence, monkeypatch):
+    monkeypatch.setattr(analysis, "BATCH_BYTES", 1)
+    alone = analysis.analyze([evidence]).report
+    with pool.processes(2) as executor:
+        assert analysis.analyze([evidence], executor=executor).report == alone
+
+
+def test_a_killed_process_costs_a_note_and_nothing_else(
+    evidence, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(analysis, "BATCH_BYTES", 1)
+    sources = discover([evidence], tmp_path).sources
+    expected = analysis.read(sources)
+    with pool.processes(2) as executor:
+
+        def kill(done, _):
+            if done == 1:
+                for pid in executor._processes:
+                    os.kill(pid, signal.SIGKILL)
+
+        # more work than the two could have done before they were killed
+        found = analysis.read(sources * 20, executor=executor, progress=kill)
+    for name in ("entries", "events", "groups", "positions"):
+        assert found[name].height == 20 * expected[name].height
+    lost = found["notes"]["text"].str.starts_with("a process that read was lost")
+    assert lost.sum() == 1
+
+
+def test_a_script_without_a_guard_runs_once(evidence, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from ncclforensics import pool\n"
+        "from ncclforensics.analysis import analyze\n"
+        "print('once')\n"
+        "with pool.processes(2) as executor:\n"
+        "    print(analyze(sys.argv[1:], executor=executor).report.outcome)\n"
+    )
+    command = [sys.executable, str(script), evidence]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.stderr) == ("once\nfailure\n", "")
+
+
+def test_processes_are_started_where_there_is_enough_to_read(evidence, monkeypatch):
+    asked = []
+    processes = pool.processes
+    monkeypatch.setattr(
+        pool, "processes", lambda jobs: asked.append(jobs) or processes(1)
+    )
+    first = render_json(analysis.analyze([evidence]).report)
+    monkeypatch.setattr(pool, "PAYS_BYTES", 1)
+    assert render_json(analysis.analyze([evidence]).report) == first
+    assert asked == [1, None]
