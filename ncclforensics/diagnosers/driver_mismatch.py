@@ -56,6 +56,7 @@ MESSAGES = (
     *(*cuda.ERRORS, "python.driver_old"),
     *("nvidia.nvml_failed", "nvidia.container_failed"),
     *("nvidia.smi.no_driver", "nvidia.api_mismatch"),
+    *("nvidia.driver_combination", "nvidia.forward_compatibility"),
 )
 SAYS = (
     r"(?i)driver version is insufficient|driver on your system is too old"
@@ -65,7 +66,8 @@ SAYS = (
     r"|NVIDIA-SMI has failed|NVIDIA kernel module has version"
     r"|CUDA driver is a stub library|compiled with an unsupported toolchain"
 )
-WARNS = r"Warning: "  # torch goes on after it, without CUDA
+# torch goes on after it, without CUDA, as on a machine that is to have none
+WARNS = r"Warning: .*(?:Found no NVIDIA driver|driver on your system is too old)"
 
 REMEDY = (
     'python -c "import torch; print(torch.version.cuda)"       # what the image wants',

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", "kernel.nic")
+NEEDS = ("nccl.", "kernel.nic", "rdma.")
 MISSING = "no NCCL log, and no kernel log of a network card"
 NEXT_TIME = "NCCL_DEBUG=WARN at least, and dmesg -T of every host"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
 SPREADS = True
 
-COMPLETION = ("nccl.ib.completion_error",)
+COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion")
 CONNECT = ("nccl.ib.modify_qp_failed",)
 # lines by which a host reports its own device
 OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")
@@ -88,7 +88,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     else:
         hosts, confidence, why = _by_majority(failed, lost_peers.pairs(failed))
     told = pl.concat([own.select(SHARED), failed.select(SHARED)])
-    mine = told.filter(pl.col("host").is_in(hosts))
+    mine = told.filter(pl.col("host").is_in(hosts)) if hosts else told
     cards = common.strings(mine["hca"])
     which = f" ({common.some(cards)})" if cards else ""
     where = f" at {common.some(hosts)}{which}" if hosts else ""
@@ -186,8 +186,11 @@ def _what(own: pl.DataFrame, failed: pl.DataFrame) -> str:
     if statuses:
         words = [f"status {s}, {MEANS.get(s, 'see ibv_wc_status')}" for s in statuses]
         return common.some(words, 2)
-    call = str(failed["text"][0]).partition(" failed")[0].rpartition(" ")[2]
+    call, fails, _ = str(failed["text"][0]).partition(" failed")
+    call = call.rpartition(" ")[2]
     error = failed["error"].drop_nulls()
+    if not fails and error.len():
+        return str(error[0])
     return f"{call} failed" + (f" ({error[0]})" if error.len() else "")
 
 

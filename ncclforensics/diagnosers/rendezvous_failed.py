@@ -55,6 +55,7 @@ LOGINS = (
 UNREACHED = (
     *("c10d.store.connect_timeout", "c10d.store.connect_timeout.old"),
     *("c10d.store.unknown_host", "c10d.store.socket_timeout"),
+    "c10d.store.connect_failed",
     *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
     "launchers.mpi.no_slots",
     *LOGINS,

@@ -9,7 +9,8 @@ How we know
     `HW Thermal Slowdown : Active` or `SW Thermal Slowdown : Active` under nvidia-smi's
     `Clocks Event Reasons` (before: `Clocks Throttle Reasons`). `HW Slowdown` and `HW
     Power Brake Slowdown` count as well, as they halve the clocks. The GPU whose section
-    it stands in is named with its host.
+    it stands in is named with its host. The same in nvidia-smi's CSV, by the column's
+    name or as a bit of `clocks_event_reasons.active` (0x8, 0x20, 0x40, 0x80).
 
 What to do
     `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK -i GPU` on the named host; look at
@@ -47,11 +48,14 @@ EXPLAINS = ("straggler", "timeout-masking", "slow-network")
 SPREADS = True
 
 THROTTLE, GPU = "nvidia.smi.throttle", "nvidia.smi.gpu"
+CSV = ("nvidia.smi.throttle_csv", "nvidia.smi.event_csv")
+SHARED = ["cause", "pci", "text", "t", "rank", "host", "source", "line"]
+BRAKE = "HW Power Brake Slowdown"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the GPUs that are slowed down."""
-    lines = _with_gpu(frames)
+    lines = pl.concat([_with_gpu(frames), _listed(frames)])
     headers = frames.message(GPU)
     if lines.is_empty():
         if headers.height:
@@ -61,7 +65,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ranks = _ranks(frames, lines)
     hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
     cards = common.strings(lines["pci"])
-    heat = lines["cause"].str.contains("Thermal").any()
+    heat = not (lines["cause"] == BRAKE).any() or (
+        lines["cause"].str.contains("Thermal").any()
+    )
     which = common.plural("GPU", cards) if cards else "a GPU"
     where = f" on {common.some(hosts)}" if hosts else ""
     causes = common.some(common.strings(lines["cause"]))
@@ -91,9 +97,35 @@ def _with_gpu(frames: Frames) -> pl.DataFrame:
     lines = frames.message(THROTTLE).sort("line")
     headers = frames.message(GPU)
     if lines.is_empty() or "pci" not in headers.columns:
-        return lines.with_columns(pl.lit(None, pl.String).alias("pci"))
+        no_cause = [] if "cause" in lines.columns else ["cause"]
+        return lines.with_columns(
+            pl.lit(None, pl.String).alias(c) for c in ("pci", *no_cause)
+        ).select(SHARED)
     sections = headers.select("source", "line", "pci").sort("line")
-    return lines.join_asof(sections, on="line", by="source", check_sortedness=False)
+    return lines.join_asof(
+        sections, on="line", by="source", check_sortedness=False
+    ).select(SHARED)
+
+
+def _listed(frames: Frames) -> pl.DataFrame:
+    """Return the GPUs of nvidia-smi's CSV that lower their clocks, as above."""
+    lines = frames.message(*CSV)
+    if "cause" not in lines.columns:
+        return (
+            lines.clear()
+            .with_columns(pl.lit(None, pl.String).alias(c) for c in ("cause", "pci"))
+            .select(SHARED)
+        )
+    name = common.sentence("GPU ", pl.col("index").cast(pl.String))
+    return (
+        lines.drop_nulls("cause")
+        .with_columns(
+            pl.coalesce("pci", name.str.slice(4)).alias("pci"),
+            pl.col("gpu_line").alias("text"),
+            pl.col("line") + pl.col("below"),
+        )
+        .select(SHARED)
+    )
 
 
 def _ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:

@@ -46,7 +46,8 @@ DECORATIONS = {
     "iso": r"\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
     r"(?:Z|[+-]\d\d:?\d\d)?)\]?(?: \| [A-Z]+ +\| |[ :]|$)",
     "slurmstepd": r"slurmstepd-(?P<step_host>[\w.-]+): ",
-    "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host)[\w.-]*\d): ",
+    "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host|trainer|master)[\w.-]*\d"
+    r"|(?:\d{1,3}\.){3}\d{1,3}): ",
     "accelerate": r"(?:stderr|stdout): ",
     "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
 }

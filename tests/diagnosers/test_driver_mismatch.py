@@ -22,6 +22,10 @@ LINES = [
     "RuntimeError: CUDA error: forward compatibility was attempted on non supported "
     "HW\n",
     "Failed to initialize NVML: Driver/library version mismatch\n",
+    "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). "
+    "Error 803: system has unsupported display driver / cuda driver combination\n",
+    "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward "
+    "compatibility was attempted on non supported HW\n",
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make "
     "sure that the latest NVIDIA driver is installed and running.\n",
     "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "

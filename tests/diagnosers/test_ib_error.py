@@ -191,6 +191,26 @@ def test_before_2_19_the_reason_tells_whose_set_up_it_is(analyzed):
     assert finding.hosts == ("gpu1",)
 
 
+@pytest.mark.parametrize(
+    ("line", "card"),
+    [
+        (
+            "[gpu1:31180:0:31180] ib_mlx5_log.c:143  Transport retry count exceeded on "
+            "mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)\n",
+            "mlx5_0",
+        ),
+        (
+            "CQE ERROR wr_id=3 status=12(transport retry counter exceeded) opcode=1\n",
+            "ibstat",
+        ),
+    ],
+)
+def test_other_users_of_the_cards_are_read_too_and_accuse_nobody(analyzed, line, card):
+    (finding,) = found(analyzed({"a.log": line}), SLUG)
+    assert finding.hosts == ()
+    assert any(card in step for step in finding.remedy)
+
+
 def test_a_completion_is_read_though_its_end_was_cut_off(analyzed):
     cut = "NET/IB : Got completion from peer 10.0.0.3<4000> with error 12, opcode 2"
     (finding,) = found(analyzed({"a.log": warn("gpu1", cut)}), SLUG)

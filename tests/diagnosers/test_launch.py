@@ -16,6 +16,9 @@ WAITED = {
     "1800000 ms.",
     "agents": f"{DIED}RendezvousTimeoutError",
     "name 1.8": "ValueError: host not found: Name or service not known",
+    "no way": "torch.distributed.DistNetworkError: The client socket has failed to "
+    "connect to any network address of (gpu0001, 29500). The client socket has failed "
+    "to connect to 10.0.0.1:29500 (errno: 113 - No route to host).",
     "store 1.13": "RuntimeError: Socket Timeout",
     "workers": "torch.distributed.DistStoreError: Timed out after 6 seconds waiting "
     "for workers. 1/2 workers joined.",

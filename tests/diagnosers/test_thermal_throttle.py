@@ -43,3 +43,41 @@ def test_cool_gpus_and_the_power_cap_are_ruled_out(analyzed, states):
     assert not found(analysis, SLUG)
     assert SLUG in [s.slug for s in analysis.ranked.ruled_out]
     assert analysis.ranked.outcome == "no-failure"
+
+
+CSV = """index, pci.bus_id, clocks_event_reasons.{}, temperature.gpu
+0, 00000000:1B:00.0, {}, 61
+1, 00000000:9B:00.0, {}, 94
+"""
+
+
+@pytest.mark.parametrize(
+    ("column", "cool", "hot", "cause"),
+    [
+        ("active", "0x0000000000000004", "0x0000000000000040", "HW Thermal Slowdown"),
+        ("active", "0x0000000000000000", "0x0000000000000028", "SW Thermal Slowdown"),
+        ("hw_thermal_slowdown", "Not Active", "Active", "HW Thermal Slowdown"),
+    ],
+)
+def test_a_list_in_csv_names_the_gpu_of_its_line(analyzed, column, cool, hot, cause):
+    files = {"gpu0002/smi.csv.log": CSV.format(column, cool, hot)}
+    (finding,) = found(analyzed(files), SLUG)
+    assert "00000000:9B:00.0" in finding.headline
+    assert "1B:00.0" not in finding.headline
+    assert cause in finding.headline
+    assert [cite.line for cite in finding.evidence] == [3]
+
+
+def test_a_list_in_csv_of_gpus_at_full_clocks_is_healthy(analyzed):
+    text = CSV.format("active", "0x0000000000000000", "0x0000000000000004")
+    analysis = analyzed({"smi.csv.log": text})
+    assert not found(analysis, SLUG)
+    assert analysis.ranked.outcome == "no-failure"
+
+
+def test_a_slowdown_whose_reason_is_not_told_is_taken_for_heat(analyzed):
+    (finding,) = found(analyzed({"smi.txt": smi(["HW Slowdown"])}), SLUG)
+    assert finding.confidence == "likely"
+    power = smi(["HW Slowdown", "HW Power Brake Slowdown"])
+    (finding,) = found(analyzed({"smi.txt": power}), SLUG)
+    assert finding.confidence == "possible"

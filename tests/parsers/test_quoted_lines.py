@@ -80,6 +80,12 @@ def test_vllm_s_prefix_is_taken_off():
     assert only(line)["text"] == "Last error:"
 
 
+@pytest.mark.parametrize("name", ["trainer-2", "10.0.0.2", "gpu-node-7"])
+def test_pdsh_puts_the_node_before_each_line(name):
+    told = only(f"{name}: RuntimeError: Socket Timeout")
+    assert (told["host"], told["text"]) == (name, "RuntimeError: Socket Timeout")
+
+
 def test_the_fabric_manager_writes_to_syslog():
     told = only("Nov 05 13:55:26 gpu0001 nv-fabricmanager[104]: it does not start")
     assert (told["host"], told["text"]) == ("gpu0001", "it does not start")
