@@ -128,8 +128,7 @@ def _of_models(frames: Frames, found: models.Models) -> Finding:
         headline=f"{who} wrapped a model with other parameters: {found.differ}"[:200],
         evidence=common.cites(found.lines),
         explanation="DDP compares the parameters of all ranks when it wraps a model. "
-        f"They differ: {found.differ}."
-        + ("" if found.odd else unsaid),
+        f"They differ: {found.differ}." + ("" if found.odd else unsaid),
         remedy=(
             "print the names and shapes of model.named_parameters() on each rank",
             "build the model from the same config, vocabulary and data on all ranks",

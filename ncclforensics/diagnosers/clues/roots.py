@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate import waits
-from ncclforensics.diagnosers.clues import common
+from ncclforensics.diagnosers.clues import collected, common
 from ncclforensics.findings import Cite
 
 if TYPE_CHECKING:
@@ -52,12 +52,13 @@ def timed_out(frames: Frames) -> list[int]:
 def _waited(frames: Frames) -> list[int]:
     """Return the ranks that waited, or may have, where no dump would show it.
 
-    Gloo records no messages. A rank that failed there with words that are lost may have
-    waited in one.
+    Gloo records no messages. A rank that failed there with words that are lost, or that
+    were not collected, may have waited in one.
     """
     known = timed_out(frames)
     if not (frames["collectives"]["backend"] == "gloo").any():
         return known
+    known += collected.unheard(frames)
     known += list(common.numbers(frames.message(MESSAGE)["rank"]))
     raised = frames.message("python.traceback")
     if "exception" not in raised.columns:
