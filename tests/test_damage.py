@@ -13,7 +13,9 @@ from ncclforensics.analysis import analyze
 
 # jobs whose truth hangs on few lines, each in another way
 SLUGS = (
+    "nccl-coll-shape",
     "nccl-killed-rank",
+    "torch-call-order-deadlock",
     "torch-chain-logs-only",
     "torch-collective-mismatch-detail",
     "torch-crashed-rank",
@@ -22,6 +24,7 @@ SLUGS = (
     "torch-missing-rank-py-spy",
     "torch-monitored-barrier-two-absent",
     "torch-rank-conditional-barrier",
+    "torch-segfault-rank",
     "torch-shape-mismatch-detail",
     "torch-sigkill-rank",
     "torch-unmatched-p2p",
@@ -108,3 +111,30 @@ def test_lines_of_a_healthy_job_in_between_accuse_nobody_else(jobs, tmp_path, sl
     if ranked.outcome == "failure":
         assert truth["outcome"] == "failure"
         assert set(ranked.verdict.ranks) <= set(truth["ranks"])
+
+
+@pytest.mark.parametrize(
+    ("slug", "lost_rank"),
+    [
+        ("torch-call-order-deadlock", 3),
+        ("torch-rank-conditional-barrier", 3),
+        ("torch-unmatched-p2p", 1),
+    ],
+)
+def test_of_whom_no_file_was_collected_silence_proves_nothing(
+    jobs, tmp_path, slug, lost_rank
+):
+    def collected(lines, rng):
+        return list(lines)
+
+    truth = tomllib.loads((jobs / slug / "truth.toml").read_text("utf-8"))
+    spoiled(jobs / slug / "evidence", tmp_path, collected, random.Random(slug))
+    gone = [
+        *tmp_path.glob(f"logs/*/attempt_0/{lost_rank}/*"),
+        *tmp_path.glob("fr/nccl_trace_rank_[03]"),
+    ]
+    assert gone
+    for file in gone:
+        file.unlink()
+    verdict = analyze([str(tmp_path)]).ranked.verdict
+    assert set(verdict.ranks) <= set(truth["ranks"])

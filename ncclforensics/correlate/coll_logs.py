@@ -147,15 +147,15 @@ def _doubts(
         size = int(own["nranks"][0])
         if _undecided(numbered, differing, size):
             return "the members who would show who is odd are not in evidence", 0
+        unread = counted.filter(pl.col("cut") & (pl.col("calls") < differing))
+        if unread.height:
+            return _ends_inside(unread), 0
         return None, min(differing, least + 1)
     if most == least:
         return None, most + 1
     late = counted.filter(pl.col("calls") < most)
     if late["cut"].any():
-        return (
-            f"the log of rank {int(late.filter('cut')['rank'][0])} ends inside a line; "
-            "what it printed last never left a buffer"
-        ), 0
+        return _ends_inside(late.filter("cut")), 0
     if late["closed"].any():
         return "a rank that made fewer has closed it in order", 0
     leading = counted.height - late.height
@@ -169,6 +169,13 @@ def _doubts(
         if late["source"].is_in(shared.implode()).any():
             return "the log may end where the job still ran", 0
     return None, least + 1
+
+
+def _ends_inside(cut: pl.DataFrame) -> str:
+    return (
+        f"the log of rank {int(cut['rank'][0])} ends inside a line; "
+        "what it printed last never left a buffer"
+    )
 
 
 def _counts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
+CHILD = "launchers.spawn.raised"  # torch.multiprocessing.spawn, its child's index
 TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 
 def identify(frames: Frames) -> Frames:
     """Fill in `rank` and `host` everywhere, and resolve `ranks` to one row per rank."""
-    ranked = _with_default_group(places.same(frames))
+    ranked = _with_children(_with_default_group(places.same(frames)))
     claims = _claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
         owners = _owners(claims, key)
@@ -67,6 +68,24 @@ def _with_default_group(frames: Frames) -> Frames:
             else frame
         ),
     )
+
+
+def _with_children(frames: Frames) -> Frames:
+    """Give the traceback of a spawned child the number that stands in front of it."""
+    told = frames.message(CHILD)
+    raised = frames.message("python.traceback")
+    if told.is_empty() or "span" not in raised.columns:
+        return frames
+    heads = told.select("source", (pl.col("line") + 1).alias("line"), "local_rank")
+    last = pl.col("line") + pl.col("span").fill_null(0)
+    lines = (
+        raised.drop("local_rank")
+        .join(heads, on=["source", "line"])
+        .select("source", "local_rank", pl.int_ranges("line", last + 1).alias("line"))
+        .explode("line")
+        .unique(["source", "line"], keep="last", maintain_order=True)
+    )
+    return _filled(frames, lines, ["source", "line"], "local_rank")
 
 
 def _claims(frames: Frames) -> pl.DataFrame:
@@ -161,8 +180,10 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
             pl.col("rank").drop_nulls().unique().alias("ranks"),
             pl.struct("host", "pid").filter(pl.col("pid").is_not_null()).n_unique(),
             (pl.col("line").is_null() & pl.col("local_rank").is_not_null()).any(),
+            pl.col("local_rank").drop_nulls().n_unique(),
         )
-        one = (pl.col("host") == 1) | pl.col("line")
+        alone = pl.col("local_rank") <= 1
+        one = ((pl.col("host") == 1) & alone) | pl.col("line")
         return whole.filter(one & (pl.col("ranks").list.len() == 1)).select(
             "source", pl.col("ranks").list.first().alias("rank")
         )

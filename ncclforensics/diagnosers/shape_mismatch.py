@@ -136,14 +136,20 @@ def _one_sided(frames: Frames) -> Iterator[Finding]:
 
 def _of_models(frames: Frames, found: models.Models) -> Finding:
     who = common.plural("rank", found.odd) if found.odd else "ranks"
+    unsaid = (
+        " Which side is the odd one is not in this evidence."
+        if found.sure
+        else " DDP takes no model of 0 parameters, so that answer never came: either "
+        "that rank's model differs, or the GPUs do not reach each other, and a small "
+        "all_reduce alone would fail as well."
+    )
     return Finding(
         slug="shape-mismatch",
-        confidence="certain",
+        confidence="certain" if found.sure else "likely",
         headline=f"{who} wrapped a model with other parameters: {found.differ}"[:200],
         evidence=common.cites(found.lines),
         explanation="DDP compares the parameters of all ranks when it wraps a model. "
-        f"They differ: {found.differ}."
-        + ("" if found.odd else " Which side is the odd one is not in this evidence."),
+        f"They differ: {found.differ}." + ("" if found.odd else unsaid),
         remedy=(
             "print the names and shapes of model.named_parameters() on each rank",
             "build the model from the same config, vocabulary and data on all ranks",

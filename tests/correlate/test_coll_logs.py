@@ -90,6 +90,16 @@ def test_of_a_log_that_is_cut_the_rest_still_shows_a_mismatch(analyzed):
     assert verdict(analyzed(logs)) == ("collective-mismatch", (2,), 2)
 
 
+def test_of_a_cut_stream_who_never_came_to_the_difference_is_no_absent_one(analyzed):
+    odd = ("AllReduce", 7)
+    made = ([AR, AR], [AR, AR], [AR, odd], [AR, AR])
+    stream = "".join(rank_log(r, calls, 4) for r, calls in enumerate(made))
+    last = stream.rstrip("\n").rindex("\n")
+    for end in (last + 1, last + 60):
+        slugs = verdict(analyzed({"job.log": stream[:end]}))
+        assert slugs is None or slugs[:2] == ("shape-mismatch", (2,))
+
+
 def test_a_leap_of_op_count_is_a_lost_line(analyzed):
     logs = {f"rank_{r}.log": rank_log(r, [AR] * 9) for r in range(4)}
     lines = logs["rank_1.log"].splitlines(keepends=True)

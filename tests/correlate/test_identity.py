@@ -126,6 +126,31 @@ def test_a_rank_prefix_in_a_stream_of_many_names_its_own_line_only(analyzed):
     assert frames.message("nccl.net.selected")["rank"].to_list() == [None, None]
 
 
+def test_a_stream_of_several_local_ranks_is_nobodys_own(analyzed):
+    text = (
+        "[default2]:Fatal Python error: Segmentation fault\n"
+        "[default3]:[rank3]: Traceback (most recent call last):\n"
+        "[default3]:[rank3]: ValueError: x\n" + using("gpu0001", 41)
+    )
+    frames = analyzed({"a.log": text}).frames
+    assert frames.message("python.fatal")["rank"].to_list() == [2]
+    assert frames.message("nccl.net.selected")["rank"].to_list() == [None]
+
+
+def test_a_spawned_childs_number_is_that_of_the_traceback_under_it(analyzed):
+    text = (
+        "torch.multiprocessing.spawn.ProcessRaisedException: \n\n"
+        "-- Process 1 terminated with the following error:\n"
+        "Traceback (most recent call last):\n"
+        '  File "/job/train.py", line 8, in main\n'
+        "    step()\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB\n"
+    )
+    frames = analyzed({"a.log": text}).frames
+    assert frames.message("python.traceback")["rank"].to_list() == [1]
+    assert frames.message("python.cuda_oom")["rank"].to_list() == [1]
+
+
 def test_two_hosts_for_one_rank_are_a_note_and_no_host(analyzed):
     files = {
         "a/rank_3.log": using("gpu0001", 41),

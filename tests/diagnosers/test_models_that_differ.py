@@ -46,6 +46,13 @@ def test_of_two_counts_neither_is_the_odd_one(analyzed):
     assert verdict(analyzed({"job.log": log})) == ("shape-mismatch", (), ())
 
 
+def test_a_count_of_zero_is_an_answer_that_never_came(analyzed):
+    log = count(0, 128, 1, 0) + "".join(count(r, 128, 0, 0) for r in (1, 2, 3))
+    analysis = analyzed({"job.log": log})
+    assert verdict(analysis) == ("shape-mismatch", (), ())
+    assert analysis.ranked.verdict.confidence == "likely"
+
+
 TRUNCATED = (
     "gpu0001:4121:4302 [0] transport/net_socket.cc:500 NCCL WARN NET/Socket : peer "
     "10.20.0.12<41000> message truncated : receiving 524288 bytes instead of 262144\n"

@@ -24,11 +24,16 @@ COUNTS = "c10d.ddp.count_mismatch"
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What differs, in words, on which lines, and whose model is the odd one."""
+    """What differs, in words, on which lines, and whose model is the odd one.
+
+    Not `sure` where a peer's count is 0: DDP takes no model without a parameter, so 0
+    is what no answer looks like (pytorch#102438).
+    """
 
     differ: str
     lines: pl.DataFrame
     odd: tuple[int, ...]
+    sure: bool = True
 
 
 def differing(frames: Frames) -> Models | None:
@@ -47,11 +52,16 @@ def _by_counts(lines: pl.DataFrame) -> Models:
     ).iter_rows():
         sides[params].add(rank)
         sides[theirs].add(peer)
+    nothing = sides.pop(0, set())
     ordered = sorted(sides.items(), key=lambda side: (len(side[1]), side[0]))
     differ = " and ".join(
         f"{count:,} on {common.plural('rank', sorted(ranks))}"
         for count, ranks in ordered
     )
+    if nothing and len(ordered) < 2:
+        who = common.plural("rank", sorted(nothing))
+        differ += f", and 0 was received for {who}"
+        return Models(differ, lines, (), sure=False)
     decided = len(ordered) == 2 and len(ordered[0][1]) < len(ordered[1][1])
     odd = tuple(sorted(ordered[0][1])) if decided else ()
     return Models(f"the number of parameters is {differ}", lines, odd)

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, init_hang, ras_status, roots, spied
+from ncclforensics.diagnosers.clues import (
+    collected,
+    common,
+    init_hang,
+    ras_status,
+    roots,
+    spied,
+)
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -127,7 +134,7 @@ def _silent(frames: Frames) -> Finding | None:
     failed = set(common.numbers(exits.filter(pl.col("code") > 0)["rank"]))
     spoke = set(common.numbers(timeouts["rank"]))
     shouting = frames["events"].filter(pl.col("role") != "neutral")
-    noisy = set(common.numbers(shouting["rank"])) | failed
+    noisy = {*common.numbers(shouting["rank"]), *failed, *collected.unheard(frames)}
     ranks = tuple(r for r in common.numbers(ended["rank"]) if r not in noisy)
     # a few early timeouts prove nothing: the others' own timeouts were still to come
     if not ranks or len(spoke) < max(2, MANY * len(ranks)) or failed - spoke:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate import outline, waits
-from ncclforensics.diagnosers.clues import common
+from ncclforensics.diagnosers.clues import collected, common
 from ncclforensics.findings import Cite
 from ncclforensics.tables import FAILING
 
@@ -52,8 +52,8 @@ def timed_out(frames: Frames) -> list[int]:
 def _waited(frames: Frames) -> list[int]:
     """Return the ranks that waited, or may have, where no dump would show it.
 
-    Gloo records no messages. A rank that failed there with words that are lost may have
-    waited in one.
+    Gloo records no messages. A rank that failed there with words that are lost, or that
+    were not collected, may have waited in one.
     """
     known = timed_out(frames)
     backends = outline.outline(frames)["backend"]
@@ -62,6 +62,7 @@ def _waited(frames: Frames) -> list[int]:
         or any(message.startswith("c10d.gloo.") for message in frames.messages)
     ):
         return known
+    known += collected.unheard(frames)
     known += list(common.numbers(frames.message(MESSAGE)["rank"]))
     raised = frames.message("python.traceback")
     if "exception" not in raised.columns:
