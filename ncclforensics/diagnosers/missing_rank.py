@@ -105,7 +105,7 @@ def _finding(
     ]
     return Finding(
         slug="missing-rank",
-        confidence=roots.confidence(frames),
+        confidence=roots.confidence(frames, everyone),
         headline=f"{common.plural('rank', everyone)} never joined "
         f"{common.call_words(failing)}",
         evidence=(*roots.waiting(frames, call), *roots.cites(own, "came as far as")),

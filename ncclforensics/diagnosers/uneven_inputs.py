@@ -97,6 +97,8 @@ def _after_the_loop(frames: Frames, circle: divergence.Divergence) -> Finding:
 
 def _in_peace(frames: Frames) -> Iterator[Finding]:
     """Find the ranks that no agent lists as failed, where it lists all others."""
+    if _list_is_cut(frames):
+        return
     exits = frames["exits"].drop_nulls("rank")
     ended = set(common.numbers(exits.filter(pl.col("code") != 0)["rank"]))
     events = frames["events"]
@@ -133,3 +135,10 @@ def _in_peace(frames: Frames) -> Iterator[Finding]:
         collective=step,
         first_seen=roots.onset(frames, call),
     )
+
+
+def _list_is_cut(frames: Frames) -> bool:
+    """Whether an agent's file has lost its end, and so perhaps the rest of its list."""
+    agents = frames["events"].filter(pl.col("message").str.starts_with("torchelastic."))
+    theirs = pl.col("source").is_in(agents["source"].unique().implode())
+    return bool(frames["sources"].filter(theirs)["cut"].any())

@@ -54,12 +54,16 @@ def _wordless(frames: Frames) -> list[int]:
 
     They may have timed out as well, in a message that Gloo does not record.
     """
-    if not any(message.startswith("c10d.gloo.") for message in frames.messages):
+    if not _is_gloo(frames):
         return []
     lines = frames["events"].filter(pl.col("role").is_in(FAILING))
     failed = frames["exits"].filter(pl.col("code") > 0)
     spoke = set(common.numbers(lines["rank"]))
     return [rank for rank in common.numbers(failed["rank"]) if rank not in spoke]
+
+
+def _is_gloo(frames: Frames) -> bool:
+    return any(message.startswith("c10d.gloo.") for message in frames.messages)
 
 
 def is_majority(call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
@@ -74,9 +78,17 @@ def is_seen_failing(frames: Frames) -> bool:
     return bool(lines or (frames["exits"]["code"] != 0).any())
 
 
-def confidence(frames: Frames) -> Confidence:
-    """Return how sure a rank's absence is: dumps alone may be of a job that runs."""
-    return "certain" if is_seen_failing(frames) else "likely"
+def confidence(frames: Frames, ranks: Iterable[int] = ()) -> Confidence:
+    """Return how sure it is that some ranks are absent.
+
+    Dumps alone may be of a job that runs. Of a Gloo job they hold no messages, in which
+    a rank may wait as well; then its own log has to be there and say nothing of it.
+    """
+    if not is_seen_failing(frames):
+        return "likely"
+    spoke = set(common.numbers(frames["events"]["rank"]))
+    silent = _is_gloo(frames) and not set(ranks) <= spoke
+    return "likely" if silent else "certain"
 
 
 def spread(
