@@ -2,6 +2,7 @@
 
 import shutil
 
+import removal
 from ncclforensics.analysis import analyze
 
 CLOSED = (
@@ -55,3 +56,11 @@ def test_a_list_of_ends_that_is_cut_calls_nobody_peaceful(jobs, tmp_path):
         log.write_bytes(text[: int(len(text) * share)])
         found = analyze([str(copy)])
         assert "uneven-inputs" not in [f.slug for f in found.report.findings]
+
+
+def test_of_two_who_left_one_call_last_and_are_not_heard_neither_is_absent():
+    """Rank 4 came late, rank 5 waited for it; the logs of their host are lost."""
+    case = removal.incident(removal.INCIDENTS / "straggler-checkpoint")
+    gone = [name for name in case.names if "gpu0003" in name]
+    _, left = case.without(gone)
+    assert all(5 not in f.culprits.ranks for f in left.findings)

@@ -50,16 +50,30 @@ def timed_out(frames: Frames) -> list[int]:
 
 
 def _wordless(frames: Frames) -> list[int]:
-    """Return the ranks of a Gloo job that failed by themselves, in words that are lost.
+    """Return the ranks of a Gloo job that may have failed in words that are lost.
 
-    They may have timed out as well, in a message that Gloo does not record.
+    Who ended by itself may have timed out in a message that Gloo does not record. Gloo
+    also ends a call that failed as one that is done: of two who left one call last, and
+    of whom no line is kept, either may have waited there for the other.
     """
     if not _is_gloo(frames):
         return []
     lines = frames["events"].filter(pl.col("role").is_in(FAILING))
     failed = frames["exits"].filter(pl.col("code") > 0)
     spoke = set(common.numbers(lines["rank"]))
-    return [rank for rank in common.numbers(failed["rank"]) if rank not in spoke]
+    ended = [rank for rank in common.numbers(failed["rank"]) if rank not in spoke]
+    heard = frames["events"]["rank"].drop_nulls().unique()
+    absent = frames["roots"].filter(
+        (pl.col("why") == "absent") & ~pl.col("rank").is_in(heard.implode())
+    )
+    last = (
+        frames["collectives"]
+        .filter(pl.col("rank").is_in(absent["rank"].implode()))
+        .sort("rank", "record_id")
+        .unique("rank", keep="last", maintain_order=True)
+    )
+    together = last.filter(pl.len().over("pg", "pg_desc", "seq") > 1)
+    return [*ended, *common.numbers(together["rank"])]
 
 
 def _is_gloo(frames: Frames) -> bool:
