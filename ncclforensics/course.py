@@ -73,7 +73,7 @@ def _waited_in(
     # a step is one call after the other: where ranks wait behind others, the first
     most = calls.filter(pl.col("many") == pl.col("many").max())
     first = common.collective(
-        frames, most.sort("t", nulls_last=True).row(0, named=True)
+        frames, most.sort("t", "call", nulls_last=True).row(0, named=True)
     )
     return Collective(
         process_group=first.process_group if most["group"].n_unique() == 1 else None,
@@ -137,7 +137,7 @@ def _ended(frames: Frames, culprits: list[int]) -> tuple[Seen, ...]:
     each = ordered.unique("rank", keep="first", maintain_order=True)
     kinds = (
         each.with_columns(exits.words(pl.col("code")).alias("word"))
-        .sort("source", "line")
+        .sort("source", "line", "rank")
         .group_by("word", maintain_order=True)
         .agg(pl.col("rank").sort(), pl.col("source", "line").first())
     )

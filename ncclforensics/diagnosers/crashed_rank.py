@@ -38,7 +38,7 @@ from ncclforensics.findings import Collective, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
+    from ncclforensics.findings import Confidence, Statement
     from ncclforensics.tables import Frames
 
 FAMILY = "dead-rank"
@@ -73,7 +73,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     site = str(sites[0]) if sites.len() else None
     yield Finding(
         slug="crashed-rank",
-        confidence="certain" if (first["by"] != "exit").all() else "likely",
+        confidence=_confidence(frames, first),
         headline=f"{who} ended: {why}"[:200],
         evidence=common.cites(first),
         explanation=f"{who.capitalize()}{where} ended first, for a reason of its own: "
@@ -86,6 +86,21 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         first_seen=common.first_seen(first) or _noted(frames, ranks),
         own=bool((first["by"] == "traceback").all()),
     )
+
+
+def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
+    """Return how sure it is that these fell first.
+
+    SIGKILL that nobody explains, with no peer that lost somebody, may be teardown.
+    """
+    if (first["by"] != "exit").all():
+        return "certain"
+    killed = (first["code"] == -signal.SIGKILL).all()
+    return "likely" if not killed or _is_missed(frames) else "possible"
+
+
+def _is_missed(frames: Frames) -> bool:
+    return bool((frames["events"]["role"] == "victim").any())
 
 
 def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:

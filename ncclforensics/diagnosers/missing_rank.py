@@ -108,7 +108,7 @@ def _finding(
     ]
     return Finding(
         slug="missing-rank",
-        confidence=roots.confidence(frames, call),
+        confidence=roots.confidence(frames, call, everyone),
         headline=f"{common.plural('rank', everyone)} never joined "
         f"{common.call_words(failing)}",
         evidence=(*roots.waiting(frames, call), *roots.cites(own, "came as far as")),

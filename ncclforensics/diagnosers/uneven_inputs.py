@@ -127,6 +127,8 @@ def _beside_the_loop(frames: Frames, split: signatures.Split) -> Finding:
 
 def _in_peace(frames: Frames) -> Iterator[Finding]:
     """Find the ranks that no agent lists as failed, where it lists all others."""
+    if _list_is_cut(frames):
+        return
     # whoever an agent lists has failed, also where the code is lost
     failed = frames["exits"].filter(pl.col("code").ne_missing(0))
     ended = set(common.numbers(failed["rank"]))
@@ -166,3 +168,10 @@ def _in_peace(frames: Frames) -> Iterator[Finding]:
         collective=step,
         first_seen=roots.onset(frames, call),
     )
+
+
+def _list_is_cut(frames: Frames) -> bool:
+    """Whether an agent's file has lost its end, and so perhaps the rest of its list."""
+    agents = frames["events"].filter(pl.col("message").str.starts_with("torchelastic."))
+    theirs = pl.col("source").is_in(agents["source"].unique().implode())
+    return bool(frames["sources"].filter(theirs)["cut"].any())

@@ -28,7 +28,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, divergence, programs, roots
+from ncclforensics.diagnosers.clues import (
+    common,
+    divergence,
+    programs,
+    roots,
+    unrecorded,
+)
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -72,7 +78,7 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
     """
     absent = frames["roots"].filter(
         pl.col("why").is_in(["absent", "mute"])
-        & pl.col("rank").is_in(roots.timed_out(frames))
+        & pl.col("rank").is_in(unrecorded.timed_out(frames))
     )
     for number, waiters in absent.group_by("call").agg("rank").iter_rows():
         call = frames["calls"].row(number, named=True)
@@ -102,7 +108,7 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
             gaps.filter((pl.col("gap") == 0) & (pl.col("usual") > 0))["rank"]
         )
         unrecorded = {"op": "recv", "seq": None, "stack": None}
-        lines = frames.message(*roots.TIMEOUTS)
+        lines = frames.message(*unrecorded.TIMEOUTS)
         spoke = lines.filter(pl.col("rank").is_in(waiters))
         if len(ranks) == 1:
             yield _finding(

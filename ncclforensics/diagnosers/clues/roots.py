@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate import outline, waits
-from ncclforensics.diagnosers.clues import collected, common
+from ncclforensics.diagnosers.clues import common, unrecorded
 from ncclforensics.findings import Cite
 from ncclforensics.tables import FAILING
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 MAX_WAITING = 3  # cites of ranks that wait; the explanation counts the rest
 MAX_WAYS = 3  # groups through which others wait, by name
-TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
-MESSAGE = "python.frame.message"
 
 
 def by_call(
@@ -33,7 +31,9 @@ def by_call(
     rank that timed out itself waited too, in something that no evidence of calls shows
     (Gloo records no messages), so it is no root.
     """
-    waited = pl.col("rank").is_in(_waited(frames)) & (pl.col("why") == "absent")
+    waited = pl.col("rank").is_in(unrecorded.waited(frames)) & (
+        pl.col("why") == "absent"
+    )
     kind = frames["roots"].filter(pl.col("why").is_in(why) & ~waited)
     grouped = (
         kind.group_by("call", maintain_order=True)
@@ -42,42 +42,6 @@ def by_call(
     )
     for number, ranks, blocked in grouped.iter_rows():
         yield frames["calls"].row(number, named=True), tuple(sorted(ranks)), blocked
-
-
-def timed_out(frames: Frames) -> list[int]:
-    """Return the ranks that report a timeout of their own."""
-    return list(common.numbers(frames.message(*TIMEOUTS)["rank"]))
-
-
-def _waited(frames: Frames) -> list[int]:
-    """Return the ranks that waited, or may have, where no dump would show it.
-
-    Gloo records no messages. A rank that failed there with words that are lost, or that
-    were not collected, may have waited in one.
-    """
-    known = timed_out(frames)
-    backends = outline.outline(frames)["backend"]
-    if not (
-        (backends == "gloo").any()
-        or any(message.startswith("c10d.gloo.") for message in frames.messages)
-    ):
-        return known
-    known += collected.unheard(frames)
-    known += list(common.numbers(frames.message(MESSAGE)["rank"]))
-    raised = frames.message("python.traceback")
-    if "exception" not in raised.columns:
-        raised = raised.with_columns(pl.lit(None, pl.String).alias("exception"))
-    wordless = raised.filter(pl.col("exception").is_null())["rank"]
-    lines = frames["events"].filter(
-        pl.col("role").is_in(FAILING) & (pl.col("message") != "python.traceback")
-    )
-    spoke = pl.concat(
-        [lines["rank"], raised.filter(pl.col("exception").is_not_null())["rank"]]
-    ).drop_nulls()
-    exits = frames["exits"].filter(
-        (pl.col("code") > 0) & ~pl.col("rank").is_in(spoke.implode())
-    )
-    return [*known, *common.numbers(wordless), *common.numbers(exits["rank"])]
 
 
 def is_majority(call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
@@ -92,11 +56,15 @@ def is_seen_failing(frames: Frames) -> bool:
     return bool(lines or (frames["exits"]["code"] != 0).any())
 
 
-def confidence(frames: Frames, call: dict[str, Any] | None = None) -> Confidence:
-    """Return how sure it is that a rank did not come to a call.
+def confidence(
+    frames: Frames, call: dict[str, Any] | None = None, ranks: Iterable[int] = ()
+) -> Confidence:
+    """Return how sure it is that some ranks did not come to a call.
 
     Dumps alone may be of a job that runs, members of whom nothing is seen may be to
-    blame as well, and a log of calls may lack its last lines.
+    blame as well, and a log of calls may lack its last lines. Of a Gloo job dumps hold
+    no messages, in which a rank may wait as well; then its own log has to be there and
+    say nothing of it.
     """
     if not is_seen_failing(frames) or (call is not None and call["unseen"]):
         return "likely"
@@ -104,7 +72,9 @@ def confidence(frames: Frames, call: dict[str, Any] | None = None) -> Confidence
     dumps = sources.filter(pl.col("kind").str.starts_with("flight_recorder"))["source"]
     made = outline.outline(frames)["source"]
     from_lines = made.len() > 0 and not made.is_in(dumps.implode()).any()
-    return "likely" if from_lines else "certain"
+    spoke = set(common.numbers(frames["events"]["rank"]))
+    silent = unrecorded.is_gloo(frames) and not set(ranks) <= spoke
+    return "likely" if from_lines or silent else "certain"
 
 
 def spread(

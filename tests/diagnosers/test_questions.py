@@ -1,0 +1,64 @@
+"""What is asked first is answered: ruled out by evidence of all, or what is missing."""
+
+import pytest
+
+SMALL_JOB = {
+    f"rank_{rank}.log": f"[rank{rank}]: step 1 loss 2.0\n"
+    f"gpu000{rank + 1}:4{rank}:4{rank} [0] NCCL INFO ncclCommInitRank comm 0x1 rank "
+    f"{rank} nranks 2 cudaDev 0 nvmlDev 0 busId 7000 commId 0xab - Init COMPLETE\n"
+    for rank in (0, 1)
+}
+KERNEL = (
+    "2026-11-20T09:00:00.000000+00:00 {host} kernel: perf: interrupt took too long\n"
+)
+
+
+def ruled_out(found):
+    return {r.slug: r for r in found.report.ruled_out}
+
+
+def unknown(found):
+    return {n.slug: n for n in found.report.not_checked}
+
+
+def test_kernel_logs_of_all_hosts_rule_out_gpu_and_memory(analyzed):
+    logs = {f"dmesg-gpu000{n}.log": KERNEL.format(host=f"gpu000{n}") for n in (1, 2)}
+    found = ruled_out(analyzed(SMALL_JOB | logs))
+    assert {"gpu-fault", "host-oom"} <= found.keys()
+    cited = {c.source for c in found["gpu-fault"].evidence}
+    assert cited == {"dmesg-gpu0001.log", "dmesg-gpu0002.log"}
+
+
+def test_the_missing_kernel_log_is_asked_for_by_its_host(analyzed):
+    logs = {"dmesg-gpu0001.log": KERNEL.format(host="gpu0001")}
+    found = analyzed(SMALL_JOB | logs)
+    told = unknown(found)["gpu-fault"]
+    assert told.missing == "no kernel log of gpu0002"
+    assert "dmesg-gpu0002.log" in told.next_time
+    assert "gpu-fault" not in ruled_out(found)
+
+
+def test_an_xid_is_the_answer_itself(analyzed):
+    xid = KERNEL.format(host="gpu0001") + (
+        "2026-11-20T09:00:00.000000+00:00 gpu0001 kernel: NVRM: Xid (PCI:0000:07:00): "
+        "79, pid=40, name=python3, GPU has fallen off the bus.\n"
+    )
+    found = analyzed(SMALL_JOB | {"dmesg-gpu0001.log": xid})
+    assert "gpu-fault" not in ruled_out(found).keys() | unknown(found).keys()
+
+
+def test_nccl_that_connected_all_ranks_rules_out_the_network(analyzed):
+    assert "2 ranks" in ruled_out(analyzed(SMALL_JOB))["ib-error"].why
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_rank_of_which_nccl_says_nothing_is_named(analyzed, lost):
+    left = {f"rank_{1 - lost}.log": SMALL_JOB[f"rank_{1 - lost}.log"]}
+    told = unknown(analyzed(left))["ib-error"]
+    assert told.missing.endswith(f"rank {lost} connected")
+    assert "NCCL_DEBUG=INFO" in told.next_time
+
+
+def test_without_dumps_it_says_what_would_have_recorded_them(analyzed):
+    told = unknown(analyzed(SMALL_JOB))["collective-mismatch"]
+    assert "TORCH_FR_BUFFER_SIZE=2000" in told.next_time
