@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import App
-from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -38,6 +37,7 @@ from ncclforensics.tui.panes import Entries, EvidencePane
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
+    from textual.binding import BindingType
 
     from ncclforensics.tui.model.survey import Tick
 
