@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.tables import FAILING
-
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
+# roles of lines that a healthy job does not print
+FAILING = ("culprit", "victim", "either")
 # lines that the last ranks of a job print when the first ones have already ended
 CLOSING = ("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed")
 BUFFER = 4096  # what C's stdio hands on at a time where stdout is a file

@@ -15,11 +15,12 @@ import polars as pl
 
 from ncclforensics.correlate import waits
 from ncclforensics.correlate.standings import KEY
-from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
+# roles of lines that a healthy job does not print
+FAILING = ("culprit", "victim", "either")
 # a parser's words for a file that it could not read to its end
 # of a job that stands still, this share of the ranks hangs on the same few
 NEARLY_ALL = 0.9

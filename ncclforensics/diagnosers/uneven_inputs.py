@@ -33,7 +33,6 @@ import polars as pl
 
 from ncclforensics.diagnosers.clues import common, divergence, roots
 from ncclforensics.findings import Finding
-from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +100,7 @@ def _in_peace(frames: Frames) -> Iterator[Finding]:
     exits = frames["exits"].drop_nulls("rank")
     ended = set(common.numbers(exits.filter(pl.col("code") != 0)["rank"]))
     events = frames["events"]
-    failing = events.filter(pl.col("role").is_in(FAILING))
+    failing = events.filter(pl.col("role").is_in(roots.FAILING))
     noisy = set(common.numbers(failing["rank"]))
     spoke = set(common.numbers(frames["ranks"]["rank"]))
     ranks = tuple(sorted(spoke - ended - noisy))

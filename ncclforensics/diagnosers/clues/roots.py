@@ -9,7 +9,6 @@ import polars as pl
 from ncclforensics.correlate import waits
 from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Cite
-from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 MAX_WAITING = 3  # cites of ranks that wait; the explanation counts the rest
 MAX_WAYS = 3  # groups through which others wait, by name
 TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
+FAILING = ("culprit", "victim", "either")
 
 
 def by_call(
