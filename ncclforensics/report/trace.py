@@ -17,6 +17,7 @@ import msgspec
 import polars as pl
 
 from ncclforensics.report.build import rfc3339
+from ncclforensics.report.folding import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,7 +71,7 @@ def _timed(calls: pl.DataFrame, most: int) -> tuple[pl.DataFrame, tuple[str, ...
     drawn = whole.drop_nulls("start").sort("rank", "pg", "pg_desc", "start", "line")
     left = []
     if whole.height > drawn.height:
-        left.append(f"{whole.height - drawn.height:,} calls have no time")
+        left.append(f"{count(whole.height - drawn.height, 'call')} without a time")
     if drawn.height > most:
         groups = drawn.select(pl.struct("rank", "pg", "pg_desc").n_unique()).item()
         kept = drawn.group_by("rank", "pg", "pg_desc", maintain_order=True).tail(
