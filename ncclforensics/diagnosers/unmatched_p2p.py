@@ -107,13 +107,13 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
         ranks = common.numbers(
             gaps.filter((pl.col("gap") == 0) & (pl.col("usual") > 0))["rank"]
         )
-        unrecorded = {"op": "recv", "seq": None, "stack": None}
+        message = {"op": "recv", "seq": None, "stack": None}
         lines = frames.message(*unrecorded.TIMEOUTS)
         spoke = lines.filter(pl.col("rank").is_in(waiters))
         if len(ranks) == 1:
             yield _finding(
                 frames,
-                {**call, **unrecorded, "waiting": sorted(waiters)},
+                {**call, **message, "waiting": sorted(waiters)},
                 ranks,
                 "Before each of its earlier calls it had made a message, before this "
                 "one it made none.",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 
+from ncclforensics.report.folding import count
 from ncclforensics.report.moments import rfc3339
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _timed(calls: pl.DataFrame, most: int) -> tuple[pl.DataFrame, tuple[str, ...
     drawn = whole.drop_nulls("start").sort("rank", "pg", "pg_desc", "start", "line")
     left = []
     if whole.height > drawn.height:
-        left.append(f"{whole.height - drawn.height:,} calls have no time")
+        left.append(f"{count(whole.height - drawn.height, 'call')} without a time")
     if drawn.height > most:
         groups = drawn.select(pl.struct("rank", "pg", "pg_desc").n_unique()).item()
         kept = drawn.group_by("rank", "pg", "pg_desc", maintain_order=True).tail(

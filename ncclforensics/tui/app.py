@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import App
-from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -29,6 +28,7 @@ from ncclforensics.report.words import opening
 from ncclforensics.tui.actions import Actions
 from ncclforensics.tui.chart import Chart
 from ncclforensics.tui.commands import Commands
+from ncclforensics.tui.keys import KEYS
 from ncclforensics.tui.load import Interrupted, Loaded, Request, load
 from ncclforensics.tui.model.entries import entries
 from ncclforensics.tui.model.opening import opening_place
@@ -37,6 +37,7 @@ from ncclforensics.tui.panes import Entries, EvidencePane
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
+    from textual.binding import BindingType
 
     from ncclforensics.tui.model.survey import Tick
 
@@ -52,40 +53,7 @@ class TimelineApp(Actions):
     CSS_PATH = "timeline.tcss"
     COMMANDS = App.COMMANDS | {Commands}
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e", "failure(1)", "Failure", tooltip="The next line with a failure"),
-        Binding(
-            "E", "failure(-1)", "Failure above", show=False, tooltip="The one before it"
-        ),
-        Binding("slash", "search", "Search", tooltip="Hosts, log lines, calls, stacks"),
-        Binding("n", "hit(1)", "Next hit", show=False, tooltip="The next place found"),
-        Binding(
-            "N", "hit(-1)", "Hit before", show=False, tooltip="The place found before"
-        ),
-        Binding("r", "rank", "Go to rank", show=False, tooltip="Go to a rank"),
-        Binding(
-            "s", "seq", "Go to call", show=False, tooltip="Go to a sequence number"
-        ),
-        Binding("p", "group", "Process group", show=False, tooltip="Show one group"),
-        Binding(
-            "g", "grouping", "Group by", show=False, tooltip="Host, group, position"
-        ),
-        Binding("f", "fold", "Fold", show=False, tooltip="Fold ranks that look alike"),
-        Binding("w", "waits", "Waits", tooltip="Who waits for whom from here"),
-        Binding("t", "time", "Time", tooltip="Time or sequence number"),
-        Binding("x", "explain", "Explain", tooltip="What the class means"),
-        Binding(
-            "c", "copy", "Copy", show=False, tooltip="Copy the verdict as Markdown"
-        ),
-        Binding("S", "save", "Save", show=False, tooltip="Save the screen as SVG"),
-        Binding("m", "grow", "Maximize", show=False, tooltip="Maximize this pane"),
-        Binding("escape", "back", "Back", show=False, tooltip="Back to the timeline"),
-        Binding("question_mark", "help", "Help", tooltip="Keys and states"),
-        Binding("q", "leave", "Quit", tooltip="Leave"),
-        Binding(
-            "ctrl+c", "leave", "Stop", show=False, tooltip="Leave, or stop loading"
-        ),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     @dataclass
     class Progress(Message):

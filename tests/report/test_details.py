@@ -51,7 +51,9 @@ def test_excerpts_are_the_lines_of_the_file(jobs):
 def test_near_cites_share_an_excerpt_and_long_lines_are_cut(analyzed, monkeypatch):
     log = "\n".join(f"line {i}" for i in range(1, 50)) + "\n" + "x" * 9000 + "\n"
     monkeypatch.setattr(
-        excerpts, "cited", lambda _: {"a.log": [3, 6, 50], "gone.log": [1]}
+        excerpts,
+        "cited",
+        lambda _: {"a.log": [(3, ""), (6, ""), (50, "")], "gone.log": [(1, "")]},
     )
     found = analyzed({"a.log": log}, quote=True)
     first, last = found.excerpts
@@ -59,3 +61,14 @@ def test_near_cites_share_an_excerpt_and_long_lines_are_cut(analyzed, monkeypatc
     assert first.lines[2] == "line 3"
     assert (last.first, last.cited) == (47, (50,))
     assert len(last.lines[-1]) == excerpts.WIDTH
+
+
+def test_a_traceback_is_shown_down_to_the_line_that_says_it(jobs):
+    path = str(jobs / "torch-crashed-rank" / "evidence")
+    found = analyze([path], quote=True)
+    (cite,) = found.report.verdict.evidence
+    excerpt = next(e for e in found.excerpts if e.source == cite.source)
+    shown = dict(enumerate(excerpt.lines, excerpt.first))
+    assert cite.line in excerpt.cited
+    assert cite.text not in shown[cite.line]
+    assert any(cite.text in shown[number] for number in excerpt.cited)

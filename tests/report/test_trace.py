@@ -135,7 +135,7 @@ def test_a_call_that_never_ended_lasts_to_the_end():
 def test_what_is_cut_is_said_and_the_last_calls_stay():
     frames = calls(*(call(i, i, i + 1) for i in range(100)), call(5, None, None))
     data, left = render_trace(frames, most=10)
-    assert left == ("1 calls have no time", "90 earlier calls of 100")
+    assert left == ("1 call without a time", "90 earlier calls of 100")
     assert json.loads(data)["otherData"]["left out"] == list(left)
     events = accepted(data)
     assert [e["name"] for e in events if e["ph"] == "b"][-1] == "all_reduce SeqNum=99"

@@ -50,7 +50,7 @@ def opened(tmp_path):
         scratch.mkdir(exist_ok=True)
         app = TimelineApp(Request(tuple(str(path) for path in paths)), scratch)
         async with app.run_test(size=size) as pilot:
-            for _ in range(600):
+            for _ in range(2400):
                 if app.loaded is not None or app.error is not None:
                     break
                 await pilot.pause(0.05)
