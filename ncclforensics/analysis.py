@@ -15,11 +15,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncclforensics import diagnosers, excerpts, pool, ranking, report, tables
+from ncclforensics import diagnosers, excerpts, pool, ranking, tables
 from ncclforensics.correlate import correlate, job
 from ncclforensics.correlate.outline import outlined
 from ncclforensics.notes import Note
 from ncclforensics.parsers import parse_all
+from ncclforensics.report.build import build
 from ncclforensics.sources import discover
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def conclude(
     statements = diagnosers.diagnose(joined, select, ignore)
     signs = job.signs_of_failure(joined)
     ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
-    return ranked, report.build(ranked, joined, diagnosers.CLASSES)
+    return ranked, build(ranked, joined, diagnosers.CLASSES)
 
 
 def read(
