@@ -17,19 +17,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncclforensics import (
-    course,
-    diagnosers,
-    excerpts,
-    pool,
-    ranking,
-    report,
-    tables,
-)
+from ncclforensics import course, diagnosers, excerpts, pool, ranking, tables
 from ncclforensics.correlate import correlate, job
 from ncclforensics.correlate.outline import outlined
 from ncclforensics.notes import Note
 from ncclforensics.parsers import parse_all
+from ncclforensics.report.build import build
 from ncclforensics.report.reading import INTERRUPTED, interrupted
 from ncclforensics.sources import discover
 
@@ -114,7 +107,7 @@ def conclude(
     ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
     ranked = course.with_call(joined, ranked)
     told_of = course.of(joined, ranked)
-    return ranked, report.build(ranked, joined, diagnosers.CLASSES, told_of)
+    return ranked, build(ranked, joined, diagnosers.CLASSES, told_of)
 
 
 def read(

@@ -10,6 +10,7 @@ name of the file, `line` its 1-based line (in a dump: the 1-based entry).
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -270,6 +271,7 @@ def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
     return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
 
 
+@cache
 def empty(name: str) -> pl.DataFrame:
     """Return the frame `name` without rows."""
     return pl.DataFrame(schema=SCHEMAS[name])

@@ -64,7 +64,7 @@ def _logs(sources: Sequence[Source]) -> Frames:
         read = log_files.read_all(sources)
         told = {str(row["source"]): row for row in read["sources"].to_dicts()}
         rows: Counter[str] = Counter()
-        for name in set(GIVEN) - tables.INNER.keys():
+        for name in read.tables.keys() & set(GIVEN):
             counted = read[name].group_by("source").len()
             rows.update(dict(counted.iter_rows()))
         return _with_manifest(

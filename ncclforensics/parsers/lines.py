@@ -74,7 +74,16 @@ def _pieces(
     """Yield bytes that end with a line, or (False) inside one that is too long."""
     rest = b""
     while chunk := stream.read(size):
-        data = rest + chunk if rest else chunk
+        cut = chunk.rfind(b"\n") + 1
+        end = offset + len(rest) + cut
+        if cut and (span is None or offset // span == end // span):
+            # what nearly always happens, with as little copying as can be
+            data = b"".join((rest, memoryview(chunk)[:cut]))
+            rest = chunk[cut:]
+            yield data, True
+            offset += len(data)
+            continue
+        data = rest + chunk
         while cut := _cut(data, offset, span):
             yield data[:cut], True
             offset += cut

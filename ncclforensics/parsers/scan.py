@@ -11,6 +11,7 @@ each line that is no routine. Of other neutral messages it gives QUIET_LINES per
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import cache
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 SPAN_BYTES = 64 << 20
 WRAPPED = 4  # lines that one message may be wrapped over
 FIRST_LINES = 256  # of a span, all of whose routine messages are kept
+FEW = 8  # lines of a block, around which routine messages are looked for one by one
 NEAR_LINES = 1024  # behind which a routine message is not looked for backwards
 QUIET_LINES = 8192
 COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
@@ -46,15 +48,15 @@ WIDTH_BYTES = 1 << 18  # of a log, from which it is told whether a terminal wrap
 class Search:
     """What is looked for: made once for all sources.
 
-    `needles` are those of messages that are no routine, then the marks of lines that
-    were broken apart, which begin with number `marks`. For each, `reach` is how many
-    lines from its own on may belong to its message, `loud` whether it may not be
-    neutral, and `most` how many lines of a span are kept with it.
+    `routine` is a pattern of routine messages' needles. `needles` are those of others,
+    then the marks of lines that were broken apart, which begin with number `marks`. For
+    each, `reach` is how many lines from its own on may belong to its message, `loud`
+    whether it may not be neutral, and `most` how many lines of a span are kept with it.
     """
 
     messages: Sequence[Message]
     finder: Finder
-    routine: list[str]
+    routine: str
     needles: Sequence[str]
     marks: int
     reach: pl.Series
@@ -77,7 +79,7 @@ def search(much: bool) -> Search:
     return Search(
         messages,
         finder(all_needles, much),
-        routine,
+        "|".join(map(re.escape, routine)),
         all_needles,
         len(needles),
         pl.Series([reach.get(n, 1) for n in all_needles], dtype=pl.Int64),
@@ -234,27 +236,40 @@ class Scan:
 
     def _routine_rows(self, lines: pl.DataFrame, loud: pl.Series) -> pl.Series:
         """Return the routine rows to keep, where `loud` are rows that may tell more."""
-        wanted = [pl.Series("row", [], pl.Int64)]
+        wanted: list[int] = []
         if self.kept.count - lines.height < FIRST_LINES:
             first = lines.filter(pl.col("line") <= FIRST_LINES)
-            wanted.append(self._routine(first))
+            wanted.extend(self._routine(first))
+        if self._owed:
+            behind = self._first_behind(lines, 0)
+            wanted += behind
+            self._owed = not behind
         if loud.len():
-            found = self._routine(lines)
             self._keep_before(int(loud[0]))
+        if loud.len() > FEW:
+            found = self._routine(lines)
             place = found.search_sorted(loud, side="left").cast(pl.Int64)
             some = place > 0
             before = found.gather(place.filter(some) - 1)
-            near = loud.filter(some) - before <= NEAR_LINES
-            after = place.filter(place < found.len())
-            wanted += [before.filter(near), found.gather(after)]
-            if self._owed:
-                wanted.append(found.head(1))
+            wanted.extend(before.filter(loud.filter(some) - before <= NEAR_LINES))
+            wanted.extend(found.gather(place.filter(place < found.len())))
             self._owed = place[-1] == found.len()
-        elif self._owed:
-            first_row = self._routine(lines).head(1)
-            wanted.append(first_row)
-            self._owed = not first_row.len()
-        return pl.concat(wanted).unique().sort()
+        else:
+            for row in loud:
+                start = max(row - NEAR_LINES, 0)
+                before = self._routine(lines[start:row]).tail(1) + start
+                after = self._first_behind(lines, row)
+                wanted += [*before, *after]
+                self._owed = not after
+        return pl.Series(sorted(set(wanted)), dtype=pl.Int64)
+
+    def _first_behind(self, lines: pl.DataFrame, row: int) -> list[int]:
+        """Return the first routine row from `row` on, if there is one."""
+        for start, end in ((row, row + NEAR_LINES), (row + NEAR_LINES, lines.height)):
+            found = self._routine(lines[start:end])
+            if found.len():
+                return [int(found[0]) + start]
+        return []
 
     def _keep_before(self, row: int) -> None:
         """Keep the last routine line of the block before, if `row` is near enough."""
@@ -269,8 +284,7 @@ class Scan:
             self.kept.lines.append(_compact(last))
 
     def _routine(self, lines: pl.DataFrame) -> pl.Series:
-        held = lines["raw"].str.contains_any(self.search.routine)
-        return held.arg_true().cast(pl.Int64).alias("row")
+        return lines["raw"].str.contains(self.search.routine).arg_true().cast(pl.Int64)
 
 
 def _rows_under(

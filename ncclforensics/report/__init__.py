@@ -4,7 +4,3 @@
 that report alone and computes nothing. Everything that came out of a log is cleaned
 once, in `build`; each renderer then escapes for what it writes.
 """
-
-from ncclforensics.report.build import build
-
-__all__ = ["build"]
