@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics import console, handing_out, lookup, stdout
+from ncclforensics import console, handing_out, ingesting, lookup, stdout
 from ncclforensics.errors import ExitCode, NcclForensicsError, UsageError
-from ncclforensics.options import classes, processes, reads_evidence
+from ncclforensics.options import (
+    FROM_CACHE,
+    classes,
+    kept,
+    processes,
+    reads_evidence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +58,7 @@ def cli() -> None:
 
 
 for command in (
-    *(handing_out.report, handing_out.export, handing_out.attach),
+    *(handing_out.report, handing_out.export, handing_out.attach, ingesting.ingest),
     *(lookup.explain, lookup.classes, lookup.grammars),
 ):
     cli.add_command(command)
@@ -119,13 +125,17 @@ def analyze(
 @cli.command()
 @reads_evidence
 def evidence(
-    paths: Sequence[str], jobs: int | None, color: stdout.Colour, no_progress: bool
+    paths: Sequence[str],
+    jobs: int | None,
+    no_cache: bool,
+    color: stdout.Colour,
+    no_progress: bool,
 ) -> int:
     """List every file: what it is, why, and what was read of it."""
     from ncclforensics.report.manifest import render_manifest
     from ncclforensics.report.reading import recognised
 
-    report = _report(paths, jobs, progress=not no_progress)
+    report = _report(paths, jobs, no_cache, progress=not no_progress)
     colour = stdout.coloured(color)
     stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
     return ExitCode.OK if recognised(report) else ExitCode.NO_EVIDENCE
@@ -151,7 +161,9 @@ def timeline(
     if "-" in paths:
         raise UsageError("the timeline reads keys from stdin: give it a file")
     for path in paths:
-        if not Path(path).exists() and not any(c in path for c in "*?["):
+        if not Path(path).exists() and not any(
+            c in path for c in ("*", "?", "[", "://")
+        ):
             raise UsageError(f"no such file or directory: {path}")
     if not stdout.takes_keys():
         raise UsageError("the timeline needs a terminal; `analyze` does not")
@@ -169,6 +181,7 @@ cli.add_command(timeline, "tui")
 def _report(
     paths: Sequence[str],
     jobs: int | None,
+    no_cache: bool,
     world_size: int | None = None,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -184,14 +197,18 @@ def _report(
     from ncclforensics.analysis import analyze as run
 
     with processes(jobs) as executor:
-        return run(
+        found = run(
             paths,
             executor=executor,
             world_size=world_size,
             select=classes(select),
             ignore=classes(ignore),
             progress=console.progress(enabled=progress),
-        ).report
+            kept=kept(no_cache),
+        )
+    if found.is_from_cache and progress:
+        console.say(FROM_CACHE)
+    return found.report
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -10,7 +10,14 @@ import click
 
 from ncclforensics import console, stdout
 from ncclforensics.errors import ExitCode, UsageError
-from ncclforensics.options import Command, classes, processes, reads_evidence
+from ncclforensics.options import (
+    FROM_CACHE,
+    Command,
+    classes,
+    kept,
+    processes,
+    reads_evidence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,6 +174,7 @@ def attach(
 def made_of(
     paths: Sequence[str],
     jobs: int | None,
+    no_cache: bool,
     redact: str | None,
     world_size: int | None,
     select: Sequence[str],
@@ -197,5 +205,8 @@ def made_of(
             ignore=classes(ignore),
             progress=console.progress(enabled=not (quiet or no_progress)),
             quote=True,
+            kept=kept(no_cache),
         )
+    if found.is_from_cache and not quiet:
+        console.say(FROM_CACHE)
     return paper(found.report, found.frames, found.excerpts, CLASSES, hidden)

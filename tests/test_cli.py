@@ -86,7 +86,7 @@ class Analysis:
         self.asked = {"paths": paths, **options}
         if self.error is not None:
             raise self.error
-        return SimpleNamespace(report=self.report)
+        return SimpleNamespace(report=self.report, is_from_cache=False)
 
 
 @pytest.fixture
