@@ -17,7 +17,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncclforensics import course, diagnosers, excerpts, pool, ranking, tables
+from ncclforensics import (
+    cache,
+    course,
+    dataset,
+    diagnosers,
+    excerpts,
+    pool,
+    ranking,
+    tables,
+)
 from ncclforensics.correlate import correlate, job
 from ncclforensics.correlate.outline import outlined
 from ncclforensics.notes import Note
@@ -55,6 +64,7 @@ class Analysis:
     report: Report
     excerpts: tuple[Excerpt, ...] = ()
     sources: tuple[Source, ...] = ()
+    is_from_cache: bool = False
 
     @property
     def interrupted(self) -> bool:
@@ -72,6 +82,7 @@ def analyze(
     progress: Callable[[int, int], None] | None = None,
     quote: bool = False,
     scratch: Path | None = None,
+    kept: Path | None = None,
 ) -> Analysis:
     """Analyze evidence: directories, files, globs, archives, or `-` for stdin.
 
@@ -79,18 +90,28 @@ def analyze(
     what the evidence says of it. `select` and `ignore` are classes. `progress` is
     called with the sources read and all of them; what it raises ends the analysis.
     `quote` also reads the lines around what is cited. `scratch` is a folder to unpack
-    archives in that outlives the call. Raises UsageError on a path that does not exist,
-    and nothing on what lies in the evidence.
+    archives in that outlives the call, `kept` one for what `cache` keeps; without it
+    nothing is. Raises UsageError on a path that does not exist, and nothing on what
+    lies in the evidence. A path may be a dataset that `ingest` wrote.
     """
     with ExitStack() as stack:
         if scratch is None:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        found = discover(paths, scratch)
-        frames = read(found.sources, found.notes, executor, progress)
+        datasets = [path for path in paths if dataset.is_one(path)]
+        found = discover([path for path in paths if path not in datasets], scratch)
+        frames = None if kept is None else cache.find(kept, found.sources, found.notes)
+        is_from_cache = frames is not None
+        if frames is None:
+            frames = read(found.sources, found.notes, executor, progress)
+            if kept is not None:
+                cache.keep(kept, found.sources, found.notes, frames)
+        if datasets:
+            frames = dataset.load(datasets, frames)
         joined = correlate(frames)
         ranked, built = conclude(joined, world_size, select, ignore)
         quoted = excerpts.read(built, found.sources) if quote else ()
-    return Analysis(joined, ranked, built, quoted, tuple(found.sources))
+    sources = tuple(found.sources)
+    return Analysis(joined, ranked, built, quoted, sources, is_from_cache)
 
 
 def conclude(

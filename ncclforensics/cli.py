@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics import console, handing_out, lookup, options, stdout
+from ncclforensics import console, handing_out, ingesting, lookup, options, stdout
 from ncclforensics.errors import ExitCode, NcclForensicsError, UsageError
-from ncclforensics.options import classes, examples, processes
+from ncclforensics.options import FROM_CACHE, classes, examples, kept, processes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def cli() -> None:
 
 
 for command in (
-    *(handing_out.report, handing_out.export, handing_out.attach),
+    *(handing_out.report, handing_out.export, handing_out.attach, ingesting.ingest),
     *(lookup.explain, lookup.classes, lookup.grammars),
 ):
     cli.add_command(command)
@@ -107,7 +107,7 @@ for command in (
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where a failure is named.")
 @options.decides
 @options.redacts
-@options.jobs
+@options.reading
 @options.color
 @options.no_progress
 @options.paths
@@ -170,12 +170,16 @@ def analyze(
         "ncclforensics evidence logs.zip | grep unknown",
     )
 )
-@options.jobs
+@options.reading
 @options.color
 @options.no_progress
 @options.paths
 def evidence(
-    paths: Sequence[str], jobs: int | None, color: stdout.Colour, no_progress: bool
+    paths: Sequence[str],
+    jobs: int | None,
+    no_cache: bool,
+    color: stdout.Colour,
+    no_progress: bool,
 ) -> int:
     """List every file: what it is and why, whose it is, what was read.
 
@@ -184,7 +188,7 @@ def evidence(
     from ncclforensics.report.manifest import render_manifest
     from ncclforensics.report.reading import recognised
 
-    report, interrupted = _report(paths, jobs, progress=not no_progress)
+    report, interrupted = _report(paths, jobs, no_cache, progress=not no_progress)
     colour = stdout.coloured(color)
     stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
     if interrupted:
@@ -200,11 +204,12 @@ def evidence(
     )
 )
 @options.decides
-@options.jobs
+@options.reading
 @options.paths
 def timeline(
     paths: tuple[str, ...],
     jobs: int | None,
+    no_cache: bool,
     world_size: int | None,
     select: Sequence[str],
     ignore: Sequence[str],
@@ -217,7 +222,9 @@ def timeline(
     if "-" in paths:
         raise UsageError("the timeline reads keys from stdin: give it a file")
     for path in paths:
-        if not Path(path).exists() and not any(c in path for c in "*?["):
+        if not Path(path).exists() and not any(
+            c in path for c in ("*", "?", "[", "://")
+        ):
             raise UsageError(f"no such file or directory: {path}")
     if not stdout.takes_keys():
         raise UsageError("the timeline needs a terminal; `analyze` does not")
@@ -226,7 +233,8 @@ def timeline(
 
     chosen, left = classes(select), classes(ignore)
     with processes(jobs) as executor:
-        return run(Request(paths, world_size, chosen, left, executor))
+        asked = Request(paths, world_size, chosen, left, executor, kept(no_cache))
+        return run(asked)
 
 
 tui = copy.copy(timeline)
@@ -237,6 +245,7 @@ cli.add_command(tui, "tui")
 def _report(
     paths: Sequence[str],
     jobs: int | None,
+    no_cache: bool,
     world_size: int | None = None,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -262,8 +271,11 @@ def _report(
             select=classes(select),
             ignore=classes(ignore),
             progress=console.progress(enabled=progress),
+            kept=kept(no_cache),
         )
     console.wipe()
+    if found.is_from_cache and progress:
+        console.say(FROM_CACHE)
     return found.report, found.interrupted
 
 

@@ -10,7 +10,14 @@ import click
 
 from ncclforensics import console, options, stdout
 from ncclforensics.errors import ExitCode, UsageError
-from ncclforensics.options import adds, classes, examples, processes
+from ncclforensics.options import (
+    FROM_CACHE,
+    adds,
+    classes,
+    examples,
+    kept,
+    processes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +33,7 @@ hands_out = adds(
     click.option("-q", "--quiet", is_flag=True, help="Say nothing but the answer."),
     options.redacts,
     options.decides,
-    options.jobs,
+    options.reading,
     options.any_color,
     options.no_progress,
     options.paths,
@@ -209,6 +216,7 @@ def attach(
 def made_of(
     paths: Sequence[str],
     jobs: int | None,
+    no_cache: bool,
     redact: str | None,
     world_size: int | None,
     select: Sequence[str],
@@ -241,7 +249,10 @@ def made_of(
             ignore=classes(ignore),
             progress=console.progress(enabled=not hushed),
             quote=True,
+            kept=kept(no_cache),
         )
     console.wipe()
+    if found.is_from_cache and not hushed:
+        console.say(FROM_CACHE)
     made = paper(found.report, found.frames, found.excerpts, CLASSES, hidden)
     return made, found.interrupted

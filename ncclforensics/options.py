@@ -14,6 +14,10 @@ from ncclforensics.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Executor
+    from pathlib import Path
+
+CLUSTER = "ncclforensics.cluster"
+FROM_CACHE = "read from the cache of an earlier run; --no-cache reads anew"
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -53,9 +57,6 @@ color = click.option(
 any_color = click.option(
     "--color", type=click.Choice(stdout.COLOURS), default="auto", hidden=True
 )
-jobs = click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), help="Read with N processes."
-)
 no_progress = click.option(
     "--no-progress", is_flag=True, help="Show no progress, not even on a terminal."
 )
@@ -93,9 +94,41 @@ redacts = click.option(
 )
 
 
+def _remember(context: click.Context, _: click.Parameter, address: str | None) -> None:
+    """Keep the cluster's address beside the command's own options, for `processes`."""
+    context.meta[CLUSTER] = address
+
+
+# who reads, and whether what was read once is read again
+reading = adds(
+    click.option(
+        "--jobs", metavar="N", type=click.IntRange(min=1), help="Read with N processes."
+    ),
+    click.option(
+        "--executor",
+        metavar="dask:ADDRESS",
+        expose_value=False,
+        callback=_remember,
+        help="Read with the workers of a cluster.",
+    ),
+    click.option("--no-cache", is_flag=True, help="Read all anew, keep nothing."),
+)
+
+
 @contextmanager
 def processes(jobs: int | None) -> Iterator[Executor | None]:
-    """Give a pool of `jobs` processes; None, where the analysis decides, for None."""
+    """Give the cluster asked for, or a pool of `jobs` processes.
+
+    None, where the analysis decides, without either.
+    """
+    command = click.get_current_context(silent=True)
+    address = None if command is None else command.meta.get(CLUSTER)
+    if address is not None:
+        from ncclforensics import clusters
+
+        with clusters.executor(address) as executor:
+            yield executor
+        return
     if jobs is None:
         yield None
         return
@@ -103,6 +136,15 @@ def processes(jobs: int | None) -> Iterator[Executor | None]:
 
     with pool.processes(jobs) as executor:
         yield executor
+
+
+def kept(no_cache: bool) -> Path | None:
+    """Return where parsed evidence is kept for the next run, None for nowhere."""
+    if no_cache:
+        return None
+    from platformdirs import user_cache_path
+
+    return user_cache_path("ncclforensics", appauthor=False)
 
 
 def classes(asked: Sequence[str]) -> frozenset[str]:

@@ -92,7 +92,9 @@ class Analysis:
         self.asked = {"paths": paths, **options}
         if self.error is not None:
             raise self.error
-        return SimpleNamespace(report=self.report, interrupted=self.interrupted)
+        return SimpleNamespace(
+            report=self.report, interrupted=self.interrupted, is_from_cache=False
+        )
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.sources.compression import Reader, open_file
+from ncclforensics.sources.names import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,3 +54,15 @@ class Discovery:
 
     sources: tuple[Source, ...]
     notes: tuple[Note, ...]
+
+    def under(self, name: str) -> Discovery:
+        """Return the same, with all files in a folder `name`; the same for ""."""
+        if not name:
+            return self
+        prefix = f"{printable(name)}/"
+        return Discovery(
+            tuple(replace(s, name=prefix + s.name) for s in self.sources),
+            tuple(
+                replace(n, source=n.source and prefix + n.source) for n in self.notes
+            ),
+        )

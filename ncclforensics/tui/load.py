@@ -30,13 +30,14 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to show: paths, and what the analysis is told besides; who reads files."""
+    """What to show, what the analysis is told besides, who reads, and what is kept."""
 
     paths: tuple[str, ...]
     world_size: int | None = None
     select: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
     executor: Executor | None = None
+    kept: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
         ignore=request.ignore,
         progress=reading,
         scratch=scratch,
+        kept=request.kept,
     )
     tick("drawing", 0, 0)
     made = build(analysis.frames, analysis.report, tick=tick)

@@ -1,0 +1,155 @@
+"""Parsed evidence as parquet: what one host read, for others to analyze.
+
+A dataset is a folder, here or in an object store: `FRAME/SHARE.parquet` holds what a
+share gave to a frame, `message.ID/SHARE.parquet` a message's captures, and
+`shares/SHARE.parquet`, which is written last, what it wrote. So several hosts write
+side by side, and a share that was broken off is not there. A share is named after what
+it read: the same evidence twice is one share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics import tables
+from ncclforensics.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ncclforensics.tables import Frames
+
+SHARES = "shares"
+MESSAGE = "message."
+ORDER = "_order"
+
+
+def save(frames: Frames, root: str) -> str:
+    """Write `frames`, as the parsers gave them, as one share of the dataset `root`.
+
+    Returns the share's name. Raises UsageError where `root` cannot be written.
+    """
+    share = name(frames)
+    named = {
+        **{n: frame for n, frame in frames.tables.items() if frame.height},
+        **{MESSAGE + i: frame for i, frame in frames.messages.items()},
+    }
+    rows = [frame.height for frame in named.values()]
+    told = pl.DataFrame({"frame": list(named), "rows": rows})
+    try:
+        for frame, part in (*named.items(), (SHARES, told)):
+            _write(part, f"{root}/{frame}/{share}.parquet")
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise UsageError(f"{root} cannot be written: {error}") from error
+    return share
+
+
+def name(frames: Frames) -> str:
+    """Return what a share of these frames is called: 16 digits of its files' hashes."""
+    files = frames["sources"].select("source", "bytes", "sha256").rows()
+    return hashlib.sha256(repr(sorted(map(str, files))).encode()).hexdigest()[:16]
+
+
+def is_one(path: str) -> bool:
+    """Say whether `path` is a dataset: a folder with shares, or a store's address."""
+    return "://" in path or (Path(path) / SHARES).is_dir()
+
+
+def load(roots: Sequence[str], beside: Frames | None = None) -> Frames:
+    """Read all shares of some datasets, in the order in which one host would have read.
+
+    `beside` are frames of evidence that was parsed just now.
+
+    Raises UsageError where one cannot be read, and where two shares hold different
+    files of one name.
+    """
+    parts = [] if beside is None else [beside]
+    read: dict[str, str | None] = {}
+    if beside is not None:
+        read.update(beside["sources"].select("source", "sha256").iter_rows())
+    try:
+        for root in roots:
+            parts += (_share(root, *share, read) for share in _shares(root))
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise UsageError(f"{', '.join(roots)} cannot be read: {error}") from error
+    return _ordered(tables.join(parts))
+
+
+def _share(
+    root: str, share: str, names: Sequence[str], read: dict[str, str | None]
+) -> Frames:
+    """Read one share, without the files that were `read` in another one."""
+    part = {n: pl.read_parquet(f"{root}/{n}/{share}.parquet") for n in names}
+    files = dict(part["sources"].select("source", "sha256").iter_rows())
+    again = [file for file in files if file in read]
+    for file in again:
+        if files[file] != read[file]:
+            raise UsageError(
+                f"two shares hold a file called {file}: ingest with --as NAME"
+            )
+    read.update(files)
+    fresh = ~pl.col("source").is_in(again) | pl.col("source").is_null()
+    new = {n: frame.filter(fresh) if again else frame for n, frame in part.items()}
+    known = {n: f for n, f in new.items() if n in tables.SCHEMAS}
+    messages = {n: f for n, f in new.items() if n.startswith(MESSAGE)}
+    return tables.Frames(
+        {n: tables.conform(n, frame) for n, frame in known.items()},
+        {n.removeprefix(MESSAGE): frame for n, frame in messages.items()},
+    )
+
+
+def _shares(root: str) -> list[tuple[str, list[str]]]:
+    """Return each share's name and its frames, sorted."""
+    listed = pl.read_parquet(
+        f"{root}/{SHARES}/*.parquet", include_file_paths="path", glob=True
+    )
+    stem = pl.col("path").str.replace_all(r"\\", "/", literal=True)
+    stem = stem.str.extract(r"([0-9a-f]{16})\.parquet$")
+    shares = listed.select(stem.alias("share"), "frame").drop_nulls("share")
+    grouped = shares.group_by("share").agg(pl.col("frame").sort()).sort("share")
+    return [(share, frames) for share, frames in grouped.rows() if _plain(frames)]
+
+
+def _plain(frames: Iterable[str]) -> bool:
+    """Refuse names that would lead elsewhere: a dataset is evidence as well."""
+    return all("/" not in frame and ".." not in frame for frame in frames)
+
+
+def _ordered(frames: Frames) -> Frames:
+    """Sort rows by file, as if one process had read all files in order."""
+    files = frames["sources"].select("source").sort("source").with_row_index(ORDER)
+    found = pl.col("stage") == "sources"  # what the search for files noted comes first
+
+    def sort(frame: pl.DataFrame) -> pl.DataFrame:
+        if "source" not in frame.columns:
+            return frame
+        by: list[pl.Expr] = [pl.col(ORDER)]
+        if "stage" in frame.columns:
+            source = pl.col("source").fill_null("")
+            by = [~found, pl.when(found).then(source), pl.when(found).then("text"), *by]
+        placed = frame.join(files, on="source", how="left", maintain_order="left")
+        return placed.sort(by, maintain_order=True).drop(ORDER)
+
+    return tables.Frames(
+        {name: sort(frame) for name, frame in frames.tables.items()},
+        {name: sort(frame) for name, frame in frames.messages.items()},
+    )
+
+
+def _write(frame: pl.DataFrame, target: str) -> None:
+    """Write a file as a whole: here by renaming it, in a store by its nature."""
+    if "://" in target:
+        frame.write_parquet(target)
+        return
+    path = Path(target)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        frame.write_parquet(draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,61 @@
+"""The command that reads one host's share of the evidence, for others to analyze."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ncclforensics import console, options, stdout
+from ncclforensics.errors import ExitCode, UsageError
+from ncclforensics.options import examples, processes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@click.command(
+    epilog=examples(
+        "ncclforensics ingest /var/log/job --as $(hostname) -o /shared/job",
+        "ncclforensics analyze /shared/job",
+    )
+)
+@options.reading
+@options.any_color
+@options.no_progress
+@options.paths
+@click.option("-o", "--output", metavar="DIR", required=True, help="Or s3://… etc.")
+@click.option("--as", "name", metavar="NAME", default="", help="Files are NAME/FILE.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing.")
+def ingest(
+    paths: Sequence[str],
+    jobs: int | None,
+    no_cache: bool,
+    output: str,
+    name: str,
+    color: stdout.Colour,
+    no_progress: bool,
+    quiet: bool,
+) -> int:
+    """Read this host's share of the evidence into the dataset DIR.
+
+    Several hosts may write into one DIR at once, and `analyze`, `timeline` and `export`
+    take it as a PATH. What is in it is what was parsed; no conclusion is.
+    """
+    import tempfile
+    from pathlib import Path
+
+    from ncclforensics import analysis, dataset
+    from ncclforensics.sources import discover
+
+    if any(dataset.is_one(path) for path in paths):
+        raise UsageError("a dataset is ingested already: give it to `analyze`")
+    progress = console.progress(enabled=not (quiet or no_progress))
+    with tempfile.TemporaryDirectory() as scratch, processes(jobs) as executor:
+        found = discover(paths, Path(scratch)).under(name)
+        frames = analysis.read(found.sources, found.notes, executor, progress)
+        share = dataset.save(frames, output)
+    if not quiet:
+        read = frames["sources"].height
+        console.say(f"Wrote share {share} of {read:,} files to {output}")
+    return ExitCode.OK

@@ -1,0 +1,132 @@
+"""What hosts ingested side by side is analyzed as the evidence itself."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ncclforensics import analysis, cli, dataset
+from ncclforensics.errors import UsageError
+from ncclforensics.report.as_json import render_json
+
+JOBS = Path(__file__).parent / "fixtures" / "jobs"
+SLUGS = sorted(folder.name for folder in JOBS.iterdir() if folder.is_dir())[::4]
+HUNG = JOBS / "torch-missing-rank-two-hosts" / "evidence"
+
+
+def report(*paths) -> str:
+    return render_json(analysis.analyze([str(path) for path in paths]).report)
+
+
+def ingest(path, name="", *, to):
+    assert cli.main(["ingest", str(path), "-q", "-o", str(to), "--as", name]) == 0
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_dataset_says_what_its_evidence_says(tmp_path, slug):
+    evidence = JOBS / slug / "evidence"
+    ingest(evidence, to=tmp_path / "set")
+    assert report(tmp_path / "set") == report(evidence)
+
+
+def test_shares_of_hosts_are_one_job_in_any_order(tmp_path):
+    whole = report(HUNG)
+    parts = sorted(HUNG.iterdir())
+    for order in (parts, parts[::-1]):
+        root = tmp_path / order[0].name
+        names = [part.name if part.is_dir() else "" for part in order]
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(partial(ingest, to=root), order, names))
+        assert len(list((root / "shares").iterdir())) == len(parts)
+        assert report(root) == whole
+
+
+def test_a_dataset_beside_evidence_and_another_dataset(tmp_path):
+    first, *others = sorted(HUNG.iterdir())
+    ingest(first, to=tmp_path / "a", name=first.name)
+    for other in others:
+        ingest(other, other.name if other.is_dir() else "", to=tmp_path / "b")
+    alone = analysis.analyze([str(tmp_path / "a"), *map(str, others)])
+    both = analysis.analyze([str(tmp_path / "a"), str(tmp_path / "b")])
+    assert alone.report == both.report
+    assert (
+        both.frames["sources"].height
+        == analysis.analyze([str(HUNG)]).frames["sources"].height
+    )
+
+
+def test_the_same_share_twice_is_one(tmp_path):
+    once = tmp_path / "once"
+    ingest(HUNG, to=once)
+    ingest(HUNG, to=once)
+    ingest(HUNG / "fr", to=once, name="fr")
+    assert len(list((once / "shares").iterdir())) == 2
+    assert report(once) == report(HUNG)
+
+
+def test_two_files_of_one_name_are_not_mixed(tmp_path):
+    for host in "ab":
+        (tmp_path / host).mkdir()
+        (tmp_path / host / "x.log").write_text(f"gpu{host}:1:2 [0] NCCL INFO x\n")
+        ingest(tmp_path / host, to=tmp_path / "set")
+        ingest(tmp_path / host, to=tmp_path / "named", name=host)
+    with pytest.raises(UsageError, match=r"a file called x\.log: ingest with --as"):
+        report(tmp_path / "set")
+    named = analysis.analyze([str(tmp_path / "named")]).frames["sources"]
+    assert named["source"].to_list() == ["a/x.log", "b/x.log"]
+
+
+def test_a_share_that_was_broken_off_is_not_there(tmp_path):
+    ingest(HUNG / "fr", to=tmp_path, name="fr")
+    before = report(tmp_path)
+    frames = analysis.read(analysis.discover([str(HUNG)], tmp_path).sources)
+    share = dataset.name(frames)
+    (tmp_path / "exits").mkdir(exist_ok=True)
+    frames["exits"].write_parquet(tmp_path / "exits" / f"{share}.parquet")
+    assert report(tmp_path) == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "of another schema"])
+def test_a_damaged_dataset_is_said_in_one_line(tmp_path, damage, capsys):
+    ingest(HUNG, to=tmp_path)
+    (file,) = (tmp_path / "events").iterdir()
+    match damage:
+        case "cut":
+            file.write_bytes(file.read_bytes()[:100])
+        case "gone":
+            file.unlink()
+        case _:
+            pl.DataFrame({"source": ["x"], "stranger": [1]}).write_parquet(file)
+    assert cli.main(["analyze", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("ncclforensics: error: ")
+    assert "cannot be read" in error
+    assert error.count("\n") == 1
+
+
+def test_a_share_that_names_a_file_elsewhere_is_not_read(tmp_path):
+    ingest(HUNG / "fr", to=tmp_path, name="fr")
+    before = report(tmp_path)
+    evil = pl.DataFrame({"frame": ["../../events", "sources"], "rows": [1, 1]})
+    evil.write_parquet(tmp_path / "shares" / "0123456789abcdef.parquet")
+    assert report(tmp_path) == before
+
+
+def test_a_dataset_is_not_ingested_again(tmp_path):
+    ingest(HUNG, to=tmp_path)
+    assert cli.main(["ingest", str(tmp_path), "-o", str(tmp_path / "b")]) == 2
+
+
+def test_an_address_of_a_store_is_read_through_polars(tmp_path):
+    ingest(HUNG, to=tmp_path)
+    address = tmp_path.as_uri()
+    assert report(address) == report(HUNG)
+    copy = tmp_path / "copy"
+    shutil.copytree(HUNG, copy)
+    ingest(copy, to=(tmp_path / "second").as_uri())
+    assert report((tmp_path / "second").as_uri()) == report(HUNG)
