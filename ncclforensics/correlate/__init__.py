@@ -44,13 +44,17 @@ def correlate(frames: Frames) -> Frames:
     seen = rest.evidence(known, made, standing)
     talk = calls.messages(collectives, names, members)
     stuck = calls.calls(held, standing, talk, seen)
-    found = waits.roots(stuck)
+    found = waits.roots(stuck, rest.mute(collectives))
     unproven = tables.empty("calls")
     if not rest.is_proven(known, made):
         how = rest.judged(stuck, found, standing, seen, known.scan("collectives"))
         unproven = stuck if how == "doubtful" else unproven
         if how != "still":
             stuck, found = tables.empty("calls"), tables.empty("roots")
+    beside = calls.unreached(stuck, unfinished, members, standing, seen)
+    if found.filter(pl.col("why") != "stuck").height and rest.is_spare(beside, seen):
+        stuck = pl.concat([stuck, beside])
+        found = waits.roots(stuck, rest.mute(collectives))
     return Frames(
         {
             **known.tables,

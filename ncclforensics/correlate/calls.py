@@ -150,6 +150,7 @@ def calls(
     `told` are `messages`. `evidence` has `rank whole since is_sparse is_stale` of every
     rank whose evidence would show its calls; see `rest.evidence`.
     """
+    held = _undelivered(held, told, evidence)
     first = _calls(held.filter(pl.col("choice") == 0), standings, told, evidence)
     # everybody came, so this call holds nobody up: it waits for an earlier one to end
     # on the GPU, which other calls have passed on the host
@@ -169,6 +170,44 @@ def calls(
     if again.filter(pl.col("choice") > 0).is_empty():
         return first
     return _calls(again.drop("last").sort("rank"), standings, told, evidence)
+
+
+def _undelivered(
+    held: pl.DataFrame, told: pl.DataFrame, evidence: pl.DataFrame
+) -> pl.DataFrame:
+    """Leave out the messages of a batch that the other side has finished.
+
+    They were delivered; the batch as a whole waits for its other messages.
+    """
+    whole = evidence.filter("whole")["rank"].implode()
+    ends = ["rank", "group", "src", "dst", "op"]
+    sent = pl.col("op") == "send"
+    finished = told.select(*ends, "finished")
+    batch = ["rank", "choice"]
+    many = held.filter((pl.len().over(batch) > 1) & pl.col("op").is_in([*OTHER_SIDE]))
+    over = (
+        many.select(*batch, *ends[1:])
+        .with_columns(
+            pl.when(sent).then("dst").otherwise("src").alias("peer"),
+            pl.when(sent).then(pl.lit("recv")).otherwise(pl.lit("send")).alias("half"),
+        )
+        .filter(pl.col("rank").is_in(whole) & pl.col("peer").is_in(whole))
+        .join(finished, on=ends, how="inner")
+        .join(
+            finished.rename({"rank": "peer", "op": "half", "finished": "theirs"}),
+            on=["peer", "group", "src", "dst", "half"],
+            how="inner",
+        )
+        .filter(pl.col("theirs") > pl.col("finished"))
+        .select(*batch, *ends[1:])
+        .unique()
+    )
+    if over.is_empty():
+        return held
+    left = held.join(over, on=[*batch, *ends[1:]], how="anti", nulls_equal=True)
+    # of a batch that was delivered as a whole, its rank's GPU has not seen the end
+    gone = held.join(left.select(batch).unique(), on=batch, how="anti")
+    return pl.concat([left, gone]).sort("rank", "choice", maintain_order=True)
 
 
 def _calls(
@@ -221,6 +260,64 @@ def _calls(
     )
 
 
+def unreached(
+    stuck: pl.DataFrame,
+    open_calls: pl.DataFrame,
+    members: pl.DataFrame,
+    standings: pl.DataFrame,
+    evidence: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return calls that peers made behind the one that holds them, and a rank did not.
+
+    Nothing holds that rank: it waits in no call, nobody has yet come as far as to wait
+    for it, and all others hang. The frame is that of `calls`, numbered on from `stuck`.
+    """
+    busy = pl.concat([open_calls["rank"], stuck["waiting"].explode()]).drop_nulls()
+    wanted = pl.concat([stuck["absent"].explode(), stuck["unseen"].explode()])
+    idle = evidence.filter(
+        ~pl.col("is_stale")
+        & ~pl.col("rank").is_in(pl.concat([busy, wanted]).implode())
+        & pl.col("rank").is_in(standings["rank"].implode())
+    ).select("rank")
+    if idle.is_empty() or stuck.is_empty():
+        return stuck.clear()
+    made = open_calls.filter(~pl.col("is_p2p").fill_null(False)).drop_nulls("seq")
+    behind = (
+        idle.join(members.explode("members"), left_on="rank", right_on="members")
+        .join(standings.select(*KEY, "enqueued"), on=KEY)
+        .join(made.drop("rank"), on="group")
+        .filter(pl.col("seq") > pl.col("enqueued"))
+        .sort("rank", "seq", "group")
+        .unique("rank", keep="first", maintain_order=True)
+    )
+    if behind.is_empty():
+        return stuck.clear()
+    here = behind.group_by("group", "seq", maintain_order=True).agg(
+        pl.col("rank").alias("absent"),
+        *(
+            pl.col(c).first()
+            for c in ("pg", "pg_desc", "op", "stack", "source", "line")
+        ),
+        pl.col("t").min(),
+    )
+    came = made.join(here.select("group", "seq"), on=["group", "seq"]).group_by(
+        "group", "seq"
+    )
+    told = here.join(
+        came.agg(pl.col("rank").unique().sort().alias("behind")), on=["group", "seq"]
+    )
+    none = pl.lit([], pl.List(pl.Int64()))
+    number = pl.int_range(pl.len()) + stuck["call"].max() + 1
+    return tables.conform(
+        "calls",
+        told.join(members, on="group", how="left", maintain_order="left").with_columns(
+            number.alias("call"),
+            pl.lit(False).alias("is_p2p"),
+            *(none.alias(c) for c in ("waiting", "done", "unseen", "unstarted")),
+        ),
+    )
+
+
 def _states(
     members: pl.DataFrame,
     standings: pl.DataFrame,
@@ -257,11 +354,12 @@ def _states(
     # the waiter's first open half is the one behind those that are over
     wanted = pl.col("mine").fill_null(0) + 1
     counted = (pl.col("whole") & pl.col("w")).fill_null(False)
+    posted = pl.when(counted).then(pl.col("total") >= wanted)
     p2p = (
-        pl.when(pl.col("posted").fill_null(0) > 0)
-        .then(pl.lit("behind"))
-        .when(counted & (pl.col("finished").fill_null(0) >= wanted))
+        pl.when(counted & (pl.col("finished").fill_null(0) >= wanted))
         .then(pl.lit("done"))
+        .when(posted.otherwise(pl.col("posted") > 0).fill_null(False))
+        .then(pl.lit("behind"))
         .when(pl.col("is_stale"))
         .then(pl.lit("unseen"))
         .otherwise(pl.lit("absent"))

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.correlate.standings import signature
+
 GROUP = ("pg", "pg_desc")
 PEERS = 4  # with which a rank is compared
 EARLIER = 50  # calls of the group by which two clocks are compared
@@ -100,7 +102,7 @@ def made_before(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
     `wanted` are rows of `calls`. Such a one has the same stack, or without stacks the
     same operation and sizes.
     """
-    what = pl.coalesce("stack", pl.struct("op", "in_sizes").hash(seed=0))
+    what = pl.coalesce("stack", signature())
     ranks = wanted.select(pl.concat_list("waiting", "absent").explode().implode())
     made = (
         collectives.filter(

@@ -51,7 +51,8 @@ def evidence(
     That is a dump, even one without entries, or a position in a group. `whole` says
     that all calls since the start are there, `since` when the oldest was made,
     `is_sparse` that calls in between are left out, `is_stale` that the last ones are,
-    `is_older` that this is because the dump is older than its peers'.
+    `is_older` that this is because the dump is older than its peers'. What holds an
+    `is_blind` rank has left its ring: all that is kept is open.
     """
     dumps = frames["sources"].filter(
         pl.col("kind").str.starts_with("flight_recorder") & (pl.col("bytes") > 0)
@@ -84,6 +85,9 @@ def evidence(
             (gaps.fill_null(True) & pl.lit(not active_only)).alias("is_sparse"),
             (older | torn | void).alias("is_stale"),
             (older & ~torn).alias("is_older"),
+            ((pl.col("oldest") > 0) & ~pl.col("has_done") & pl.lit(not active_only))
+            .fill_null(False)
+            .alias("is_blind"),
         )
     )
 
@@ -97,6 +101,17 @@ def _older(made: pl.DataFrame, standings: pl.DataFrame) -> pl.Series:
         .filter(pl.col("enqueued") < pl.col("proves"))
     )
     return behind["rank"].unique()
+
+
+def mute(collectives: pl.DataFrame) -> set[int]:
+    """Return the ranks that send or receive what their recorder leaves out.
+
+    Gloo records no messages, but numbers them among its operations.
+    """
+    steps = [pl.col(c).max() - pl.col(c).min() for c in ("op_id", "seq")]
+    gloo = collectives.filter(pl.col("backend") == "gloo").drop_nulls(["op_id", "seq"])
+    counted = gloo.group_by("rank", "pg", "pg_id").agg((steps[0] > steps[1]).alias("x"))
+    return set(counted.filter("x")["rank"].drop_nulls())
 
 
 def is_proven(frames: Frames, made: pl.DataFrame) -> bool:
@@ -126,19 +141,22 @@ def judged(
     accused = roots.filter(pl.col("why") != "stuck")
     circling = {rank for circle in waits.circles(calls) for rank in circle}
     ends = {*accused["rank"], *circling} or set(calls["unseen"].explode().drop_nulls())
+    blind = set(seen.filter("is_blind")["rank"])
     moving = _joined(
         [
-            set(told.waiters[call])
+            ranks
             for call, wanted in told.why.items()
-            if not wanted and call not in told.done
+            if not wanted
+            and call not in told.done
+            and not (ranks := set(told.waiters[call])) <= blind
         ]
     )
     if not ends:
         if len(moving) != 1:
-            return "moves"
+            return "doubtful" if blind and not moving else "moves"
         ends = moving[0]
     held = ends | waits.behind(told, sorted(ends))
-    known = set(seen.filter(~pl.col("is_stale"))["rank"])
+    known = set(seen.filter(~pl.col("is_stale"))["rank"]) - blind
     allowed = min(FREE * len(known), max(FEW, FREE_OF_MANY * len(known)))
     if len(known - held) > allowed or any(not ranks <= held for ranks in moving):
         return "moves"
@@ -148,6 +166,13 @@ def judged(
     if slow.height and not _is_stalled(calls, slow, len(known), standings, collectives):
         return "doubtful"
     return "still"
+
+
+def is_spare(beside: pl.DataFrame, seen: pl.DataFrame) -> bool:
+    """Whether the ranks that nobody waits for yet are as few as a standstill allows."""
+    known = seen.filter(~pl.col("is_stale")).height
+    ranks = beside["absent"].explode().drop_nulls().n_unique()
+    return 0 < ranks <= max(FEW, FREE_OF_MANY * known)
 
 
 def _joined(sets: list[set[int]]) -> list[set[int]]:

@@ -24,10 +24,23 @@ ROOTED = (
     *("broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "gather", "scatter"),
     *("coalesced", "send", "recv"),
 )
+# members may pass different sizes, or only some of them pass any
+UNEVEN = (
+    *("all_to_all", "all_to_all_single", "all_to_all_v_single", "all_gather_v"),
+    *("reduce_scatter_v", "gather", "scatter", "all_gather", "_broadcast_oop"),
+    *("ALLTOALL", "ALLTOALL_BASE", "GATHER", "SCATTER", "COALESCED", "ALLGATHER"),
+    *("_reduce_oop", "coalesced", "BARRIER", "barrier", "monitored_barrier"),
+)
 # ends the name of a group whose members nothing lists
 UNLISTED = "?"
 NAME = ("rank", "pg", "pg_desc", "pg_id")
 KEY = ("rank", "group")
+
+
+def signature() -> pl.Expr:
+    """Return what tells one call of a program from another, as far as sizes do."""
+    even = pl.when(~pl.col("op").is_in(UNEVEN)).then("in_sizes")
+    return pl.struct("op", even.alias("sizes"), "in_dtypes").hash(seed=0)
 
 
 def done() -> pl.Expr:

@@ -66,12 +66,15 @@ def graph(calls: pl.DataFrame) -> Graph:
     )
 
 
-def roots(calls: pl.DataFrame) -> pl.DataFrame:
+def roots(
+    calls: pl.DataFrame, mute: frozenset[int] | set[int] = frozenset()
+) -> pl.DataFrame:
     """Return the `roots` frame of the `calls` frame.
 
-    `why` is "absent" (the rank is in no call at all), "stalled" (it is in a call that
-    its peers have finished), "unstarted" (its GPU has not begun one that its peers'
-    have) or "stuck" (in one that nobody has finished).
+    `why` is "absent" (the rank is in no call at all), "mute" (nor is this one, but not
+    all of what it may wait in is recorded; `mute` are such ranks), "stalled" (it is in
+    a call that its peers have finished), "unstarted" (its GPU has not begun one that
+    its peers' have) or "stuck" (in one that nobody has finished).
     """
     told = graph(calls)
     blocked: dict[tuple[int, ...], int] = {}
@@ -81,7 +84,7 @@ def roots(calls: pl.DataFrame) -> pl.DataFrame:
         words = {told.why[call][rank] for call in through}
         if words == {"unseen"} or not _is_end(told, rank, own):
             continue
-        reason = "absent"
+        reason = "mute" if rank in mute else "absent"
         if own:
             reason = "stuck" if told.done.isdisjoint(own) else "stalled"
             late = any(told.why[call].get(rank) == "unstarted" for call in own)

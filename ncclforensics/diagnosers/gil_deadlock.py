@@ -155,19 +155,17 @@ def _poor(frames: Frames) -> dict[int, str]:
         poor.update(dict.fromkeys(common.numbers(bare["rank"]), "stacks"))
     with_done = told.filter(pl.col("over").fill_null(False)).height
     if with_done and with_done >= SHARE * told.height:
-        # a call that needs all members and is over was made by this one, too
-        proved = frames["groups"].join(
-            frames.scan("collectives")
-            .filter((pl.col("state") == "completed") | pl.col("retired"))
-            .select("pg", "pg_desc")
-            .unique()
-            .collect(),
-            on=["pg", "pg_desc"],
-            how="semi",
-        )["members"]
-        made_some = pl.concat([counted, proved.explode().drop_nulls()]).unique()
-        void = told.filter(
-            pl.col("over").is_null() & pl.col("rank").is_in(made_some.implode())
-        )
-        poor.update(dict.fromkeys(common.numbers(void["rank"]), "entries"))
+        void = told.filter(pl.col("over").is_null())["rank"]
+        known = counted if void.is_empty() else pl.concat([counted, _proved(frames)])
+        void = void.filter(void.is_in(known.implode()))
+        poor.update(dict.fromkeys(common.numbers(void), "entries"))
     return poor
+
+
+def _proved(frames: Frames) -> pl.Series:
+    """Return the members of groups with a finished call: it was made by all of them."""
+    over = (pl.col("state") == "completed") | pl.col("retired")
+    made = frames.scan("collectives").filter(over)
+    done = made.select("pg", "pg_desc").unique().collect()
+    groups = frames["groups"].join(done, on=["pg", "pg_desc"], how="semi")
+    return groups["members"].explode().drop_nulls()

@@ -105,7 +105,7 @@ def _finding(
     ]
     return Finding(
         slug="missing-rank",
-        confidence=roots.confidence(frames),
+        confidence=roots.confidence(frames, call),
         headline=f"{common.plural('rank', everyone)} never joined "
         f"{common.call_words(failing)}",
         evidence=(*roots.waiting(frames, call), *roots.cites(own, "came as far as")),
@@ -131,6 +131,16 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
             f"nothing shows what {who} did: others wait in calls of which they are "
             "members, and unseen is not absent",
             f"keep the log and the dump of {who}: others wait for them",
+        )
+    mute = common.numbers(frames["roots"].filter(pl.col("why") == "mute")["rank"])
+    if mute:
+        who = common.plural("rank", mute)
+        yield NotChecked(
+            "missing-rank",
+            f"{who} did not come, but sends and receives, which Gloo does not record: "
+            "whether it waits in one is not known",
+            f"py-spy dump of {who} while it hangs; and keep its log, where a message "
+            "that timed out is told",
         )
     waited = frames["unproven"].sort(pl.col("waiting").list.len(), descending=True)
     for call in waited.head(1).to_dicts():

@@ -8,7 +8,8 @@ How we know
     Slurm's `Node failure on`, `DUE TO NODE FAILURE`, state NODE_FAIL or `not
     responding, setting DOWN`; Kubernetes' `NodeNotReady`; Ray's missed heartbeats;
     mpirun's lost daemon. A host is named only where such a line names it: the node that
-    prints `CANCELLED … DUE TO NODE FAILURE` is one that lived.
+    prints `CANCELLED … DUE TO NODE FAILURE` is one that lived. Ranks that others wait
+    for in dumps, and that left no dump and no log, were on the one node that was lost.
 
 What to do
     Look at that node's own log of the last minutes (journalctl -b -1, the BMC's event
@@ -86,6 +87,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ranks = common.numbers(
         frames["ranks"].filter(pl.col("host").is_in(list(hosts)))["rank"]
     )
+    ranks = ranks or (_without_evidence(frames) if len(hosts) == 1 else ())
     weak = told["message"].is_in(list(WEAK)).all()
     who = common.plural("node", hosts) if hosts else "a node"
     with_it = f" with {common.plural('rank', ranks)}" if ranks else ""
@@ -108,3 +110,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         collective=waited.waited_in(frames),
         first_seen=common.first_seen(told),
     )
+
+
+def _without_evidence(frames: Frames) -> tuple[int, ...]:
+    """Return the ranks that others wait for and of which there is neither dump nor log.
+
+    Where one node was lost, and nothing places these ranks on another, they were its.
+    """
+    unseen = common.numbers(frames["calls"]["unseen"].explode())
+    placed = frames["ranks"].drop_nulls("host")["rank"]
+    return () if set(unseen) & set(placed) else unseen

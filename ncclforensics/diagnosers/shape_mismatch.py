@@ -10,7 +10,9 @@ How we know
     Flight Recorder dumps hold the same operation under one SeqNum with different
     element counts or dtypes; or torch's DETAIL check prints `Tensor shapes` or
     `dtypes` that differ; or watchdogs name one SeqNum with different NumelIn. The
-    smaller side is named; where there is none, both are.
+    smaller side is named; where there is none, both are. Of an all_to_all, whose sizes
+    may differ, all members together send another number of elements than they expect;
+    then nobody is named.
 
 What to do
     Print shape and dtype at the call site on the named ranks. Pad to a common size, or
@@ -28,7 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers.clues import common, signatures
+from ncclforensics.diagnosers.clues import common, signatures, sums
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -80,7 +82,26 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             first_seen=split.first_seen,
         )
         return
+    for found in sums.unbalanced(frames):
+        yield _unbalanced(frames, found)
+        return
     yield from _one_sided(frames)
+
+
+def _unbalanced(frames: Frames, found: sums.Unbalanced) -> Finding:
+    failing = common.collective(frames, found.call)
+    return Finding(
+        slug="shape-mismatch",
+        confidence="certain",
+        headline=f"split sizes do not add up in {common.call_words(failing)}",
+        evidence=common.cites(found.entries),
+        explanation=f"All members of {common.call_words(failing)} together send "
+        f"{found.sent:,} elements and expect {found.expected:,}. Whose split sizes are "
+        "wrong is not in these dumps.",
+        remedy=REMEDY,
+        collective=failing,
+        first_seen=common.first_seen(found.entries),
+    )
 
 
 # what says that sizes differ, and not whose is the odd one

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncclforensics.correlate import waits
 from ncclforensics.correlate.standings import UNLISTED
-from ncclforensics.diagnosers.clues import common, roots, signatures
+from ncclforensics.diagnosers.clues import common, roots, signatures, sums
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if not full or any(True for _ in signatures.splits(frames, "op")):
         return
     if any(True for _ in signatures.splits(frames, "shape")):
+        return
+    if any(True for _ in sums.unbalanced(frames)):
         return
     blocked = [len(waits.behind(told, call["waiting"])) for call in full]
     most = max(range(len(full)), key=lambda i: (blocked[i], len(full[i]["waiting"])))

@@ -71,7 +71,8 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
     calls, and none before the last, is the other side.
     """
     absent = frames["roots"].filter(
-        (pl.col("why") == "absent") & pl.col("rank").is_in(roots.timed_out(frames))
+        pl.col("why").is_in(["absent", "mute"])
+        & pl.col("rank").is_in(roots.timed_out(frames))
     )
     for number, waiters in absent.group_by("call").agg("rank").iter_rows():
         call = frames["calls"].row(number, named=True)

@@ -60,3 +60,28 @@ def test_a_culprit_without_a_dump_is_unseen_and_nobody_is_accused(fault, tmp_pat
     (culprit,) = case.ranks
     missing = [told.missing for told in found.ranked.not_checked]
     assert any(f"rank {culprit}" in words for words in missing)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_calls_that_only_torn_dumps_leave_open_keep_the_verdict(seed, tmp_path):
+    case = judging.played("absent", seed, tp=1, pp=1, dp=4, ep=1)
+    judging.analysis(case, tmp_path)
+    for rank in sorted(set(range(4)) - case.ranks)[:2]:
+        file = tmp_path / f"nccl_trace_rank_{rank}"
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 3])
+    found = judging.analyze([str(tmp_path)])
+    assert found.frames["sources"]["cut"].sum() == 2
+    assert judging.named(found) == ("missing-rank", tuple(case.ranks))
+
+
+def test_dumps_of_different_moments_are_a_doubt_with_a_reason(tmp_path):
+    case = late_dump(judging.played("absent", 3, steps=4), 0, 0.0)
+    waits = next(r for r in range(16) if r not in case.ranks)
+    ended = [end for end in case.job.runs[waits].ended if end is not None]
+    case.cut[waits] = max(ended) / 2
+    found = judging.analysis(case, tmp_path)
+    assert judging.named(found) == (None, ())
+    assert found.frames["calls"].is_empty()
+    assert found.ranked.outcome == "inconclusive"
+    assert not found.frames["unproven"].is_empty()
+    assert any("second set" in told.next_time for told in found.ranked.not_checked)

@@ -123,6 +123,17 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
             return Divergence(kind, ranks, gone, alone[0], rest)
         if programs.skipped(frames, call, gone) or not any(c["is_p2p"] for c in inside):
             return Divergence("message", ranks, gone, call, others)
+    if all(call["is_p2p"] for call in calls):
+        left_out = [
+            (call, rank)
+            for call in calls[:SAMPLE_CALLS]
+            for rank in {*call["absent"], *call["behind"]} & circle
+            if programs.skipped(frames, call, (rank,))
+        ]
+        if len({rank for _, rank in left_out}) == 1:
+            call, rank = left_out[0]
+            others = tuple(c for c in calls if c is not call)
+            return Divergence("message", ranks, (rank,), call, others)
     odd = _odd(calls) or ranks
     if all(call["is_p2p"] for call in calls):
         odd = ()  # either side may have left out its half
@@ -238,7 +249,8 @@ def _is_new(
 
     That is known only of ranks that keep a whole step: they have made the call that
     they wait in now before. Without such, a call is new if the ranks that came to it
-    by its number are in something else there, or if the others are past its place.
+    by its number are in something else there, or enqueued something else behind what
+    holds them, or if the others are past its place.
     """
     mine = _entries(frames, call, odd[:SAMPLE])
     now = mine.filter(pl.col("seq") == call["seq"])
@@ -264,7 +276,9 @@ def _is_new(
     if known:
         # the odd ranks themselves have not made it in this history either
         return not (mine.filter(pl.col("seq") < call["seq"])["what"] == what).any()
-    collided = len(list(_sides(frames, call))) > 1
+    theirs = _entries(frames, call, call["behind"][:SAMPLE])
+    enqueued = theirs.filter(pl.col("seq") == call["seq"])["what"]
+    collided = len(list(_sides(frames, call))) > 1 or (enqueued != what).any()
     return collided or now["op"][0] == "barrier"
 
 

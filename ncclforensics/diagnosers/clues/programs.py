@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.correlate.standings import signature
 from ncclforensics.diagnosers.clues import common
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def what(frames: Frames) -> pl.Expr:
 
     Stacks compare nothing where some ranks' dumps have them and others', in JSON, not.
     """
-    sizes = pl.struct("op", "in_sizes", "in_dtypes").hash(seed=0)
+    sizes = signature()
     if _is_mixed(frames):
         return sizes.alias("what")
     return pl.coalesce("stack", sizes).alias("what")

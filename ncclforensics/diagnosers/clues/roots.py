@@ -60,9 +60,19 @@ def is_seen_failing(frames: Frames) -> bool:
     return bool(lines or (frames["exits"]["code"] != 0).any())
 
 
-def confidence(frames: Frames) -> Confidence:
-    """Return how sure a rank's absence is: dumps alone may be of a job that runs."""
-    return "certain" if is_seen_failing(frames) else "likely"
+def confidence(frames: Frames, call: dict[str, Any] | None = None) -> Confidence:
+    """Return how sure it is that a rank did not come to a call.
+
+    Dumps alone may be of a job that runs, members of whom nothing is seen may be to
+    blame as well, and a log of calls may lack its last lines.
+    """
+    if not is_seen_failing(frames) or (call is not None and call["unseen"]):
+        return "likely"
+    sources = frames["sources"]
+    dumps = sources.filter(pl.col("kind").str.starts_with("flight_recorder"))["source"]
+    made = frames.scan("collectives").select("source").unique().collect()["source"]
+    from_lines = made.len() > 0 and not made.is_in(dumps.implode()).any()
+    return "likely" if from_lines else "certain"
 
 
 def spread(

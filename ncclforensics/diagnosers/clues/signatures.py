@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from ncclforensics.correlate.standings import UNEVEN
 from ncclforensics.diagnosers.clues import common, divergence, programs
 
 if TYPE_CHECKING:
@@ -24,12 +25,11 @@ if TYPE_CHECKING:
 
 Aspect = Literal["op", "shape"]
 
-# members may pass different sizes, or only some of them pass any
-UNEVEN = (
-    *("all_to_all", "all_to_all_single", "all_to_all_v_single", "all_gather_v"),
-    *("reduce_scatter_v", "gather", "scatter", "all_gather", "_broadcast_oop"),
-    *("ALLTOALL", "ALLTOALL_BASE", "GATHER", "SCATTER", "COALESCED", "ALLGATHER"),
-    *("_reduce_oop", "coalesced", "BARRIER", "barrier", "monitored_barrier"),
+# every member receives, and all of them as much
+ALL_RECEIVE = (
+    *("all_reduce", "_all_gather_base", "_reduce_scatter_base", "reduce_scatter"),
+    *("all_gather_single", "reduce_scatter_single", "allreduce_coalesced"),
+    *("all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"),
 )
 
 
@@ -187,6 +187,17 @@ def _aside(
 
 
 def _entries(frames: Frames) -> pl.DataFrame:
+    """Return what `_read_entries` gives; that of the last frame of calls is kept."""
+    calls = frames["calls"]
+    if not _LAST or _LAST[0][0] is not calls:
+        _LAST[:] = [(calls, _read_entries(frames))]
+    return _LAST[0][1]
+
+
+_LAST: list[tuple[pl.DataFrame, pl.DataFrame]] = []
+
+
+def _read_entries(frames: Frames) -> pl.DataFrame:
     """Return the votes of Flight Recorder entries of the calls that ranks are held in.
 
     A call in a circle of waits is none of these: its ranks came to it from different
@@ -206,14 +217,6 @@ def _entries(frames: Frames) -> pl.DataFrame:
         pl.col("unseen").list.len().alias("unseen"),
         pl.concat_list("waiting", "behind", "done").alias("rank"),
     ).explode("rank")
-    numel = pl.col("in_sizes").list.eval(
-        pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
-    )
-    shape = pl.concat_str(
-        numel.cast(pl.List(pl.String)).list.join("+"),
-        pl.lit(" elements of "),
-        pl.col("in_dtypes").list.join(", "),
-    )
     made = (
         frames.scan("collectives")
         .filter(
@@ -228,9 +231,29 @@ def _entries(frames: Frames) -> pl.DataFrame:
     ).select(
         *("call", "unseen"),
         *("pg", "pg_desc", "seq", "op"),
-        shape.alias("shape"),
+        # what is received tells only where all send the same
+        pl.when(
+            pl.col("op").is_in(ALL_RECEIVE)
+            & (_elements("in").n_unique().over("call") == 1)
+        )
+        .then(common.sentence(_elements("in"), " into ", _elements("out")))
+        .otherwise(_elements("in"))
+        .fill_null(_elements("in"))
+        .alias("shape"),
         *("rank", "stack", "t", "source", "line"),
         _told(pl.col("seq")).alias("text"),
+    )
+
+
+def _elements(side: str) -> pl.Expr:
+    """Say what goes "in" or comes "out": `8+8 elements of Float`."""
+    numel = pl.col(f"{side}_sizes").list.eval(
+        pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
+    )
+    return pl.concat_str(
+        numel.cast(pl.List(pl.String)).list.join("+"),
+        pl.lit(" elements of "),
+        pl.col(f"{side}_dtypes").list.join(", "),
     )
 
 

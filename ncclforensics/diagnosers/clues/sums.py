@@ -1,0 +1,77 @@
+"""What the members of an all_to_all send must be what they expect to receive.
+
+Sizes differ from member to member in health, so no two of them can be compared; but
+over all members and all their tensors the elements that go in come out. Whose split
+sizes are wrong this does not tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.tables import Frames
+
+EXCHANGES = r"(?i)^all_?to_?all"
+KEY = ["rank", "pg", "pg_desc", "seq"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unbalanced:
+    """A call with the elements that its members send, and those they expect."""
+
+    call: dict[str, Any]
+    sent: int
+    expected: int
+    entries: pl.DataFrame
+
+
+def unbalanced(frames: Frames) -> Iterator[Unbalanced]:
+    """Yield the exchanges that ranks are held in whose two sides do not add up.
+
+    Only those of which every member's sizes are known.
+    """
+    calls = frames["calls"].filter(
+        pl.col("op").str.contains(EXCHANGES)
+        & (pl.col("unseen").list.len() == 0)
+        & (pl.col("absent").list.len() == 0)
+    )
+    if calls.is_empty():
+        return
+    came = calls.select("call", *KEY[1:], pl.col("members").alias("rank"))
+    told = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("op").str.contains(EXCHANGES)
+            & pl.col("rank").is_in(came["rank"].explode().unique().implode())
+            & pl.col("seq").is_in(came["seq"].unique().implode())
+        )
+        .collect()
+        .join(came.explode("rank"), on=KEY, how="inner", nulls_equal=True)
+        .with_columns(
+            _numel("in_sizes").alias("sent"), _numel("out_sizes").alias("due")
+        )
+        .with_columns(
+            pl.concat_str(
+                *(pl.lit("rank "), "rank", pl.lit(" sends "), "sent"),
+                *(pl.lit(" elements and expects "), "due"),
+            ).alias("text")
+        )
+        .drop_nulls(["sent", "due"])
+    )
+    for call in calls.to_dicts():
+        entries = told.filter(pl.col("call") == call["call"])
+        sent, due = int(entries["sent"].sum()), int(entries["due"].sum())
+        if entries.height == len(call["members"] or ()) and sent != due:
+            yield Unbalanced(call, sent, due, entries)
+
+
+def _numel(column: str) -> pl.Expr:
+    """Return the elements of all tensors of a call; a scalar has one."""
+    each = pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
+    return pl.col(column).list.eval(each).list.sum()

@@ -1,0 +1,99 @@
+"""Times in dumps show a GPU that stands still, where a host went on without it."""
+
+import datetime
+
+import polars as pl
+import pytest
+
+from ncclforensics import tables
+from ncclforensics.correlate import moments
+
+EPOCH = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+
+
+def at(seconds):
+    return EPOCH + datetime.timedelta(seconds=seconds)
+
+
+def entry(rank, seq, made, completed=None, **more):
+    return {
+        "source": str(rank),
+        "rank": rank,
+        "pg": "0",
+        "pg_desc": "default_pg",
+        "seq": seq,
+        "op": "all_reduce",
+        "is_p2p": False,
+        "t": at(made),
+        "t_completed": None if completed is None else at(completed),
+        **more,
+    }
+
+
+def stall(last_made, clock=0.0, jitter=0.0):
+    """Rank 1 has not finished call 4, which rank 0 has at 4 s; its host goes on."""
+    made = [
+        entry(rank, seq, seq + clock * rank, seq + 0.1 + rank * (clock + jitter * seq))
+        for seq in range(4)
+        for rank in (0, 1)
+    ]
+    made += [entry(0, 4, 4, 4.1), entry(0, 5, 5), entry(1, 4, 4 + clock)]
+    made += [entry(1, 5, last_made + clock)]
+    return tables.rows("collectives", made)
+
+
+CALLS = tables.rows(
+    "calls",
+    [
+        {
+            "call": 0,
+            "pg": "0",
+            "pg_desc": "default_pg",
+            "seq": 4,
+            "is_p2p": False,
+            "waiting": [1],
+            "done": [0],
+            "unstarted": [],
+        }
+    ],
+)
+SLOW = tables.rows("roots", [{"rank": 1, "why": "stalled", "call": 0}])
+
+
+@pytest.mark.parametrize("clock", [0.0, 3_600.0, -3_600.0])
+def test_a_host_that_goes_on_when_its_peers_were_done(clock):
+    assert moments.outlived(CALLS, SLOW, stall(6.0, clock))
+
+
+@pytest.mark.parametrize("clock", [0.0, 3_600.0, -3_600.0])
+def test_a_dump_that_ends_before_they_were_done_may_only_be_older(clock):
+    assert not moments.outlived(CALLS, SLOW, stall(4.05, clock))
+
+
+def test_what_is_no_longer_than_usual_proves_nothing():
+    assert not moments.outlived(CALLS, SLOW, stall(4.6, jitter=0.5))
+
+
+def test_without_a_time_of_completion_nothing_is_proved():
+    bare = stall(6.0).with_columns(pl.lit(None, tables.TIME).alias("t_completed"))
+    assert not moments.outlived(CALLS, SLOW, bare)
+
+
+def test_such_a_call_is_known_by_stack_or_by_operation_and_sizes():
+    wanted = tables.rows(
+        "calls",
+        [
+            {
+                "call": 0,
+                "pg": "0",
+                "pg_desc": "default_pg",
+                "seq": 4,
+                "waiting": [0],
+                "absent": [1],
+            }
+        ],
+    )
+    usual = [entry(1, 3, 3, in_sizes=[[8]]), entry(0, 4, 4, in_sizes=[[8]])]
+    other = [entry(1, 3, 3, in_sizes=[[8]]), entry(0, 4, 4, in_sizes=[[9]])]
+    assert moments.made_before(wanted, tables.rows("collectives", usual))
+    assert not moments.made_before(wanted, tables.rows("collectives", other))
