@@ -46,7 +46,11 @@ def unbalanced(frames: Frames) -> Iterator[Unbalanced]:
     came = calls.select("call", *KEY[1:], pl.col("members").alias("rank"))
     told = (
         frames.scan("collectives")
-        .filter(pl.col("op").str.contains(EXCHANGES))
+        .filter(
+            pl.col("op").str.contains(EXCHANGES)
+            & pl.col("rank").is_in(came["rank"].explode().unique().implode())
+            & pl.col("seq").is_in(came["seq"].unique().implode())
+        )
         .collect()
         .join(came.explode("rank"), on=KEY, how="inner", nulls_equal=True)
         .with_columns(
