@@ -56,7 +56,7 @@ STARTED = ("nccl.init.start",)
 REMEDY = (
     'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))   # before any CUDA call',
     "echo rank=$RANK local=$LOCAL_RANK visible=$CUDA_VISIBLE_DEVICES   # each rank",
-    "nvidia-smi -L        # as many ranks per host as it lists: --nproc-per-node",
+    "nvidia-smi -L   # on {}: --nproc-per-node as it lists, or fewer",
 )
 
 
@@ -83,7 +83,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         evidence=(*common.cites(lines, 4), *common.cites(shared, 4)),
         explanation=f"{who[:1].upper()}{who[1:]}. Of those on one GPU all but one are "
         "there by mistake; NCCL refuses such a communicator on every rank.",
-        remedy=REMEDY,
+        remedy=tuple(
+            step.replace("{}", common.some(hosts) or "each host") for step in REMEDY
+        ),
         ranks=ranks,
         hosts=hosts,
         devices=common.devices_of(frames, ranks),

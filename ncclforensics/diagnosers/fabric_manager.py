@@ -59,7 +59,7 @@ FABRIC = "nvidia.fabric_state"  # nvidia-smi -q
 NVLS = ("nccl.nvls.bind_failed", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable")
 
 REMEDY = (
-    "systemctl status nvidia-fabricmanager          # on the host that is named",
+    "systemctl status nvidia-fabricmanager          # on {}",
     "nv-fabricmanager --version; nvidia-smi --query-gpu=driver_version --format=csv",
     "systemctl restart nvidia-fabricmanager && nvidia-smi -q | grep -A2 Fabric",
 )
@@ -94,7 +94,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation=f"CUDA or NCCL could not use the NVSwitch fabric on {where}: "
         f"{told['text'][0][:160]}. The fabric manager is down, not done, or of another "
         "version than the driver.",
-        remedy=REMEDY,
+        remedy=tuple(step.replace("{}", where) for step in REMEDY),
         ranks=ranks,
         hosts=hosts,
         first_seen=common.first_seen(told),

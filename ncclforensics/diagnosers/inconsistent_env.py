@@ -98,7 +98,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         "not. All ranks have to agree on it.",
         remedy=(
             f"unset {said[0][0]}   # for {who}, or set it for all",
-            "grep -H NCCL_ /etc/nccl.conf ~/.nccl.conf ~/.bashrc   # on that host",
+            "grep -H NCCL_ /etc/nccl.conf ~/.nccl.conf ~/.bashrc   # on "
+            + (common.some(hosts) or "the host of that rank"),
             "srun --export=ALL …   # or: mpirun -x VARIABLE …",
         ),
         ranks=ranks,

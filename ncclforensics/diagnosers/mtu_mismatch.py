@@ -82,6 +82,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     else:
         name = "IFACE"
         what = "a packet of the usual size does not fit through the network"
+    others = [h for h in common.strings(seen["host"]) if h not in hosts]
+    peer = next(iter((*hosts, *others)), "PEER")
+    other = next((h for h in others if h != peer), "another host of the job")
     yield Finding(
         slug="mtu-mismatch",
         confidence="likely" if tried.height or hosts else "possible",
@@ -90,7 +93,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation=f"{what}. Small messages pass, the first large one gets lost, and "
         "the ranks wait for it.",
         remedy=(
-            "ping -M do -s 8972 PEER; ping -M do -s 1472 PEER    # between the hosts",
+            f"ping -M do -s 8972 {peer}; ping -M do -s 1472 {peer}    # on {other}",
             f"ip link show {name}; ibv_devinfo | grep active_mtu",
             f"ip link set dev {name} mtu 9000      # on all hosts and ports",
         ),

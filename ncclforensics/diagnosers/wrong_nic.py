@@ -60,11 +60,6 @@ LOCAL_ONLY = (
 )
 PAIRED = 0.5  # an odd choice is one that fewer than this share of the hosts made
 
-REMEDY = (
-    "ip -br addr                                # on the hosts that are named",
-    "export NCCL_SOCKET_IFNAME=^docker0,lo      # on all hosts, or name the right one",
-)
-
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose choice of network is the odd one."""
@@ -141,6 +136,7 @@ def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
         f"{common.some(hosts)} bound {common.some(chosen)}, which leads to no other "
         "host, in a job of several hosts.",
         (*common.cites(local, 4), *common.cites(others, 2)),
+        right,
     )
 
 
@@ -190,6 +186,7 @@ def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
         f"the others on {common.some(common.strings(rest['address']), 2)}",
         "The address that NCCL bound there shares no subnet with the other hosts'.",
         (*common.cites(odd, 3), *common.cites(rest, 3)),
+        common.strings(rest["interface"]),
     )
 
 
@@ -228,6 +225,23 @@ def _all_joined(frames: Frames) -> bool:
     ).is_empty()
 
 
+def _interfaces(lines: pl.DataFrame) -> tuple[str, ...]:
+    return common.strings(lines["interface"]) if "interface" in lines.columns else ()
+
+
+def _remedy(
+    hosts: tuple[str, ...], wrong: tuple[str, ...], right: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the setting that fits: what the other hosts use, or all but the wrong."""
+    where = common.some(hosts) or "the host that printed it"
+    but = ",".join(dict.fromkeys([*(wrong or ("docker0",)), "lo"]))
+    setting = right[0] if len(right) == 1 else f"^{but}"
+    return (
+        f"ip -br addr                                # on {where}",
+        f"export NCCL_SOCKET_IFNAME={setting}      # on all hosts, or the right one",
+    )
+
+
 def _failed(frames: Frames) -> bool:
     roles = frames["events"]["role"]
     return bool(roles.is_in(["culprit", "victim", "either"]).any())
@@ -240,6 +254,7 @@ def _finding(
     headline: str,
     explanation: str,
     evidence: tuple[Cite, ...],
+    right: tuple[str, ...] = (),
 ) -> Finding:
     hosts = common.strings(lines["host"])
     ranks = common.numbers(lines["rank"])
@@ -249,7 +264,7 @@ def _finding(
         headline=headline,
         evidence=evidence,
         explanation=explanation,
-        remedy=REMEDY,
+        remedy=_remedy(hosts, _interfaces(lines), right),
         ranks=ranks,
         hosts=hosts,
         first_seen=common.first_seen(lines),
