@@ -45,7 +45,7 @@ def ingest(
     import tempfile
     from pathlib import Path
 
-    from ncclforensics import analysis, dataset
+    from ncclforensics import dataset, parsing
     from ncclforensics.sources import discover
 
     if any(dataset.is_one(path) for path in paths):
@@ -53,7 +53,7 @@ def ingest(
     progress = console.progress(enabled=not (quiet or no_progress))
     with tempfile.TemporaryDirectory() as scratch, processes(jobs) as executor:
         found = discover(paths, Path(scratch)).under(name)
-        frames = analysis.read(found.sources, found.notes, executor, progress)
+        frames = parsing.read(found.sources, found.notes, executor, progress)
         share = dataset.save(frames, output)
     if not quiet:
         read = frames["sources"].height

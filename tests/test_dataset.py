@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ncclforensics import analysis, cli, dataset
+from ncclforensics import analysis, cli, dataset, parsing
 from ncclforensics.errors import UsageError
 from ncclforensics.report.as_json import render_json
 
@@ -84,7 +84,7 @@ def test_two_files_of_one_name_are_not_mixed(tmp_path):
 def test_a_share_that_was_broken_off_is_not_there(tmp_path):
     ingest(HUNG / "fr", to=tmp_path, name="fr")
     before = report(tmp_path)
-    frames = analysis.read(analysis.discover([str(HUNG)], tmp_path).sources)
+    frames = parsing.read(analysis.discover([str(HUNG)], tmp_path).sources)
     share = dataset.name(frames)
     (tmp_path / "exits").mkdir(exist_ok=True)
     frames["exits"].write_parquet(tmp_path / "exits" / f"{share}.parquet")

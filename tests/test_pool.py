@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ncclforensics import analysis, pool
+from ncclforensics import analysis, parsing, pool
 from ncclforensics.report.as_json import render_json
 from ncclforensics.sources import discover
 
@@ -20,7 +20,7 @@ def evidence(jobs):
 
 
 def test_processes_read_what_this_one_reads(evidence, monkeypatch):
-    monkeypatch.setattr(analysis, "BATCH_BYTES", 1)
+    monkeypatch.setattr(parsing, "BATCH_BYTES", 1)
     alone = analysis.analyze([evidence]).report
     with pool.processes(2) as executor:
         assert analysis.analyze([evidence], executor=executor).report == alone
@@ -29,9 +29,9 @@ def test_processes_read_what_this_one_reads(evidence, monkeypatch):
 def test_a_killed_process_costs_a_note_and_nothing_else(
     evidence, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(analysis, "BATCH_BYTES", 1)
+    monkeypatch.setattr(parsing, "BATCH_BYTES", 1)
     sources = discover([evidence], tmp_path).sources
-    expected = analysis.read(sources)
+    expected = parsing.read(sources)
     with pool.processes(2) as executor:
 
         def kill(done, _):
@@ -40,7 +40,7 @@ def test_a_killed_process_costs_a_note_and_nothing_else(
                     os.kill(pid, signal.SIGKILL)
 
         # more work than the two could have done before they were killed
-        found = analysis.read(sources * 20, executor=executor, progress=kill)
+        found = parsing.read(sources * 20, executor=executor, progress=kill)
     for name in ("entries", "events", "groups", "positions"):
         assert found[name].height == 20 * expected[name].height
     lost = found["notes"]["text"].str.starts_with("a process that read was lost")

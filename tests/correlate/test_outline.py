@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 import simulate
 import simulate_dumps
 import simulate_faults
-from ncclforensics import analysis, tables
+from ncclforensics import parsing, tables
 from ncclforensics.correlate import correlate
 from ncclforensics.correlate.outline import outlined
 from ncclforensics.sources import discover
@@ -32,7 +32,7 @@ def in_full(frames):
 
 @pytest.mark.parametrize("slug", JOBS)
 def test_a_job_is_the_same_by_its_outline(jobs, slug, tmp_path):
-    read = analysis.read(discover([str(jobs / slug / "evidence")], tmp_path).sources)
+    read = parsing.read(discover([str(jobs / slug / "evidence")], tmp_path).sources)
     assert read.has("entries")
     found, expected = correlate(read), correlate(in_full(read))
     for name in CORRELATED:
@@ -45,7 +45,7 @@ def test_so_is_a_job_with_batches_of_messages(fault, style, tmp_path):
     job, places = simulate.job(2, 2, 2, 1, steps=3)
     case = simulate_faults.FAULTS[fault](job, places, 5)
     simulate_dumps.write(case, tmp_path, simulate_dumps.Style(**style), 5)
-    read = analysis.read(discover([str(tmp_path)], tmp_path).sources)
+    read = parsing.read(discover([str(tmp_path)], tmp_path).sources)
     assert read["templates"]["is_p2p"].any()
     found, expected = correlate(read), correlate(in_full(read))
     for name in (*CORRELATED, "unproven"):

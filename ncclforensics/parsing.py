@@ -1,0 +1,103 @@
+"""Reads all sources: in this process, in others beside it, or where an executor works.
+
+What each source gives does not depend on who reads it or beside what; the parts are put
+together in the order of the sources. Work of a process that is lost is done again here.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ncclforensics import pool, tables
+from ncclforensics.correlate.outline import outlined
+from ncclforensics.notes import Note
+from ncclforensics.parsers import parse_all
+from ncclforensics.report.reading import INTERRUPTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Executor
+
+    from ncclforensics.sources import Source
+    from ncclforensics.tables import Frames
+
+# sources that one process reads at a time: logs are read by threads, side by side
+BATCH_BYTES = 4 * 1024**2
+BATCH_LOG_BYTES = 64 * 1024**2
+HERE_LOG_BYTES = 1024**3
+
+
+def read(
+    sources: Sequence[Source],
+    notes: Iterable[Note] = (),
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Frames:
+    """Parse every source, in order, and stack what they give; `notes` come first.
+
+    Without an executor, processes are started where there is enough to read. A keyboard
+    interrupt ends the reading; what was read by then is kept, with a note. It is raised
+    where nothing was read.
+    """
+    told = list(notes)
+    parts = []
+    done = 0
+    with ExitStack() as stack:
+        if executor is None:
+            others = [source for source in sources if source.kind != "log"]
+            much = sum(source.bytes for source in others) >= pool.PAYS_BYTES
+            jobs = None if much and len(others) > 1 else 1
+            executor = stack.enter_context(pool.processes(jobs))
+        here = isinstance(executor, pool.Here)
+        batches = [
+            batch
+            for is_log, run in groupby(sources, lambda source: source.kind == "log")
+            for batch in _batches(
+                run,
+                (HERE_LOG_BYTES if here else BATCH_LOG_BYTES)
+                if is_log
+                else (0 if here else BATCH_BYTES),
+            )
+        ]
+        read_by = pool.spread(
+            parse_all if here else parsed,
+            batches,
+            executor,
+            lambda error: told.append(_lost(error)),
+        )
+        try:
+            for batch, part in zip(batches, read_by, strict=True):
+                parts.append(part)
+                done += len(batch)
+                if progress is not None:
+                    progress(done, len(sources))
+        except KeyboardInterrupt:
+            if not parts:
+                raise
+            read_ = f"{done:,} of {len(sources):,} files were read"
+            told.append(Note(INTERRUPTED, f"reading was interrupted: {read_}"))
+    return tables.join([tables.Frames({"notes": tables.noted(told)}), *parts])
+
+
+def parsed(sources: Sequence[Source]) -> Frames:
+    """Parse some sources, stack what they give and outline their calls."""
+    return outlined(parse_all(sources))
+
+
+def _batches(sources: Iterable[Source], most: int) -> Iterator[Sequence[Source]]:
+    """Cut sources into runs of `most` bytes, worth a message between processes."""
+    batch: list[Source] = []
+    for source in sources:
+        if batch and sum(s.bytes for s in (*batch, source)) > most:
+            yield batch
+            batch = []
+        batch.append(source)
+    if batch:
+        yield batch
+
+
+def _lost(error: BaseException) -> Note:
+    why = str(error) or type(error).__name__
+    return Note("parsers", f"a process that read was lost, its work done again: {why}")
