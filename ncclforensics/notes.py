@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+INTERRUPTED = "interrupted"  # the stage that speaks where somebody ended the reading
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Note:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from ncclforensics import pool, tables
 from ncclforensics.correlate.outline import outlined
-from ncclforensics.notes import Note
+from ncclforensics.notes import INTERRUPTED, Note
 from ncclforensics.parsers import parse_all
-from ncclforensics.report.reading import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.notes import INTERRUPTED
+
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Note, Report, SourceFile
 
-INTERRUPTED = "interrupted"  # the stage of a note
 _UNREAD = frozenset({"unknown", "empty", "pickle"})
 
 
