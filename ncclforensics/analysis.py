@@ -110,8 +110,7 @@ def read(
     done = 0
     with ExitStack() as stack:
         if executor is None:
-            much = sum(source.bytes for source in sources) >= pool.PAYS_BYTES
-            jobs = None if much and len(sources) > 1 else 1
+            jobs = pool.paying([source.bytes for source in sources])
             executor = stack.enter_context(pool.processes(jobs))
         here = isinstance(executor, pool.Here)
         batches = list(_batches(sources, 0 if here else BATCH_BYTES))
