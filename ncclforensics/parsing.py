@@ -45,9 +45,8 @@ def read(
     done = 0
     with ExitStack() as stack:
         if executor is None:
-            others = [source for source in sources if source.kind != "log"]
-            much = sum(source.bytes for source in others) >= pool.PAYS_BYTES
-            jobs = None if much and len(others) > 1 else 1
+            dumps = [source.bytes for source in sources if source.kind != "log"]
+            jobs = pool.paying(dumps)
             executor = stack.enter_context(pool.processes(jobs))
         here = isinstance(executor, pool.Here)
         batches = [

@@ -63,10 +63,18 @@ class _Context(SpawnContext):
     Process = _Process
 
 
+def paying(sizes: Sequence[int]) -> int:
+    """Return how many processes pay for sources of so many bytes.
+
+    One source is read by one process: what it takes, nobody else can shorten.
+    """
+    beside = sum(sizes) - max(sizes, default=0)
+    return min(cores(), 1 + beside // PAYS_BYTES)
+
+
 @contextmanager
-def processes(jobs: int | None = None) -> Iterator[Executor]:
-    """Give a pool of `jobs` processes (one a core), this process for fewer than 2."""
-    jobs = cores() if jobs is None else jobs
+def processes(jobs: int) -> Iterator[Executor]:
+    """Give a pool of `jobs` processes, this process alone for fewer than 2."""
     if jobs < 2:
         yield Here()
         return

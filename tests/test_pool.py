@@ -71,4 +71,14 @@ def test_processes_are_started_where_there_is_enough_to_read(evidence, monkeypat
     first = render_json(analysis.analyze([evidence]).report)
     monkeypatch.setattr(pool, "PAYS_BYTES", 1)
     assert render_json(analysis.analyze([evidence]).report) == first
-    assert asked == [1, None]
+    assert asked == [1, pool.cores()]
+
+
+def test_a_process_more_pays_for_what_is_beside_the_largest_source(monkeypatch):
+    monkeypatch.setattr(pool, "cores", lambda: 4)
+    much = pool.PAYS_BYTES
+    assert pool.paying([]) == 1
+    assert pool.paying([much * 100, 5]) == 1
+    assert pool.paying([much, much - 1]) == 1
+    assert pool.paying([much, much]) == 2
+    assert pool.paying([much // 10] * 1000) == 4
