@@ -22,7 +22,7 @@ import polars as pl
 
 from ncclforensics import __version__, dataset, grammar
 from ncclforensics.errors import UsageError
-from ncclforensics.report.reading import INTERRUPTED
+from ncclforensics.notes import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

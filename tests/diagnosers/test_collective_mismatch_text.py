@@ -50,7 +50,8 @@ def test_a_fingerprint_wrapped_over_lines_and_without_a_number(analyzed):
         f"{FINGERPRINT.format(op='REDUCE')}.\n"
     )
     found = verdict(analyzed({"job.log": text}))
-    assert found == ("failure", "collective-mismatch", (0, 1))
+    # who is odd of a rank and its first unlike peer one line does not tell
+    assert found == ("failure", "collective-mismatch", ())
 
 
 def test_where_only_one_side_was_printed_nobody_is_named(analyzed):

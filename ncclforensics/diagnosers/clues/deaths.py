@@ -41,7 +41,10 @@ CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
 # a training loop's own check of its loss or gradients
 NOT_A_NUMBER = "launchers.megatron.nan"
 # what ends a process although its own last words may be lost
-FATAL = ("python.dataloader.killed", "python.dataloader.exited", "python.device_assert")
+FATAL = (
+    *("python.dataloader.killed", "python.dataloader.exited"),
+    *("python.device_assert", "python.cuda_error"),
+)
 RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
 OF_VICTIMS = (1, -signal.SIGABRT)
 # what a watchdog throws that lost a peer, up to torch 2.0 and since; and Gloo, in the
@@ -261,7 +264,7 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
 
 
 def _of_lines(frames: Frames) -> pl.DataFrame:
-    """Return the ranks that lost a data loading process or failed a check on the GPU.
+    """Return the ranks that lost a data loading process, or whose GPU failed a call.
 
     In SCHEMA, for where no traceback tells it as well; a process that was told to end
     is an echo.

@@ -45,9 +45,12 @@ def by_call(
 
 
 def is_majority(call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
-    """Whether more members are absent than came: then the latter are the odd ones."""
+    """Whether more members are absent than came: then the latter are the odd ones.
+
+    Those count as well that are no roots, as they wait in something else.
+    """
     came = len(call["waiting"]) + len(call["behind"]) + len(call["done"])
-    return len(ranks) > came
+    return len({*ranks, *call["absent"]}) > came
 
 
 def is_seen_failing(frames: Frames) -> bool:

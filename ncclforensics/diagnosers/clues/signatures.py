@@ -152,8 +152,10 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
     if "call" not in call.columns:
         # lines name who disagrees with the printer, not who else is in the group
         unseen = max(frames["ranks"].height - call["rank"].n_unique(), 0)
+        unseen = max(unseen, _unheard(call))
     small, large = len(ordered[0][1]), len(ordered[-1][1])
-    settled = small + unseen <= large
+    # torch itself compared fingerprints: that they differ is beyond doubt
+    settled = small + unseen <= large or "is_peer" in call.columns
     kind: divergence.Kind | None = None
     if len(astray) == 1:
         kind = "conditional"
@@ -184,6 +186,17 @@ def _aside(
         return None
     other = programs.way(frames, usual["stack"][0])
     return divergence.kind_by_name(programs.way(frames, stack), other)
+
+
+def _unheard(call: pl.DataFrame) -> int:
+    """Return 1 where a rank is known from its peer's line only, else 0.
+
+    All ranks print, so lines are missing, and nothing tells of how many ranks.
+    """
+    if "is_peer" not in call.columns:
+        return 0
+    printed = call.filter(~pl.col("is_peer"))["rank"].drop_nulls()
+    return int(not call["rank"].drop_nulls().is_in(printed.implode()).all())
 
 
 def _entries(frames: Frames) -> pl.DataFrame:
@@ -286,6 +299,7 @@ def _fingerprints(frames: Frames) -> pl.DataFrame:
         "op",
         shape.alias("shape"),
         pl.coalesce("global", "group_rank").alias("rank"),
+        "is_peer",
         "t",
         "source",
         "line",
