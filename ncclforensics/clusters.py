@@ -37,7 +37,8 @@ def executor(address: str) -> Iterator[Executor]:
             "--executor dask:… needs `pip install 'ncclforensics[dask]'`"
         ) from None
     try:
-        client = Client(where, timeout=SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
+        connect: Any = Client
+        client = connect(where, timeout=SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise UsageError(f"no dask scheduler at {where}: {error}") from error
     with client:

@@ -159,7 +159,7 @@ def test_every_format_answers_even_to_nothing(
 
 def test_options_reach_the_analysis(run: Any, analysis: Analysis) -> None:
     code, _, _ = run(
-        *("analyze", "a", "b", "--jobs", "1", "--world-size", "8"),
+        *("analyze", "a", "b", "--jobs", "1", "--no-cache", "--world-size", "8"),
         *("--select", "gpu-oom,missing-rank", "--ignore", "gpu-oom"),
     )
     assert code == 0
@@ -170,6 +170,7 @@ def test_options_reach_the_analysis(run: Any, analysis: Analysis) -> None:
         "select": frozenset({"gpu-oom", "missing-rank"}),
         "ignore": frozenset({"gpu-oom"}),
         "progress": None,
+        "kept": None,
     }
 
 

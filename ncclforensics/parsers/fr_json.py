@@ -29,7 +29,8 @@ def load(data: bytes) -> Loaded:
     except json.JSONDecodeError as error:
         cut = error.msg.startswith("Unterminated")
         cut = cut or len(text.rstrip()) - error.pos < _LONGEST_LITERAL
-        end = len(data) if cut else len(text[: error.pos].encode())
+        # a bad byte takes three where it was replaced
+        end = min(len(data), len(data) if cut else len(text[: error.pos].encode()))
         return Loaded(_recover(text), end, "cut" if cut else f"damaged: {error.msg}")
     except (ValueError, RecursionError) as error:  # a huge number, too deep
         return Loaded(_recover(text), len(data), f"damaged: {error}"[:80])
