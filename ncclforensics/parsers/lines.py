@@ -3,7 +3,7 @@
 Lines end at LF, as grep and editors count them; a CR stays inside its line. UTF-16
 with a byte order mark is decoded; a block that is no valid UTF-8 is decoded with U+FFFD
 in place of each bad byte. A line longer than LONGEST_BYTES comes in pieces of one
-number. Blocks are small enough to stay in a processor's cache while they are searched.
+number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 LONGEST_BYTES = 16 << 20
 _BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 

@@ -91,6 +91,8 @@ def seams(lines: pl.DataFrame) -> pl.DataFrame:
 def is_wrapped(lines: pl.DataFrame) -> bool:
     """Whether lines go on under the longest ones: they begin as no other line does."""
     wrapped = seams(lines)["line"]
+    if not wrapped.len():
+        return False
     begins = pl.col("raw").str.head(BEGINNING)
     below = pl.col("line").is_in((wrapped + 1).implode())
     usual = lines.filter(~below).select(begins).unique()["raw"]
