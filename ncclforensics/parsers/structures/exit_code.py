@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 import signal
 
-_CODE = re.compile(r"(?im)^(?P<hydra>=)?\s*exit code:\s+(?P<code>\d{1,3})\s*$")
+from ncclforensics.parsers.structures.limits import capped
+
+_CODE = re.compile(
+    r"(?im)^(?P<hydra>=)?[ \t]*exit code:[ \t]+(?P<code>\d{1,3})[ \t\r]*$"
+)
 SIGNALS = (
     *(signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE),
     *(signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM),
@@ -18,7 +22,7 @@ SIGNALS = (
 
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row with `code`, a signal as Python counts it, or none."""
-    found = _CODE.search(text)
+    found = _CODE.search(capped(text))
     if not found:
         return []
     code = int(found["code"])
