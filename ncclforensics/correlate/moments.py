@@ -20,7 +20,7 @@ SPREADS = 2  # times the difference that there was before
 
 
 def outlived(
-    calls: pl.DataFrame, slow: pl.DataFrame, collectives: pl.LazyFrame
+    calls: pl.DataFrame, slow: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame
 ) -> bool:
     """Say whether some rank of `slow` outlived its peers' getting past its own call.
 
@@ -43,13 +43,15 @@ def outlived(
     if pairs.is_empty():
         return False
     newest = (
-        collectives.filter(pl.col("rank").is_in(slow["rank"].implode()))
+        collectives.lazy()
+        .filter(pl.col("rank").is_in(slow["rank"].implode()))
         .group_by("rank")
         .agg(pl.max_horizontal("t", "t_started", "t_completed").max().alias("newest"))
         .collect()
     )
     group = (
-        collectives.filter(
+        collectives.lazy()
+        .filter(
             pl.col("pg_desc").is_in(pairs["pg_desc"].unique().implode())
             & ~pl.col("is_p2p").fill_null(False)
             & pl.col("rank").is_in(pl.concat([pairs["rank"], pairs["peer"]]).implode())
@@ -96,7 +98,7 @@ def _usual(past: pl.DataFrame, group: pl.DataFrame, time: str) -> pl.DataFrame:
     )
 
 
-def made_before(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
+def made_before(wanted: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame) -> bool:
     """Whether ranks absent from one of these calls have made such a one before.
 
     `wanted` are rows of `calls`. Such a one has the same stack, or without stacks the
@@ -105,7 +107,8 @@ def made_before(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
     what = pl.coalesce("stack", signature())
     ranks = wanted.select(pl.concat_list("waiting", "absent").explode().implode())
     made = (
-        collectives.filter(
+        collectives.lazy()
+        .filter(
             ~pl.col("is_p2p").fill_null(False)
             & pl.col("pg_desc").is_in(wanted["pg_desc"].unique().implode())
             & pl.col("rank").is_in(ranks.to_series())
