@@ -137,9 +137,10 @@ def read(
         )
         for batch, part in zip(batches, read_by, strict=True):
             parts.append(part)
-            done += len(batch)
-            if progress is not None:
-                progress(done, len(sources))
+            for _ in batch:
+                done += 1
+                if progress is not None:
+                    progress(done, len(sources))
     return tables.join([tables.Frames({"notes": tables.noted(told)}), *parts])
 
 
