@@ -68,9 +68,10 @@ def read(
         try:
             for batch, part in zip(batches, read_by, strict=True):
                 parts.append(part)
-                done += len(batch)
-                if progress is not None:
-                    progress(done, len(sources))
+                for _ in batch:
+                    done += 1
+                    if progress is not None:
+                        progress(done, len(sources))
         except KeyboardInterrupt:
             if not parts:
                 raise
