@@ -20,6 +20,7 @@ import atheris
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["ncclforensics", "pickletools", "tarfile"]):
     from fuzz.targets import TARGETS, seeds
+    from ncclforensics.parsers import fr_taster
 
 SECONDS, MEGABYTES = 20, 3000  # that one input may take
 
@@ -38,6 +39,8 @@ def main() -> None:
     for seed in seeds(given.target):
         (corpus / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
     target = TARGETS[given.target]
+    # a child that tries each pickle first would be most of the work
+    fr_taster.expendable()
     options = [
         f"-runs={given.runs}",
         f"-max_len={given.longest}",

@@ -23,7 +23,6 @@ from ncclforensics.parsers import (
     error_json,
     flight_recorder,
     fr_json,
-    fr_taster,
     log_files,
     parse,
     structures,
@@ -71,11 +70,7 @@ def conforming(frames: tables.Frames) -> tables.Frames:
 
 
 def pickled(data: bytes) -> None:
-    """Unpickle: plain values, or what was whole before the end, and why it ended.
-
-    Without a child that tries first, which would be most of the work.
-    """
-    fr_taster._expendable = True
+    """Unpickle: plain values, or what was whole before the end, and why it ended."""
     loaded = unpickler.load(data)
     assert isinstance(loaded.value, (*PLAIN, set, frozenset))
     assert 0 <= loaded.end <= len(data)
