@@ -93,7 +93,15 @@ def _share(
             )
     read.update(files)
     fresh = ~pl.col("source").is_in(again) | pl.col("source").is_null()
-    new = {n: frame.filter(fresh) if again else frame for n, frame in part.items()}
+    # calls have their source in their templates, which are put to them where asked for
+    new = {
+        n: frame.filter(fresh) if again and "source" in frame.columns else frame
+        for n, frame in part.items()
+    }
+    if again and "entries" in new:
+        new["entries"] = new["entries"].join(
+            new["templates"], on="template", how="semi", maintain_order="left"
+        )
     known = {n: f for n, f in new.items() if n in tables.SCHEMAS}
     messages = {n: f for n, f in new.items() if n.startswith(MESSAGE)}
     return tables.Frames(

@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ncclforensics import report
-from ncclforensics.analysis import analyze, read
+from ncclforensics.analysis import analyze
 from ncclforensics.errors import UsageError
+from ncclforensics.parsing import read
 from ncclforensics.report.as_json import render_json
 from ncclforensics.report.words import opening
 from ncclforensics.sources import discover
@@ -86,7 +87,7 @@ def test_an_interrupt_before_anything_was_read_is_one(jobs, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ncclforensics.analysis.parse", interrupted)
+    monkeypatch.setattr("ncclforensics.parsers.parse", interrupted)
     with pytest.raises(KeyboardInterrupt):
         analyze([str(jobs / "torch-healthy" / "evidence")])
 

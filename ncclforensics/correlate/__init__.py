@@ -11,12 +11,15 @@ from ncclforensics.correlate import (
     calls,
     clock,
     coll_logs,
+    held,
     identity,
     jobs,
+    messages,
     outline,
     positions,
     rest,
     standings,
+    unreached,
     waits,
 )
 from ncclforensics.tables import Frames
@@ -41,10 +44,10 @@ def correlate(frames: Frames) -> Frames:
     told = standings.grouped(told, names)
     unfinished = standings.unfinished(collectives, names, told, failed)
     standing = standings.standings(made, unfinished, told)
-    held = calls.held_up(unfinished, made, standing, members)
+    first = held.held_up(unfinished, made, standing, members)
     seen = rest.evidence(known, made, standing)
-    talk = calls.messages(collectives, names, members)
-    stuck = calls.calls(held, standing, talk, seen, members)
+    talk = messages.messages(collectives, names, members)
+    stuck = calls.calls(first, standing, talk, seen, members)
     found = waits.roots(stuck, rest.mute(collectives))
     unproven = tables.empty("calls")
     if not rest.is_proven(known, made):
@@ -52,7 +55,7 @@ def correlate(frames: Frames) -> Frames:
         unproven = stuck if how == "doubtful" else unproven
         if how != "still":
             stuck, found = tables.empty("calls"), tables.empty("roots")
-    beside = calls.unreached(stuck, unfinished, members, standing, seen)
+    beside = unreached.unreached(stuck, unfinished, members, standing, seen)
     if found.filter(pl.col("why") != "stuck").height and rest.is_spare(beside, seen):
         stuck = pl.concat([stuck, beside])
         found = waits.roots(stuck, rest.mute(collectives))

@@ -12,137 +12,13 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate.standings import KEY, count
+from ncclforensics.correlate import messages
+from ncclforensics.correlate.held import OTHER_SIDE, SAME
+from ncclforensics.correlate.standings import KEY
 
 STATES = ("waiting", "behind", "done", "absent", "unseen")
-# what two sides have to agree on to be in one call; the number of a P2P call is its
-# rank's own, so the two sides take its place
-SAME = ("group", "seq", "src", "dst")
 # members of all calls together; a thousand calls of a group of 4,096 have half of it
 MOST_MEMBERS = 1 << 23
-OTHER_SIDE = {"send": "recv", "recv": "send"}
-
-
-def held_up(
-    open_calls: pl.DataFrame,
-    made: pl.DataFrame,
-    standings: pl.DataFrame,
-    members: pl.DataFrame,
-) -> pl.DataFrame:
-    """Return the calls that may hold up each rank, the likeliest first (`choice`).
-
-    `open_calls` are unfinished collectives with `group`, `made` their summary,
-    `members` has the `members` of each `group`. A rank without any
-    takes the call that its watchdog gave up. P2P calls get global `src` and `dst`, and
-    `members` of the two; a receive from anybody has no `src`. `members` of other calls
-    may be null: those of the group.
-    """
-    newest_done = made.group_by("rank").agg(pl.col("newest_done").max())
-    p2p = pl.col("is_p2p").fill_null(False)
-    passed = (pl.col("record_id") < pl.col("newest_done")).fill_null(False)
-    ordered = (
-        open_calls.drop_nulls("rank")
-        .join(newest_done, on="rank", how="left", maintain_order="left")
-        .with_columns(passed.alias("passed"))
-        .sort("rank", "passed", p2p & pl.col("passed"), "record_id")
-    )
-    if not made["marks_p2p"].any():
-        # nobody's messages are marked as over: those that were passed tell nothing
-        ordered = ordered.filter(~(p2p & pl.col("passed")))
-    # the first that nothing passed, and the first collective that something did
-    chosen = ordered.filter(
-        pl.int_range(pl.len()).over("rank", "passed", p2p & pl.col("passed")) == 0
-    )
-    numbered = chosen.with_columns(pl.int_range(pl.len()).over("rank").alias("choice"))
-    both = pl.concat([numbered, _batched(ordered, numbered)])
-    # only messages need the list here; beside every rank it would be the square of it
-    named = both.filter(p2p)["group"].unique()
-    ends = members.filter(pl.col("group").is_in(named.implode()))
-    from_dumps = _ends(both.join(ends, on="group", how="left")).select(
-        "rank",
-        "choice",
-        *(*SAME[:2], "pg", "pg_desc", "op", "is_p2p", "members", "src", "dst"),
-        (pl.col("t_started").is_not_null() | (pl.col("state") == "started"))
-        .fill_null(False)
-        .alias("started"),
-        *("stack", "t", "source", "line"),
-    )
-    waits = pl.col("waits_in").is_not_null() & pl.col("rank").is_not_null()
-    from_logs = (
-        standings.filter(waits)
-        .join(from_dumps, on="rank", how="anti")
-        .sort("rank", "t", maintain_order=True)
-        .group_by("rank", maintain_order=True)
-        .first()
-        .with_columns(
-            pl.lit(None, members.schema["members"]).alias("members"),
-            pl.col("waits_in").alias("seq"),
-            pl.lit(False).alias("is_p2p"),
-            pl.lit(False).alias("started"),
-            pl.lit(0).cast(pl.Int64).alias("choice"),
-            pl.lit(None, pl.Int64).alias("src"),
-            pl.lit(None, pl.Int64).alias("dst"),
-            pl.lit(None, pl.UInt64).alias("stack"),
-        )
-        .select(from_dumps.columns)
-    )
-    return pl.concat([from_dumps, from_logs]).sort("rank", "choice")
-
-
-def _batched(open_calls: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
-    """Return the other open messages of the batches whose first one was chosen."""
-    batch = ["rank", "group", "p2p_seq"]
-    first = chosen.filter(pl.col("is_p2p").fill_null(False)).drop_nulls("p2p_seq")
-    if first.is_empty():
-        return chosen.clear()
-    halves = open_calls.filter(pl.col("op").is_in(list(OTHER_SIDE)))
-    return (
-        halves.join(first.select(*batch, "choice"), on=batch, how="inner")
-        .join(first.select("rank", "record_id"), on=["rank", "record_id"], how="anti")
-        .select(chosen.columns)
-    )
-
-
-def _ends(calls: pl.DataFrame) -> pl.DataFrame:
-    """Turn `src` and `dst` into global ranks, and `members` of P2P calls into both."""
-    p2p = pl.col("is_p2p").fill_null(False)
-    members = pl.col("members")
-    sender = pl.when(p2p).then(members.list.get(pl.col("src"), null_on_oob=True))
-    receiver = pl.when(p2p).then(members.list.get(pl.col("dst"), null_on_oob=True))
-    return calls.with_columns(sender.alias("src"), receiver.alias("dst")).with_columns(
-        pl.when(p2p)
-        .then(pl.concat_list("src", "dst").list.drop_nulls())
-        .otherwise(members)
-        .alias("members")
-    )
-
-
-def messages(
-    collectives: pl.DataFrame, names: pl.DataFrame, members: pl.DataFrame
-) -> pl.DataFrame:
-    """Return how many halves of messages each rank posted.
-
-    `rank group src dst op total finished posted` with global ranks; `posted` counts
-    those that are not over.
-    """
-    ends = ("rank", "pg", "pg_desc", "pg_id", "src", "dst", "op")
-    over = (pl.col("state") == "completed").fill_null(False)
-    return (
-        collectives.filter(pl.col("is_p2p").fill_null(False))
-        .group_by(ends)
-        .agg(
-            count(collectives).cast(pl.Int64).alias("total"),
-            count(collectives, over).cast(pl.Int64).alias("finished"),
-        )
-        .join(names, on=["rank", "pg", "pg_desc", "pg_id"], nulls_equal=True)
-        .join(members, on="group", how="left")
-        .with_columns(
-            pl.col("members").list.get(pl.col("src"), null_on_oob=True).alias("src"),
-            pl.col("members").list.get(pl.col("dst"), null_on_oob=True).alias("dst"),
-            (pl.col("total") - pl.col("finished")).alias("posted"),
-        )
-        .select("rank", "group", "src", "dst", "op", "total", "finished", "posted")
-    )
 
 
 def calls(
@@ -159,7 +35,7 @@ def calls(
     `rank whole since is_sparse is_stale` of every rank whose evidence would show its
     calls; see `rest.evidence`.
     """
-    held = _undelivered(held, told, evidence)
+    held = messages.undelivered(held, told, evidence)
     first = _calls(
         held.filter(pl.col("choice") == 0), standings, told, evidence, groups
     )
@@ -181,44 +57,6 @@ def calls(
     if again.filter(pl.col("choice") > 0).is_empty():
         return first
     return _calls(again.drop("last").sort("rank"), standings, told, evidence, groups)
-
-
-def _undelivered(
-    held: pl.DataFrame, told: pl.DataFrame, evidence: pl.DataFrame
-) -> pl.DataFrame:
-    """Leave out the messages of a batch that the other side has finished.
-
-    They were delivered; the batch as a whole waits for its other messages.
-    """
-    whole = evidence.filter("whole")["rank"].implode()
-    ends = ["rank", "group", "src", "dst", "op"]
-    sent = pl.col("op") == "send"
-    finished = told.select(*ends, "finished")
-    batch = ["rank", "choice"]
-    many = held.filter((pl.len().over(batch) > 1) & pl.col("op").is_in([*OTHER_SIDE]))
-    over = (
-        many.select(*batch, *ends[1:])
-        .with_columns(
-            pl.when(sent).then("dst").otherwise("src").alias("peer"),
-            pl.when(sent).then(pl.lit("recv")).otherwise(pl.lit("send")).alias("half"),
-        )
-        .filter(pl.col("rank").is_in(whole) & pl.col("peer").is_in(whole))
-        .join(finished, on=ends, how="inner")
-        .join(
-            finished.rename({"rank": "peer", "op": "half", "finished": "theirs"}),
-            on=["peer", "group", "src", "dst", "half"],
-            how="inner",
-        )
-        .filter(pl.col("theirs") > pl.col("finished"))
-        .select(*batch, *ends[1:])
-        .unique()
-    )
-    if over.is_empty():
-        return held
-    left = held.join(over, on=[*batch, *ends[1:]], how="anti", nulls_equal=True)
-    # of a batch that was delivered as a whole, its rank's GPU has not seen the end
-    gone = held.join(left.select(batch).unique(), on=batch, how="anti")
-    return pl.concat([left, gone]).sort("rank", "choice", maintain_order=True)
 
 
 def _calls(
@@ -297,64 +135,6 @@ def _with_members(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
     joined = kept.join(of_group, on="group", how="left", maintain_order="left")
     return joined.with_columns(pl.coalesce("members", "all").alias("members")).drop(
         "all"
-    )
-
-
-def unreached(
-    stuck: pl.DataFrame,
-    open_calls: pl.DataFrame,
-    members: pl.DataFrame,
-    standings: pl.DataFrame,
-    evidence: pl.DataFrame,
-) -> pl.DataFrame:
-    """Return calls that peers made behind the one that holds them, and a rank did not.
-
-    Nothing holds that rank: it waits in no call, nobody has yet come as far as to wait
-    for it, and all others hang. The frame is that of `calls`, numbered on from `stuck`.
-    """
-    busy = pl.concat([open_calls["rank"], stuck["waiting"].explode()]).drop_nulls()
-    wanted = pl.concat([stuck["absent"].explode(), stuck["unseen"].explode()])
-    idle = evidence.filter(
-        ~pl.col("is_stale")
-        & ~pl.col("rank").is_in(pl.concat([busy, wanted]).implode())
-        & pl.col("rank").is_in(standings["rank"].implode())
-    ).select("rank")
-    if idle.is_empty() or stuck.is_empty():
-        return stuck.clear()
-    made = open_calls.filter(~pl.col("is_p2p").fill_null(False)).drop_nulls("seq")
-    behind = (
-        idle.join(members.explode("members"), left_on="rank", right_on="members")
-        .join(standings.select(*KEY, "enqueued"), on=KEY)
-        .join(made.drop("rank"), on="group")
-        .filter(pl.col("seq") > pl.col("enqueued"))
-        .sort("rank", "seq", "group")
-        .unique("rank", keep="first", maintain_order=True)
-    )
-    if behind.is_empty():
-        return stuck.clear()
-    here = behind.group_by("group", "seq", maintain_order=True).agg(
-        pl.col("rank").alias("absent"),
-        *(
-            pl.col(c).first()
-            for c in ("pg", "pg_desc", "op", "stack", "source", "line")
-        ),
-        pl.col("t").min(),
-    )
-    came = made.join(here.select("group", "seq"), on=["group", "seq"]).group_by(
-        "group", "seq"
-    )
-    told = here.join(
-        came.agg(pl.col("rank").unique().sort().alias("behind")), on=["group", "seq"]
-    )
-    none = pl.lit([], pl.List(pl.Int64()))
-    number = pl.int_range(pl.len()) + stuck["call"].max() + 1
-    return tables.conform(
-        "calls",
-        told.join(members, on="group", how="left", maintain_order="left").with_columns(
-            number.alias("call"),
-            pl.lit(False).alias("is_p2p"),
-            *(none.alias(c) for c in ("waiting", "done", "unseen", "unstarted")),
-        ),
     )
 
 

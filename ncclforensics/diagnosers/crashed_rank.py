@@ -95,7 +95,7 @@ def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     """
     if (first["by"] != "exit").all():
         return "certain"
-    killed = (first["code"] == -signal.SIGKILL).all()
+    killed = first["code"].eq_missing(-signal.SIGKILL).all()
     return "likely" if not killed or _is_missed(frames) else "possible"
 
 

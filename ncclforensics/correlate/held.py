@@ -1,0 +1,110 @@
+"""The calls that may hold up a rank, in the order in which it made them.
+
+A rank is held up by its first unfinished call that nothing it made later has passed;
+what it enqueued behind that one says nothing. The messages of a batch are in flight at
+once, so a rank may be held up in several.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+# what two sides have to agree on to be in one call; the number of a P2P call is its
+# rank's own, so the two sides take its place
+SAME = ("group", "seq", "src", "dst")
+# the half of a message that its other side makes
+OTHER_SIDE = {"send": "recv", "recv": "send"}
+
+
+def held_up(
+    open_calls: pl.DataFrame,
+    made: pl.DataFrame,
+    standings: pl.DataFrame,
+    members: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return the calls that may hold up each rank, the likeliest first (`choice`).
+
+    `open_calls` are unfinished collectives with `group`, `made` their summary,
+    `members` has the `members` of each `group`. A rank without any
+    takes the call that its watchdog gave up. P2P calls get global `src` and `dst`, and
+    `members` of the two; a receive from anybody has no `src`. `members` of other calls
+    may be null: those of the group.
+    """
+    newest_done = made.group_by("rank").agg(pl.col("newest_done").max())
+    p2p = pl.col("is_p2p").fill_null(False)
+    passed = (pl.col("record_id") < pl.col("newest_done")).fill_null(False)
+    ordered = (
+        open_calls.drop_nulls("rank")
+        .join(newest_done, on="rank", how="left", maintain_order="left")
+        .with_columns(passed.alias("passed"))
+        .sort("rank", "passed", p2p & pl.col("passed"), "record_id")
+    )
+    if not made["marks_p2p"].any():
+        # nobody's messages are marked as over: those that were passed tell nothing
+        ordered = ordered.filter(~(p2p & pl.col("passed")))
+    # the first that nothing passed, and the first collective that something did
+    chosen = ordered.filter(
+        pl.int_range(pl.len()).over("rank", "passed", p2p & pl.col("passed")) == 0
+    )
+    numbered = chosen.with_columns(pl.int_range(pl.len()).over("rank").alias("choice"))
+    both = pl.concat([numbered, _batched(ordered, numbered)])
+    # only messages need the list here; beside every rank it would be the square of it
+    named = both.filter(p2p)["group"].unique()
+    ends = members.filter(pl.col("group").is_in(named.implode()))
+    from_dumps = with_ends(both.join(ends, on="group", how="left")).select(
+        "rank",
+        "choice",
+        *(*SAME[:2], "pg", "pg_desc", "op", "is_p2p", "members", "src", "dst"),
+        (pl.col("t_started").is_not_null() | (pl.col("state") == "started"))
+        .fill_null(False)
+        .alias("started"),
+        *("stack", "t", "source", "line"),
+    )
+    waits = pl.col("waits_in").is_not_null() & pl.col("rank").is_not_null()
+    from_logs = (
+        standings.filter(waits)
+        .join(from_dumps, on="rank", how="anti")
+        .sort("rank", "t", maintain_order=True)
+        .group_by("rank", maintain_order=True)
+        .first()
+        .with_columns(
+            pl.lit(None, members.schema["members"]).alias("members"),
+            pl.col("waits_in").alias("seq"),
+            pl.lit(False).alias("is_p2p"),
+            pl.lit(False).alias("started"),
+            pl.lit(0).cast(pl.Int64).alias("choice"),
+            pl.lit(None, pl.Int64).alias("src"),
+            pl.lit(None, pl.Int64).alias("dst"),
+            pl.lit(None, pl.UInt64).alias("stack"),
+        )
+        .select(from_dumps.columns)
+    )
+    return pl.concat([from_dumps, from_logs]).sort("rank", "choice")
+
+
+def _batched(open_calls: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """Return the other open messages of the batches whose first one was chosen."""
+    batch = ["rank", "group", "p2p_seq"]
+    first = chosen.filter(pl.col("is_p2p").fill_null(False)).drop_nulls("p2p_seq")
+    if first.is_empty():
+        return chosen.clear()
+    halves = open_calls.filter(pl.col("op").is_in(list(OTHER_SIDE)))
+    return (
+        halves.join(first.select(*batch, "choice"), on=batch, how="inner")
+        .join(first.select("rank", "record_id"), on=["rank", "record_id"], how="anti")
+        .select(chosen.columns)
+    )
+
+
+def with_ends(calls: pl.DataFrame) -> pl.DataFrame:
+    """Turn `src` and `dst` into global ranks, and `members` of P2P calls into both."""
+    p2p = pl.col("is_p2p").fill_null(False)
+    members = pl.col("members")
+    sender = pl.when(p2p).then(members.list.get(pl.col("src"), null_on_oob=True))
+    receiver = pl.when(p2p).then(members.list.get(pl.col("dst"), null_on_oob=True))
+    return calls.with_columns(sender.alias("src"), receiver.alias("dst")).with_columns(
+        pl.when(p2p)
+        .then(pl.concat_list("src", "dst").list.drop_nulls())
+        .otherwise(members)
+        .alias("members")
+    )
