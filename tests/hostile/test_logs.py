@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.targets import conforming, log, stored
 from ncclforensics import grammar
-from ncclforensics.parsers import limits, lines, logs
+from ncclforensics.parsers import limits, lines, log_files, scan
 
 HEAD = "gpu1:1:2 [0] NCCL INFO "
 NET = f"{HEAD}Using network IB\n"
@@ -21,7 +21,7 @@ TIMEOUT = (
 
 def read(text: str | bytes):
     data = text.encode() if isinstance(text, str) else text
-    return conforming(logs.read(stored(data, "log")))
+    return conforming(log_files.read(stored(data, "log")))
 
 
 def notes(frames) -> str:
@@ -47,7 +47,8 @@ def test_a_line_longer_than_its_limit_is_cut_and_noted(monkeypatch):
 
 def test_a_line_longer_than_a_block_costs_a_block(monkeypatch):
     blocks = lines.blocks
-    monkeypatch.setattr(logs, "blocks", lambda stream: blocks(stream, 4096))
+    small = {"size": 4096}
+    monkeypatch.setattr(scan, "blocks", lambda s, **more: blocks(s, **(more | small)))
     told = read(NET + "x" * 100_000 + "\n" + NET)
     assert told.message("nccl.net.selected")["line"].to_list() == [1, 3]
     assert "line 2 is longer than a block" in notes(told)
