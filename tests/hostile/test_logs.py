@@ -47,7 +47,7 @@ def test_a_line_longer_than_its_limit_is_cut_and_noted(monkeypatch):
 
 def test_a_line_longer_than_a_block_costs_a_block(monkeypatch):
     blocks = lines.blocks
-    small = {"block_bytes": 4096}
+    small = {"block_bytes": 4096, "longest": 4096}
     monkeypatch.setattr(scan, "blocks", lambda s, **more: blocks(s, **(more | small)))
     told = read(NET + "x" * 100_000 + "\n" + NET)
     assert told.message("nccl.net.selected")["line"].to_list() == [1, 3]
