@@ -23,6 +23,7 @@ import polars as pl
 from ncclforensics import __version__, dataset, grammar
 from ncclforensics.errors import UsageError
 from ncclforensics.notes import INTERRUPTED
+from ncclforensics.parsers import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,7 +51,7 @@ def find(root: Path, sources: Sequence[Source], notes: Iterable[Note]) -> Frames
         return None
     known = dict(frames["sources"].select("source", "sha256").iter_rows())
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        digests = list(pool.map(_digest, sources))
+        digests = list(pool.map(digest, sources))
     if [known.get(source.name) for source in sources] != digests or None in digests:
         return None
     with suppress(OSError):
@@ -89,24 +90,16 @@ def _pays(sources: Sequence[Source]) -> bool:
 
 def _key(sources: Iterable[Source], notes: Iterable[Note]) -> str:
     """Return what names an entry: who read, and what is known of the files unread."""
-    digest = hashlib.sha256(f"{__version__} {pl.__version__}".encode())
+    key = hashlib.sha256(f"{__version__} {pl.__version__}".encode())
     package = Path(__file__).parent
     code = [*package.glob("*.py"), *package.glob("[ps]*/**/*.py")]
     for file in sorted([*code, *grammar.grammar_folder().glob("*.toml")]):
-        digest.update(file.read_bytes())
+        key.update(file.read_bytes())
     for source in sources:
         told = [getattr(source, f) for f in source.__slots__ if f != "path"]
-        digest.update(repr(told).encode())
-    digest.update(repr(list(notes)).encode())
-    return digest.hexdigest()[:32]
-
-
-def _digest(source: Source) -> str | None:
-    try:
-        with source.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
+        key.update(repr(told).encode())
+    key.update(repr(list(notes)).encode())
+    return key.hexdigest()[:32]
 
 
 def _forget(root: Path) -> None:

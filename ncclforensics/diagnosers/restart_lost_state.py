@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.job import STEPS
 from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Finding
 
@@ -43,7 +44,6 @@ NEXT_TIME = "log the step with each loss, and keep the log of each attempt"
 EXPLAINS = ("crashed-rank", "gpu-oom", "host-oom", "timeout-masking", "missing-rank")
 SPREADS = True
 
-STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 RESTARTS = ("torchelastic.restart",)
 FAR = 2  # steps that the attempt before must have gone beyond its first
 

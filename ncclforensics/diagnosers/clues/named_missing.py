@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.job import STEPS
 from ncclforensics.diagnosers.clues import (
     collected,
     common,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
 HOROVOD = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")
-STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 CITED = ("source", "line")
 # this many ranks have to have timed out for each one that did not
 MANY = 2
