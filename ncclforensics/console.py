@@ -7,6 +7,7 @@ appears on a terminal only, and leaves no trace.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import platform
 import sys
@@ -44,6 +45,14 @@ def interrupted(report: Report) -> ExitCode:
     if note := reading.interrupted(report):
         warn(note.text)
     return ExitCode.INTERRUPTED
+
+
+def never_ignored(unraisable: sys.UnraisableHookArgs) -> None:
+    """Let an interrupt strike again that struck where Python can only ignore it."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        _thread.interrupt_main()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def say(text: str) -> None:
