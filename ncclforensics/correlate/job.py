@@ -19,6 +19,8 @@ CLOSING = (
     "torchelastic.rendezvous.lost",
 )
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
+# results of a call: CUDA, system and internal error, invalid usage, lost peer
+BROKE = (1, 2, 3, 5, 6)
 BUFFER = 4096  # what C's stdio hands on at a time where stdout is a file
 LAUNCHERS = {"torchelastic": "torchrun", "slurm": "Slurm", "launchers": "mpirun"}
 
@@ -50,7 +52,7 @@ def signs_of_failure(frames: Frames) -> int:
     )
     if ended_in_order(frames):
         told = told.filter(~pl.col("message").is_in(CLOSING))
-    lines = told.height + _uncaught(frames)
+    lines = told.height + _uncaught(frames) + _unwound(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     calls = frames["calls"].height + frames["unproven"].height
     return lines + exits + calls + _cut_by_buffer(frames)
@@ -81,6 +83,18 @@ def _uncaught(frames: Frames) -> int:
         .filter((pl.col("line") > pl.col("step_line")).fill_null(True))
         .height
     )
+
+
+def _unwound(frames: Frames) -> int:
+    """Count the calls of NCCL that came back with an error, whatever brought it.
+
+    Probes of health fail as well (no IB here), and none of them ends the whole call.
+    """
+    lines = frames.message("nccl.backtrace")
+    if "tail" not in lines.columns:
+        return 0
+    whole = pl.col("tail").str.starts_with("[Async thread]")
+    return lines.filter(whole & pl.col("result").is_in(BROKE)).height
 
 
 def _cut_by_buffer(frames: Frames) -> int:
