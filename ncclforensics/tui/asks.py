@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from textual.actions import SkipAction
 from textual.screen import ModalScreen
 
 from ncclforensics.report.folding import count, some
 from ncclforensics.tui.dialogs import Choice, Prompt, Steps
-from ncclforensics.tui.keys import ASKING
 from ncclforensics.tui.model import waits
 from ncclforensics.tui.model.find import search
 from ncclforensics.tui.model.opening import worst
@@ -49,14 +49,14 @@ class Asks(Places):
         await self.push_screen(screen, answered)
         screen.set_focus(screen.focus_chain[0] if screen.focus_chain else None)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keep keys that open a dialog from doing so over another one."""
-        if action in ASKING and isinstance(self.screen, ModalScreen):
-            return False
-        return super().check_action(action, parameters)
+    def leave_to_dialog(self) -> None:
+        """Leave a key to the dialog that is open, if one is."""
+        if isinstance(self.screen, ModalScreen):
+            raise SkipAction
 
     async def action_group(self) -> None:
         """Ask for a process group, or a kind of them, and show it alone."""
+        self.leave_to_dialog()
         found, timeline = self.chart.view, self.timeline
         if found is None or timeline is None:
             return
@@ -87,6 +87,7 @@ class Asks(Places):
 
     async def action_rank(self) -> None:
         """Ask for a rank and go there."""
+        self.leave_to_dialog()
         await self.ask(Prompt("go to rank", "like 617"), self.go_to_rank)
 
     def go_to_rank(self, text: str) -> None:
@@ -100,6 +101,7 @@ class Asks(Places):
 
     async def action_seq(self) -> None:
         """Ask for a sequence number and go there."""
+        self.leave_to_dialog()
         hint = "like 84925, or with a group: TP 84925"
         await self.ask(Prompt("go to sequence number", hint), self.go_to_seq)
 
@@ -122,6 +124,7 @@ class Asks(Places):
 
     async def action_search(self) -> None:
         """Ask for a word and go to the first place that holds it."""
+        self.leave_to_dialog()
         await self.ask(Prompt("search", "a host, a word of a log"), self.search)
 
     async def search(self, word: str) -> None:
@@ -152,6 +155,7 @@ class Asks(Places):
 
     async def action_waits(self) -> None:
         """Show who waits for whom from here."""
+        self.leave_to_dialog()
         timeline = self.timeline
         if timeline is None:
             return

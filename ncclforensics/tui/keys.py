@@ -10,7 +10,6 @@ from functools import partial
 
 from textual.binding import Binding, BindingType
 
-ASKING = ("search", "rank", "seq", "group", "waits")
 _asks = partial(Binding, priority=True)
 KEYS: list[BindingType] = [
     Binding("e", "failure(1)", "Failure", tooltip="The next line with a failure"),
