@@ -13,6 +13,7 @@ import sys
 import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -118,11 +119,28 @@ def processes(jobs: int) -> Iterator[Executor]:
     if jobs < 2:
         yield Here()
         return
+    _track()
     pool = _Pool(jobs, mp_context=_Context(), initializer=expendable)
     try:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _track() -> None:
+    """Start what tracks the processes' locks, while stderr is a file.
+
+    It is handed the descriptor of `sys.stderr`. What Textual puts there has none, and
+    says so with a number that no process can be given.
+    """
+    if os.name != "posix":
+        return
+    with _spawning:
+        stands_in, sys.stderr = sys.stderr, sys.__stderr__
+        try:
+            resource_tracker.ensure_running()
+        finally:
+            sys.stderr = stands_in
 
 
 def cores() -> int:

@@ -62,6 +62,19 @@ def test_a_script_without_a_guard_runs_once(evidence, tmp_path):
     assert (done.stdout, done.stderr) == ("once\nfailure\n", "")
 
 
+def test_processes_are_started_where_stderr_has_no_descriptor():
+    script = (
+        "import sys, types\n"
+        "from ncclforensics import pool\n"
+        "sys.stderr = types.SimpleNamespace(fileno=lambda: -1)  # as under Textual\n"
+        "with pool.processes(2) as executor:\n"
+        "    print(list(executor.map(abs, [-1])))\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.stdout == "[1]\n", done.stderr
+
+
 def test_processes_are_started_where_there_is_enough_to_read(evidence, monkeypatch):
     asked = []
     processes = pool.processes

@@ -53,6 +53,7 @@ class TimelineApp(Actions):
     CSS_PATH = "timeline.tcss"
     COMMANDS = App.COMMANDS | {Commands}
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (22, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     @dataclass
@@ -168,6 +169,8 @@ class TimelineApp(Actions):
             return
         self.loaded = loaded = event.loaded
         first, second = opening(loaded.report)
+        if loaded.report.verdict is not None:
+            second = clean(loaded.report.verdict.headline, 400)
         self.query_one("#verdict", Static).update(Content(f"{first}\n{second}"))
         listed = entries(loaded.report)
         self.listed.show(listed)

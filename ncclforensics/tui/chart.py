@@ -111,6 +111,11 @@ class Chart(ScrollView, can_focus=True):
                 if away is not None
                 else (self.cell if self.cell < left else self.cell - cells + 1)
             )
+        if centre:
+            # what a rank waits in stands behind the last cell, if there is room
+            tail = min(strips.TAIL, self._room() // 3) // self.view.scale.wide
+            behind = self.view.scale.size + tail
+            left = max(left, min(behind - cells, self.cell - cells // 3))
         # forced, because bars allow scrolling only after a layout
         x = max(left, 0) * self.view.scale.wide
         self.scroll_to(x, max(top, 0), animate=False, force=True)
@@ -166,6 +171,8 @@ class Chart(ScrollView, can_focus=True):
             width = self._gutter() + scale.size * scale.wide
             width += strips.TAIL if width > self._wide() else 0
             self.virtual_size = Size(width, self.view.lines.height + HEAD)
+            # its border is a line more
+            self.styles.max_height = self.view.lines.height + HEAD + 1
 
     def _wide(self) -> int:
         """Return the width beside the scroll bar."""

@@ -1,26 +1,30 @@
 """The keys of the application, each with the words of the help; the footer shows few.
 
-The chart has its own: they move its cursor.
+The chart has its own: they move its cursor. A key that opens a dialog is a priority
+binding, so that it is done with before the next key is looked at.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from textual.binding import Binding, BindingType
 
+_asks = partial(Binding, priority=True)
 KEYS: list[BindingType] = [
     Binding("e", "failure(1)", "Failure", tooltip="The next line with a failure"),
     Binding(
         "E", "failure(-1)", "Failure above", show=False, tooltip="The one before it"
     ),
-    Binding("slash", "search", "Search", tooltip="Hosts, log lines, calls, stacks"),
+    _asks("slash", "search", "Search", tooltip="Hosts, log lines, calls, stacks"),
     Binding("n", "hit(1)", "Next hit", show=False, tooltip="The next place found"),
     Binding("N", "hit(-1)", "Hit before", show=False, tooltip="The place found before"),
-    Binding("r", "rank", "Go to rank", show=False, tooltip="Go to a rank"),
-    Binding("s", "seq", "Go to call", show=False, tooltip="Go to a sequence number"),
-    Binding("p", "group", "Process group", show=False, tooltip="Show one group"),
+    _asks("r", "rank", "Go to rank", show=False, tooltip="Go to a rank"),
+    _asks("s", "seq", "Go to call", show=False, tooltip="Go to a sequence number"),
+    _asks("p", "group", "Process group", show=False, tooltip="Show one group"),
     Binding("g", "grouping", "Group by", show=False, tooltip="Host, group, position"),
     Binding("f", "fold", "Fold", show=False, tooltip="Fold ranks that look alike"),
-    Binding("w", "waits", "Waits", tooltip="Who waits for whom from here"),
+    _asks("w", "waits", "Waits", tooltip="Who waits for whom from here"),
     Binding("t", "time", "Time", tooltip="Time or sequence number"),
     Binding("x", "explain", "Explain", tooltip="What the class means"),
     Binding("c", "copy", "Copy", show=False, tooltip="Copy the verdict as Markdown"),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from screen import chart, text
+from textual import events
 
 from ncclforensics.errors import ExitCode, UsageError
 from ncclforensics.report.as_json import render_json
@@ -91,6 +92,19 @@ async def test_r_and_s_go_where_they_are_told(opened, chain):
         assert app.timeline.columns.numbers[col] == 2
 
 
+async def test_who_types_fast_types_into_the_dialog(opened, chain):
+    async with opened(chain) as (app, pilot):
+        for key in ("r", "3", "enter"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await pilot.pause(0.5)
+        assert app.timeline.ranks[app.here()[0]] == 3
+        assert app.chart.has_focus
+        for key in ("slash", *"prs", "escape"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await pilot.pause(0.5)
+        assert len(app.screen_stack) == 1
+
+
 async def test_p_shows_one_group_alone(opened, chain):
     async with opened(chain) as (app, pilot):
         await pilot.press("p")
@@ -98,6 +112,8 @@ async def test_p_shows_one_group_alone(opened, chain):
         await pilot.press(*"pp", "enter")
         await pilot.pause()
         assert app.chart.view.shown.kind == "PP"
+        kind = app.timeline.columns.kind_of(app.here()[1])
+        assert kind.name == "PP" or not kind.is_call
         assert "1  2  3" in chart(app)[0]
 
 
@@ -118,9 +134,11 @@ async def test_w_leads_along_the_chain(opened, chain):
         await pilot.press("down", "down", "w")
         await pilot.pause(0.3)
         assert isinstance(app.screen, Steps)
-        await pilot.press("down", "down", "down", "enter")
+        await pilot.press("enter")
         await pilot.pause()
-        assert app.timeline.ranks[app.here()[0]] == 1
+        row, col = app.here()
+        assert app.timeline.ranks[row] == 1
+        assert app.timeline.columns.kind_of(col).name == "TP"
 
 
 async def test_enter_shows_the_evidence_and_escape_comes_back(opened, chain):

@@ -92,11 +92,15 @@ def cited(timeline: Timeline, rank: int, source: str, line: int | None) -> int |
     return int(found["col"][0]) if found.height else None
 
 
-def worst(timeline: Timeline, row: int) -> int:
-    """Return the column of a row's worst cell, the first of them."""
+def worst(timeline: Timeline, row: int, kind: str | None = None) -> int:
+    """Return the column of a row's worst cell, the first of them.
+
+    Of the columns of calls of a `kind`, and of marks, where one is given.
+    """
     cells = timeline.cells(row)
-    columns = timeline.columns.merged
-    return max(columns, key=lambda col: cells[col]) if max(cells) > 1 else columns[-1]
+    columns = timeline.axis(kind)
+    first = max(columns, key=lambda col: cells[col])
+    return first if cells[first] > 1 else columns[-1]
 
 
 def first_failure(timeline: Timeline) -> Place | None:

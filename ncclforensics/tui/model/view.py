@@ -42,6 +42,7 @@ class View:
     scale: Scale
     lines: pl.DataFrame
     line_of: dict[int, int]
+    has_sections: bool
     _labels: dict[int, Label] = field(default_factory=dict)
 
     @property
@@ -51,7 +52,7 @@ class View:
         ranks = max(2 * digits + 1, 5)
         if self.shown.grouping == "position":
             ranks = max(ranks, 14)
-        return ranks, HOST
+        return ranks, HOST if self.has_sections else len(self.title)
 
     def label(self, line: int) -> Label:
         """Return the label of a line; made once."""
@@ -96,12 +97,14 @@ class View:
         elif self.shown.kind is not None:
             what = self.shown.kind
         elif not self.scale_is_time and len(kinds) > 1:
-            what = " ".join(f"{kind.letter}={clean(kind.name, 32)}" for kind in kinds)
+            names = (kind.name.replace("_PARALLEL_GROUP", "") for kind in kinds)
+            named = zip(kinds, names, strict=True)
+            what = " ".join(f"{kind.letter}={clean(name, 32)}" for kind, name in named)
         elif kinds:
             what = "all groups" if len(kinds) > 1 else clean(kinds[0].name, 32)
         else:
             what = "a column per log message"
-        by = "time" if self.scale_is_time else "sequence number"
+        by = "time" if self.scale_is_time else "SeqNum"
         rows: str = self.shown.grouping
         if rows == "process group" and (kind := self.shown.kind or self.shown.by):
             rows = f"group of {clean(kind, 32)}"
@@ -144,6 +147,6 @@ def view(timeline: Timeline, shown: Shown, scale: Scale) -> View:
     """Lay out the lines of what is shown."""
     lines = timeline.lines(shown)
     at = lines.with_row_index("line").select("line", "ranks").explode("ranks")
-    return View(
-        timeline, shown, scale, lines, dict(at.select("ranks", "line").iter_rows())
-    )
+    line_of = dict(at.select("ranks", "line").iter_rows())
+    named = bool(lines["sections"].explode().ne("").any())
+    return View(timeline, shown, scale, lines, line_of, named)

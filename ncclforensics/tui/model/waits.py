@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.folding import count, fold_spread, some
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MOST = 200
 _WHY = {
     "absent": "never made that call",
-    "behind": "made it, and is held up in an earlier call",
+    "behind": "is held up earlier",
     "unseen": "unseen: no evidence of it",
     "unstarted": "made it, and its GPU has not begun it",
 }
@@ -32,9 +32,13 @@ class Step:
 
 
 def steps(timeline: Timeline, rank: int) -> list[Step]:
-    """Return the chain of waits from `rank`, and who waits for it."""
+    """Return the chain of waits from `rank`, and who waits for it.
+
+    Above a chain of several steps stands where it leads.
+    """
     calls = {row["call"]: row for row in timeline.frames["calls"].to_dicts()}
     waiting = {r: call for call, row in calls.items() for r in row["waiting"] or ()}
+    unseen = {r for row in calls.values() for r in row["unseen"] or ()}
     kinds = {
         (pg, desc): kind
         for kind, pg, desc, p2p in timeline.groups.select("kind", *naming.KEY)
@@ -45,36 +49,48 @@ def steps(timeline: Timeline, rank: int) -> list[Step]:
     }
     found: list[Step] = []
     seen: set[int] = set()
+    path: list[int] = []
+    ends: dict[int, Step] = {}
 
-    def follow(one: int, depth: int, why: str) -> None:
+    def follow(
+        one: int, depth: int, why: str, to: tuple[str | None, int | None]
+    ) -> None:
         if len(found) >= MOST:
             return
         call = calls.get(waiting.get(one, -1))
         if call is None:
-            found.append(
-                Step(depth, f"rank {one}{why and why + '; it'} waits in no call", one)
-            )
+            told = f"{why}; it waits in no call" if why else " waits in no call"
+            known = one not in unseen
+            found.append(Step(depth, f"rank {one}{told if known else why}", one, *to))
+            if known and depth > 1:
+                ends.setdefault(one, found[-1])
             return
         kind = kinds.get((call["pg"] or "", call["pg_desc"] or ""))
         it = ": it" if why else ""
         said = f"rank {one}{why}{it} waits in {_name(call)}"
         again = one in seen
-        said += " (see above)" if again else ""
+        said += " (a circle)" if one in path else " (see above)" if again else ""
         found.append(Step(depth, said, one, kind, call["seq"]))
         if again:
             return
         seen.add(one)
+        path.append(one)
         for word in ("unstarted", "absent", "behind", "unseen"):
             wanted = [r for r in call.get(word) or () if r != one]
             for other in wanted[:8]:
-                follow(other, depth + 1, f" {_WHY[word]}")
+                follow(other, depth + 1, f" {_WHY[word]}", (kind, call["seq"]))
             if len(wanted) > 8:
                 listed = some(fold_spread(wanted[8:]), 40)
                 more = count(len(wanted) - 8, "more rank")
                 said = f"{more} {_WHY[word]}: {listed}"
                 found.append(Step(depth + 1, said, wanted[8]))
+        path.pop()
 
-    follow(rank, 0, "")
+    follow(rank, 0, "", (None, None))
+    if ends:
+        noun = "rank" if len(ends) == 1 else "ranks"
+        said = f"this leads to {noun} {some(fold_spread(sorted(ends)), 40)}"
+        found.insert(0, replace(ends[min(ends)], depth=0, text=said))
     for call in calls.values():
         for word in ("unstarted", "absent", "behind", "unseen"):
             if rank in (call.get(word) or ()) and call["waiting"]:

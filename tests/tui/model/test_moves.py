@@ -35,12 +35,14 @@ def test_the_chain_of_waits_ends_at_the_rank_that_waits_for_nobody(fixture_timel
     timeline, _ = fixture_timeline("torch-chain")
     found = steps(timeline, 3)
     assert [(step.depth, step.rank) for step in found] == [
+        (0, 1),
         (0, 3),
         (1, 2),
         (2, 0),
         (3, 1),
     ]
-    assert [step.kind for step in found] == ["DP", "PP", "TP", None]
+    assert [step.kind for step in found] == ["TP", "DP", "PP", "TP", "TP"]
+    assert found[0].text == "this leads to rank 1"
     assert any("rank 0 waits for rank 1" in step.text for step in steps(timeline, 1))
 
 
@@ -48,7 +50,14 @@ def test_ranks_that_wait_for_each_other_end_the_chain(fixture_timeline):
     timeline, _ = fixture_timeline("torch-call-order-deadlock")
     found = steps(timeline, timeline.ranks[0])
     assert 1 < len(found) < 50
-    assert any("see above" in step.text for step in found)
+    assert any("(a circle)" in step.text for step in found)
+    assert not any("leads to" in step.text for step in found)
+
+
+def test_a_chain_leads_to_nobody_whose_evidence_is_lost(fixture_timeline):
+    timeline, _ = fixture_timeline("torch-missing-rank-dump-lost")
+    found = steps(timeline, timeline.ranks[0])
+    assert [step.text for step in found][1:] == ["rank 2 unseen: no evidence of it"]
 
 
 def test_search_finds_hosts_log_lines_and_functions(fixture_timeline):
