@@ -192,6 +192,7 @@ def _states(
         | (pl.col("known").is_not_null() & pl.col("enqueued").is_null())
         | (
             pl.col("known").is_null()
+            & ~pl.col("whole")
             & (pl.col("is_sparse") | (pl.col("t") < pl.col("since")))
         )
     )
@@ -204,6 +205,8 @@ def _states(
         .then(p2p)
         .when(passed.fill_null(False))
         .then(pl.lit("done"))
+        .when((joined & ~held_here & pl.col("is_stale")).fill_null(False))
+        .then(pl.lit("unseen"))
         .when(joined.fill_null(False))
         .then(pl.when(held_here).then(pl.lit("behind")).otherwise(pl.lit("done")))
         .when(unknown.fill_null(False))

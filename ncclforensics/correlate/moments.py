@@ -11,6 +11,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.standings import signature
+from ncclforensics.tables import done
 
 GROUP = ("pg", "pg_desc")
 PEERS = 4  # with which a rank is compared
@@ -98,12 +99,17 @@ def _usual(past: pl.DataFrame, group: pl.DataFrame, time: str) -> pl.DataFrame:
     )
 
 
-def made_before(wanted: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame) -> bool:
-    """Whether ranks absent from one of these calls have made such a one before.
+def may_come(wanted: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame) -> bool:
+    """Whether ranks absent from one of these calls may be about to make it.
 
-    `wanted` are rows of `calls`. Such a one has the same stack, or without stacks the
-    same operation and sizes.
+    `wanted` are rows of `calls`. They may if they have made such a one before, which
+    has the same stack, or without stacks the same operation and sizes; if it is a
+    message; and if nothing shows what they have made.
     """
+    gone = pl.col("rank").is_in(wanted["absent"].explode().drop_nulls().implode())
+    over = collectives.lazy().filter(gone & done()).select(pl.len()).collect()
+    if wanted["is_p2p"].any() or not over.item():
+        return True
     what = pl.coalesce("stack", signature())
     ranks = wanted.select(pl.concat_list("waiting", "absent").explode().implode())
     made = (
