@@ -347,3 +347,12 @@ def test_emphasis_around_a_line_does_not_hide_it(analyzed, around):
     line = "RuntimeError: NCCL communicator was aborted on rank 0."
     analysis = analyzed({"issue.md": around.format(line) + "\n"})
     assert analysis.ranked.outcome == "inconclusive"
+
+
+def test_a_gradient_that_is_not_a_number_names_its_rank_and_host(analyzed):
+    line = (
+        "AssertionError: Rank 5: found NaN in local grad norm in backwards pass. "
+        "Device: 1, node: gpu0002\n"
+    )
+    top = analyzed({"job.log": line}).ranked.verdict
+    assert (top.slug, top.ranks, top.hosts) == ("crashed-rank", (5,), ("gpu0002",))
