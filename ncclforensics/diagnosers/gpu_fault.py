@@ -39,7 +39,7 @@ from ncclforensics.tables import SCHEMAS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
+    from ncclforensics.findings import Confidence, Statement
     from ncclforensics.tables import Frames
 
 FAMILY = "dead-rank"
@@ -107,16 +107,28 @@ HARMLESS = {
 RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
 ECC = "uncorrectable ECC error"
 APART_NS = 2_000_000_000
-COLUMNS = ("text", "t", "rank", "host", "pid", "pci", "xid", "source", "line")
+COLUMNS = (
+    "text",
+    "t",
+    "yearless",
+    "rank",
+    "host",
+    "pid",
+    "pci",
+    "xid",
+    "source",
+    "line",
+)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the rank whose GPU broke, or its host."""
     xids = _xids(frames)
-    faults = system.of_this_job(frames, _faults(frames, xids))
+    broken = _faults(frames, xids)
+    faults = system.of_this_job(frames, broken)
     told = _ecc(frames)
     if faults.is_empty() and told.is_empty():
-        yield from _harmless(xids)
+        yield from _of_another_day(broken) if broken.height else _harmless(xids)
         return
     faults = _first(faults)
     ranks = common.numbers(faults["rank"]) or common.numbers(told["rank"])
@@ -136,7 +148,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     whose = f" of {named}" if named else ""
     yield Finding(
         slug="gpu-fault",
-        confidence="certain" if numbers or told.height else "likely",
+        confidence=_confidence(faults, told, numbers),
         headline=f"{gpu}{whose}{where} failed: {what}"[:200],
         evidence=common.cites(
             pl.concat([f.select("text", "source", "line") for f in (faults, told)])
@@ -151,11 +163,22 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
+def _confidence(
+    faults: pl.DataFrame, told: pl.DataFrame, numbers: list[int]
+) -> Confidence:
+    """Return how sure it is: what broke when nothing else did may be another job's."""
+    if told.is_empty() and faults["is_far"].all():
+        return "possible"
+    return "certain" if numbers or told.height else "likely"
+
+
 def _explanation(faults: pl.DataFrame, told: pl.DataFrame, named: str) -> str:
     words = []
     if faults.height:
         said = str(faults["text"][0]).strip(" .")[:200]
         words.append(f"The kernel of that host says: {said}.")
+    if faults.height and faults["is_far"].all():
+        words.append("But that was not when the job failed.")
     if told.height:
         words.append(f"{named.capitalize() or 'A rank'} itself met an {ECC}.")
     if _either_end(faults):
@@ -240,6 +263,13 @@ def _first(faults: pl.DataFrame) -> pl.DataFrame:
 def _either_end(faults: pl.DataFrame) -> bool:
     links = faults.filter(pl.col("xid").is_in(list(LINK)))
     return links.height == faults.height and links["pci"].n_unique() > 1
+
+
+def _of_another_day(broken: pl.DataFrame) -> Iterator[Statement]:
+    where = common.strings(broken["host"])
+    on = f" on {common.some(where)}" if where else ""
+    why = f"what broke{on} did so a day or more away from this job"
+    yield RuledOut("gpu-fault", why, common.cites(broken, 3))
 
 
 def _harmless(xids: pl.DataFrame) -> Iterator[Statement]:

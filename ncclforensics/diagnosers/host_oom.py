@@ -116,7 +116,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
                 [
                     lines.select("text", "source", "line"),
                     killed.filter(pl.col("rank").is_in(list(ranks))).select(
-                        "text", "source", "line"
+                        pl.col("text").fill_null("ended by SIGKILL"), "source", "line"
                     ),
                 ]
             )
