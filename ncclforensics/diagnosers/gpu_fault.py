@@ -33,13 +33,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.diagnosers.clues import common, cuda, system, waited
-from ncclforensics.findings import Finding, RuledOut
+from ncclforensics.findings import Finding, NotChecked, RuledOut
 from ncclforensics.tables import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Confidence, Statement
+    from ncclforensics.findings import Statement
     from ncclforensics.tables import Frames
 
 FAMILY = "dead-rank"
@@ -130,6 +130,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if faults.is_empty() and told.is_empty():
         yield from _of_another_day(broken) if broken.height else _harmless(xids)
         return
+    if told.is_empty() and faults["is_far"].all():
+        yield _of_another_hour(faults)
+        return
     faults = _first(faults)
     ranks = common.numbers(faults["rank"]) or common.numbers(told["rank"])
     hosts = common.strings(faults["host"]) or common.hosts_of(frames, ranks)
@@ -148,7 +151,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     whose = f" of {named}" if named else ""
     yield Finding(
         slug="gpu-fault",
-        confidence=_confidence(faults, told, numbers),
+        confidence="certain" if numbers or told.height else "likely",
         headline=f"{gpu}{whose}{where} failed: {what}"[:200],
         evidence=common.cites(
             pl.concat([f.select("text", "source", "line") for f in (faults, told)])
@@ -163,22 +166,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
-def _confidence(
-    faults: pl.DataFrame, told: pl.DataFrame, numbers: list[int]
-) -> Confidence:
-    """Return how sure it is: what broke when nothing else did may be another job's."""
-    if told.is_empty() and faults["is_far"].all():
-        return "possible"
-    return "certain" if numbers or told.height else "likely"
-
-
 def _explanation(faults: pl.DataFrame, told: pl.DataFrame, named: str) -> str:
     words = []
     if faults.height:
         said = str(faults["text"][0]).strip(" .")[:200]
         words.append(f"The kernel of that host says: {said}.")
-    if faults.height and faults["is_far"].all():
-        words.append("But that was not when the job failed.")
     if told.height:
         words.append(f"{named.capitalize() or 'A rank'} itself met an {ECC}.")
     if _either_end(faults):
@@ -270,6 +262,17 @@ def _of_another_day(broken: pl.DataFrame) -> Iterator[Statement]:
     on = f" on {common.some(where)}" if where else ""
     why = f"what broke{on} did so a day or more away from this job"
     yield RuledOut("gpu-fault", why, common.cites(broken, 3))
+
+
+def _of_another_hour(faults: pl.DataFrame) -> NotChecked:
+    where = common.strings(faults["host"])
+    on = f" on {common.some(where)}" if where else ""
+    return NotChecked(
+        "gpu-fault",
+        f"a GPU{on} broke, but not when the job failed, as far as clocks tell: "
+        f"{common.cites(faults, 1)[0].source}:{faults['line'][0]}",
+        "keep kernel logs whose times name their zone: journalctl -k -o short-iso",
+    )
 
 
 def _harmless(xids: pl.DataFrame) -> Iterator[Statement]:
