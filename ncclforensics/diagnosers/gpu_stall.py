@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, roots
+from ncclforensics.diagnosers.clues import common, roots, unrecorded
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -60,7 +60,12 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the roots that are in a call which their peers have finished, or begun."""
+    """Name the roots that are in a call which their peers have finished, or begun.
+
+    Gloo's calls run on no GPU.
+    """
+    if unrecorded.is_gloo(frames):
+        return
     found = [
         (call, ranks, blocked)
         for call, stalled, blocked in roots.by_call(frames, "stalled", "unstarted")

@@ -101,14 +101,14 @@ def spread(
     return f"{words}."
 
 
-def others_behind(frames: Frames, ranks: Iterable[int]) -> str:
+def others_behind(frames: Frames, ranks: Iterable[int], word: str = "behind") -> str:
     """Say how many ranks wait behind some that are named, and through which groups."""
     told = waits.graph(frames["calls"])
     blocked = waits.behind(told, list(ranks))
     if not blocked:
         return ""
     noun = "rank waits" if len(blocked) == 1 else "ranks wait"
-    return f" {len(blocked):,} {noun} behind, {_ways(frames, ranks, None)}."
+    return f" {len(blocked):,} {noun} {word}, {_ways(frames, ranks, None)}."
 
 
 def _through(frames: Frames, ranks: Iterable[int], call: int) -> str:
