@@ -10,6 +10,12 @@ from pathlib import Path
 
 from server import Service
 
+# the arguments of ours that Slack's own client knows (npm @slack/web-api 8.2.0, MIT)
+MESSAGE = {"channel", "text", "blocks", "metadata"}
+SLACK = {
+    "chat.postMessage": MESSAGE | {"thread_ts", "unfurl_links", "unfurl_media"},
+    "chat.update": MESSAGE | {"ts"},
+}
 GITHUB = json.loads((Path(__file__).parent / "github_openapi.json").read_text())
 
 
@@ -351,6 +357,7 @@ class Slack(Service):
 
     def post(self, asked):
         told = asked.json
+        assert told.keys() <= SLACK["chat.postMessage"]
         size = sum(len(json.dumps(b)) for b in told["blocks"])
         if len(told["blocks"]) > 50 or size > 13_200:
             return 200, {"ok": False, "error": "msg_too_long"}
@@ -360,6 +367,7 @@ class Slack(Service):
 
     def update(self, asked):
         told = asked.json
+        assert told.keys() <= SLACK["chat.update"]
         (message,) = [m for m in self.messages if m["ts"] == told["ts"]]
         message |= told
         return 200, {"ok": True, "ts": told["ts"], "text": told["text"]}
