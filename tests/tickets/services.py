@@ -216,7 +216,10 @@ class Jira(Service):
 
 
 class PagerDuty(Service):
-    """Notes of an incident, which stay as they are."""
+    """Notes of an incident, which stay as they are.
+
+    Requests and answers are those of PagerDuty/api-schema, reference/REST.
+    """
 
     ticket = "https://acme.pagerduty.com/incidents/Q0ABC123"
 
@@ -244,9 +247,16 @@ class PagerDuty(Service):
 
     def create(self, asked):
         assert asked.headers["from"] == "oncall@acme.com"
-        content = asked.json["note"]["content"]
-        self.notes.append({"id": f"PN{len(self.notes)}", "content": content})
-        return 201, {"note": self.notes[-1]}
+        assert asked.json.keys() == {"note"}
+        assert asked.json["note"].keys() == {"content"}
+        note = {
+            "id": f"PWL7QX{len(self.notes)}",
+            "user": {"id": "PXPGF42", "type": "user_reference"},
+            "content": asked.json["note"]["content"],
+            "created_at": "2013-03-06T15:28:51-05:00",
+        }
+        self.notes.append(note)
+        return 200, {"note": note}
 
     routes = (
         ("GET", "/incidents/Q0ABC123/notes", listed),
