@@ -25,6 +25,8 @@ _UNSEEN = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e"
     r"\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
+# for whole columns: polars takes these patterns as they are
+HARMFUL = ((_SEQUENCE.pattern, ""), (_BLANK.pattern, " "), (_UNSEEN.pattern, ""))
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 

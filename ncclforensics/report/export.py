@@ -1,6 +1,7 @@
 """The frames as files for other tools: parquet, csv, a trace, metrics.
 
-In csv a list is written as JSON, because csv has no lists; parquet keeps the types.
+In csv a list is written as JSON, because csv has no lists, and text as a terminal may
+show it, because people look at csv with `cat`; parquet keeps types and bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from ncclforensics.report import clean
 from ncclforensics.report.archive import named
 from ncclforensics.report.openmetrics import render_openmetrics
 from ncclforensics.report.trace import render_trace
@@ -42,7 +44,7 @@ def files(paper: Paper, form: Form) -> Iterator[tuple[str, bytes, tuple[str, ...
         if form == "parquet":
             frame.write_parquet(buffer, compression="zstd")
         else:
-            _flat(frame).write_csv(buffer)
+            _harmless(_flat(frame)).write_csv(buffer)
         yield f"{name}.{form}", buffer.getvalue(), ()
 
 
@@ -58,3 +60,11 @@ def _flat(frame: pl.DataFrame) -> pl.DataFrame:
         for name in lists
     )
     return frame.with_columns(*encoded)
+
+
+def _harmless(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame without escape sequences and control characters in its text."""
+    text = pl.col(pl.String)
+    for pattern, instead in clean.HARMFUL:
+        text = text.str.replace_all(pattern, instead)
+    return frame.with_columns(text)

@@ -113,6 +113,14 @@ def _ticks(text: str) -> Markup:
     )
 
 
+def _ranks(folded: str) -> Markup:
+    """Set folded ranks so that a line breaks between them, and not at a hyphen."""
+    parts = (
+        Markup("<span>{}</span>").format(part) for part in folded.split(",") if part
+    )
+    return Markup(",<wbr>").join(parts)
+
+
 @cache
 def _template() -> Template:
     """Return the page's template; an unknown name in it is an error."""
@@ -125,5 +133,6 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     environment.filters["ticks"] = _ticks
+    environment.filters["ranks"] = _ranks
     environment.filters["thousands"] = "{:,}".format
     return environment.get_template("report.html")

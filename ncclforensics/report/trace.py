@@ -1,16 +1,15 @@
 """The calls as a trace for Perfetto: a process a rank, a track a process group.
 
-Calls of one group overlap when they are enqueued ahead, so they are asynchronous events
-(`b`, `e`), spread over as many tracks as overlap; the first event of a track gives the
-track its name. Arrows (`bind_id`, `flow_out`, `flow_in`) lead from a call that waits to
-the rank that it waits for, along the wait graph. Times are microseconds since the first
-call: doubles hold no more digits. Perfetto takes process 0 for the idle one, so a
-process is its rank plus one.
+Calls of a group overlap when they are enqueued ahead, so they are asynchronous events
+on as many tracks as overlap; a track's first event names it. Ids are a process's own,
+for Perfetto joins tracks of one name across all others. Arrows (`bind_id`, `flow_out`,
+`flow_in`) lead to the rank that is waited for. Times are microseconds since the first
+call: doubles hold no more digits. A process is its rank plus one: 0 is the idle one.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -177,12 +176,15 @@ def _waited_for(
 
     An arrow ends no earlier than it starts: Perfetto drops it else.
     """
+    lanes: Counter[tuple[int, str]] = Counter()
     for row in calls.with_columns(pl.col("t").dt.epoch("ns")).to_dicts():
         name = f"not there: {row['op']} SeqNum={row['seq']}"
         awaited = (*(row["absent"] or ()), *(row["behind"] or ()))
         begin = min(max((row["t"] or start) - start, 0), end - start)
         for other in awaited:
-            place = (other, f"waited for in {_group(row)}", 0)
+            group = f"waited for in {_group(row)}"
+            place = (other, group, lanes[other, group])
+            lanes[other, group] += 1
             yield _event("b", *place, name, begin)
             for rank in row["waiting"] or ():
                 key = (rank, row["pg"], row["seq"])
@@ -210,7 +212,7 @@ def _event(
     return {
         "ph": phase,
         "cat": "call",
-        "id": f"{rank}|{group}|{lane}",
+        "id2": {"local": f"{group}|{lane}"},
         "pid": rank + 1,
         "tid": 1,
         "name": name,

@@ -58,8 +58,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
 
     def message(body: Body, mark: str) -> dict[str, Any]:
         told = {"event_type": EVENT, "event_payload": {"mark": mark}}
-        plain = {"text": body.text, "unfurl_links": False, "unfurl_media": False}
-        return {**plain, "blocks": body.blocks, "metadata": told}
+        return {"text": body.text, "blocks": body.blocks, "metadata": told}
 
     def following(answer: Any, _: Mapping[str, str]) -> Request | None:
         cursor = (answer.get("response_metadata") or {}).get("next_cursor")
@@ -104,7 +103,14 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
         comments=lambda answer: map(_message, answer["messages"]),
         next_page=following,
         create=lambda body, mark: Request(
-            "POST", f"{api}/chat.postMessage", {**where, **message(body, mark)}
+            "POST",
+            f"{api}/chat.postMessage",
+            {
+                **where,
+                **message(body, mark),
+                "unfurl_links": False,
+                "unfurl_media": False,
+            },
         ),
         revise=lambda old, body, mark: Request(
             "POST",

@@ -7,6 +7,7 @@ a long step of it cannot be interrupted, and leaving must not wait for it.
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import threading
 import time
 from dataclasses import dataclass
@@ -217,6 +218,10 @@ def run(request: Request) -> int:
     with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         app = TimelineApp(request, Path(scratch))
         code = app.run()
+        if app.loaded is None:
+            # processes that still read would be waited for at the end of this one
+            for reader in multiprocessing.active_children():
+                reader.terminate()
         if app.error is not None and not isinstance(app.error, Interrupted):
             raise app.error
         return int(ExitCode.INTERRUPTED if code is None else code)

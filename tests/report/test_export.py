@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace as replaced
 
 import polars as pl
 import pytest
 from msgspec.structs import replace
 
+from ncclforensics import tables
 from ncclforensics.analysis import analyze
 from ncclforensics.diagnosers import CLASSES
 from ncclforensics.report.contract import Culprits
@@ -45,6 +47,19 @@ def test_csv_holds_lists_as_json(made):
     assert json.loads(frame["waiting"][0]) == [0, 1, 2, 3, 4, 5, 7]
     shapes = pl.read_csv(io.BytesIO(written["collectives.csv"]))["in_sizes"]
     assert json.loads(shapes[1]) == [[1024]]
+
+
+def test_csv_holds_nothing_that_steers_a_terminal(made):
+    told = "a\x1b[31mred\x1b[0m\x9b2Jb\x1b]0;title\x07c\rd\u202ee"
+    events = made.frames["events"].with_columns(text=pl.lit(told))
+    frames = tables.Frames({"events": events})
+    written = {
+        name: data for name, data, _ in files(replaced(made, frames=frames), "csv")
+    }
+    frame = pl.read_csv(io.BytesIO(written["events.csv"]))
+    assert set(frame["text"]) == {"aredbc de"}
+    for data in written.values():
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", data.decode())
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,8 +1,8 @@
 """The trace: balanced, in order, named tracks, arrows that Perfetto can bind.
 
 The rules are those of Perfetto's importer for JSON: an asynchronous event needs a
-process and an id, one track's slices nest, an end has the name of its begin, an arrow
-starts once, before it ends, and process 0 is not a program's.
+process and an id of that process, one track's slices nest, an end has the name of its
+begin, an arrow starts once, before it ends, and process 0 is not a program's.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ from ncclforensics.analysis import analyze
 from ncclforensics.report.trace import render_trace
 
 
+def track(event):
+    """Return the track of an event, which no other process has."""
+    assert "id" not in event
+    return event["pid"], event["id2"]["local"]
+
+
 def accepted(data):
     """Check a trace by the importer's rules; return its events."""
     events = json.loads(data)["traceEvents"]
@@ -27,7 +33,7 @@ def accepted(data):
             continue
         assert event["cat"]
         assert event["ts"] >= 0
-        stack = open_slices[event["id"]]
+        stack = open_slices[track(event)]
         if event["ph"] == "b":
             stack.append(event["name"])
         elif event["ph"] == "e":
@@ -72,7 +78,7 @@ def test_ranks_are_processes_and_groups_are_tracks(jobs):
     first = {}
     for event in events:
         if event["ph"] != "M":
-            first.setdefault(event["id"], event["name"])
+            first.setdefault(track(event), event["name"])
     assert set(first.values()) == {
         "process group 0 (default_pg)",
         "process group 1 (TP)",
@@ -117,7 +123,7 @@ def test_overlapping_calls_take_tracks_of_their_own():
     ms = 1_000_000
     frames = calls(call(1, 0, 9 * ms), call(2, 1 * ms, 5 * ms), call(3, 9 * ms, 9 * ms))
     events = accepted(render_trace(frames)[0])
-    ids = {e["name"]: e["id"] for e in events if e["ph"] == "b"}
+    ids = {e["name"]: track(e) for e in events if e["ph"] == "b"}
     one, two, three = (ids[f"all_reduce SeqNum={i}"] for i in (1, 2, 3))
     assert one != two
     assert three == one

@@ -10,6 +10,12 @@ from pathlib import Path
 
 from server import Service
 
+# the arguments of ours that Slack's own client knows (npm @slack/web-api 8.2.0, MIT)
+MESSAGE = {"channel", "text", "blocks", "metadata"}
+SLACK = {
+    "chat.postMessage": MESSAGE | {"thread_ts", "unfurl_links", "unfurl_media"},
+    "chat.update": MESSAGE | {"ts"},
+}
 GITHUB = json.loads((Path(__file__).parent / "github_openapi.json").read_text())
 
 
@@ -210,7 +216,10 @@ class Jira(Service):
 
 
 class PagerDuty(Service):
-    """Notes of an incident, which stay as they are."""
+    """Notes of an incident, which stay as they are.
+
+    Requests and answers are those of PagerDuty/api-schema, reference/REST.
+    """
 
     ticket = "https://acme.pagerduty.com/incidents/Q0ABC123"
 
@@ -238,9 +247,16 @@ class PagerDuty(Service):
 
     def create(self, asked):
         assert asked.headers["from"] == "oncall@acme.com"
-        content = asked.json["note"]["content"]
-        self.notes.append({"id": f"PN{len(self.notes)}", "content": content})
-        return 201, {"note": self.notes[-1]}
+        assert asked.json.keys() == {"note"}
+        assert asked.json["note"].keys() == {"content"}
+        note = {
+            "id": f"PWL7QX{len(self.notes)}",
+            "user": {"id": "PXPGF42", "type": "user_reference"},
+            "content": asked.json["note"]["content"],
+            "created_at": "2013-03-06T15:28:51-05:00",
+        }
+        self.notes.append(note)
+        return 200, {"note": note}
 
     routes = (
         ("GET", "/incidents/Q0ABC123/notes", listed),
@@ -351,6 +367,7 @@ class Slack(Service):
 
     def post(self, asked):
         told = asked.json
+        assert told.keys() <= SLACK["chat.postMessage"]
         size = sum(len(json.dumps(b)) for b in told["blocks"])
         if len(told["blocks"]) > 50 or size > 13_200:
             return 200, {"ok": False, "error": "msg_too_long"}
@@ -360,6 +377,7 @@ class Slack(Service):
 
     def update(self, asked):
         told = asked.json
+        assert told.keys() <= SLACK["chat.update"]
         (message,) = [m for m in self.messages if m["ts"] == told["ts"]]
         message |= told
         return 200, {"ok": True, "ts": told["ts"], "text": told["text"]}
