@@ -46,7 +46,7 @@ SIDES = {
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&!])")
 # people, issues and addresses, which GitHub links even where they are escaped
 _LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
-_BULLET = re.compile(r"(?m)^(\s*[0-9]*)([-+=#.)])")
+_BULLET = re.compile(r"(?m)^([ \t]*[0-9]*)([-+=#.)])")
 
 
 def render_markdown(
