@@ -30,7 +30,7 @@ FREE = 1 / 10
 FREE_OF_MANY = 1 / 32
 # more ranks than these, or than this share, do not fall behind their peers at once
 FEW = 2
-FEW_OF = 1 / 8
+FEW_OF = 1 / 6
 # nor does so large a share stop making calls at once
 MANY_OF = 1 / 8
 # a rank that is fewer calls behind its peers may only have dumped a moment earlier

@@ -63,7 +63,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     found = [
         (call, ranks, blocked)
         for call, stalled, blocked in roots.by_call(frames, "stalled", "unstarted")
-        if (ranks := _proven(frames, stalled)) and not roots.is_majority(call, ranks)
+        if (ranks := _proven(frames, stalled))
+        and not roots.is_majority(frames, call, ranks)
     ]
     if not found:
         return

@@ -85,7 +85,7 @@ def _is_other_class(
 ) -> bool:
     if call["is_p2p"]:
         return programs.skipped(frames, call, ranks)
-    return roots.is_majority(call, ranks) and not divergence.made_before(
+    return roots.is_majority(frames, call, ranks) and not divergence.made_before(
         frames, call, ranks
     )
 

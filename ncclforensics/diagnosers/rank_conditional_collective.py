@@ -55,7 +55,7 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the few that wait in a call which most members never made."""
     for call, absent, _ in roots.by_call(frames, "absent"):
-        if call["is_p2p"] or not roots.is_majority(call, absent):
+        if call["is_p2p"] or not roots.is_majority(frames, call, absent):
             continue
         ranks = tuple(call["waiting"])
         if (

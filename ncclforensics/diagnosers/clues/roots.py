@@ -44,13 +44,16 @@ def by_call(
         yield frames["calls"].row(number, named=True), tuple(sorted(ranks)), blocked
 
 
-def is_majority(call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
+def is_majority(frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
     """Whether more members are absent than came: then the latter are the odd ones.
 
-    Those count as well that are no roots, as they wait in something else.
+    Those count as well that are no roots, as they wait in something else; but not if it
+    is these ranks they hang on there, and would come without them.
     """
     came = len(call["waiting"]) + len(call["behind"]) + len(call["done"])
-    return len({*ranks, *call["absent"]}) > came
+    others = waits.graph(frames["calls"].filter(pl.col("call") != call["call"]))
+    on_their_way = waits.behind(others, list(ranks))
+    return len({*ranks, *call["absent"]} - on_their_way) > came
 
 
 def is_seen_failing(frames: Frames) -> bool:
