@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate import outline, waits
+from ncclforensics.correlate import outline, rest, waits
 from ncclforensics.diagnosers.clues import common, unrecorded
 from ncclforensics.findings import Cite
-from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,12 +55,6 @@ def is_majority(frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]) ->
     return len({*ranks, *call["absent"]} - on_their_way) > came
 
 
-def is_seen_failing(frames: Frames) -> bool:
-    """Whether a line or an exit shows that the job failed, not calls alone."""
-    lines = frames["events"]["role"].is_in(FAILING).any()
-    return bool(lines or (frames["exits"]["code"] != 0).any())
-
-
 def confidence(
     frames: Frames, call: dict[str, Any] | None = None, ranks: Iterable[int] = ()
 ) -> Confidence:
@@ -72,7 +65,7 @@ def confidence(
     no messages, in which a rank may wait as well; then its own log has to be there and
     say nothing of it.
     """
-    if not is_seen_failing(frames) or (call is not None and call["unseen"]):
+    if not rest.is_told(frames) or (call is not None and call["unseen"]):
         return "likely"
     sources = frames["sources"]
     dumps = sources.filter(pl.col("kind").str.starts_with("flight_recorder"))["source"]

@@ -16,6 +16,7 @@ import polars as pl
 
 from ncclforensics.correlate.standings import UNEVEN
 from ncclforensics.diagnosers.clues import common, divergence, programs
+from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,6 +113,30 @@ def strays(frames: Frames, kind: divergence.Kind) -> Iterator[Split]:
         for split in _from_votes(frames, _entries(frames), aspect):
             if split.kind == kind:
                 yield split
+
+
+def stray(
+    frames: Frames,
+    split: Split,
+    slug: str,
+    headline: str,
+    explanation: str,
+    remedy: tuple[str, ...],
+) -> Finding:
+    """Return the finding of a class whose ranks are the `strays` of a split."""
+    return Finding(
+        slug=slug,
+        confidence="likely",
+        headline=headline,
+        evidence=split.evidence,
+        explanation=explanation,
+        remedy=remedy,
+        ranks=split.strays,
+        hosts=common.hosts_of(frames, split.strays),
+        devices=common.devices_of(frames, split.strays),
+        collective=split.call,
+        first_seen=split.first_seen,
+    )
 
 
 def _from_votes(frames: Frames, votes: pl.DataFrame, aspect: Aspect) -> Iterator[Split]:
