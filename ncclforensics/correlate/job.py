@@ -144,8 +144,13 @@ def ended_in_order(frames: Frames) -> bool:
 
 
 def _world_size(frames: Frames) -> int | None:
-    """Return the size of the largest group that the evidence knows of."""
-    sizes = [frames["groups"]["members"].list.len().max()]
+    """Return the size of the largest group that the evidence knows of.
+
+    Where none of the whole job is among them, the highest rank tells more.
+    """
+    members = frames["groups"]["members"]
+    last = [members.list.max().max(), frames["ranks"]["rank"].max()]
+    sizes = [members.list.len().max(), *(int(str(r)) + 1 for r in last if r)]
     inits = frames.message("nccl.init.start", "nccl.init.complete")
     if "nranks" in inits.columns:
         sizes.append(inits["nranks"].max())

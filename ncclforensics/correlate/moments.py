@@ -16,7 +16,7 @@ from ncclforensics.tables import done
 GROUP = ("pg", "pg_desc")
 PEERS = 4  # with which a rank is compared
 EARLIER = 50  # calls of the group by which two clocks are compared
-MARGIN_NS = 5_000_000
+MARGIN_NS = 1_000_000
 SPREADS = 2  # times the difference that there was before
 
 
@@ -104,13 +104,27 @@ def may_come(wanted: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame) -> 
 
     `wanted` are rows of `calls`. They may if they have made such a one before, which
     has the same stack, or without stacks the same operation and sizes; if it is a
-    message; and if nothing shows what they have made.
+    message; and if they do not all stand at one place behind calls that are over.
     """
     gone = pl.col("rank").is_in(wanted["absent"].explode().drop_nulls().implode())
-    over = collectives.lazy().filter(gone & done()).select(pl.len()).collect()
-    if wanted["is_p2p"].any() or not over.item():
+    newest = (
+        collectives.lazy()
+        .filter(gone)
+        .group_by("rank")
+        .agg(
+            pl.struct("pg_desc", "seq", "is_p2p").get(pl.col("record_id").arg_max()),
+            done().any().alias("over"),
+        )
+        .collect()
+    )
+    together = newest["pg_desc"].n_unique() == 1 and newest["over"].any()
+    talks = wanted["is_p2p"].any() or newest["pg_desc"].struct.field("is_p2p").any()
+    if talks or not together:
         return True
-    what = pl.coalesce("stack", signature())
+    same_place = pl.struct("stack", "op").hash(seed=0)
+    what = (
+        pl.when(pl.col("stack").is_not_null()).then(same_place).otherwise(signature())
+    )
     ranks = wanted.select(pl.concat_list("waiting", "absent").explode().implode())
     made = (
         collectives.lazy()

@@ -30,7 +30,7 @@ FREE = 1 / 10
 FREE_OF_MANY = 1 / 32
 # more ranks than these, or than this share, do not fall behind their peers at once
 FEW = 2
-FEW_OF = 1 / 8
+FEW_OF = 1 / 6
 # nor does so large a share stop making calls at once
 MANY_OF = 1 / 8
 # a rank that is fewer calls behind its peers may only have dumped a moment earlier
@@ -118,16 +118,23 @@ def mute(collectives: pl.DataFrame) -> set[int]:
     return set(counted.filter("x")["rank"].drop_nulls())
 
 
+def is_told(frames: Frames) -> bool:
+    """Whether a line or an exit tells that the job failed, and not calls alone.
+
+    What a kernel or driver prints of its machine need not have touched the job.
+    """
+    job_lines = frames["events"].filter(~pl.col("message").str.contains(MACHINE))
+    failing = job_lines["role"].is_in(FAILING).any()
+    return bool(failing or (frames["exits"]["code"] != 0).any())
+
+
 def is_proven(frames: Frames, made: pl.DataFrame) -> bool:
     """Whether something else than open calls shows that the job failed.
 
     How long a call has waited is no such proof: dumps hold no time of their own, and
     the clocks of hosts differ.
     """
-    job_lines = frames["events"].filter(~pl.col("message").str.contains(MACHINE))
-    if job_lines["role"].is_in(FAILING).any():
-        return True
-    return bool((frames["exits"]["code"] != 0).any() or made["aborted"].any())
+    return is_told(frames) or bool(made["aborted"].any())
 
 
 def judged(

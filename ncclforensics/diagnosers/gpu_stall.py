@@ -69,7 +69,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     found = [
         (call, ranks, blocked)
         for call, stalled, blocked in roots.by_call(frames, "stalled", "unstarted")
-        if (ranks := _proven(frames, stalled)) and not roots.is_majority(call, ranks)
+        if (ranks := _proven(frames, stalled))
+        and not roots.is_majority(frames, call, ranks)
     ]
     found = [told for told in found if not _partly_seen(frames, told[0])]
     if not found:

@@ -87,7 +87,7 @@ def _is_other_class(
         return programs.skipped(frames, call, ranks)
     # members of whom nothing is seen may have stayed away as well
     away = (*ranks, *call["unseen"])
-    return roots.is_majority(call, away) and not divergence.made_before(
+    return roots.is_majority(frames, call, away) and not divergence.made_before(
         frames, call, ranks
     )
 

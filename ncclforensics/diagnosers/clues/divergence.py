@@ -138,8 +138,9 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
     if len(past) == 1:
         return past[0]
     odd = _odd(calls) or ranks
-    if all(call["is_p2p"] for call in calls):
-        odd = ()  # either side may have left out its half
+    talk = [call for call in calls if call["is_p2p"]]
+    if len(talk) == len(calls) or (talk and not _has_history(frames, ranks)):
+        odd = ()  # some side may have left out its half
     return Divergence("order", ranks, odd, calls[0], tuple(calls[1:]))
 
 

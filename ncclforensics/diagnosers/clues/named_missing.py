@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import rest
 from ncclforensics.correlate.job import MACHINE, STEPS
 from ncclforensics.diagnosers.clues import (
     collected,
@@ -21,7 +22,6 @@ from ncclforensics.diagnosers.clues import (
     exits,
     init_hang,
     ras_status,
-    roots,
     spied,
 )
 from ncclforensics.findings import Collective, Finding
@@ -145,7 +145,7 @@ def _ras(frames: Frames) -> Finding | None:
 
 def _spied(frames: Frames) -> Finding | None:
     """Find whom py-spy shows in other code while all others wait in one call."""
-    found = spied.outsiders(frames) if roots.is_seen_failing(frames) else None
+    found = spied.outsiders(frames) if rest.is_told(frames) else None
     if found is None:
         return None
     seen, op = found

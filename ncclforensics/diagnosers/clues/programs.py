@@ -210,24 +210,34 @@ def program(frames: Frames, rank: int) -> pl.DataFrame:
 def what(frames: Frames) -> pl.Expr:
     """Say what a call is: its stack, or the operation and its sizes.
 
-    Stacks compare nothing where some ranks' dumps have them and others', in JSON, not.
+    Stacks compare nothing where some ranks' dumps have them and others', in JSON, not;
+    and too little where one is that of many operations or groups, as in a dump of few
+    frames or in the backward pass.
     """
     sizes = signature()
-    if _is_mixed(frames):
+    stacks = _stacks(frames)
+    if stacks == "mixed":
         return sizes.alias("what")
+    if stacks == "thin":
+        return pl.struct("stack", sizes.alias("sizes")).hash(seed=0).alias("what")
     return pl.coalesce("stack", sizes).alias("what")
 
 
-def _is_mixed(frames: Frames) -> bool:
+def _stacks(frames: Frames) -> str:
+    """Say whether stacks are "mixed" (some dumps lack them), "thin" or "full"."""
     calls = frames["calls"]
     if not _LAST or _LAST[0][0] is not calls:
         stackless = pl.col("stack").is_null().all()
-        made = frames.scan("collectives").select("rank", "stack")
+        made = frames.scan("collectives").select("rank", "stack", "op", "pg_desc")
         bare = made.group_by("rank").agg(stackless).collect()
         few = bare["stack"].sum() <= FEW
-        _LAST[:] = [(calls, not (few or bare["stack"].all()))]
+        kinds = pl.struct("op", "pg_desc").n_unique()
+        served = made.drop_nulls("stack").group_by("stack").agg(kinds.alias("kinds"))
+        thin = bool((served.collect()["kinds"] > 1).any())
+        mixed = not (few or bare["stack"].all())
+        _LAST[:] = [(calls, "mixed" if mixed else "thin" if thin else "full")]
     return _LAST[0][1]
 
 
 FEW = 2  # ranks whose Python did not give its stacks
-_LAST: list[tuple[pl.DataFrame, bool]] = []
+_LAST: list[tuple[pl.DataFrame, str]] = []
