@@ -162,6 +162,9 @@ def _silent(frames: Frames) -> Finding | None:
     # a few early timeouts prove nothing: the others' own timeouts were still to come
     if not ranks or len(spoke) < max(2, MANY * len(ranks)) or failed - spoke:
         return None
+    # one whose end nobody saw was as silent as they were
+    if set(common.numbers(frames["ranks"]["rank"])) - spoke - set(ranks):
+        return None
     told = ended.filter(pl.col("rank").is_in(ranks)).with_columns(
         common.sentence("rank ", pl.col("rank"), " was ended by its agent").alias(
             "text"
