@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import job
 from ncclforensics.diagnosers.clues import common, exits, stops
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ def _raised(frames: Frames) -> pl.DataFrame:
     ignored = frames.message("python.ignored_exception").select(
         "source", pl.col("line") + 1
     )
-    lines = lines.join(ignored.unique(), on=["source", "line"], how="anti")
+    went_on = pl.concat([ignored, job.survived(frames)]).unique()
+    lines = lines.join(went_on, on=["source", "line"], how="anti")
     lines = _torn(frames, lines)
     if "by_launcher" not in lines.columns:
         lines = lines.with_columns(pl.lit(None, pl.Boolean).alias("by_launcher"))

@@ -183,6 +183,9 @@ def _silent(frames: Frames) -> Finding | None:
         return None
     if failed - spoke - lost_peers:
         return None
+    # one whose end nobody saw was as silent as they were
+    if set(common.numbers(frames["ranks"]["rank"])) - spoke - set(ranks):
+        return None
     told = ended.filter(pl.col("rank").is_in(ranks)).with_columns(
         common.sentence("rank ", pl.col("rank"), " was ended by its launcher").alias(
             "text"
