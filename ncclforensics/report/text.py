@@ -24,6 +24,7 @@ from ncclforensics.report.layout import (
 from ncclforensics.report.reading import recognised
 from ncclforensics.report.words import (
     GIVE,
+    beside,
     call,
     grouped,
     job,
@@ -95,6 +96,8 @@ def _body(report: Report, room: int, *, verbose: bool) -> list[Row]:
             and not (role == "witness" and report.onset is not None)
         ]
         rows += _listed(label, told, prose, 4, verbose=verbose)
+    told = [beside(other) for other in report.others]
+    rows += _listed("others", told, prose, 4, verbose=verbose)
     ruled_out = grouped((r.slug, r.why) for r in report.ruled_out)
     told = [f"{slugs}: {why}" for slugs, why in ruled_out]
     rows += _listed("not", told, prose, 5, verbose=verbose)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Finding,
         Job,
         Onset,
+        Other,
         Report,
         Step,
         Verdict,
@@ -125,6 +126,14 @@ def onset(onset: Onset) -> str:
     if onset.gpu_hours is None or onset.gpu_hours == "0.00":
         return told
     return f"{told}: {onset.ranks:,} GPUs x {hidden} = {onset.gpu_hours} GPU hours"
+
+
+def beside(told: Other) -> str:
+    """Say what became of another job or attempt: "attempt 0: crashed-rank: …"."""
+    name = f"job {told.job}" if told.job is not None else f"attempt {told.attempt}"
+    what = f"{told.slug}: {told.headline}" if told.slug else told.headline
+    where = next((f" ({e.source}:{e.line})" for e in told.evidence if e.line), "")
+    return f"{name}: {what}{where}"
 
 
 def looked_at(report: Report) -> str:
