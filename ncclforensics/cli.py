@@ -44,7 +44,7 @@ Exit codes:
 \b
 Completion of commands, options and classes, in a shell's startup file:
   bash  eval "$(_NCCLFORENSICS_COMPLETE=bash_source ncclforensics)"
-  zsh   eval "$(_NCCLFORENSICS_COMPLETE=zsh_source ncclforensics)"
+  zsh   eval "$(_NCCLFORENSICS_COMPLETE=zsh_source ncclforensics)"  # below compinit
   fish  _NCCLFORENSICS_COMPLETE=fish_source ncclforensics | source
 
 `ncclforensics COMMAND --help` tells the rest, with examples."""
@@ -135,7 +135,6 @@ def analyze(
     from ncclforensics.report.folding import unfold_ranks
     from ncclforensics.report.formats import render
     from ncclforensics.report.narrow import narrow
-    from ncclforensics.report.reading import recognised
 
     try:
         ranks = frozenset[int]() if rank is None else unfold_ranks(rank)
@@ -156,12 +155,9 @@ def analyze(
         quiet=quiet,
     )
     stdout.write(text, utf8=form != "text")
-    if interrupted:
-        return console.interrupted(report)
-    if not recognised(report):
-        return ExitCode.NO_EVIDENCE
-    named = report.outcome == "failure"
-    return ExitCode.FAILURE_NAMED if exit_code and named else ExitCode.OK
+    code = console.ended(report, interrupted=interrupted)
+    named = exit_code and report.outcome == "failure"
+    return ExitCode.FAILURE_NAMED if named and code == ExitCode.OK else code
 
 
 @cli.command(
@@ -186,14 +182,11 @@ def evidence(
     Below the list stand all notes: what was damaged, skipped or assumed.
     """
     from ncclforensics.report.manifest import render_manifest
-    from ncclforensics.report.reading import recognised
 
     report, interrupted = _report(paths, jobs, no_cache, progress=not no_progress)
     colour = stdout.coloured(color)
     stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
-    if interrupted:
-        return console.interrupted(report)
-    return ExitCode.OK if recognised(report) else ExitCode.NO_EVIDENCE
+    return console.ended(report, interrupted=interrupted)
 
 
 @cli.command(

@@ -65,21 +65,14 @@ def report(output: Path, force: bool, quiet: bool, **asked: Any) -> int:
     parquet; `timeline` opens it.
     """
     from ncclforensics.report import paper as papers
-    from ncclforensics.report.reading import recognised
 
     papers.check(output, force=force)
     hushed = quiet or asked.pop("no_progress")
     made, interrupted = made_of(**asked, hushed=hushed)
     with console.doing(f"writing {output.name}", enabled=not hushed):
         data, cut = made.render(output.suffix.lower())
-    papers.write(output, data, force=force)
-    for told in cut:
-        console.warn(f"cut {told}")
-    if not quiet:
-        console.say(f"Wrote {output} ({len(data):,} bytes)")
-    if interrupted:
-        return console.interrupted(made.report)
-    return ExitCode.OK if recognised(made.report) else ExitCode.NO_EVIDENCE
+    _write(output, data, [f"cut {told}" for told in cut], force=force, quiet=quiet)
+    return console.ended(made.report, interrupted=interrupted)
 
 
 @click.command(
@@ -113,7 +106,6 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
     """
     from ncclforensics.report import paper as papers
     from ncclforensics.report.export import files
-    from ncclforensics.report.reading import recognised
 
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is no folder; -o takes a folder")
@@ -128,14 +120,9 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
     for name, _, _ in written:
         papers.check(output / name, force=force, suffixes=())
     for name, data, cut in written:
-        papers.write(output / name, data, force=force)
-        for told in cut:
-            console.warn(f"{name} leaves out {told}")
-        if not quiet:
-            console.say(f"Wrote {output / name} ({len(data):,} bytes)")
-    if interrupted:
-        return console.interrupted(made.report)
-    return ExitCode.OK if recognised(made.report) else ExitCode.NO_EVIDENCE
+        told = [f"{name} leaves out {part}" for part in cut]
+        _write(output / name, data, told, force=force, quiet=quiet)
+    return console.ended(made.report, interrupted=interrupted)
 
 
 @click.command(
@@ -187,7 +174,7 @@ def attach(
     made, interrupted = made_of(**asked, hushed=hushed)
     if interrupted:
         console.warn("nothing was planned and nothing sent")
-        return console.interrupted(made.report)
+        return console.ended(made.report, interrupted=True)
     key = made.fingerprint() if new else "report"
     planned = plan(ticket, Post(made, link, key), os.environ)
     hidden = ", ".join(sorted(kinds(redact)))
@@ -211,6 +198,19 @@ def attach(
         console.say(f"{planned.service} {planned.where}: {', '.join(sent.done)}")
     stdout.write(f"{sent.url}\n")
     return ExitCode.OK
+
+
+def _write(
+    path: Path, data: bytes, cut: Sequence[str], *, force: bool, quiet: bool
+) -> None:
+    """Write a file to hand out, say what was cut from it, and that it is there."""
+    from ncclforensics.report import paper as papers
+
+    papers.write(path, data, force=force)
+    for told in cut:
+        console.warn(told)
+    if not quiet:
+        console.say(f"Wrote {path} ({len(data):,} bytes)")
 
 
 def made_of(
