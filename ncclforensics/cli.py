@@ -14,7 +14,14 @@ import click
 
 from ncclforensics import console, handing_out, ingesting, lookup, options, stdout
 from ncclforensics.errors import ExitCode, NcclForensicsError, UsageError
-from ncclforensics.options import FROM_CACHE, classes, examples, kept, processes
+from ncclforensics.options import (
+    FROM_CACHE,
+    classes,
+    examples,
+    kept,
+    processes,
+    span,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +97,7 @@ for command in (
         "ncclforensics analyze 'run-7/*.log' /var/log/kern.log -v",
         "ncclforensics analyze logs.tar.gz -f json | jq .verdict.culprits",
         "kubectl logs job/train | ncclforensics analyze -",
+        "ncclforensics analyze ./logs --since 2026-01-02T03:00Z",
         "ncclforensics analyze ./logs --redact all > to-the-vendor.txt",
         "ncclforensics analyze ./logs --exit-code -q || notify-send 'the job failed'",
     )
@@ -206,6 +214,8 @@ def timeline(
     world_size: int | None,
     select: Sequence[str],
     ignore: Sequence[str],
+    since: str | None,
+    until: str | None,
 ) -> int:
     """Look for yourself: who stopped where, and the lines behind it.
 
@@ -226,7 +236,10 @@ def timeline(
 
     chosen, left = classes(select), classes(ignore)
     with processes(jobs) as executor:
-        asked = Request(paths, world_size, chosen, left, executor, kept(no_cache))
+        asked = Request(
+            *(paths, world_size, chosen, left, span(since, until)),
+            *(executor, kept(no_cache)),
+        )
         return run(asked)
 
 
@@ -242,6 +255,8 @@ def _report(
     world_size: int | None = None,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    since: str | None = None,
+    until: str | None = None,
     *,
     progress: bool,
 ) -> tuple[Report, bool]:
@@ -263,6 +278,7 @@ def _report(
             world_size=world_size,
             select=classes(select),
             ignore=classes(ignore),
+            span=span(since, until),
             progress=console.progress(enabled=progress),
             kept=kept(no_cache),
         )

@@ -17,6 +17,7 @@ from ncclforensics.options import (
     examples,
     kept,
     processes,
+    span,
 )
 
 if TYPE_CHECKING:
@@ -221,6 +222,8 @@ def made_of(
     world_size: int | None,
     select: Sequence[str],
     ignore: Sequence[str],
+    since: str | None,
+    until: str | None,
     *,
     hushed: bool,
     **_: Any,
@@ -247,6 +250,7 @@ def made_of(
             world_size=world_size,
             select=classes(select),
             ignore=classes(ignore),
+            span=span(since, until),
             progress=console.progress(enabled=not hushed),
             quote=True,
             kept=kept(no_cache),
