@@ -7,6 +7,7 @@ user can cause are one line on stderr, anything else is a bug with its traceback
 from __future__ import annotations
 
 import copy
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -291,6 +292,7 @@ def _report(
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code (see `errors.ExitCode`)."""
     stdout.reopen()
+    sys.unraisablehook = console.never_ignored
     try:
         code = cli.main(args, prog_name="ncclforensics", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):

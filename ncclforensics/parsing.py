@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
     from ncclforensics.tables import Frames
 
-# sources that one process reads at a time: logs are read by threads, side by side
+# sources that are read together: logs by threads, side by side
 BATCH_BYTES = 4 * 1024**2
 BATCH_LOG_BYTES = 64 * 1024**2
 HERE_LOG_BYTES = 1024**3
@@ -42,7 +42,7 @@ def read(
     """
     told = list(notes)
     parts = []
-    done = 0
+    done = shown = 0
     with ExitStack() as stack:
         if executor is None:
             dumps = [source.bytes for source in sources if source.kind != "log"]
@@ -56,7 +56,7 @@ def read(
                 run,
                 (HERE_LOG_BYTES if here else BATCH_LOG_BYTES)
                 if is_log
-                else (0 if here else BATCH_BYTES),
+                else BATCH_BYTES,
             )
         ]
         read_by = pool.spread(
@@ -68,10 +68,10 @@ def read(
         try:
             for batch, part in zip(batches, read_by, strict=True):
                 parts.append(part)
-                for _ in batch:
-                    done += 1
-                    if progress is not None:
-                        progress(done, len(sources))
+                done += len(batch)
+                while progress is not None and shown < done:
+                    shown += 1
+                    progress(shown, len(sources))
         except KeyboardInterrupt:
             if not parts:
                 raise

@@ -8,9 +8,10 @@ They are spawned, as polars' threads do not survive a fork, and without the prog
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
@@ -60,8 +61,47 @@ class _Process(SpawnProcess):
                     os.environ[THREADS] = threads
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put a Ctrl-C off, and start processes that it does not reach at all.
+
+    Between its start and `expendable` a worker would print Python's own error.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        with _masked():
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _masked() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):  # not on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Context(SpawnContext):
     Process = _Process
+
+
+class _Pool(ProcessPoolExecutor):
+    def submit(self, *args: Any, **options: Any) -> Future[Any]:
+        """Take work, and start the process for it, without being interrupted."""
+        with _uninterrupted():
+            return super().submit(*args, **options)
 
 
 def paying(sizes: Sequence[int]) -> int:
@@ -80,7 +120,7 @@ def processes(jobs: int) -> Iterator[Executor]:
         yield Here()
         return
     _track()
-    pool = ProcessPoolExecutor(jobs, mp_context=_Context(), initializer=expendable)
+    pool = _Pool(jobs, mp_context=_Context(), initializer=expendable)
     try:
         yield pool
     finally:

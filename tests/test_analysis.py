@@ -63,7 +63,8 @@ def interrupting(after):
     return show
 
 
-def test_an_interrupted_reading_is_analyzed_as_far_as_it_came(jobs):
+def test_an_interrupted_reading_is_analyzed_as_far_as_it_came(jobs, monkeypatch):
+    monkeypatch.setattr("ncclforensics.parsing.BATCH_BYTES", 0)  # a file at a time
     path = str(jobs / "torch-missing-rank-two-hosts" / "evidence")
     whole = analyze([path])
     part = analyze([path], progress=interrupting(5))
@@ -75,7 +76,8 @@ def test_an_interrupted_reading_is_analyzed_as_far_as_it_came(jobs):
     assert note.text == f"reading was interrupted: 5 of {total} files were read"
 
 
-def test_what_was_not_read_is_not_known_to_be_well(jobs):
+def test_what_was_not_read_is_not_known_to_be_well(jobs, monkeypatch):
+    monkeypatch.setattr("ncclforensics.parsing.BATCH_BYTES", 0)
     path = str(jobs / "torch-healthy" / "evidence")
     assert analyze([path]).report.outcome == "no-failure"
     part = analyze([path], progress=interrupting(2)).report
@@ -87,7 +89,7 @@ def test_an_interrupt_before_anything_was_read_is_one(jobs, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ncclforensics.parsers.parse", interrupted)
+    monkeypatch.setattr("ncclforensics.parsing.parse_all", interrupted)
     with pytest.raises(KeyboardInterrupt):
         analyze([str(jobs / "torch-healthy" / "evidence")])
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import communicators
 from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
@@ -19,6 +20,14 @@ CLOSING = (
     "torchelastic.rendezvous.lost",
 )
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
+# results of a call: CUDA, system and internal error, invalid usage, lost peer
+BROKE = (1, 2, 3, 5, 6)
+# what agents say of children that end as they were told to, and of nodes that move
+AGENTS_AT_WORK = (
+    *("torchelastic.closing", "torchelastic.restart", "torchelastic.rendezvous.left"),
+    *("torchelastic.exit_barrier", "torchelastic.error_file_missing"),
+    *("launchers.deepspeed.told", "launchers.horovod.exit"),
+)
 BUFFER = 4096  # what C's stdio hands on at a time where stdout is a file
 LAUNCHERS = {"torchelastic": "torchrun", "slurm": "Slurm", "launchers": "mpirun"}
 
@@ -42,18 +51,21 @@ def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
 def signs_of_failure(frames: Frames) -> int:
     """Count the lines that a healthy job does not print, exits and open calls.
 
-    Lines of a kernel do not count: a machine has its troubles, and most harm nobody.
+    What an agent says of a child that failed is one, though it tells no cause. Lines of
+    a kernel do not count: a machine has its troubles, and most harm nobody.
     So is a log whose end never left its buffer: its process was killed, or still runs.
     """
+    message = pl.col("message")
+    agents = (pl.col("role") == "agent") & ~message.is_in(AGENTS_AT_WORK)
     told = frames["events"].filter(
-        pl.col("role").is_in(FAILING) & ~pl.col("message").str.contains(MACHINE)
+        (pl.col("role").is_in(FAILING) | agents) & ~message.str.contains(MACHINE)
     )
     if ended_in_order(frames):
-        told = told.filter(~pl.col("message").is_in(CLOSING))
-    lines = told.height + _uncaught(frames)
+        told = told.filter(~message.is_in(CLOSING))
+    lines = told.height + _uncaught(frames) + _unwound(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     calls = frames["calls"].height + frames["unproven"].height
-    return lines + exits + calls + _cut_by_buffer(frames)
+    return lines + exits + calls + _cut_by_buffer(frames) + _never_met(frames)
 
 
 def is_unseen(frames: Frames) -> bool:
@@ -81,6 +93,30 @@ def _uncaught(frames: Frames) -> int:
         .filter((pl.col("line") > pl.col("step_line")).fill_null(True))
         .height
     )
+
+
+def _unwound(frames: Frames) -> int:
+    """Count the calls of NCCL that came back with an error, whatever brought it.
+
+    Probes of health fail as well (no IB here), and none of them ends the whole call.
+    """
+    lines = frames.message("nccl.backtrace")
+    if "tail" not in lines.columns:
+        return 0
+    whole = pl.col("tail").str.starts_with("[Async thread]")
+    return lines.filter(whole & pl.col("result").is_in(BROKE)).height
+
+
+def _never_met(frames: Frames) -> int:
+    """Count the processes whose log ends where they wait for their communicator."""
+    process = communicators.PROCESS
+    began = communicators.inits(frames).filter(pl.col("phase") == "START")
+    last = began.group_by(process).agg(pl.col("line").max().alias("began"))
+    later = frames["events"].join(last, on=process, nulls_equal=True)
+    went_on = later.filter(pl.col("line") > pl.col("began")).select(process).unique()
+    waits = last.join(went_on, on=process, how="anti", nulls_equal=True)
+    steps = frames.message(*STEPS)["source"].unique()
+    return waits.filter(~pl.col("source").is_in(steps.implode())).height
 
 
 def _cut_by_buffer(frames: Frames) -> int:

@@ -29,16 +29,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.diagnosers.clues import common, signatures
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import polars as pl
-
     from ncclforensics.diagnosers.clues.signatures import Split
-    from ncclforensics.findings import Statement
+    from ncclforensics.findings import Confidence, Statement
     from ncclforensics.tables import Frames
 
 FAMILY = "desync"
@@ -52,6 +52,8 @@ EXPLAINS = ("missing-rank", "shape-mismatch", "timeout-masking", "crashed-rank")
 SPREADS = True
 
 NCCL_SAW = ("nccl.collective_mismatch.detected",)
+# it waits for long, and this is what NCCL takes for the likeliest reason
+NCCL_FEARS = ("nccl.collective_mismatch",)
 # headline and explanation of a library's own check
 TORCH = (
     "torch detected different collectives at one SeqNum",
@@ -76,20 +78,42 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     for split in signatures.splits(frames, "op"):
         yield _finding(frames, split)
         return
-    lines = frames.message("c10d.fingerprint")
+    lines = _unlike(frames.message("c10d.fingerprint"))
     if lines.height and not any(signatures.splits(frames, "shape")):
         yield _one_sided(lines, *TORCH)
         return
-    lines = frames.message(*NCCL_SAW)
-    if lines.height:
-        yield _one_sided(lines, *NCCL)
+    seen, feared = frames.message(*NCCL_SAW), frames.message(*NCCL_FEARS)
+    if seen.height:
+        yield _one_sided(seen, *NCCL)
+    elif feared.height:
+        yield _one_sided(feared, *NCCL, confidence="likely")
 
 
-def _one_sided(lines: pl.DataFrame, headline: str, explanation: str) -> Finding:
+def _unlike(lines: pl.DataFrame) -> pl.DataFrame:
+    """Drop the lines whose two sides are one operation without a tensor.
+
+    They differ in the count that a fingerprint carries, which torch's own barrier is
+    known to get wrong.
+    """
+    if "is_peer" not in lines.columns or "shape" not in lines.columns:
+        return lines
+    place = ["source", "line"]
+    sides = pl.len().over(place)
+    same = (pl.col("op").n_unique().over(place) == 1) & (sides > 1)
+    bare = pl.col("shape").is_null().all().over(place)
+    return lines.filter(~(same & bare & pl.col("op_reliable").fill_null(True)))
+
+
+def _one_sided(
+    lines: pl.DataFrame,
+    headline: str,
+    explanation: str,
+    confidence: Confidence = "certain",
+) -> Finding:
     """Report the word of a library on a mismatch of which it shows one side at most."""
     return Finding(
         slug="collective-mismatch",
-        confidence="certain",
+        confidence=confidence,
         headline=headline,
         evidence=common.cites(lines),
         explanation=explanation,

@@ -53,7 +53,7 @@ EXPLAINS = (
 SPREADS = True
 
 MESSAGES = (
-    *(*cuda.ERRORS, "python.driver_old"),
+    *(*cuda.ERRORS, "python.driver_old", "nccl.driver_old"),
     *("nvidia.nvml_failed", "nvidia.container_failed"),
     *("nvidia.smi.no_driver", "nvidia.api_mismatch"),
     *("nvidia.driver_combination", "nvidia.forward_compatibility"),
@@ -65,6 +65,7 @@ SAYS = (
     r"|Driver/library version mismatch|nvml error: driver not loaded"
     r"|NVIDIA-SMI has failed|NVIDIA kernel module has version"
     r"|CUDA driver is a stub library|compiled with an unsupported toolchain"
+    r"|Driver version found is \d+\. Minimum requirement"
 )
 # torch goes on after it, without CUDA, as on a machine that is to have none
 WARNS = r"Warning: .*(?:Found no NVIDIA driver|driver on your system is too old)"

@@ -126,8 +126,9 @@ def _unseen(
 def _poor(frames: Frames) -> dict[int, str]:
     """Return the ranks whose dump lacks "stacks" or "entries", unlike most others'.
 
-    Only pickles hold stacks. Where no dump holds a finished call, calls that are over
-    were not dumped, and a dump without entries says nothing.
+    Only pickles hold stacks. What a dump that is cut lacks may be in the part that is
+    lost. Where no dump holds a finished call, calls that are over were not dumped, and
+    a dump without entries says nothing.
     """
     dumps = frames["sources"].filter(
         pl.col("kind").str.starts_with("flight_recorder")
@@ -144,7 +145,8 @@ def _poor(frames: Frames) -> dict[int, str]:
         )
         .collect()
     )
-    told = dumps.select("rank", "kind").join(made, on="rank", how="left")
+    whole = ~pl.col("cut").fill_null(False)
+    told = dumps.select("rank", "kind", "cut").join(made, on="rank", how="left")
     counted = frames["standings"].filter(
         pl.col("enqueued").is_not_null() & (pl.col("enqueued") > 0)
     )["rank"]
@@ -152,11 +154,11 @@ def _poor(frames: Frames) -> dict[int, str]:
     pickles = told.filter(pl.col("kind") == "flight_recorder_pickle")
     with_stacks = pickles.filter(pl.col("stacks").fill_null(False)).height
     if with_stacks and with_stacks >= SHARE * pickles.height:
-        bare = pickles.filter(pl.col("stacks").eq_missing(False))
+        bare = pickles.filter(pl.col("stacks").eq_missing(False) & whole)
         poor.update(dict.fromkeys(common.numbers(bare["rank"]), "stacks"))
     with_done = told.filter(pl.col("over").fill_null(False)).height
     if with_done and with_done >= SHARE * told.height:
-        void = told.filter(pl.col("over").is_null())["rank"]
+        void = told.filter(pl.col("over").is_null() & whole)["rank"]
         known = counted if void.is_empty() else pl.concat([counted, _proved(frames)])
         void = void.filter(void.is_in(known.implode()))
         poor.update(dict.fromkeys(common.numbers(void), "entries"))

@@ -47,6 +47,7 @@ NEEDS = (
     "kernel.",
     "nvidia.smi",
     "nvidia.device_plugin",
+    "system.hsa",
     "c10d.watchdog.terminated",
     *cuda.ERRORS,
 )
@@ -155,7 +156,8 @@ def _explanation(faults: pl.DataFrame, told: pl.DataFrame, named: str) -> str:
     words = []
     if faults.height:
         said = str(faults["text"][0]).strip(" .")[:200]
-        words.append(f"The kernel of that host says: {said}.")
+        who = "runtime" if said.startswith("HW Exception") else "kernel"
+        words.append(f"The {who} of that host says: {said}.")
     if told.height:
         words.append(f"{named.capitalize() or 'A rank'} itself met an {ECC}.")
     if _either_end(faults):
@@ -207,6 +209,7 @@ def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
         xids.filter(pl.col("xid").is_in(list(BROKEN | LINK))),
         _in_columns(lost).with_columns(pl.lit(79, pl.Int64).alias("xid")),
         _in_columns(fatal),
+        _in_columns(frames.message("system.hsa.hang")),
     ]
     return system.ranks_on(frames, pl.concat(parts)).select(COLUMNS)
 

@@ -66,6 +66,7 @@ KEEPERS = (
     "launchers.kubernetes.oom",
     "launchers.ray.low_memory",
     "launchers.ray.low_memory.node",
+    "launchers.ray.memory_pressure",
 )
 KILLED = -signal.SIGKILL
 COLUMNS = ("message", "text", "t", "rank", "host", "pid", "source", "line")

@@ -18,7 +18,7 @@ What to do
     For RoCE check NCCL_IB_GID_INDEX; a slow fabric wants NCCL_IB_TIMEOUT=22.
 
 Looks like
-    Status 5 (flush) follows every other failure and says nothing by itself.
+    Status 5 (flush) follows every other failure and blames nobody by itself.
     After a rank died or timed out, its peers' transfers fail too: an echo.
     `port active`, `client reregistration` and the like are recoveries, though WARN.
 
@@ -50,6 +50,8 @@ EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
 SPREADS = True
 
 COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion")
+# libfabric has numbers of its own, and names no peer
+FABRIC = ("rdma.ofi.failed",)
 CONNECT = ("nccl.ib.modify_qp_failed",)
 # lines by which a host reports its own device
 OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")
@@ -61,9 +63,13 @@ MANY = 2  # hosts that fail together, whose lines are taken for early without a 
 INVALID = (19, 22, 61)  # no such device, no such GID: this side's own set-up
 INVALID_SAYS = r"(?i)^(?:invalid argument|no such device|no data available)"
 LOCAL = (1, 2, 4, 8)  # length, queue, protection, access: this side's own
-FAILED = (*COMPLETION, *CONNECT, *CALLS, "c10d.watchdog.timeout", "nccl.ib.comm_fatal")
+FAILED = (
+    *(*COMPLETION, *CONNECT, *CALLS, *FABRIC),
+    *("c10d.watchdog.timeout", "nccl.ib.comm_fatal"),
+)
 MEANS = {
     4: "memory that this side registered was refused",
+    5: "flushed after another failure",
     9: "the peer refused the request",
     10: "the peer refused the access to its memory",
     11: "the peer could not do the transfer",
@@ -131,15 +137,16 @@ def _own(frames: Frames) -> pl.DataFrame:
 
 def _failed(frames: Frames) -> pl.DataFrame:
     """Return the failed transfers and connections, with `peer_host` and `status`."""
-    lines = frames.message(*COMPLETION, *CONNECT, *CALLS)
+    lines = frames.message(*COMPLETION, *CONNECT, *CALLS, *FABRIC)
     lines = _with_columns(lines, "hca", "error", "peer", "remote_gid")
     # RoCE's GID holds the peer's IPv4 address
     address = pl.col("remote_gid").str.extract(r"(?i)^::ffff:([\d.]+)$")
     lines = lines.with_columns(pl.coalesce("peer", address).alias("peer"))
     lines = _with_columns(lines, "status", "code", "errno", dtype=pl.Int64())
-    lines = lines.filter(
-        pl.col("level").ne_missing("INFO") & pl.col("status").ne_missing(FLUSH)
-    )
+    lines = lines.filter(pl.col("level").ne_missing("INFO"))
+    first = lines.filter(pl.col("status").ne_missing(FLUSH))
+    # flushes alone are of a failure all the same, whose own line is not here
+    lines = first if first.height else lines
     return lost_peers.with_hosts(frames, teardown.before(frames, lines, MANY))
 
 
@@ -147,6 +154,8 @@ def _by_majority(
     failed: pl.DataFrame, found: pl.DataFrame
 ) -> tuple[tuple[str, ...], Confidence, str]:
     """Return the hosts to blame, how sure that is, and why."""
+    if failed["status"].eq_missing(FLUSH).all():
+        return (), "likely", "They were flushed: the failure before them is not here."
     code = pl.coalesce("code", "errno")
     local = (
         pl.col("status").is_in(LOCAL).fill_null(False)

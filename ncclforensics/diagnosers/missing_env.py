@@ -7,7 +7,8 @@ What it means
 
 How we know
     `environment variable RANK expected, but not set` and its kin; a `KeyError` on such
-    a variable; a rank that NCCL refuses because it lies outside the world; several
+    a variable; a rank that NCCL refuses because it lies outside the world, or because
+    it has already checked in, with no restart in the evidence; several
     processes of a job that failed whose largest communicator has one rank.
 
 What to do
@@ -35,7 +36,7 @@ from ncclforensics.findings import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
+    from ncclforensics.findings import Confidence, Statement
     from ncclforensics.tables import Frames
 
 FAMILY = "launch"
@@ -45,7 +46,11 @@ NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
 EXPLAINS = ("crashed-rank", "rendezvous-failed", "missing-rank", "duplicate-gpu")
 SPREADS = True
 
-UNSET = ("c10d.env_missing", "c10d.env_missing.raised", "python.env_missing")
+UNSET = (
+    *("c10d.env_missing", "c10d.env_missing.early", "c10d.env_missing.raised"),
+    "python.env_missing",
+)
+RESTARTS = ("torchelastic.restart",)
 VARIABLES = (
     r"^'(?:RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|MASTER_ADDR"
     r"|MASTER_PORT|SLURM_PROCID|SLURM_LOCALID|SLURM_NTASKS|OMPI_COMM_WORLD_\w+"
@@ -62,7 +67,7 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Say which variable a process lacked."""
-    for look in (_unset, _refused, _alone):
+    for look in (_unset, _refused, _claimed, _alone):
         if (found := look(frames)) is not None:
             yield found
             return
@@ -112,6 +117,21 @@ def _refused(frames: Frames) -> Finding | None:
     )
 
 
+def _claimed(frames: Frames) -> Finding | None:
+    """Find a rank that two processes claim, where nothing was started again."""
+    lines = frames.message("nccl.bootstrap.duplicate_rank")
+    if lines.is_empty() or frames.message(*RESTARTS).height:
+        return None
+    rank, size = lines["comm_rank"][0], lines["nranks"][0]
+    return _finding(
+        lines,
+        f"two processes were told that they are rank {rank} of {size}",
+        "Each rank may come once. What tells a process its rank gave the same to two, "
+        "or a job of before still runs and meets this one.",
+        confidence="likely",
+    )
+
+
 def _alone(frames: Frames) -> Finding | None:
     """Find processes of one job that all take themselves for rank 0 of 1."""
     inits = frames.message("nccl.init.start", "nccl.init.complete")
@@ -128,11 +148,15 @@ def _alone(frames: Frames) -> Finding | None:
 
 
 def _finding(
-    lines: pl.DataFrame, headline: str, why: str, hosts: tuple[str, ...] = ()
+    lines: pl.DataFrame,
+    headline: str,
+    why: str,
+    hosts: tuple[str, ...] = (),
+    confidence: Confidence = "certain",
 ) -> Finding:
     return Finding(
         slug="missing-env",
-        confidence="certain",
+        confidence=confidence,
         headline=headline[:200],
         evidence=common.cites(lines),
         explanation=why,

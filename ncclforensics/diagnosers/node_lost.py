@@ -61,6 +61,7 @@ NAMED = (
     "slurm.node_failure",
     "slurm.node_killed",
     "slurm.node_down",
+    "slurm.sinfo.down",
     "launchers.kubernetes.node_not_ready",
     "launchers.ray.node_dead",
     "launchers.mpi.daemon_lost",

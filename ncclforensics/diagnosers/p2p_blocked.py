@@ -49,7 +49,10 @@ EXPLAINS = (
 )
 SPREADS = True
 
-DISABLED = ("nccl.p2p.disabled", "nccl.ipc_failed")
+DISABLED = (
+    *("nccl.p2p.disabled", "nccl.ipc_failed", "nccl.ipc_failed.early"),
+    "nccl.peer_failed",
+)
 SAYS = r"(?i)peer access is not supported|peer access (?:has not been|is not) enabled"
 ACS = "system.acs_on"
 SHARED = ["text", "t", "rank", "host", "source", "line"]

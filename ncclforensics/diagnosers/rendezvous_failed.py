@@ -7,7 +7,8 @@ What it means
 How we know
     `Timed out after N seconds waiting for clients. 1/2 clients joined.`, `The client
     socket has timed out … while trying to connect`, `RendezvousTimeoutError`, a store
-    based barrier with fewer joined than its world size; and no communicator was begun.
+    based barrier with fewer joined than its world size, or that waits to the end of the
+    log; tries that found no way to the store; and no communicator was begun.
 
 What to do
     See that every node was started, with the same endpoint, run id and number of nodes,
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.job import STEPS
 from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Finding
 
@@ -61,6 +63,12 @@ UNREACHED = (
     *LOGINS,
 )
 AGENTS = "torchelastic.rendezvous.failed"
+RETRY = "c10d.store.address_failed"
+# no way to the store's host; one that refuses may only be late
+NO_WAY = (110, 113, 101)
+WAITING = "c10d.store.barrier_waiting"
+PASSED = "c10d.store.barrier_passed"
+WAITS = 3  # a barrier says every ten seconds that it still waits
 # what only ranks print that have met
 MET = ("nccl.init", "nccl.coll", "nccl.bootstrap", "c10d.watchdog", "c10d.gloo")
 # errors that follow the end of the store's host as well
@@ -74,6 +82,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ):
         return
     lines = frames.message(*COUNTED, *UNREACHED)
+    if lines.is_empty():
+        lines = pl.concat(
+            [_without_way(frames), _waiting(frames)], how="diagonal_relaxed"
+        )
     agents = frames.message(AGENTS)
     if frames["exits"].filter(pl.col("code") != 0).height and agents.height:
         agents = agents.filter(~pl.col("error").is_in(list(AFTERMATH)))
@@ -109,6 +121,40 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         hosts=hosts,
         first_seen=common.first_seen(told),
     )
+
+
+def _without_way(frames: Frames) -> pl.DataFrame:
+    """Return the tries that found no way to the store, where no step came after them.
+
+    One address of several may have no way, and the next one does.
+    """
+    tries = frames.message(RETRY)
+    if "errno" not in tries.columns:
+        return tries.clear()
+    lost = tries.filter(pl.col("errno").is_in(NO_WAY))
+    return lost.clear() if frames.message(*STEPS, PASSED).height else lost
+
+
+def _waiting(frames: Frames) -> pl.DataFrame:
+    """Return the last words of ranks that waited at the store's barrier to the end."""
+    key = ["source", "group_rank", "key"]
+    lines = frames.message(WAITING)
+    if lines.is_empty():
+        return lines
+    passed = frames.message(PASSED)
+    if passed.height:
+        lines = lines.join(passed, on=key, how="anti", nulls_equal=True)
+    ends = frames["events"].group_by("source").agg(pl.col("line").max().alias("_end"))
+    last = lines["source", "line"].group_by("source").agg(pl.col("line").max())
+    at_end = last.join(ends, on="source").filter(pl.col("line") == pl.col("_end"))
+    long = lines.filter(
+        (pl.len().over(key) >= WAITS)
+        | (
+            (pl.len().over("source") >= WAITS)
+            & pl.col("source").is_in(at_end["source"].implode())
+        )
+    )
+    return long.unique(key, keep="last").sort("source", "line")
 
 
 def _logins(frames: Frames) -> bool:

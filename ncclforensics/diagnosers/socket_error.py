@@ -54,12 +54,13 @@ LOST = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed"),
     *("nccl.socket.connect_exhausted", "nccl.socket.connect_failed"),
     "nccl.socket.connect_failed.early",
-    *("c10d.gloo.closed", "c10d.gloo.io_failed"),
+    *("c10d.gloo.closed", "c10d.gloo.io_failed", "c10d.gloo.connect_error"),
 )
 # an error of a connection, and not only its end; Gloo never tells who lost whom
 BROKE = (
     *("nccl.socket.io_failed", "nccl.socket.connect_exhausted"),
     *("nccl.socket.connect_failed", "nccl.socket.connect_failed.early"),
+    "c10d.gloo.connect_error",
 )
 # a process prints one of these when it lost a peer, or when it closes in order
 TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
@@ -86,7 +87,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     hosts = blame.hosts if blame and blame.how != "pair" else ()
     if ranks:
         hosts = common.hosts_of(frames, ranks) or hosts
-    broke = lines["message"].is_in(BROKE).any()
+    # whose line it is may have been taken off; whom it lost it still says
+    nameless = pl.col("message").str.starts_with("nccl.") & pl.col("host").is_null()
+    told = nameless & pl.col("peer_host").is_not_null()
+    broke = lines.filter(pl.col("message").is_in(BROKE) | told).height > 0
     if not hosts and not ranks and not broke:
         return
     who = common.plural("rank", ranks) if ranks else "a process"

@@ -8,15 +8,15 @@ What it means
 How we know
     `Connect to ADDRESS failed : No route to host`, `Network is unreachable` or
     `Connection timed out`, the same as the reason why NCCL gave up its retries, or
-    retries that go on to the end of the log. The host that several others cannot reach,
-    or that reaches none while others reach its peer, is named; of a single pair, the
-    address that did not answer.
+    retries that go on to the end of the log; Gloo's `connectFullMesh failed`. The host
+    that several others cannot reach, or that reaches none while others reach its peer,
+    is named; of a single pair, the address that did not answer.
 
 What to do
     From the host that prints: `ip route get ADDRESS`, `ping -c 3 ADDRESS` and
     `nc -vz ADDRESS PORT`. Open all TCP ports between the nodes of the job
     (`iptables -L -n`, `ufw status`, the cloud's security group), or see to it that
-    NCCL_SOCKET_IFNAME names the interface that leads there.
+    NCCL_SOCKET_IFNAME (and GLOO_SOCKET_IFNAME) names the interface that leads there.
 
 Looks like
     A host that bound docker0 or lo is unreachable as well: that is `wrong-nic`.
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.",)
+NEEDS = ("nccl.", "c10d.gloo.connect")
 MISSING = "no NCCL_DEBUG log"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET on every rank"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
@@ -52,15 +52,20 @@ SPREADS = True
 FAILED = (
     *("nccl.socket.connect_failed", "nccl.socket.connect_exhausted"),
     *("nccl.socket.connect_gave_up", "nccl.socket.connect_failed.early"),
+    *("c10d.gloo.connect_error", "c10d.gloo.connect_failed"),
 )
 RETRY = ("nccl.socket.connect_retry",)
-REASONS = ("error", "poll_error", "errno", "what")
+REASONS = ("error", "timeout", "poll_error", "errno", "what")
 NO_ANSWER = (
     r"(?i)no route to host|network is unreachable|host is unreachable"
-    r"|timed out|timeouts"
+    r"|timed out|timeouts|^connect timeout"
+    # Gloo gives up on a pair of ranks and has no word of the system for it
+    r"|\] (?:no error|connect timeout)"
 )
 # so many tries in a row last longer than an address takes to be resolved
 TRIES = 5
+# up to 2.17 the tries are not counted, and each that times out takes two minutes
+TIMED_OUT = "(?i)timed out"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -77,7 +82,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         blame = _of_one_pair(frames, blame, found, lines)
     hosts = blame.hosts if blame else ()
     ranks = common.numbers(lines.filter(pl.col("host").is_in(hosts))["rank"])
-    reason = str(lines["reason"][0])
+    reason = str(lines["reason"][0]).rpartition("] ")[2]
     who = _words(blame, found)
     yield Finding(
         slug="unreachable-peer",
@@ -106,13 +111,19 @@ def _without_answer(lines: pl.DataFrame) -> pl.DataFrame:
 def _still_trying(frames: Frames) -> pl.DataFrame:
     """Return the last tries of processes that tried to the end and never came up."""
     tries = _without_answer(frames.message(*RETRY))
-    if "attempt_no" not in tries.columns:
-        return tries.clear()
+    if tries.is_empty():
+        return tries
     key = ["host", "pid", "source"]
+    waited = pl.col("reason").str.contains(TIMED_OUT) & (pl.len().over(key) > 1)
+    counted = pl.lit(False)
+    if "attempt_no" in tries.columns:
+        counted = (pl.col("attempt_no") >= TRIES).fill_null(False)
+        waited = waited & pl.col("attempt_no").is_null()
+    tries = tries.with_columns((waited | counted).alias("_long"))
     tries = tries.sort("source", "line").unique(key, keep="last", maintain_order=True)
     up = frames.message("nccl.init.complete", "nccl.init.connected")
     tries = tries.join(up.select(key).unique(), on=key, how="anti", nulls_equal=True)
-    return tries.filter(pl.col("attempt_no") >= TRIES)
+    return tries.filter("_long").drop("_long")
 
 
 def _of_one_pair(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -16,82 +18,76 @@ from ncclforensics.parsers import error_json, flight_recorder, log_files, ras_js
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from ncclforensics.sources import Source
 
-READERS: Mapping[str, Callable[[Source], Frames]] = {
-    "log": log_files.read,
-    "flight_recorder_pickle": flight_recorder.read,
-    "flight_recorder_json": flight_recorder.read,
-    "error_json": error_json.read,
-    "ras_json": ras_json.read,
+Reader = Callable[[Sequence["Source"]], Frames]
+
+
+def _each(read: Callable[[Source], Frames]) -> Reader:
+    return lambda sources: tables.join(map(read, sources))
+
+
+READERS: Mapping[str, Reader] = {
+    "log": log_files.read_all,
+    "flight_recorder_pickle": flight_recorder.read_all,
+    "flight_recorder_json": flight_recorder.read_all,
+    "error_json": _each(error_json.read),
+    "ras_json": _each(ras_json.read),
 }
 
 
 # what a source gave is the rows of these frames
-GIVEN = ("events", "entries", "groups", "positions", "exits")
+GIVEN = ("events", "groups", "positions", "exits")
 THREADS = 2  # that hash files while these are read
 
 
 def parse(source: Source) -> Frames:
-    """Read one source by its kind; a kind without a parser gives its row in `sources`.
-
-    Never raises on bytes: what is damaged becomes a row of `notes`.
-    """
-    reader = READERS.get(source.kind)
-    read = Frames() if reader is None else reader(source)
-    rows = sum(read[name].height for name in GIVEN)
-    told = read["sources"].to_dicts()
-    return _with_manifest(read, [source], [_row(source, rows, told, digest(source))])
+    """Read one source by its kind: see `parse_all`."""
+    return parse_all([source])
 
 
 def parse_all(sources: Sequence[Source]) -> Frames:
-    """Read sources: what `parse` gives of each, in order. Logs are read together."""
-    parts: list[Frames] = []
-    for is_log, run in groupby(sources, lambda source: source.kind == "log"):
-        some = list(run)
-        if is_log and len(some) > 1:
-            parts.append(_logs(some))
-        else:
-            parts += map(parse, some)
-    return tables.join(parts)
+    """Read sources by their kinds; one without a parser gives its row in `sources`.
+
+    Never raises on bytes: what is damaged becomes a row of `notes`. What a source gives
+    does not depend on those beside it, though some are read together.
+    """
+    runs = groupby(sources, lambda source: READERS.get(source.kind))
+    return tables.join(_read(reader, list(run)) for reader, run in runs)
 
 
-def _logs(sources: Sequence[Source]) -> Frames:
-    with ThreadPoolExecutor(THREADS) as pool:
-        digests = pool.map(digest, sources)
-        read = log_files.read_all(sources)
-        told = {str(row["source"]): row for row in read["sources"].to_dicts()}
-        rows: Counter[str] = Counter()
+def _read(reader: Reader | None, sources: Sequence[Source]) -> Frames:
+    with ExitStack() as stack:
+        hashed: Iterable[str | None] = map(digest, sources)
+        if reader is log_files.read_all:  # which leaves the processor to others
+            hashed = stack.enter_context(ThreadPoolExecutor(THREADS)).map(
+                digest, sources
+            )
+        read = Frames() if reader is None else reader(sources)
+        told = {row["source"]: row for row in read["sources"].to_dicts()}
+        counted: Counter[str] = Counter()
         for name in read.tables.keys() & set(GIVEN):
-            counted = read[name].group_by("source").len()
-            rows.update(dict(counted.iter_rows()))
-        return _with_manifest(
-            read,
-            sources,
-            [
-                _row(source, rows[source.name], [told[source.name]], sha256)
-                for source, sha256 in zip(sources, digests, strict=True)
-            ],
-        )
-
-
-def _with_manifest(
-    read: Frames, sources: Sequence[Source], rows: Sequence[Mapping[str, object]]
-) -> Frames:
+            given = read[name].group_by("source").len()
+            counted.update(dict(given.iter_rows()))
+        rows = [
+            _row(source, counted[source.name], told.get(source.name, {}), sha256)
+            for source, sha256 in zip(sources, hashed, strict=True)
+        ]
     notes = pl.concat([read["notes"], *map(_changed, sources)])
     manifest = tables.rows("sources", rows)
     return Frames({**read.tables, "notes": notes, "sources": manifest}, read.messages)
 
 
 def _row(
-    source: Source,
-    rows: int,
-    told: Sequence[Mapping[str, object]],
-    sha256: str | None,
+    source: Source, counted: int, told: Mapping[str, Any], sha256: str | None
 ) -> dict[str, object]:
-    """Return a row of `sources`: what the file is, and how much it gave."""
+    """Return a row of `sources`: what the file is, and how much it gave.
+
+    What its reader `told` goes before what was `counted`.
+    """
+    rows = told.get("rows")
     return {
         "kind": source.kind,
         "why": source.why,
@@ -101,9 +97,9 @@ def _row(
         "attempt": source.attempt,
         "stream": source.stream,
         "bytes": source.bytes,
-        "lines": told[0]["lines"] if told else None,
-        "cut": told[0]["cut"] if told else None,
-        "rows": rows,
+        "lines": told.get("lines"),
+        "cut": told.get("cut"),
+        "rows": counted if rows is None else rows,
         "sha256": sha256,
         "source": source.name,
     }

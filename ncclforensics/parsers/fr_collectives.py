@@ -1,4 +1,4 @@
-"""Entries of a dump as rows of `entries` and `templates`.
+"""Entries of dumps as rows of `entries` and `templates`.
 
 Most of a call (group, name, sizes, dtypes, state) repeats: a training step makes the
 same few dozen calls again and again. So entries are interned by those fields, Python
@@ -8,7 +8,7 @@ looks at each distinct call once, and polars hands the result out to all of them
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -39,13 +39,14 @@ class Calls:
 
     `fields` has a column per field of SHARED, `groups` and `p2p` say which group each
     distinct call is made in and whether it is point to point; `numbers` has one index
-    per entry.
+    per entry, `firsts` the first entry of each distinct call, which rises.
     """
 
     fields: Mapping[str, Sequence[Any]]
     numbers: pl.Series
     groups: list[GroupKey]
     p2p: list[bool | None]
+    firsts: list[int]
 
     @property
     def first(self) -> dict[GroupKey, int]:
@@ -55,10 +56,10 @@ class Calls:
             result.setdefault(group, first)
         return result
 
-    @property
-    def firsts(self) -> list[int]:
-        """Return the index of the first entry of each distinct call, which rises."""
-        return self.numbers.arg_unique().to_list()
+    def spread(self, entries: Any) -> Calls:
+        """Return the calls of other entries, each like one of these."""
+        numbers = self.numbers.gather(entries)
+        return replace(self, numbers=numbers, firsts=numbers.arg_unique().to_list())
 
     @property
     def last(self) -> dict[str | None, bool]:
@@ -101,11 +102,13 @@ def calls(columns: Columns) -> Calls:
     fields = dict(zip(SHARED, zip(*distinct.values(), strict=True), strict=True))
     pairs = zip(fields["pg_id"], fields["process_group"], strict=True)
     names = zip(fields["profiling_name"], fields["is_p2p"], strict=True)
+    numbers = pl.Series(map(number.__getitem__, keys), dtype=pl.UInt64)
     return Calls(
         fields,
-        pl.Series(map(number.__getitem__, keys), dtype=pl.UInt64),
+        numbers,
         [_group(pg_id, pair) for pg_id, pair in pairs],
         [_is_p2p(name, told) for name, told in names],
+        numbers.arg_unique().to_list(),
     )
 
 
@@ -127,33 +130,42 @@ def template_base(source: str) -> int:
     return int.from_bytes(digest, "little") >> ENTRY_BITS << ENTRY_BITS
 
 
-def entries(columns: Columns, made: Calls) -> pl.DataFrame:
-    """Return the rows of `entries` without stack and line; `template` counts from 0.
+def entries(told: Sequence[tuple[Columns, Calls, int]]) -> pl.DataFrame:
+    """Return the rows of `entries` of some dumps, without stack and line.
 
-    Times that are 0 (JSON's null) or negative are null. Calls of torch 2.2 and 2.3
-    count collectives and P2P in one `seq`.
+    With each comes what its templates are counted from. Times that are 0 (JSON's null)
+    or negative are null.
     """
-    seq = "seq_id" if "seq_id" in columns.numbers else "collective_seq_id"
-    created = columns.number("time_created_ns")
-    if "time_created_us" in columns.numbers:
-        micros = columns.number("time_created_us")
-        created = micros.set(micros >= 2**53, None) * 1000  # ns beyond do not fit
+    columns = [own for own, _, _ in told]
+
+    def whole(key: str) -> pl.Series:
+        return pl.concat([own.number(key) for own in columns])
+
     numbers = {
-        "seq": columns.number(seq),
-        "p2p_seq": columns.number("p2p_seq_id"),
-        "op_id": columns.number("op_id"),
-        "record_id": columns.number("record_id"),
-        "t": _time(created),
-        "t_started": _time(columns.number("time_discovered_started_ns")),
-        "t_completed": _time(columns.number("time_discovered_completed_ns")),
-        "duration_ms": columns.number("duration_ms"),
+        "template": pl.concat([made.numbers + base for _, made, base in told]),
+        "seq": pl.concat(list(map(_seq, columns))),
+        "p2p_seq": whole("p2p_seq_id"),
+        "op_id": whole("op_id"),
+        "record_id": whole("record_id"),
+        "t": _time(pl.concat(list(map(_created, columns)))),
+        "t_started": _time(whole("time_discovered_started_ns")),
+        "t_completed": _time(whole("time_discovered_completed_ns")),
+        "duration_ms": whole("duration_ms"),
     }
-    return pl.DataFrame(
-        [
-            made.numbers.alias("template"),
-            *(series.alias(name) for name, series in numbers.items()),
-        ]
-    )
+    return pl.DataFrame([series.alias(name) for name, series in numbers.items()])
+
+
+def _seq(columns: Columns) -> pl.Series:
+    """Calls of torch 2.2 and 2.3 count collectives and P2P together."""
+    own = "seq_id" in columns.numbers
+    return columns.number("seq_id" if own else "collective_seq_id")
+
+
+def _created(columns: Columns) -> pl.Series:
+    if "time_created_us" not in columns.numbers:
+        return columns.number("time_created_ns")
+    micros = columns.number("time_created_us")
+    return micros.set(micros >= 2**53, None) * 1000  # ns beyond do not fit
 
 
 def _time(nanoseconds: pl.Series) -> pl.Series:
@@ -161,35 +173,43 @@ def _time(nanoseconds: pl.Series) -> pl.Series:
 
 
 def templates(
-    made: Calls, group_rank: Callable[[GroupKey], int | None]
+    told: Sequence[tuple[Calls, Callable[[GroupKey], int | None], int]],
 ) -> pl.DataFrame:
-    """Return the rows of `templates` without rank, source and line."""
-    fields = made.fields
-    named = [operation(name) for name in fields["profiling_name"]]
+    """Return the rows of `templates` of some dumps, without rank, source and line.
+
+    With a dump's calls come its places in its groups, and what these are counted from.
+    """
     schema = tables.SCHEMAS["collectives"]
+
+    def field(key: str) -> list[Any]:
+        return [value for made, _, _ in told for value in made.fields[key]]
+
+    groups = [group for made, _, _ in told for group in made.groups]
+    named = list(map(operation, field("profiling_name")))
+    numbers = [base + n for made, _, base in told for n in range(len(made.groups))]
     plain: dict[str, Sequence[Any]] = {
-        "pg": [group[1] for group in made.groups],
-        "pg_id": [group[0] for group in made.groups],
-        "pg_desc": [group[2] for group in made.groups],
-        "group_rank": [group_rank(group) for group in made.groups],
+        "pg": [group[1] for group in groups],
+        "pg_id": [group[0] for group in groups],
+        "pg_desc": [group[2] for group in groups],
+        "group_rank": [
+            place(group) for made, place, _ in told for group in made.groups
+        ],
         "backend": [backend for backend, _, _, _ in named],
         "op": [op for _, op, _, _ in named],
         "src": [src for _, _, src, _ in named],
         "dst": [dst for _, _, _, dst in named],
-        "is_p2p": made.p2p,
-        "state": fields["state"],
-        "retired": fields["retired"],
-        "timeout_ms": fields["timeout_ms"],
+        "is_p2p": [is_p2p for made, _, _ in told for is_p2p in made.p2p],
+        **{key: field(key) for key in ("state", "retired", "timeout_ms")},
     }
     lists = {
-        "in_sizes": fields["input_sizes"],
-        "out_sizes": fields["output_sizes"],
-        "in_dtypes": fields["input_dtypes"],
-        "out_dtypes": fields["output_dtypes"],
+        "in_sizes": field("input_sizes"),
+        "out_sizes": field("output_sizes"),
+        "in_dtypes": field("input_dtypes"),
+        "out_dtypes": field("output_dtypes"),
     }
     return pl.DataFrame(
         [
-            pl.int_range(len(named), dtype=pl.UInt64, eager=True).alias("template"),
+            pl.Series("template", numbers, dtype=pl.UInt64),
             *(pl.Series(name, v, dtype=schema[name]) for name, v in plain.items()),
             *nested(lists, schema).get_columns(),
         ]

@@ -20,7 +20,7 @@ from ncclforensics.parsers.fr_fields import text_of
 from ncclforensics.parsers.limits import MAX_GROUPS, MAX_MEMBERS, MAX_RANK, MAX_SEQ
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 COUNTS = {
     "last_enqueued_collective": "last_enqueued",
@@ -101,34 +101,38 @@ def _members(ranks: Any, budget: int) -> list[int] | None:
     return list(ranks)
 
 
-def group_rows(found: Groups, lines: Mapping[GroupKey, int]) -> pl.DataFrame:
-    """Return the rows of `groups` without rank and source.
+def group_rows(
+    told: Sequence[tuple[Groups, Mapping[GroupKey, int]]],
+) -> pl.DataFrame:
+    """Return the rows of `groups` of some dumps, without rank and source.
 
-    `line` is a group's first entry, null if the dump has none.
+    With a dump's groups comes the line of the first entry of each that has one.
     """
-    keys = list(found.members)
+    keyed = [(key, found, lines) for found, lines in told for key in found.members]
+    members = [found.members[key] for key, found, _ in keyed]
     schema = tables.SCHEMAS["groups"]
     columns: dict[str, list[Any]] = {
-        "pg": [key[1] for key in keys],
-        "pg_id": [key[0] for key in keys],
-        "pg_desc": [key[2] for key in keys],
-        "group_rank": [found.places.get(key) for key in keys],
-        "size": [len(m) if m else None for m in found.members.values()],
-        "line": [lines.get(key) for key in keys],
+        "pg": [key[1] for key, _, _ in keyed],
+        "pg_id": [key[0] for key, _, _ in keyed],
+        "pg_desc": [key[2] for key, _, _ in keyed],
+        "group_rank": [found.places.get(key) for key, found, _ in keyed],
+        "size": [len(ranks) if ranks else None for ranks in members],
+        "line": [lines.get(key) for key, _, lines in keyed],
     }
     return pl.DataFrame(
         [
             *(pl.Series(name, v, dtype=schema[name]) for name, v in columns.items()),
-            *nested({"members": list(found.members.values())}, schema).get_columns(),
+            *nested({"members": members}, schema).get_columns(),
         ]
     )
 
 
-def position_rows(
+def positions(
     status: object, made: Calls | None, found: Groups
-) -> tuple[pl.DataFrame, int]:
-    """Return the rows of `positions` without rank and source, and how many are odd.
+) -> tuple[list[tuple[Any, ...]], int]:
+    """Return what `pg_status` says of each group, and how many of its members are odd.
 
+    A row is pg_id, name, description, place in the group and the values of COUNTS.
     Where the last call of a group is point to point, `pg_status` counts those calls:
     its numbers say nothing about collectives and are left out.
     """
@@ -144,9 +148,7 @@ def position_rows(
         group = names.get(key, (key, None, None))
         counts = [None if p2p.get(key) else _seq(told.get(count)) for count in COUNTS]
         rows.append((*group, found.places.get(group), *counts))
-    schema = tables.SCHEMAS["positions"]
-    columns = ("pg_id", "pg", "pg_desc", "group_rank", *COUNTS.values())
-    return pl.DataFrame(rows, {c: schema[c] for c in columns}, orient="row"), odd
+    return rows, odd
 
 
 def _seq(value: object) -> int | None:

@@ -154,7 +154,7 @@ def _cut(data: bytes) -> _Pickle:
     first = ops.walk(data, 0, behind.end())
     fetched = re.escape(b"(" + next(reversed(first.texts)))
     entry = re.compile(rb"\}" + _PUT + fetched, re.DOTALL)
-    starts = [match.start() for match in entry.finditer(data, named)]
+    starts = list(map(re.Match.start, entry.finditer(data, named)))
     if len(starts) < FEWEST:
         raise IrregularError
     head = ops.walk(data, 0, starts[0])
@@ -181,23 +181,18 @@ def _compare(pickle: _Pickle, entries: Array, length: int) -> Array:
         if key in NUMBERS and (op != ops.LONG1 or width == 8):
             kinds[offset : offset + width] = ops.NUMBER
             numbers.append((key, _TYPES.get(op, "<i8"), offset, width))
-    data = np.frombuffer(pickle.data, np.uint8)
-    rows = np.lib.stride_tricks.sliding_window_view(data, length)[starts]
+    windows = np.ndarray(
+        (len(pickle.data) - length + 1, length), np.uint8, pickle.data, strides=(1, 1)
+    )
+    rows = windows[starts]
+    first, which, repeat = _alike(rows, kinds <= ops.CONTENT)
+    # what repeats an entry of another structure has that structure, too
     fixed = kinds == ops.STRUCTURE
-    alike = ((rows == rows[0]) | ~fixed).all(axis=1)
-    others, entries, rows = entries[~alike], entries[alike], rows[alike]
-    same = kinds <= ops.CONTENT
-    masked = np.zeros((len(rows), -(-length // 8) * 8), np.uint8)
-    np.multiply(rows, same, out=masked[:, :length])
-    words = masked.view(np.uint64)
-    factors = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64) * np.uint64(
-        0x9E3779B97F4A7C15
-    )
-    _, first, which = np.unique(
-        (words * factors).sum(axis=1), return_index=True, return_inverse=True
-    )
-    repeat = (words == words[first[which]]).all(axis=1)
-    pickle.repeats[entries[repeat]] = entries[first[which]][repeat]
+    other = ((rows[first] != rows[0]) & fixed).any(axis=1)
+    alike = ~other[which] & repeat
+    others = entries[~alike]
+    entries, rows, first = entries[alike], rows[alike], entries[first[which]][alike]
+    pickle.repeats[entries] = first
     pickle.counts[entries] = len(part.memoized)
     pickle.parts.update(dict.fromkeys(entries.tolist(), part))
     for key, dtype, offset, width in numbers:
@@ -206,6 +201,23 @@ def _compare(pickle: _Pickle, entries: Array, length: int) -> Array:
     _keep_places(pickle, rows, kinds)
     left: Array = others
     return left
+
+
+def _alike(rows: Array, same: Array) -> tuple[Array, Array, Array]:
+    """Sort rows by their bytes where `same` is set.
+
+    Returns which rows are the first of their sort, which of these each row is like, and
+    whether it is: their sums may agree by chance, or on purpose.
+    """
+    count, length = rows.shape
+    masked = np.zeros((count, -(-length // 8) * 8), np.uint8)
+    np.multiply(rows, same, out=masked[:, :length])
+    words = masked.view(np.uint64)
+    factors = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64) * np.uint64(
+        0x9E3779B97F4A7C15
+    )
+    _, first, which = np.unique(words @ factors, return_index=True, return_inverse=True)
+    return first, which, (words == words[first[which]]).all(axis=1)
 
 
 def _keep_places(pickle: _Pickle, rows: Array, kinds: Array) -> None:

@@ -1,8 +1,8 @@
-"""Interns the call stacks of a dump: each is kept once, entries refer to it.
+"""Interns the call stacks of some dumps: each is kept once, entries refer to it.
 
-A training loop repeats the same few stacks in the same order, and c10d's pickle shares
-the frames among entries, so a stack is first compared with the one that came last time
-after the same two. Only a new stack costs work per frame.
+A training loop repeats the same few stacks in the same order, on every rank, and c10d's
+pickle shares the frames among entries, so a stack is first compared with the one that
+came last time after the same two. Only a new stack costs work per frame.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ncclforensics.parsers.fr_fields import text_of
 from ncclforensics.parsers.limits import MAX_FRAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 Frame = tuple[str | None, str | None, int | None]
 
@@ -32,10 +32,19 @@ class Interner:
     _by_frames: dict[tuple[Frame, ...], int] = field(default_factory=lambda: {(): 0})
     _by_identity: dict[tuple[int, ...], int] = field(default_factory=dict)
     _frames: dict[int, Frame] = field(default_factory=dict)
+    _following: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> list[int | None]:
+        """The stacks' ids, by their numbers."""
+        return [None, *map(digest, self.stacks[1:])]
 
     def numbers(self, column: Iterable[Any]) -> list[int]:
-        """Number the stacks of a column of `frames`; it must outlive the call."""
-        following: dict[int, int] = {}
+        """Number the stacks of a dump's `frames`, which must outlive the call."""
+        following = self._following
+        # what another dump held may be gone, and its addresses taken again
+        self._by_identity.clear()
+        self._frames.clear()
         result = []
         number = context = 0
         for frames in column:
@@ -95,24 +104,34 @@ def digest(stack: tuple[Frame, ...]) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def stacks(
-    column: list[Any] | None, height: int, lines: list[int]
-) -> tuple[pl.Series, pl.DataFrame]:
-    """Intern a column of `frames`.
+def stack_rows(
+    interner: Interner, used: Sequence[tuple[str, Mapping[int, int]]]
+) -> pl.DataFrame:
+    """Return the frame `stacks`, of the numbers that each source uses.
 
-    Returns each entry's stack id (UInt64, null without frames) and the frame `stacks`
-    without its source; `line` is that of the first entry with the stack.
+    These come with the line of the first entry that has the stack.
     """
-    interner = Interner()
-    numbers = interner.numbers([None] * height if column is None else column)
-    ids: list[int | None] = [None, *map(digest, interner.stacks[1:])]
-    first = dict(zip(reversed(numbers), reversed(lines), strict=True))
-    rows = [
-        (ids[number], depth, *frame, first[number])
+    schema = tables.SCHEMAS["stacks"]
+    ids = interner.ids
+    frames = [
+        (number, ids[number], depth, *frame)
         for number, stack in enumerate(interner.stacks)
         for depth, frame in enumerate(stack)
     ]
-    schema = tables.SCHEMAS["stacks"]
-    names = ["stack", "depth", "function", "file", "file_line", "line"]
-    found = pl.DataFrame(rows, {name: schema[name] for name in names}, orient="row")
-    return pl.Series(ids, dtype=pl.UInt64).gather(numbers), found
+    names = ("stack", "depth", "function", "file", "file_line")
+    known = pl.DataFrame(
+        frames,
+        {"number": pl.UInt32(), **{name: schema[name] for name in names}},
+        orient="row",
+    )
+    firsts = [
+        (number, source, line)
+        for source, first in used
+        for number, line in sorted(first.items(), key=lambda told: told[1])
+    ]
+    cites = {"number": pl.UInt32(), "source": pl.String(), "line": pl.Int64()}
+    return (
+        pl.DataFrame(firsts, cites, orient="row")
+        .join(known, on="number", maintain_order="left_right")
+        .drop("number")
+    )

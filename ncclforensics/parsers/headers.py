@@ -30,10 +30,12 @@ _QUOTED = (
     r"^[^\n]{0,2000}?Last NCCL (?P<nccl_level>warning)\(error\)[^'\n]{0,80}"
     r"(?:: | )'"
 )
-# NCCL up to 2.2 does not say its name: `gpu0001:4121:4302 [0] bootstrap.cu:28 WARN …`
+# NCCL up to 2.2 does not say its name: `gpu0001:4121:4302 [0] bootstrap.cu:28 WARN …`;
+# where the process is taken off, the source line is what tells it from other logs
 _EARLY = (
     r"^(?:(?P<nccl_host>[A-Za-z][\w.-]*):(?P<nccl_pid>\d{1,10}):\d+ "
-    r"\[(?P<nccl_dev>\d{1,6})\] (?:[\w/.]+:\d+ )?|[\w/.]+\.(?:cu|cc|h):\d+ )"
+    r"\[(?P<nccl_dev>\d{1,6})\] (?:[\w/.]+:\d+ )?"
+    r"|(?:[^\n\[\]]{0,64} )?(?:\[\d{1,6}\] )?[\w/.]+\.(?:cu|cc|h):\d+ )"
     r"(?P<nccl_level>WARN|INFO) "
 )
 # `[rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] …`: the date is the month

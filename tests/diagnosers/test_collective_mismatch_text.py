@@ -54,6 +54,16 @@ def test_a_fingerprint_wrapped_over_lines_and_without_a_number(analyzed):
     assert found == ("failure", "collective-mismatch", ())
 
 
+def test_a_barrier_whose_counts_alone_differ_is_torchs_own_flaw(analyzed):
+    text = (
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running "
+        "collective: CollectiveFingerPrint(SequenceNumber=1OpType=BARRIER), but Rank 2 "
+        "is running collective: CollectiveFingerPrint(SequenceNumber=0OpType=BARRIER)."
+        "Collectives differ in the following aspects: \t Sequence number: 1vs 0\n"
+    )
+    assert analyzed({"job.log": text}).ranked.outcome == "inconclusive"
+
+
 def test_where_only_one_side_was_printed_nobody_is_named(analyzed):
     text = (
         "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running "

@@ -67,6 +67,11 @@ def test_a_gpu_that_left_the_bus_is_known_in_every_form(analyzed, form):
     assert verdict(analyzed(files)) == ("gpu-fault", (1,), ("gpu0001",))
 
 
+def test_a_gpu_that_amds_runtime_gave_up_on_is_known(analyzed):
+    log = "[rank1]: HW Exception by GPU node-9 (Agent handle: 0x63) reason :GPU Hang\n"
+    assert verdict(analyzed({"job.log": log + timeout(0)}))[:2] == ("gpu-fault", (1,))
+
+
 def test_without_init_lines_the_host_is_named_and_no_rank(analyzed):
     files = {"job.log": timeout(0), "dmesg.log": xid(79, HARDWARE[79])}
     assert verdict(analyzed(files)) == ("gpu-fault", (), ("gpu0001",))
@@ -88,6 +93,8 @@ def test_a_gpu_of_another_host_with_the_same_bus_id_is_not_taken(analyzed):
         traceback(
             1, "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered"
         ),
+        "[rank1]: failed call to cuDevicePrimaryCtxRetain: "
+        "CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered\n",
         "[2026-08-20 10:00:01] gpu0001:4001:4001 [1] enqueue.cc:100 NCCL WARN Cuda "
         "failure "
         "214 'uncorrectable ECC error encountered'\n",

@@ -65,6 +65,8 @@ KEEPERS = {
     "ray": "ray.exceptions.OutOfMemoryError: Task was killed due to the node "
     "running low "
     "on memory.\n",
+    "raylet": "(raylet) 2 Workers (tasks / actors) killed due to memory pressure (OOM), "
+    "0 Workers crashed due to other reasons\n",
 }
 
 

@@ -63,10 +63,23 @@ def test_a_link_that_both_ends_report_names_both(analyzed):
     assert (finding.hosts, finding.confidence) == (("gpu1", "gpu2"), "possible")
 
 
-def test_a_flush_alone_says_nothing(analyzed):
-    analysis = analyzed({"a.log": warn("gpu1", FLUSH.format("10.0.0.2"))})
-    assert not found(analysis, SLUG)
-    assert analysis.ranked.outcome == "inconclusive"
+@pytest.mark.parametrize(
+    "text",
+    [
+        FLUSH.format("10.0.0.2"),
+        "NET/OFI Request 0x7f00 completed with error. RC: 5. Error: unknown",
+    ],
+)
+def test_a_transfer_that_tells_no_reason_accuses_nobody(analyzed, text):
+    analysis = analyzed({"a.log": warn("gpu1", text)})
+    (finding,) = found(analysis, SLUG)
+    assert (finding.ranks, finding.hosts) == ((), ())
+
+
+def test_a_flush_beside_the_failure_that_brought_it_says_nothing(analyzed):
+    both = warn("gpu1", FLUSH.format("10.0.0.3"), WORDINGS[0].format("10.0.0.2"))
+    (finding,) = found(analyzed({"a.log": both}), SLUG)
+    assert finding.hosts == ("10.0.0.2",)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ WAITED = {
     "horovodrun": "Exception: Timed out waiting for tasks to start. Please check "
     "connectivity between servers. You may need to increase the --start-timeout "
     "parameter if you have too many servers.",
+    "json": '    "message": "RendezvousTimeoutError: ",',
+    "one address": "[W socket.cpp:601] [c10d] The client socket has failed to connect "
+    "to [gpu0001]:29500 (errno: 113 - No route to host).",
     "barrier 1.13": "RuntimeError: Timed out initializing process group in store based "
     "barrier on rank: 1, for key: store_based_barrier_key:1 (world_size=4, "
     "worker_count=3, "
@@ -60,6 +63,44 @@ def test_a_node_that_the_launcher_cannot_log_in_to_is_named(analyzed, line):
 def test_mpirun_that_cannot_start_its_daemons_names_nobody(analyzed):
     line = "ORTE was unable to reliably start one or more daemons.\n"
     assert verdict(analyzed({"job.log": line})) == ("rendezvous-failed", (), ())
+
+
+WAITS = (
+    "INFO:root:Waiting in store based barrier to initialize process group for rank: {}, "
+    "key: store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)\n"
+)
+PASSED = (
+    "INFO:torch.distributed.distributed_c10d:Rank {}: Completed store-based barrier for "
+    "key:store_based_barrier_key:1 with 4 nodes.\n"
+)
+
+
+def test_a_barrier_of_the_store_that_waits_to_the_end_was_not_passed(analyzed):
+    log = "".join(WAITS.format(rank) for rank in (0, 1, 3))
+    assert verdict(analyzed({"job.log": log})) == ("rendezvous-failed", (), ())
+    passed = log + "".join(PASSED.format(rank) for rank in (0, 1, 3))
+    assert verdict(analyzed({"job.log": passed})) == "no-failure"
+
+
+def test_an_address_without_a_way_is_nothing_where_training_went_on(analyzed):
+    log = WAITED["one address"] + "\nstep 120 loss 2.1\n"
+    assert verdict(analyzed({"job.log": log})) == "no-failure"
+
+
+CLAIMED = (
+    "gpu1:7:9 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has "
+    "already checked in\n"
+)
+
+
+def test_a_rank_that_two_processes_claim_was_told_twice(analyzed):
+    assert verdict(analyzed({"job.log": CLAIMED})) == ("missing-env", (), ())
+    again = (
+        "INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. "
+        "2/3 attempts left; will restart worker group\n"
+    )
+    # the old job's process may still be there
+    assert verdict(analyzed({"job.log": again + CLAIMED}))[0] != "missing-env"
 
 
 def test_ranks_that_met_did_not_fail_to_meet(analyzed):
@@ -139,6 +180,7 @@ def test_srun_tells_on_which_hosts(analyzed):
             "parameter missing",
             "rank",
         ),
+        ("ValueError: env:// rendezvous: WORLD_SIZE not set", "WORLD_SIZE"),
         ("KeyError: 'LOCAL_RANK'", "LOCAL_RANK"),
     ],
 )

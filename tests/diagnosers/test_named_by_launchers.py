@@ -27,6 +27,32 @@ def test_horovod_up_to_0_17_names_it_by_tensor(analyzed):
     assert verdict(analyzed({"job.log": log})) == ("missing-rank", (1, 3), ())
 
 
+READY = "Stalled ops: {a} [ready ranks: {x}], {b} [ready ranks: {y}]\n"
+
+
+def test_horovod_up_to_0_15_tells_who_came(analyzed):
+    log = READY.format(a="grad_a", b="grad_b", x="0, 4, 3, 1", y="1, 4, 0, 3")
+    assert verdict(analyzed({"job.log": log})) == ("missing-rank", (2,), ())
+    crossed = READY.format(a="loss", b="grad_b", x="3", y="0, 1, 2")
+    assert verdict(analyzed({"job.log": crossed}))[0] != "missing-rank"
+
+
+SAW = (
+    "[rank{0}]:[E1128 21:11:49.041188078 ProcessGroupNCCL.cpp:1806] [PG ID 0 PG GUID "
+    "0(default_pg) Rank {0}] Observed flight recorder dump signal from another rank via "
+    "TCPStore.\n"
+)
+
+
+def test_who_only_saw_the_others_signal_is_whom_they_waited_for(analyzed):
+    others = timeout(1) + timeout(2)
+    found = verdict(analyzed({"job.log": others + SAW.format(0)}))
+    assert found == ("missing-rank", (0,), ())
+    # one of two may have been asked before its own timeout
+    alone = verdict(analyzed({"job.log": timeout(1) + SAW.format(0)}))
+    assert alone == "inconclusive"
+
+
 def test_ranks_that_miss_different_tensors_wait_for_each_other(analyzed):
     log = STALL + "0: [allreduce.decoder]\n1: [allreduce.encoder]\n"
     assert verdict(analyzed({"job.log": log})) == "inconclusive"

@@ -22,6 +22,10 @@ ACS = (
         REFUSED,
         "Cuda failure 'peer access is not supported between these two devices'",
         "cudaIpcGetMemHandle failed : invalid argument",
+        "hipIpcGetMemHandle failed : invalid argument",
+        "failed to open CUDA IPC handle : 217 peer access is not supported between "
+        "these two devices",
+        "failed to peer with device 3(=3e000): 711 peer mapping resources exhausted",
     ],
 )
 def test_the_host_that_prints_it_is_named(analyzed, text):

@@ -3,6 +3,8 @@
 import pytest
 
 import judging
+import simulate_dumps
+from ncclforensics.analysis import analyze
 
 
 def test_a_gpu_that_finishes_less_than_its_peers(tmp_path):
@@ -53,6 +55,19 @@ def test_an_absent_rank_with_a_whole_dump_is_only_missing(tmp_path):
     case.mute = case.frameless = frozenset()
     slug, ranks = judging.named(judging.analysis(case, tmp_path))
     assert (slug, set(ranks)) == ("missing-rank", set(case.ranks))
+
+
+def test_the_head_of_a_dump_that_is_cut_says_nothing_of_its_entries(tmp_path):
+    case = judging.played("gil", 1)
+    case.mute = case.frameless = frozenset()
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    simulate_dumps.write(case, folder, simulate_dumps.Style())
+    (culprit,) = case.ranks
+    (dump,) = [d for d in folder.iterdir() if d.name.endswith(f"_{culprit}")]
+    data = dump.read_bytes()
+    dump.write_bytes(data[: data.index(b"entries") + 40])
+    assert judging.named(analyze([str(folder)])) == (None, ())
 
 
 def test_where_only_active_calls_are_dumped_an_empty_dump_says_nothing(tmp_path):

@@ -136,3 +136,38 @@ def test_of_one_pair_among_hosts_that_are_not_shown_nobody_is_named(
     text = init("gpu3", 1, nranks, "START") + retries("gpu3", 9)
     (finding,) = found(analyzed({"rank_1.log": text}), SLUG)
     assert finding.hosts == hosts
+
+
+EARLY = "Call to connect returned Connection timed out, retrying"
+
+
+def test_tries_that_early_versions_do_not_count_last_two_minutes_each(analyzed):
+    assert found(analyzed({"a.log": info("gpu1", EARLY, EARLY)}), SLUG)
+    assert not found(analyzed({"a.log": info("gpu1", EARLY)}), SLUG)
+    up = info("gpu1", EARLY, EARLY) + init("gpu1", 0, 2)
+    assert not found(analyzed({"a.log": up}), SLUG)
+
+
+@pytest.mark.parametrize(
+    ("error", "slug", "hosts"),
+    [
+        ("Gloo connectFullMesh failed with [/x/gloo/pair.cc:144] no error", SLUG, ()),
+        (
+            "[/x/gloo/transport/tcp/pair.cc:799] connect [10.0.0.2]:1319: Connection "
+            "timed out",
+            SLUG,
+            ("10.0.0.2",),
+        ),
+        (
+            "[/x/gloo/transport/tcp/pair.cc:799] connect [10.0.0.2]:1319: Connection "
+            "refused",
+            "socket-error",
+            (),
+        ),
+    ],
+)
+def test_gloo_that_connects_no_pair_is_no_crash_of_its_own(
+    analyzed, error, slug, hosts
+):
+    ranked = analyzed({"job.log": f"RuntimeError: {error}\n"}).ranked
+    assert (ranked.verdict.slug, ranked.verdict.hosts) == (slug, hosts)

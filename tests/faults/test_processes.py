@@ -117,7 +117,7 @@ def test_ctrl_c_ends_with_130_one_line_and_nothing_left(tmp_path, jobs, delay):
     if process.returncode == 0:  # it was done before the signal came
         assert (errors, left) == ("", ["report.html"])
         return
-    assert process.returncode == 130
-    assert "interrupted" in errors
-    assert "Traceback" not in errors
+    # a shell says 130 of both; the second is Python's own where C code ran the module
+    assert process.returncode in (130, -signal.SIGINT)
+    assert errors.strip() == "ncclforensics: error: interrupted"
     assert [name for name in left if name != "report.html"] == []

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from ncclforensics import tables
-from ncclforensics.parsers.flight_recorder import parse_version, read
+from ncclforensics.parsers.flight_recorder import read
+from ncclforensics.parsers.fr_dump import parse_version
 from ncclforensics.sources.model import Source
 
 NS = 1_758_610_505_592_849_034

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
 HOROVOD = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")
+READY = "launchers.horovod.ready"
+REQUESTED = "c10d.dump.requested"
 CITED = ("source", "line")
 # this many ranks have to have timed out for each one that did not
 MANY = 2
@@ -43,7 +45,7 @@ def named(frames: Frames) -> Iterator[Finding]:
     """Return a finding of the first of these sources that names a rank."""
     sources = (
         *(_barrier, _desync, _horovod, _ras, init_hang.never_started),
-        *(_spied, _silent),
+        *(_spied, _silent, _only_observed),
     )
     for source in sources:
         if found := source(frames):
@@ -92,6 +94,8 @@ def _horovod(frames: Frames) -> Finding | None:
     """
     listed = frames.message(*HOROVOD)
     if "missing" not in listed.columns:
+        listed = _not_ready(frames)
+    if "missing" not in listed.columns:
         return None
     numbers = pl.col("missing").cast(pl.String).str.extract_all(r"\d+")
     lacking = listed.drop_nulls("missing").with_columns(
@@ -108,6 +112,25 @@ def _horovod(frames: Frames) -> Finding | None:
         return None
     call = Collective(op=min(shared))
     return _finding(frames, lacking, ranks, call, "Horovod names it", "likely")
+
+
+def _not_ready(frames: Frames) -> pl.DataFrame:
+    """Return the stalled tensors with the ranks that are `missing` in Horovod's lists.
+
+    Early releases print who came. Ranks above the highest one seen may lack as well.
+    """
+    lines = frames.message(READY)
+    if "ready" not in lines.columns:
+        return lines
+    ready = pl.col("ready").str.split(",").cast(pl.List(pl.Int64))
+    lines = lines.drop_nulls("ready").with_columns(ready.alias("ready"))
+    seen = [lines["ready"].list.max().max(), frames["ranks"]["rank"].max()]
+    highest = max(int(str(rank)) for rank in seen if rank is not None)
+    known = pl.int_ranges(0, highest + 1)
+    absent = known.list.set_difference("ready").list.sort()
+    return lines.with_columns(
+        absent.cast(pl.List(pl.String)).list.join(",").alias("missing")
+    )
 
 
 def _ras(frames: Frames) -> Finding | None:
@@ -148,6 +171,30 @@ def _silent(frames: Frames) -> Finding | None:
     lines = pl.concat(
         [timeouts.select("text", "t", *CITED), told.select("text", "t", *CITED)]
     )
+    return _finding(frames, lines, ranks, Collective(), why, "likely")
+
+
+def _only_observed(frames: Frames) -> Finding | None:
+    """Find the few that saw the dump signal of others and had no timeout of their own.
+
+    All that wait in a call time out within moments of each other, and say so.
+    """
+    asked = frames.message(REQUESTED, *TIMEOUTS)
+    if "from" in asked.columns:
+        own = pl.col("from") == "this local rank"
+        asked = asked.filter((pl.col("message") != REQUESTED) | own)
+    spoke = set(common.numbers(asked["rank"]))
+    saw = frames.message("c10d.dump.observed")
+    other = frames["events"].filter(pl.col("role") != "neutral")
+    other = other.filter(pl.col("message") != "c10d.dump.observed")
+    noisy = {*common.numbers(other["rank"]), *collected.unheard(frames)}
+    ranks = tuple(r for r in common.numbers(saw["rank"]) if r not in noisy)
+    if not ranks or len(spoke) < max(2, MANY * len(ranks)):
+        return None
+    lines = pl.concat(
+        [part.select("text", "t", "rank", *CITED) for part in (saw, asked)]
+    ).filter(pl.col("rank").is_in([*ranks, *spoke]))
+    why = f"all {len(spoke):,} others timed out, and it only saw their signal to dump"
     return _finding(frames, lines, ranks, Collective(), why, "likely")
 
 

@@ -1,0 +1,27 @@
+"""Horovod's stalled tensors with the ranks that did submit them (0.11 to 0.15).
+
+`Stalled ops: allreduce.a [ready ranks: 1, 0, 3], allreduce.b [ready ranks: 1, 0, 3]`,
+all in one line, in the order in which the ranks came.
+"""
+
+from __future__ import annotations
+
+import pyparsing as pp
+
+from ncclforensics.parsers.structures.limits import capped
+
+MOST_TENSORS = 200
+_ONE = (
+    pp.Regex(r"[^\s,\[\]:]+(?::\d+)?")("tensor")
+    + pp.Suppress("[ready ranks:")
+    + pp.DelimitedList(pp.Regex(r"\d{1,9}"))("ready")
+    + pp.Suppress("]")
+)
+
+
+def parse(text: str) -> list[dict[str, object]]:
+    """Return a row for each tensor: `tensor` and `ready`, the ranks as `0,1,3`."""
+    return [
+        {"tensor": found["tensor"], "ready": ",".join(found["ready"])}
+        for found, _, _ in _ONE.scan_string(capped(text), max_matches=MOST_TENSORS)
+    ]

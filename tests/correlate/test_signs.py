@@ -1,0 +1,43 @@
+"""Lines that name nobody, and still say that all is not well."""
+
+import pytest
+
+from log_lines import init
+from ncclforensics.analysis import analyze
+
+
+def outcome(tmp_path, text):
+    (tmp_path / "job.log").write_text(text)
+    return analyze([str(tmp_path)]).report.outcome
+
+
+def starts():
+    return "".join(init(rank, 4, phase="START") for rank in range(4))
+
+
+def test_a_communicator_that_everybody_waits_for_is_no_clean_bill(tmp_path):
+    assert outcome(tmp_path, starts()) == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "".join(init(rank, 4) for rank in range(4)),
+        "[2026-11-20 10:00:00] step 10/500 | loss 3.1\n",
+    ],
+)
+def test_one_that_came_up_is(tmp_path, later):
+    assert outcome(tmp_path, starts() + later) == "no-failure"
+
+
+def test_a_task_that_failed_is_one_whatever_it_failed_of(tmp_path):
+    ended = "srun: error: gpu0001: task 3: Exited with exit code 1\n"
+    assert outcome(tmp_path, ended) == "inconclusive"
+
+
+def test_an_agent_that_ends_its_children_as_it_was_told_is_well(tmp_path):
+    closing = (
+        "W1120 10:00:00.123000 4242 torch/distributed/elastic/multiprocessing/api.py:900] "
+        "Sending process 4300 closing signal SIGTERM\n"
+    )
+    assert outcome(tmp_path, f"step 10 loss 3.1\n{closing}") == "no-failure"
