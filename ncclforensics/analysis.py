@@ -28,6 +28,7 @@ from ncclforensics import (
     ranking,
 )
 from ncclforensics.correlate import correlate, job
+from ncclforensics.correlate.span import ALWAYS, Span, within
 from ncclforensics.report.build import build, other
 from ncclforensics.report.reading import interrupted
 from ncclforensics.sources import discover
@@ -74,6 +75,7 @@ def analyze(
     world_size: int | None = None,
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
+    span: Span = ALWAYS,
     progress: Callable[[int, int], None] | None = None,
     quote: bool = False,
     scratch: Path | None = None,
@@ -82,12 +84,13 @@ def analyze(
     """Analyze evidence: directories, files, globs, archives, or `-` for stdin.
 
     `executor` parses sources elsewhere than in this process. `world_size` overrides
-    what the evidence says of it. `select` and `ignore` are classes. `progress` is
-    called with the sources read and all of them; what it raises ends the analysis.
-    `quote` also reads the lines around what is cited. `scratch` is a folder to unpack
-    archives in that outlives the call, `kept` one for what `cache` keeps; without it
-    nothing is. Raises UsageError on a path that does not exist, and nothing on what
-    lies in the evidence. A path may be a dataset that `ingest` wrote.
+    what the evidence says of it. `select` and `ignore` are classes. `span` is when the
+    failure was, as far as lines of logs tell of failures. `progress` is called with the
+    sources read and all of them; what it raises ends the analysis. `quote` also reads
+    the lines around what is cited. `scratch` is a folder to unpack archives in that
+    outlives the call, `kept` one for what `cache` keeps; without it nothing is. Raises
+    UsageError on a path that does not exist, and nothing on what lies in the evidence.
+    A path may be a dataset that `ingest` wrote.
     """
     with ExitStack() as stack:
         if scratch is None:
@@ -102,7 +105,9 @@ def analyze(
                 cache.keep(kept, found.sources, found.notes, frames)
         if datasets:
             frames = dataset.load(datasets, frames)
-        joined, ranked, built = explain(frames, world_size, select, ignore)
+        joined, ranked, built = explain(
+            within(frames, span), world_size, select, ignore
+        )
         quoted = excerpts.read(built, found.sources) if quote else ()
     sources = tuple(found.sources)
     return Analysis(joined, ranked, built, quoted, sources, is_from_cache)

@@ -15,7 +15,14 @@ import click
 
 from ncclforensics import console, handing_out, ingesting, lookup, options, stdout
 from ncclforensics.errors import ExitCode, NcclForensicsError, UsageError
-from ncclforensics.options import FROM_CACHE, classes, examples, kept, processes
+from ncclforensics.options import (
+    FROM_CACHE,
+    classes,
+    examples,
+    kept,
+    processes,
+    span,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +52,7 @@ Exit codes:
 \b
 Completion of commands, options and classes, in a shell's startup file:
   bash  eval "$(_NCCLFORENSICS_COMPLETE=bash_source ncclforensics)"
-  zsh   eval "$(_NCCLFORENSICS_COMPLETE=zsh_source ncclforensics)"
+  zsh   eval "$(_NCCLFORENSICS_COMPLETE=zsh_source ncclforensics)"  # below compinit
   fish  _NCCLFORENSICS_COMPLETE=fish_source ncclforensics | source
 
 `ncclforensics COMMAND --help` tells the rest, with examples."""
@@ -91,6 +98,7 @@ for command in (
         "ncclforensics analyze 'run-7/*.log' /var/log/kern.log -v",
         "ncclforensics analyze logs.tar.gz -f json | jq .verdict.culprits",
         "kubectl logs job/train | ncclforensics analyze -",
+        "ncclforensics analyze ./logs --since 2026-01-02T03:00Z",
         "ncclforensics analyze ./logs --redact all > to-the-vendor.txt",
         "ncclforensics analyze ./logs --exit-code -q || notify-send 'the job failed'",
     )
@@ -136,7 +144,6 @@ def analyze(
     from ncclforensics.report.folding import unfold_ranks
     from ncclforensics.report.formats import render
     from ncclforensics.report.narrow import narrow
-    from ncclforensics.report.reading import recognised
 
     try:
         ranks = frozenset[int]() if rank is None else unfold_ranks(rank)
@@ -157,12 +164,9 @@ def analyze(
         quiet=quiet,
     )
     stdout.write(text, utf8=form != "text")
-    if interrupted:
-        return console.interrupted(report)
-    if not recognised(report):
-        return ExitCode.NO_EVIDENCE
-    named = report.outcome == "failure"
-    return ExitCode.FAILURE_NAMED if exit_code and named else ExitCode.OK
+    code = console.ended(report, interrupted=interrupted)
+    named = exit_code and report.outcome == "failure"
+    return ExitCode.FAILURE_NAMED if named and code == ExitCode.OK else code
 
 
 @cli.command(
@@ -187,14 +191,11 @@ def evidence(
     Below the list stand all notes: what was damaged, skipped or assumed.
     """
     from ncclforensics.report.manifest import render_manifest
-    from ncclforensics.report.reading import recognised
 
     report, interrupted = _report(paths, jobs, no_cache, progress=not no_progress)
     colour = stdout.coloured(color)
     stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
-    if interrupted:
-        return console.interrupted(report)
-    return ExitCode.OK if recognised(report) else ExitCode.NO_EVIDENCE
+    return console.ended(report, interrupted=interrupted)
 
 
 @cli.command(
@@ -214,6 +215,8 @@ def timeline(
     world_size: int | None,
     select: Sequence[str],
     ignore: Sequence[str],
+    since: str | None,
+    until: str | None,
 ) -> int:
     """Look for yourself: who stopped where, and the lines behind it.
 
@@ -234,7 +237,10 @@ def timeline(
 
     chosen, left = classes(select), classes(ignore)
     with processes(jobs) as executor:
-        asked = Request(paths, world_size, chosen, left, executor, kept(no_cache))
+        asked = Request(
+            *(paths, world_size, chosen, left, span(since, until)),
+            *(executor, kept(no_cache)),
+        )
         return run(asked)
 
 
@@ -250,6 +256,8 @@ def _report(
     world_size: int | None = None,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    since: str | None = None,
+    until: str | None = None,
     *,
     progress: bool,
 ) -> tuple[Report, bool]:
@@ -271,6 +279,7 @@ def _report(
             world_size=world_size,
             select=classes(select),
             ignore=classes(ignore),
+            span=span(since, until),
             progress=console.progress(enabled=progress),
             kept=kept(no_cache),
         )

@@ -40,11 +40,13 @@ def warn(text: str) -> None:
     _say(f"warning: {line(text, 2000)}")
 
 
-def interrupted(report: Report) -> ExitCode:
-    """Say how much of the evidence a report is of; return the exit code for that."""
-    if note := reading.interrupted(report):
-        warn(note.text)
-    return ExitCode.INTERRUPTED
+def ended(report: Report, *, interrupted: bool) -> ExitCode:
+    """Return the exit code of a command that is done; say if it was interrupted."""
+    if interrupted:
+        if note := reading.interrupted(report):
+            warn(note.text)
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK if reading.recognised(report) else ExitCode.NO_EVIDENCE
 
 
 def never_ignored(unraisable: sys.UnraisableHookArgs) -> None:

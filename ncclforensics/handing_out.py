@@ -17,6 +17,7 @@ from ncclforensics.options import (
     examples,
     kept,
     processes,
+    span,
 )
 
 if TYPE_CHECKING:
@@ -65,21 +66,14 @@ def report(output: Path, force: bool, quiet: bool, **asked: Any) -> int:
     parquet; `timeline` opens it.
     """
     from ncclforensics.report import paper as papers
-    from ncclforensics.report.reading import recognised
 
     papers.check(output, force=force)
     hushed = quiet or asked.pop("no_progress")
     made, interrupted = made_of(**asked, hushed=hushed)
     with console.doing(f"writing {output.name}", enabled=not hushed):
         data, cut = made.render(output.suffix.lower())
-    papers.write(output, data, force=force)
-    for told in cut:
-        console.warn(f"cut {told}")
-    if not quiet:
-        console.say(f"Wrote {output} ({len(data):,} bytes)")
-    if interrupted:
-        return console.interrupted(made.report)
-    return ExitCode.OK if recognised(made.report) else ExitCode.NO_EVIDENCE
+    _write(output, data, [f"cut {told}" for told in cut], force=force, quiet=quiet)
+    return console.ended(made.report, interrupted=interrupted)
 
 
 @click.command(
@@ -113,7 +107,6 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
     """
     from ncclforensics.report import paper as papers
     from ncclforensics.report.export import files
-    from ncclforensics.report.reading import recognised
 
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is no folder; -o takes a folder")
@@ -128,14 +121,9 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
     for name, _, _ in written:
         papers.check(output / name, force=force, suffixes=())
     for name, data, cut in written:
-        papers.write(output / name, data, force=force)
-        for told in cut:
-            console.warn(f"{name} leaves out {told}")
-        if not quiet:
-            console.say(f"Wrote {output / name} ({len(data):,} bytes)")
-    if interrupted:
-        return console.interrupted(made.report)
-    return ExitCode.OK if recognised(made.report) else ExitCode.NO_EVIDENCE
+        told = [f"{name} leaves out {part}" for part in cut]
+        _write(output / name, data, told, force=force, quiet=quiet)
+    return console.ended(made.report, interrupted=interrupted)
 
 
 @click.command(
@@ -187,7 +175,7 @@ def attach(
     made, interrupted = made_of(**asked, hushed=hushed)
     if interrupted:
         console.warn("nothing was planned and nothing sent")
-        return console.interrupted(made.report)
+        return console.ended(made.report, interrupted=True)
     key = made.fingerprint() if new else "report"
     planned = plan(ticket, Post(made, link, key), os.environ)
     hidden = ", ".join(sorted(kinds(redact)))
@@ -213,6 +201,19 @@ def attach(
     return ExitCode.OK
 
 
+def _write(
+    path: Path, data: bytes, cut: Sequence[str], *, force: bool, quiet: bool
+) -> None:
+    """Write a file to hand out, say what was cut from it, and that it is there."""
+    from ncclforensics.report import paper as papers
+
+    papers.write(path, data, force=force)
+    for told in cut:
+        console.warn(told)
+    if not quiet:
+        console.say(f"Wrote {path} ({len(data):,} bytes)")
+
+
 def made_of(
     paths: Sequence[str],
     jobs: int | None,
@@ -221,6 +222,8 @@ def made_of(
     world_size: int | None,
     select: Sequence[str],
     ignore: Sequence[str],
+    since: str | None,
+    until: str | None,
     *,
     hushed: bool,
     **_: Any,
@@ -247,6 +250,7 @@ def made_of(
             world_size=world_size,
             select=classes(select),
             ignore=classes(ignore),
+            span=span(since, until),
             progress=console.progress(enabled=not hushed),
             quote=True,
             kept=kept(no_cache),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
+
+    from ncclforensics.correlate.span import Span
 
 CLUSTER = "ncclforensics.cluster"
 FROM_CACHE = "read from the cache of an earlier run; --no-cache reads anew"
@@ -85,6 +88,12 @@ decides = adds(
         shell_complete=slugs,
         help="Do not look for these classes.",
     ),
+    click.option(
+        "--since",
+        metavar="TIME",
+        help="The failure was not before this, like 2026-01-02T03:04Z; in UTC.",
+    ),
+    click.option("--until", metavar="TIME", help="The failure was not after this."),
 )
 redacts = click.option(
     "--redact",
@@ -151,6 +160,30 @@ def classes(asked: Sequence[str]) -> frozenset[str]:
     """Return the classes named, with commas or one by one; UsageError on another."""
     named = [slug.strip() for text in asked for slug in text.split(",")]
     return frozenset(known(slug) for slug in named)
+
+
+def span(since: str | None, until: str | None) -> Span:
+    """Return the span that two options name; UsageError where one is no time."""
+    from ncclforensics.correlate.span import Span
+
+    first, last = _moment("--since", since), _moment("--until", until)
+    if first is not None and last is not None and first > last:
+        raise UsageError("--since is later than --until")
+    return Span(first, last)
+
+
+def _moment(option: str, text: str | None) -> int | None:
+    """Return a time in ISO 8601 as UTC nanoseconds; without a zone it is in UTC."""
+    if text is None:
+        return None
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        like = "2026-01-02T03:04:05Z"
+        raise UsageError(f"{option}: {text!r} is no time like {like}") from None
+    zoned = told if told.tzinfo else told.replace(tzinfo=UTC)
+    since_epoch = zoned - datetime.fromtimestamp(0, UTC)
+    return since_epoch // timedelta(microseconds=1) * 1000
 
 
 def known(slug: str) -> str:

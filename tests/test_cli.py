@@ -18,6 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from ncclforensics import __version__, cli, console
+from ncclforensics.correlate.span import Span
 from ncclforensics.errors import UsageError
 from ncclforensics.pool import Here
 from ncclforensics.report.as_json import decode, render_json
@@ -161,6 +162,7 @@ def test_options_reach_the_analysis(run: Any, analysis: Analysis) -> None:
     code, _, _ = run(
         *("analyze", "a", "b", "--jobs", "1", "--no-cache", "--world-size", "8"),
         *("--select", "gpu-oom,missing-rank", "--ignore", "gpu-oom"),
+        *("--since", "2026-01-02T04:04:05+01:00"),
     )
     assert code == 0
     assert isinstance(analysis.asked.pop("executor"), Here)
@@ -169,9 +171,23 @@ def test_options_reach_the_analysis(run: Any, analysis: Analysis) -> None:
         "world_size": 8,
         "select": frozenset({"gpu-oom", "missing-rank"}),
         "ignore": frozenset({"gpu-oom"}),
+        "span": Span(since=1_767_323_045_000_000_000),
         "progress": None,
         "kept": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (("--since", "yesterday"), "--since: 'yesterday' is no time"),
+        (("--since", "2026-01-03", "--until", "2026-01-02"), "later than --until"),
+    ],
+)
+def test_what_is_no_span_of_time_is_a_mistake(run: Any, told: Any, says: str) -> None:
+    code, _, err = run("analyze", "a", *told)
+    assert code == 2
+    assert says in err
 
 
 def test_jobs_are_processes(run: Any, analysis: Analysis) -> None:

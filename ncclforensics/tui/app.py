@@ -7,6 +7,7 @@ a long step of it cannot be interrupted, and leaving must not wait for it.
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import threading
 import time
@@ -169,6 +170,8 @@ class TimelineApp(Actions):
             self.exit(ExitCode.INTERRUPTED if interrupted else ExitCode.BUG)
             return
         self.loaded = loaded = event.loaded
+        # else the collector looks through all that loading made, in the midst of a step
+        gc.freeze()
         first, second = opening(loaded.report)
         if loaded.report.verdict is not None:
             second = clean(loaded.report.verdict.headline, 400)
@@ -184,6 +187,10 @@ class TimelineApp(Actions):
         place = opening_place(loaded.timeline, loaded.report)
         # the chart has its size only after the layout
         self.call_after_refresh(self.open_at, place or (0, 0))
+
+    def on_unmount(self) -> None:
+        """Give back to the collector what was kept from it."""
+        gc.unfreeze()
 
     def on_resize(self, event: events.Resize) -> None:
         """Say so where a terminal is too small to show anything."""

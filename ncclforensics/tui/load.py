@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from concurrent.futures import Executor
 
+    from ncclforensics.correlate.span import Span
     from ncclforensics.report.contract import Report
     from ncclforensics.sources import Source
     from ncclforensics.tui.model.survey import Tick
@@ -36,6 +37,7 @@ class Request:
     world_size: int | None = None
     select: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
+    span: Span | None = None
     executor: Executor | None = None
     kept: Path | None = None
 
@@ -83,6 +85,7 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
             return _shown(found.report, made, {})
     # parsers are heavy to import, and a saved report needs none
     from ncclforensics.analysis import analyze
+    from ncclforensics.correlate.span import ALWAYS
 
     def reading(done: int, whole: int) -> None:
         tick("reading files", done, whole)
@@ -96,6 +99,7 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
         world_size=request.world_size,
         select=request.select,
         ignore=request.ignore,
+        span=request.span or ALWAYS,
         progress=reading,
         scratch=scratch,
         kept=request.kept,
