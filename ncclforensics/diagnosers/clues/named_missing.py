@@ -184,7 +184,8 @@ def _silent(frames: Frames) -> Finding | None:
     if failed - spoke - lost_peers:
         return None
     # one whose end nobody saw was as silent as they were
-    if set(common.numbers(frames["ranks"]["rank"])) - spoke - set(ranks):
+    known = set(common.numbers(frames["ranks"]["rank"]))
+    if known - spoke - lost_peers - set(ranks):
         return None
     told = ended.filter(pl.col("rank").is_in(ranks)).with_columns(
         common.sentence("rank ", pl.col("rank"), " was ended by its launcher").alias(
