@@ -50,6 +50,11 @@ def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
 
 
 def signs_of_failure(frames: Frames) -> int:
+    """Count the signs that not all is well; a wait without an end is one."""
+    return signs_told(frames) + _never_met(frames)
+
+
+def signs_told(frames: Frames) -> int:
     """Count the lines that a healthy job does not print, exits and open calls.
 
     What an agent says of a child that failed is one, though it tells no cause. Lines of
@@ -70,7 +75,7 @@ def signs_of_failure(frames: Frames) -> int:
     lines = told.height + _uncaught(frames) + _unwound(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     calls = frames["calls"].height + frames["unproven"].height
-    return lines + exits + calls + _cut_by_buffer(frames) + _never_met(frames)
+    return lines + exits + calls + _cut_by_buffer(frames)
 
 
 def is_unseen(frames: Frames) -> bool:

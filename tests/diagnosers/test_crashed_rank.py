@@ -311,7 +311,7 @@ def test_a_table_of_which_nothing_but_a_line_is_left_is_still_read(analyzed):
         "gpu0001:50:50 [0] NCCL INFO comm 0x7f rank 0 nranks 1 cudaDev 0 - Init START\n"
     )
     analysis = analyzed({"job.log": torn, "rank_0.log": job})
-    assert (verdict(analysis), analysis.ranked.outcome) == (None, "no-failure")
+    assert (verdict(analysis), analysis.ranked.outcome) == (None, "inconclusive")
 
 
 def test_a_traceback_that_a_cut_file_ends_in_accuses_nobody(analyzed):

@@ -58,7 +58,7 @@ def never_started(frames: Frames) -> Finding | None:
             continue
         # a stream of many ranks may be copied up to the middle of their START lines
         shared = lines["source"].n_unique() < len(there)
-        if shared and not job.signs_of_failure(frames) and _ends_with(frames, lines):
+        if shared and not job.signs_told(frames) and _ends_with(frames, lines):
             continue
         return _finding(frames, lines, missing)
     return None
