@@ -58,6 +58,28 @@ def test_gloo_counts_operations_not_collectives():
     assert named(status, [("33", "PP")], [entry(backend="nccl")]) == [("33", 9)]
 
 
+def test_in_a_group_with_messages_the_last_completed_may_be_one():
+    told = tables.rows(
+        "positions",
+        [
+            {
+                "rank": 0,
+                "pg_id": "1",
+                "pg": "33",
+                "pg_desc": "PP",
+                "last_enqueued": 4,
+                "last_completed": 86,
+                "source": "d",
+            }
+        ],
+    )
+    for p2p, completed in ((True, None), (False, 86)):
+        made = [entry(seq=3), entry(seq=3, is_p2p=p2p), entry(seq=4)]
+        summary = standings.summary(tables.rows("collectives", made), NOBODY)
+        found = positions.named(told, tables.empty("groups"), summary)
+        assert found.select("last_enqueued", "last_completed").row(0) == (4, completed)
+
+
 def test_a_group_with_messages_elsewhere_and_no_entry_here_may_count_those():
     groups = [("0", "default_pg"), ("33", "PP")]
     status = [("0", None, 5), ("1", None, 11_986)]

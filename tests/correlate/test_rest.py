@@ -1,8 +1,11 @@
 """Dumps of a job that runs accuse nobody; a proof of failure makes them count."""
 
+import polars as pl
 import pytest
 
 import judging
+from ncclforensics import tables
+from ncclforensics.correlate import rest, waits
 
 
 def late_dump(case, rank, seconds):
@@ -85,3 +88,37 @@ def test_dumps_of_different_moments_are_a_doubt_with_a_reason(tmp_path):
     assert found.ranked.outcome == "inconclusive"
     assert not found.frames["unproven"].is_empty()
     assert any("second set" in told.next_time for told in found.ranked.not_checked)
+
+
+def judged(*told, lost=()):
+    """Judge calls of 16 ranks, given as (waiting, {state: ranks})."""
+    calls = tables.rows(
+        "calls",
+        [
+            {"call": number, "seq": 1, "is_p2p": False, "waiting": waiting, **states}
+            for number, (waiting, states) in enumerate(told)
+        ],
+    ).with_columns(
+        pl.col("waiting", "behind", "done", "absent", "unseen", "unstarted").fill_null(
+            []
+        )
+    )
+    seen = pl.DataFrame(
+        {"rank": [rank for rank in range(16) if rank not in lost]}
+    ).with_columns(
+        *(pl.lit(False).alias(c) for c in ("is_stale", "is_older", "is_blind"))
+    )
+    made = tables.empty("collectives").lazy()
+    return rest.judged(calls, waits.roots(calls), tables.empty("standings"), seen, made)
+
+
+def test_ranks_that_wait_for_a_lost_dump_alone_do_not_show_that_a_job_runs():
+    many = (list(range(2, 9)), {"absent": [1]})
+    others = list(range(9, 16))
+    assert judged(many, (others, {"unseen": [0]}), lost=[0]) == "still"
+    assert judged(many, lost=[0]) == "moves"
+
+
+def test_one_of_sixteen_that_is_not_there_yet_stands_out_and_four_do_not():
+    assert judged((list(range(1, 16)), {"absent": [0]})) == "still"
+    assert judged((list(range(4, 16)), {"absent": [0, 1, 2, 3]})) == "doubtful"

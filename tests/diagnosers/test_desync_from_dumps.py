@@ -5,6 +5,8 @@ import pytest
 import judging
 import simulate
 import simulate_faults
+from ncclforensics import tables
+from ncclforensics.diagnosers.clues import roots
 
 
 def finding(found, slug):
@@ -62,6 +64,40 @@ def test_leaving_the_loop_is_no_extra_call(tmp_path):
     assert "train.py:26 main" in told.explanation
     assert finding(found, "rank-conditional-collective") is None
     assert finding(found, "call-order-deadlock") is None
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_barrier_at_a_new_place_stands_behind_a_condition_or_a_loop(rank, tmp_path):
+    """The others are in a step's call of the same group, at the same number."""
+    job, _ = simulate.job(1, 1, 4)
+    run = job.runs[rank]
+    steps = [i for i, op in enumerate(run.program) if op.site == "loss"]
+    end = simulate.Op(0, "barrier", "setup_2", (1,), (1,), "Byte", syncs=True)
+    run.program = [*run.program[: steps[1]], end, *run.program[steps[1] :]]
+    case = simulate_faults.finished(job, [], 0)
+    slug, ranks = judging.named(judging.analysis(case, tmp_path))
+    kind = "rank-conditional-collective" if rank == 0 else "uneven-inputs"
+    assert (slug, ranks) == (kind, (rank,))
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "odd"),
+    [({"absent": [5]}, False), ({"absent": [6]}, True), ({}, True)],
+)
+def test_few_that_came_to_a_call_are_not_odd_if_the_rest_is_on_its_way(elsewhere, odd):
+    """The rest hangs on the one that is gone; or on those few; or on nobody."""
+    states = ("behind", "done", "absent", "unseen", "unstarted")
+    told = [([6, 7], {"absent": [0, 1, 2, 3, 4, 5]}), ([0, 1, 2, 3, 4], elsewhere)]
+    calls = tables.rows(
+        "calls",
+        [
+            {"call": number, "is_p2p": False, "waiting": waiting}
+            | {state: given.get(state, []) for state in states}
+            for number, (waiting, given) in enumerate(told)
+        ],
+    )
+    frames = tables.Frames({"calls": calls})
+    assert roots.is_majority(frames, calls.row(0, named=True), (5,)) == odd
 
 
 def test_opposite_order_is_a_circle_with_both_call_sites(tmp_path):

@@ -1,0 +1,104 @@
+"""What each member of a call does about it, on few calls made by hand."""
+
+import datetime
+
+import polars as pl
+import pytest
+
+from ncclforensics import tables
+from ncclforensics.correlate import calls, held
+
+EPOCH = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+MEMBERS = pl.DataFrame({"group": ["g"], "members": [[0, 1, 2]]})
+SEEN = {"whole": True, "is_sparse": False, "is_stale": False, "since": EPOCH}
+NO_MESSAGES = pl.DataFrame(
+    schema={
+        **dict.fromkeys(
+            ("rank", "src", "dst", "total", "finished", "posted"), pl.Int64
+        ),
+        **dict.fromkeys(("group", "op"), pl.String),
+    }
+)
+
+
+def states(waiting, standing, seen, op="all_reduce", **call):
+    """The states of the members of call 5 of group g, in which ranks wait."""
+    entries = [
+        {
+            "rank": rank,
+            "choice": 0,
+            "group": "g",
+            "seq": 5,
+            "pg": "7",
+            "pg_desc": "DP",
+            "op": op,
+            "is_p2p": False,
+            "members": None,
+            "src": None,
+            "dst": None,
+            "started": False,
+            "stack": None,
+            "t": EPOCH,
+            "source": "d",
+            "line": 1,
+            **call,
+        }
+        for rank in waiting
+    ]
+    kinds = {"members": pl.List(pl.Int64), "src": pl.Int64, "dst": pl.Int64}
+    made = pl.DataFrame(entries, schema_overrides={**kinds, "stack": pl.UInt64})
+    told = tables.rows("standings", [{"group": "g", **row} for row in standing])
+    evidence = pl.DataFrame(
+        [{"rank": rank, **SEEN, **more} for rank, more in seen.items()]
+    )
+    (found,) = calls.calls(made, told, NO_MESSAGES, evidence, MEMBERS).to_dicts()
+    return {state: found[state] for state in calls.STATES if found[state]}
+
+
+def place(rank, **told):
+    return {"rank": rank, "enqueued": 5, **told}
+
+
+@pytest.mark.parametrize(
+    ("op", "unseen"), [("all_reduce", {}), ("broadcast", {"unseen": [2]})]
+)
+def test_who_finished_a_call_that_needs_all_has_seen_the_unseen_come(op, unseen):
+    standing = [place(0, waits_in=5), place(1, completed=5)]
+    found = states([0], standing, {0: {}, 1: {}}, op=op)
+    assert found == {"waiting": [0], "done": [1], **unseen}
+
+
+def test_a_torn_dump_whose_counters_tell_of_the_call_does_not_show_it_done():
+    standing = [place(0, waits_in=5), place(1, waits_in=5), place(2, completed=4)]
+    torn = {0: {}, 1: {}, 2: {"is_stale": True}}
+    assert states([0, 1], standing, torn) == {"waiting": [0, 1], "unseen": [2]}
+
+
+@pytest.mark.parametrize(("whole", "state"), [(True, "absent"), (False, "unseen")])
+def test_before_its_first_call_a_rank_is_absent_if_nothing_left_its_ring(whole, state):
+    late = {"since": EPOCH + datetime.timedelta(seconds=9), "whole": whole}
+    standing = [place(0, waits_in=5), place(1, waits_in=5)]
+    found = states([0, 1], standing, {0: {}, 1: {}, 2: late})
+    assert found == {"waiting": [0, 1], state: [2]}
+
+
+def test_a_rank_is_held_in_the_oldest_open_call_of_the_group():
+    """Although its stream of another group has gone on meanwhile."""
+    made = [
+        {"group": group, "seq": seq, "record_id": number, "state": state}
+        for number, (group, seq, state) in enumerate(
+            [("a", 1, "scheduled"), ("b", 1, "completed"), ("a", 2, "scheduled")]
+        )
+    ]
+    rows = [
+        {"rank": 0, "is_p2p": False, "op": "all_reduce", "line": m["record_id"]}
+        | {"seq": m["seq"], "record_id": m["record_id"], "state": m["state"]}
+        for m in made
+    ]
+    entries = tables.rows("collectives", rows).with_columns(
+        pl.Series("group", [m["group"] for m in made])
+    )
+    summary = pl.DataFrame({"rank": [0], "newest_done": [1], "marks_p2p": [False]})
+    open_calls = entries.filter(pl.col("state") != "completed")
+    found = held.held_up(open_calls, summary, tables.empty("standings"), MEMBERS)
+    assert found.filter(pl.col("choice") == 0)["seq"].to_list() == [1]
