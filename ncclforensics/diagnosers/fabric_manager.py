@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import communicators, job
 from ncclforensics.diagnosers.clues import common, cuda
 from ncclforensics.findings import Finding
 
@@ -58,6 +59,9 @@ STATUS = "nvidia.fabric_manager.status"  # systemctl status of the service
 FABRIC = "nvidia.fabric_state"  # nvidia-smi -q
 NVLS = ("nccl.nvls.bind_failed", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable")
 
+# of two hosts of which one stops, either may be at fault
+FEW_HOSTS = 2
+
 REMEDY = (
     "systemctl status nvidia-fabricmanager          # on {}",
     "nv-fabricmanager --version; nvidia-smi --query-gpu=driver_version --format=csv",
@@ -81,6 +85,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     nvls = frames.message(*NVLS).filter(pl.col("level").ne_missing("INFO"))
     likely = nvls.select(shared)
     if lines.is_empty() and likely.is_empty():
+        yield from _stopped_first(frames)
         return
     told = lines if lines.height else likely
     ranks = common.numbers(told["rank"])
@@ -107,3 +112,49 @@ def _unlike(frames: Frames, message: str, column: str, healthy: str) -> pl.DataF
     if column not in lines.columns:
         return lines
     return lines.filter(~pl.col(column).str.contains(healthy))
+
+
+def _stopped_first(frames: Frames) -> Iterator[Finding]:
+    """Name the only host whose logs all end with START, while the others went on.
+
+    Who has begun and prints nothing more, not even its topology, waits for its own
+    driver or fabric. Between two hosts it may as well be the way between them.
+    """
+    known = communicators.inits(frames)
+    failed = job.signs_of_failure(frames)
+    if known.is_empty() or (known["phase"] == "COMPLETE").any() or not failed:
+        return
+    process = communicators.PROCESS
+    began = known.filter(pl.col("nranks") == known["nranks"].max())
+    began = began.drop_nulls(process).unique(process, keep="first", maintain_order=True)
+    ends = began.select(*process, pl.col("line").alias("_start"))
+    nccl = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    later = nccl.join(ends, on=process).filter(pl.col("line") > pl.col("_start"))
+    went_on = began.join(later, on=process, how="semi")
+    hosts = began.group_by("host", maintain_order=True).agg(pl.len().alias("_ranks"))
+    silent = hosts.join(went_on, on="host", how="anti")
+    size = began["nranks"][0]
+    cut = frames["sources"].filter("cut")["source"]
+    at_stop = began.join(silent, on="host", how="semi")
+    if (
+        silent.height != 1
+        or hosts.height <= FEW_HOSTS
+        or began.height != size
+        or went_on.height + silent["_ranks"][0] != size
+        or at_stop["source"].is_in(cut.implode()).any()
+        or at_stop["source"].is_in(went_on["source"].unique().implode()).any()
+    ):
+        return
+    (host,) = common.strings(silent["host"])
+    yield Finding(
+        slug="fabric-manager",
+        confidence="likely",
+        headline=f"{host} stopped first: its ranks printed Init START and nothing more",
+        evidence=(*common.cites(at_stop, 3), *common.cites(later, 2)),
+        explanation=f"All {size:,} ranks began to build the communicator. Those of "
+        f"{hosts.height - 1:,} hosts went on to their network and topology, those of "
+        f"{host} never did: its driver or its fabric does not answer.",
+        remedy=tuple(step.replace("{}", host) for step in REMEDY),
+        hosts=(host,),
+        first_seen=common.first_seen(at_stop),
+    )

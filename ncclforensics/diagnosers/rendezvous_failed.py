@@ -32,6 +32,7 @@ import polars as pl
 from ncclforensics.correlate.job import STEPS
 from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Finding
+from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +63,7 @@ UNREACHED = (
     "launchers.mpi.no_slots",
     *LOGINS,
 )
+STORES = ("c10d.store.connect_timeout", "c10d.store.connect_timeout.old")
 AGENTS = "torchelastic.rendezvous.failed"
 RETRY = "c10d.store.address_failed"
 # no way to the store's host; one that refuses may only be late
@@ -80,6 +82,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if frames.has("collectives") or any(
         found.startswith(MET) for found in frames.messages
     ):
+        yield from _further_store(frames)
         return
     lines = frames.message(*COUNTED, *UNREACHED)
     if lines.is_empty():
@@ -120,6 +123,36 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         remedy=(*(f"ssh {h} hostname" for h in hosts[:1]), *_remedy(server)),
         hosts=hosts,
         first_seen=common.first_seen(told),
+    )
+
+
+def _further_store(frames: Frames) -> Iterator[Finding]:
+    """Say that ranks that had met never reached the store of a further group.
+
+    Only where this is the first thing that goes wrong in its file: once a job ends,
+    its stores end too, and a restart looks for them.
+    """
+    lines = frames.message(*STORES)
+    bad = frames["events"].filter(
+        pl.col("role").is_in([*FAILING, "agent"]) & ~pl.col("message").is_in(STORES)
+    )
+    first = bad.group_by("source").agg(pl.col("line").min().alias("_bad"))
+    lines = lines.join(first, on="source", how="left").filter(
+        (pl.col("line") < pl.col("_bad")).fill_null(True)
+    )
+    if lines.is_empty():
+        return
+    server = _server(lines)
+    what = f"{server or 'the store of a further group'} did not answer in time"
+    yield Finding(
+        slug="rendezvous-failed",
+        confidence="likely",
+        headline=f"processes of one job did not meet again: {what}",
+        evidence=common.cites(lines),
+        explanation=f"The job had a group already and began a further one: {what}. An "
+        "address inside a container (172.17.…) means another machine on every host.",
+        remedy=_remedy(server),
+        first_seen=common.first_seen(lines),
     )
 
 

@@ -86,3 +86,36 @@ def test_a_multicast_probe_that_nccl_expected_to_fail_is_not(analyzed):
     analysis = analyzed({"rank_4.log": line})
     assert not found(analysis)
     assert analysis.ranked.outcome == "no-failure"
+
+
+START = (
+    "gpu000{h}:{pid}:{pid} [0] NCCL INFO ncclCommInitRankConfig comm 0x5{r} rank {r} "
+    "nranks 6 cudaDev {d} nvmlDev {d} busId {d}b000 commId 0xaa - Init START\n"
+)
+ON = "gpu000{h}:{pid}:{pid} [0] NCCL INFO Using network IB\n"
+TIMEOUT = (
+    "[rank0]:[E820 10:10:00.596967190 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, "
+    "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before "
+    "timing out.\n"
+)
+
+
+def init_hang(stopped, hosts=3):
+    logs = {f"gpu000{h}.log": "" for h in range(1, hosts + 1)}
+    for r in range(6):
+        h = r // 2 % hosts + 1
+        line = START + ("" if h in stopped else ON)
+        logs[f"gpu000{h}.log"] += line.format(h=h, r=r, d=r % 2, pid=100 + r)
+    logs["gpu0001.log"] += TIMEOUT
+    return logs
+
+
+def test_the_host_whose_log_stops_first_in_an_init_hang_is_named(analyzed):
+    (finding,) = found(analyzed(init_hang({3})))
+    assert (finding.hosts, finding.confidence) == (("gpu0003",), "likely")
+
+
+@pytest.mark.parametrize(("stopped", "hosts"), [(set(), 3), ({2, 3}, 3), ({2}, 2)])
+def test_an_init_hang_without_one_odd_host_is_no_fabric(analyzed, stopped, hosts):
+    assert not found(analyzed(init_hang(stopped, hosts)))

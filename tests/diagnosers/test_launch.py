@@ -350,3 +350,19 @@ def test_a_restart_that_counts_from_the_start_lost_its_state(analyzed):
 )
 def test_a_counter_that_means_something_else_is_no_lost_state(analyzed, log):
     assert not found(analyzed({"job.log": log}), "restart-lost-state")
+
+
+FURTHER = (
+    "(Worker pid=41007, ip=10.0.0.2) [E socket.cpp:922] [c10d] The client socket has "
+    "timed out after 1800s while trying to connect to (172.17.0.2, 44737).\n"
+)
+
+
+def test_the_store_of_a_further_group_that_nobody_reached_accuses_nobody(analyzed):
+    top = verdict(analyzed({"job.log": FURTHER + timeout(3)}))
+    assert top == ("rendezvous-failed", (), ())
+
+
+def test_a_store_that_is_gone_after_the_timeout_is_no_cause(analyzed):
+    analysis = analyzed({"job.log": timeout(3) + FURTHER})
+    assert not found(analysis, "rendezvous-failed")

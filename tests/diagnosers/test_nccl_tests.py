@@ -50,3 +50,14 @@ def test_a_test_that_came_to_its_end_is_healthy(analyzed):
         "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 95.3009\n"
     )
     assert analyzed({"job.log": log}).ranked.outcome == "no-failure"
+
+
+ROW = (
+    "      199680    49920     float     max      -1    125.8    1.59    2.98      0\n"
+)
+
+
+def test_rows_alone_are_of_a_healthy_test_and_wrong_values_are_not(analyzed):
+    assert analyzed({"job.log": 4 * ROW}).ranked.outcome == "no-failure"
+    wrong = 4 * ROW + "# Out of bounds values : 50 FAILED\n"
+    assert analyzed({"job.log": wrong}).ranked.outcome == "inconclusive"
