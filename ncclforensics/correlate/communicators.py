@@ -156,7 +156,8 @@ def _with_splits(known: pl.DataFrame) -> pl.DataFrame:
 def strangers(frames: Frames) -> pl.DataFrame:
     """Return communicators of all ranks that have no process in common, one row each.
 
-    They are those of two jobs or attempts; groups of other GPUs are one job's. Columns `key nranks source line sources`; no rows for one job.
+    They are those of two jobs or attempts; groups of other GPUs are one job's. Columns
+    `key nranks source line sources`; no rows for one job.
     """
     known = inits(frames).drop_nulls(["key", "pid"])
     largest = pl.col("nranks") == pl.col("nranks").max().over("host", "pid")
