@@ -156,14 +156,15 @@ def _with_splits(known: pl.DataFrame) -> pl.DataFrame:
 def strangers(frames: Frames) -> pl.DataFrame:
     """Return communicators of all ranks that have no process in common, one row each.
 
-    They are those of two jobs or attempts; several groups of that size on other GPUs
-    are one job's. Columns `key nranks source line sources`; no rows for one job.
+    They are those of two jobs or attempts; groups of other GPUs are one job's. Columns
+    `key nranks source line sources`; no rows for one job.
     """
     known = inits(frames).drop_nulls(["key", "pid"])
-    world = known.filter(pl.col("nranks") == pl.col("nranks").max())
+    largest = pl.col("nranks") == pl.col("nranks").max().over("host", "pid")
+    world = known.filter(largest.all().over("key"))
     members = world.group_by("key", maintain_order=True).agg(
         pl.struct("host", "pid").unique().alias("processes"),
-        pl.struct("comm_rank", "host", "bus_id").unique().alias("places"),
+        pl.struct("host", "bus_id").unique().alias("places"),
         pl.col("nranks").first(),
         pl.col("source").first(),
         pl.col("line").first(),

@@ -188,8 +188,8 @@ def ended_in_order(frames: Frames) -> bool:
     key = ["host", "pid"]
     gone = closed.select(key).unique()
     open_ = built.join(gone, on=key, how="anti", nulls_equal=True)
-    size = int(str(built["nranks"].max()))
-    return open_.is_empty() and gone.height >= size
+    size = built["nranks"].max()
+    return open_.is_empty() and isinstance(size, int) and gone.height >= size
 
 
 def _world_size(frames: Frames) -> int | None:

@@ -38,12 +38,13 @@ def last(frames: Frames, wanted: str | None = None) -> Frames:
     The others leave a note each, and a row in `others`.
     """
     numbers = _numbers(frames)
-    if numbers["job"].n_unique() < 2:
-        numbers = _folders(frames)
     told = _ranks(frames).join(numbers, on="source")
     known = told["rank"].n_unique()
     counts = told.group_by("job").agg(pl.col("rank").n_unique())
     jobs = counts.filter(pl.col("rank") > MOST * known)["job"].sort().to_list()
+    if len(jobs) < 2:
+        numbers = _folders(frames)
+        jobs = numbers["job"].unique().sort().to_list()
     if len(jobs) < 2:
         return frames
     failed = _failing(frames).join(numbers, on="source")
@@ -98,7 +99,8 @@ def _folders(frames: Frames) -> pl.DataFrame:
     parts = pl.col("source").str.split("/")
     met = communicators.strangers(frames).explode("sources")
     files = met.select("key", source="sources", rank=pl.lit(None, pl.Int64))
-    files = files if files.height else _launches(frames)
+    for told in (_launches, _agents):
+        files = files if files.height else told(frames)
     for depth in range(1, MOST_FOLDERS):
         name = parts.list.head(depth).list.join("/")
         # a file is no folder, and what lies above all of them is none of theirs
@@ -143,6 +145,19 @@ def _launches(frames: Frames) -> pl.DataFrame:
     files = own.select(key.alias("key"), "source").join(ranks, on="source", how="left")
     keys = files.drop_nulls().group_by("rank").agg(pl.col("key").n_unique())
     return files if (keys["key"] > 1).any() else files.clear()
+
+
+def _agents(frames: Frames) -> pl.DataFrame:
+    """Return `key source rank`: agents' logs, if two of them had a rank of one number.
+
+    Each then tells of another process.
+    """
+    ended = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
+    told = ended.select(key="source", source="source", rank="rank", pid="pid")
+    told = told.drop_nulls().unique(maintain_order=True)
+    of = told.group_by("rank").agg(pl.col("key", "pid").n_unique())
+    found = of.filter((pl.col("key") > 1) & (pl.col("pid") > 1))
+    return told.drop("pid") if found.height else told.drop("pid").clear()
 
 
 def _ranks(frames: Frames) -> pl.DataFrame:

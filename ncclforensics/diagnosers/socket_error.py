@@ -76,6 +76,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if lines.is_empty() or job.ended_in_order(frames):
         return
     lines = lost_peers.with_hosts(frames, teardown.before(frames, lines))
+    if lines.is_empty():
+        return
     ranks = _lost_ranks(frames, lines)
     # Gloo says no host, and does not say which of them an address is
     known = pl.col("message").str.starts_with("nccl.") | pl.col("peer_host").is_in(
@@ -126,8 +128,8 @@ def _lost_ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:
     members = set(common.numbers(complete["rank"]))
     told = pl.concat([lines["rank"], frames.message(*TOLD_OF_LOSS)["rank"]])
     silent = sorted(members - set(common.numbers(told)))
-    size = int(str(complete["nranks"].max()))
-    return tuple(silent) if len(members) == size and len(silent) == 1 < size - 1 else ()
+    is_whole = complete["nranks"].max() == len(members) > 2
+    return tuple(silent) if is_whole and len(silent) == 1 else ()
 
 
 def _remedy(host: str) -> tuple[str, ...]:

@@ -157,7 +157,8 @@ def _others_possible(started: pl.DataFrame, printer: str | None) -> bool:
     if "nranks" not in started.columns or started.is_empty():
         return False
     mine = started.filter(pl.col("host") == printer)["comm_rank"].n_unique()
-    return int(str(started["nranks"].max())) > 2 * mine
+    size = started["nranks"].max()
+    return isinstance(size, int) and size > 2 * mine
 
 
 def _words(blame: lost_peers.Blame | None, found: pl.DataFrame) -> str:

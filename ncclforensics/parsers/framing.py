@@ -47,7 +47,7 @@ DECORATIONS = {
     r"(?:Z|[+-]\d\d:?\d\d)?)\]?(?: \| [A-Z]+ +\| |[ :]|$)",
     "slurmstepd": r"slurmstepd-(?P<step_host>[\w.-]+): ",
     "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host|trainer|master)[\w.-]*\d"
-    r"|(?:\d{1,3}\.){3}\d{1,3}): ",
+    r"|[a-z][a-z0-9-]*\d(?:\.[a-z][a-z0-9-]*){2,5}|(?:\d{1,3}\.){3}\d{1,3}): ",
     "accelerate": r"(?:stderr|stdout): ",
     "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
 }
