@@ -47,9 +47,11 @@ def progress(told: Progress) -> Markup:
         _label(svg, y, lane.ranks, named=lane.named)
         for i, state in enumerate(lane.states):
             box = {"x": LABEL + step * i + 2, "y": y + 2, "width": step - 4}
-            _shape(svg, "rect", f"cell {state}", **box, height=ROW - 4, rx=4)
+            # who is missing because it waits elsewhere is not drawn as the culprit
+            kind = "missing" if state == "absent" and not lane.named else state
+            _shape(svg, "rect", f"cell {kind}", **box, height=ROW - 4, rx=4)
             x = LABEL + step * (i + 0.5)
-            _text(svg, x, y + 19, WORDS[state], f"on-{state}", "middle")
+            _text(svg, x, y + 19, WORDS[state], f"on-{kind}", "middle")
     return _markup(svg)
 
 

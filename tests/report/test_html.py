@@ -148,6 +148,16 @@ def test_an_outcome_without_a_verdict_has_a_page(report: Report, outcome: str) -
     assert "What to do" not in text
 
 
+def test_only_who_is_named_is_drawn_as_the_culprit(report: Report) -> None:
+    lanes = tuple(
+        Lane(rank, rank == "3", ("done", "absent")) for rank in ("2", "3", "4-5")
+    )
+    page = render_html(report, Details(progress=Progress("0", (4, 5), lanes, 5)))
+    assert page.count('class="cell absent"') == 1
+    assert page.count('class="cell missing"') == 2
+    assert Page(page).text.count("not made") == 3
+
+
 def test_long_lists_are_cut_and_say_so(report: Report) -> None:
     files = report.sources[:1] * (MOST_FILES + 12)
     text = Page(render_html(with_(report, sources=files))).text

@@ -5,6 +5,7 @@ Labels and cells are made for the lines that are asked for, and for no other.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ncclforensics.tui.model.timeline import Shown, Timeline
 
 HOST = 14
+# how the names of its groups end, which says nothing where all are listed
+MEGATRON = re.compile("(_MODEL)?_PARALLEL_GROUP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class View:
         elif self.shown.kind is not None:
             what = self.shown.kind
         elif not self.scale_is_time and len(kinds) > 1:
-            names = (kind.name.replace("_PARALLEL_GROUP", "") for kind in kinds)
+            names = (MEGATRON.sub("", kind.name) for kind in kinds)
             named = zip(kinds, names, strict=True)
             what = " ".join(f"{kind.letter}={clean(name, 32)}" for kind, name in named)
         elif kinds:
