@@ -32,8 +32,8 @@ def calls(
 
     `told` are `messages`, `groups` has the `members` of each `group`, and of the calls
     those are left out that would bring more than MOST_MEMBERS rows; `evidence` has
-    `rank whole since is_sparse is_stale` of every rank whose evidence would show its
-    calls; see `rest.evidence`.
+    `rank whole since is_sparse is_stale is_gloo` of every rank whose evidence would
+    show its calls; see `rest.evidence`.
     """
     held = messages.undelivered(held, told, evidence)
     first = _calls(
@@ -225,7 +225,8 @@ def _states(
         .then(pl.lit("unseen"))
         .otherwise(pl.lit("absent"))
     )
-    over = passed.fill_null(False) & (state == "done")
+    over = passed.fill_null(False) & ~pl.col("is_gloo").fill_null(True)
+    over &= state == "done"
     return both.select(
         "call", "rank", state.alias("state"), over.alias("passed")
     ).unique(["call", "rank"], keep="first", maintain_order=True)

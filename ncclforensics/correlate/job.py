@@ -195,16 +195,18 @@ def ended_in_order(frames: Frames) -> bool:
 def _world_size(frames: Frames) -> int | None:
     """Return the size of the largest group that the evidence knows of.
 
-    Where none of the whole job is among them, the highest rank tells more.
+    None if a rank that is known does not fit into it: then it is not the whole job.
     """
     members = frames["groups"]["members"]
-    last = [members.list.max().max(), frames["ranks"]["rank"].max()]
-    sizes = [members.list.len().max(), *(int(str(r)) + 1 for r in last if r)]
+    sizes = [members.list.len().max()]
     inits = frames.message("nccl.init.start", "nccl.init.complete")
     if "nranks" in inits.columns:
         sizes.append(inits["nranks"].max())
     known = [int(str(size)) for size in sizes if size]
-    return max(known, default=None)
+    last = [members.list.max().max(), frames["ranks"]["rank"].max()]
+    highest = max((int(str(rank)) for rank in last if rank is not None), default=0)
+    size = max(known, default=None)
+    return size if size is not None and highest < size else None
 
 
 def _one(frames: Frames, message: str, column: str) -> str | None:

@@ -31,8 +31,9 @@ FREE_OF_MANY = 1 / 32
 # more ranks than these, or than this share, do not fall behind their peers at once
 FEW = 2
 FEW_OF = 1 / 6
-# nor does so large a share stop making calls at once
+# nor does so large a share stop making calls at once, and never a quarter
 MANY_OF = 1 / 8
+QUARTER = 1 / 4
 # a rank that is fewer calls behind its peers may only have dumped a moment earlier
 SKEW = 4
 
@@ -56,7 +57,8 @@ def evidence(
     that all calls since the start are there, `since` when the oldest was made,
     `is_sparse` that calls in between are left out, `is_stale` that the last ones are,
     `is_older` that this is because the dump is older than its peers'. What holds an
-    `is_blind` rank has left its ring: all that is kept is open.
+    `is_blind` rank has left its ring: all that is kept is open. Of an `is_gloo` rank a
+    call that ended may have failed.
     """
     dumps = frames["sources"].filter(
         pl.col("kind").str.starts_with("flight_recorder") & (pl.col("bytes") > 0)
@@ -71,6 +73,7 @@ def evidence(
         pl.col("newest").max(),
         pl.col("has_done").any(),
         pl.col("oldest_t").min().alias("since"),
+        (pl.col("backend") == "gloo").any().alias("is_gloo"),
     )
     # where nobody's dump has a finished call, such calls were not dumped
     active_only = bool(told.height) and not told["has_done"].any()
@@ -92,6 +95,7 @@ def evidence(
             ((pl.col("oldest") > 0) & ~pl.col("has_done") & pl.lit(not active_only))
             .fill_null(False)
             .alias("is_blind"),
+            pl.col("is_gloo").fill_null(False),
         )
     )
 
@@ -205,10 +209,13 @@ def _is_few(
     """Whether those who have not come yet are so few that a running job is unlike it.
 
     Many of them are those of a running job if they have made such a call before; a call
-    that is new to them is one that only the others make.
+    that is new to them is one that only the others make. Where all others wait in one
+    and the same call, even two may be just the last to come to it.
     """
     gone = accused.filter(pl.col("why") == "absent")
-    if gone.height <= max(FEW - 1, MANY_OF * known):
+    held = calls.filter(pl.col("waiting").list.len() > 0)
+    few = min(max(FEW, MANY_OF * known), QUARTER * known)
+    if gone.height <= (1 if held.height == 1 else max(1, few)):
         return True
     wanted = calls.filter(pl.col("call").is_in(gone["call"].implode()))
     return not moments.may_come(wanted, collectives)

@@ -10,7 +10,13 @@ from ncclforensics.correlate import calls, held
 
 EPOCH = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 MEMBERS = pl.DataFrame({"group": ["g"], "members": [[0, 1, 2]]})
-SEEN = {"whole": True, "is_sparse": False, "is_stale": False, "since": EPOCH}
+SEEN = {
+    "whole": True,
+    "is_sparse": False,
+    "is_stale": False,
+    "is_gloo": False,
+    "since": EPOCH,
+}
 NO_MESSAGES = pl.DataFrame(
     schema={
         **dict.fromkeys(
@@ -66,6 +72,12 @@ def test_who_finished_a_call_that_needs_all_has_seen_the_unseen_come(op, unseen)
     standing = [place(0, waits_in=5), place(1, completed=5)]
     found = states([0], standing, {0: {}, 1: {}}, op=op)
     assert found == {"waiting": [0], "done": [1], **unseen}
+
+
+def test_a_call_that_ended_on_gloo_may_have_failed_without_them():
+    standing = [place(0, waits_in=5), place(1, completed=5)]
+    found = states([0], standing, {0: {}, 1: {"is_gloo": True}})
+    assert found == {"waiting": [0], "done": [1], "unseen": [2]}
 
 
 def test_a_torn_dump_whose_counters_tell_of_the_call_does_not_show_it_done():

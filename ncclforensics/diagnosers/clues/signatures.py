@@ -256,13 +256,12 @@ def _read_entries(frames: Frames) -> pl.DataFrame:
     )
     if held.is_empty():
         return pl.DataFrame()
+    told = pl.concat_list("waiting", "behind", "done")
+    not_told = pl.col("members").list.set_difference(pl.concat_list(told, "absent"))
     came = held.select(
-        "call",
-        "pg",
-        "pg_desc",
-        "seq",
-        pl.col("unseen").list.len().alias("unseen"),
-        pl.concat_list("waiting", "behind", "done").alias("rank"),
+        *("call", "pg", "pg_desc", "seq"),
+        not_told.list.len().fill_null(0).alias("unseen"),
+        told.alias("rank"),
     ).explode("rank")
     made = (
         frames.scan("collectives")
