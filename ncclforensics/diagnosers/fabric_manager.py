@@ -8,7 +8,8 @@ What it means
 How we know
     CUDA error 802 `system not yet initialized`; NCCL's words about Fabric Manager or
     NVSwitches; `Fabric State` other than Completed; the service not active. The hosts
-    that print it are named; their peers wait for them.
+    that print it are named; their peers wait for them. Or, in a start-up that hangs,
+    the only one of three hosts or more whose logs end with `Init START`.
 
 What to do
     On that host: `systemctl status nvidia-fabricmanager`, compare
