@@ -33,6 +33,7 @@ import polars as pl
 from ncclforensics.correlate import communicators, job
 from ncclforensics.diagnosers.clues import common, cuda
 from ncclforensics.findings import Finding
+from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,6 +131,9 @@ def _stopped_first(frames: Frames) -> Iterator[Finding]:
     began = began.drop_nulls(process).unique(process, keep="first", maintain_order=True)
     ends = began.select(*process, pl.col("line").alias("_start"))
     nccl = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    # what NCCL itself gave up with tells more, and ends the others' logs as well
+    if nccl["role"].is_in(FAILING).any():
+        return
     later = nccl.join(ends, on=process).filter(pl.col("line") > pl.col("_start"))
     went_on = began.join(later, on=process, how="semi")
     hosts = began.group_by("host", maintain_order=True).agg(pl.len().alias("_ranks"))
