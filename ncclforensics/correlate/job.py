@@ -20,6 +20,7 @@ CLOSING = (
     "torchelastic.rendezvous.lost",
 )
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
+REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
 WENT_ON = 3  # steps after a traceback that only a living process makes
 # results of a call: CUDA, system and internal error, invalid usage, lost peer
 BROKE = (1, 2, 3, 5, 6)
@@ -72,7 +73,7 @@ def signs_told(frames: Frames) -> int:
     )
     if ended_in_order(frames):
         told = told.filter(~message.is_in(CLOSING))
-    lines = told.height + _uncaught(frames) + _unwound(frames)
+    lines = told.height + _uncaught(frames) + _unwound(frames) + _refused(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     calls = frames["calls"].height + frames["unproven"].height
     return lines + exits + calls + _cut_by_buffer(frames)
@@ -166,6 +167,19 @@ def _never_met(frames: Frames) -> int:
     waits = last.join(went_on, on=process, how="anti", nulls_equal=True)
     steps = frames.message(*STEPS)["source"].unique()
     return waits.filter(~pl.col("source").is_in(steps.implode())).height
+
+
+def _refused(frames: Frames) -> int:
+    """Count the processes whose last words are a row of refused tries to connect."""
+    tries = frames.message("nccl.socket.connect_retry")
+    process = ["source", "host", "pid"]
+    own = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    ends = own.group_by(process).agg(pl.col("line").max().alias("end"))
+    counted = tries.group_by(process).agg(pl.col("line").max(), pl.len().alias("tries"))
+    last = counted.join(ends, on=process, nulls_equal=True)
+    return last.filter(
+        (pl.col("line") == pl.col("end")) & (pl.col("tries") >= REFUSED)
+    ).height
 
 
 def _cut_by_buffer(frames: Frames) -> int:

@@ -8,7 +8,8 @@ What it means
 How we know
     CUDA error 802 `system not yet initialized`; NCCL's words about Fabric Manager or
     NVSwitches; `Fabric State` other than Completed; the service not active. The hosts
-    that print it are named; their peers wait for them.
+    that print it are named; their peers wait for them. Or, in a start-up that hangs,
+    the only one of three hosts or more whose logs end with `Init START`.
 
 What to do
     On that host: `systemctl status nvidia-fabricmanager`, compare
@@ -32,6 +33,7 @@ import polars as pl
 from ncclforensics.correlate import communicators, job
 from ncclforensics.diagnosers.clues import common, cuda
 from ncclforensics.findings import Finding
+from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +131,9 @@ def _stopped_first(frames: Frames) -> Iterator[Finding]:
     began = began.drop_nulls(process).unique(process, keep="first", maintain_order=True)
     ends = began.select(*process, pl.col("line").alias("_start"))
     nccl = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    # what NCCL itself gave up with tells more, and ends the others' logs as well
+    if nccl["role"].is_in(FAILING).any():
+        return
     later = nccl.join(ends, on=process).filter(pl.col("line") > pl.col("_start"))
     went_on = began.join(later, on=process, how="semi")
     hosts = began.group_by("host", maintain_order=True).agg(pl.len().alias("_ranks"))

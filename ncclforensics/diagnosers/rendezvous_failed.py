@@ -8,7 +8,8 @@ How we know
     `Timed out after N seconds waiting for clients. 1/2 clients joined.`, `The client
     socket has timed out … while trying to connect`, `RendezvousTimeoutError`, a store
     based barrier with fewer joined than its world size, or that waits to the end of the
-    log; tries that found no way to the store; and no communicator was begun.
+    log; tries that found no way to the store; and no communicator was begun. In a job
+    that had met, the store of a further group that timed out before anything failed.
 
 What to do
     See that every node was started, with the same endpoint, run id and number of nodes,

@@ -119,3 +119,12 @@ def test_the_host_whose_log_stops_first_in_an_init_hang_is_named(analyzed):
 @pytest.mark.parametrize(("stopped", "hosts"), [(set(), 3), ({2, 3}, 3), ({2}, 2)])
 def test_an_init_hang_without_one_odd_host_is_no_fabric(analyzed, stopped, hosts):
     assert not found(analyzed(init_hang(stopped, hosts)))
+
+
+def test_an_init_that_nccl_gave_up_is_no_hang(analyzed):
+    logs = init_hang({3})
+    logs["gpu0001.log"] += (
+        "\ngpu0001:100:100 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection "
+        "closed by remote peer gpu0002<4>\n"
+    )
+    assert not found(analyzed(logs))
