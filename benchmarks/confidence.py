@@ -1,10 +1,11 @@
 """Is what is called certain, certain? Claims by confidence, and how many are right.
 
-    python benchmarks/confidence.py [--seeds N] [--only simulated|whole|less|cut] [-v]
+    python benchmarks/confidence.py [--seeds N] [--only KIND] [-v]
 
 A claim is a verdict, or another root beside it, of a job whose truth is known: of the
 simulator, of the lab's jobs and incidents as they are (`whole`), with any one source,
-sort of source or host taken away (`less`), and with a file cut in the middle (`cut`).
+sort of source or host taken away (`less`), with two sources taken away (`two`), with a
+file cut in the middle (`cut`), and with another job in a folder beside it (`beside`).
 It is right if its class is one of the truth's, or a weaker word for what happened to
 the same rank, and if everybody whom it names is to blame. `silent` counts failures of
 which nothing was claimed. Wanted are 99 % of `certain` and 90 % of `likely`.
@@ -17,6 +18,7 @@ import random
 import shutil
 import sys
 import tempfile
+import tomllib
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -130,10 +132,38 @@ def lab(tally: Tally, only: str) -> None:
             for gone in dice.sample(taken, min(len(taken), 12)):
                 name = f"{folder.name} without {gone[0]} and {len(gone) - 1} more"
                 tally.add("less", name, case.without(gone)[1], *truth)
+        if only in ("", "two") and len(case.names) > 2:
+            for _ in range(6):
+                gone = tuple(dice.sample(case.names, 2))
+                name = f"{folder.name} without {' and '.join(gone)}"
+                tally.add("two", name, case.without(gone)[1], *truth)
+        if only in ("", "beside"):
+            _beside(tally, folder, dice.choice(folders))
         if only in ("", "cut"):
             for name in dice.sample(case.names, min(len(case.names), 3)):
                 report = _cut(folder / "evidence", name, dice.random())
                 tally.add("cut", f"{folder.name} {name}", report, *truth)
+
+
+def _beside(tally: Tally, one: Path, other: Path) -> None:
+    """Analyze two jobs in folders of their own; what is said has to be of either."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, folder in (("alpha", one), ("beta", other)):
+            shutil.copytree(folder / "evidence", Path(scratch) / name)
+        report = analyze([scratch]).report
+    truths = [
+        tomllib.loads((f / "truth.toml").read_text("utf-8")) for f in (one, other)
+    ]
+    allowed = [removal.allowed(truth) for truth in truths]
+    tally.add(
+        "beside",
+        f"{one.name} and {other.name}",
+        report,
+        set.union(*(classes for classes, _ in allowed)) - {None},
+        set.union(*(ranks for _, ranks in allowed)),
+        {host for truth in truths for host in truth.get("hosts", ())},
+        any(truth["outcome"] == "failure" for truth in truths),
+    )
 
 
 def _cut(evidence: Path, name: str, share: float):
@@ -151,7 +181,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--ranks", nargs="*", type=int, default=[16, 64])
-    parser.add_argument("--only", default="", help="simulated, whole, less or cut")
+    parser.add_argument(
+        "--only", default="", help="simulated, whole, less, two, cut or beside"
+    )
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
     tally = Tally(options.verbose)

@@ -74,8 +74,8 @@ def removals(case):
 
 def allowed(truth):
     """Return the classes, ranks and hosts that a report of this incident may name."""
-    classes = {truth.get("class"), *truth["also_acceptable"]}
-    ranks = {*truth["ranks"]}
+    classes = {truth.get("class"), *truth.get("also_acceptable", ())}
+    ranks = {*truth.get("ranks", ())}
     if "second_class" in truth:
         classes.add(truth["second_class"])
         ranks.add(truth["second_rank"])
