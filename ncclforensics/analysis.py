@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ncclforensics import (
     cache,
     course,
@@ -27,7 +29,7 @@ from ncclforensics import (
 )
 from ncclforensics.correlate import correlate, job
 from ncclforensics.correlate.span import ALWAYS, Span, within
-from ncclforensics.report.build import build
+from ncclforensics.report.build import build, other
 from ncclforensics.report.reading import interrupted
 from ncclforensics.sources import discover
 
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from ncclforensics.report.details import Excerpt
     from ncclforensics.sources import Source
     from ncclforensics.tables import Frames
+
+
+MOST_OTHERS = 6  # jobs and attempts beside the one that is explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +105,31 @@ def analyze(
                 cache.keep(kept, found.sources, found.notes, frames)
         if datasets:
             frames = dataset.load(datasets, frames)
-        joined = correlate(within(frames, span))
-        ranked, built = conclude(joined, world_size, select, ignore)
+        joined, ranked, built = explain(
+            within(frames, span), world_size, select, ignore
+        )
         quoted = excerpts.read(built, found.sources) if quote else ()
     sources = tuple(found.sources)
     return Analysis(joined, ranked, built, quoted, sources, is_from_cache)
+
+
+def explain(
+    frames: Frames,
+    world_size: int | None = None,
+    select: frozenset[str] = frozenset(),
+    ignore: frozenset[str] = frozenset(),
+) -> tuple[Frames, Ranked, Report]:
+    """Correlate and explain what was parsed; other jobs and attempts are told in short.
+
+    Returns the correlated frames of the one that is explained in full.
+    """
+    joined = correlate(frames)
+    ranked, built = conclude(joined, world_size, select, ignore)
+    others = []
+    for job_, attempt in joined["others"].tail(MOST_OTHERS).iter_rows():
+        report = conclude(correlate(frames, job_, attempt), None, select, ignore)[1]
+        others.append(other(report, job_, attempt))
+    return joined, ranked, msgspec.structs.replace(built, others=tuple(others))
 
 
 def conclude(

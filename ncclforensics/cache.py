@@ -93,6 +93,7 @@ def _key(sources: Iterable[Source], notes: Iterable[Note]) -> str:
     key = hashlib.sha256(f"{__version__} {pl.__version__}".encode())
     package = Path(__file__).parent
     code = [*package.glob("*.py"), *package.glob("[ps]*/**/*.py")]
+    code.append(package / "correlate" / "outline.py")  # made where dumps are read
     for file in sorted([*code, *grammar.grammar_folder().glob("*.toml")]):
         key.update(file.read_bytes())
     for source in sources:

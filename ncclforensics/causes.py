@@ -74,6 +74,7 @@ def brings_about(cause: Finding, effect: Finding, classes: Mapping[str, Class]) 
     return (
         effect.slug in entry.explains
         and _related(cause, effect, entry.spreads)
+        and not _is_weaker(cause, effect)
         and not _comes_later(cause, effect, entry.told_within_s)
     )
 
@@ -107,6 +108,12 @@ def _related(cause: Finding, effect: Finding, spreads: bool) -> bool:
     if set(cause.hosts) & set(effect.hosts) and spreads:
         return True
     return spreads and not effect.own
+
+
+def _is_weaker(cause: Finding, effect: Finding) -> bool:
+    """Whether a guess would explain away what is certain of somebody else."""
+    apart = bool(cause.ranks and effect.ranks) and not share(cause, effect)
+    return apart and (cause.confidence, effect.confidence) == ("possible", "certain")
 
 
 def _comes_later(cause: Finding, effect: Finding, told_within_s: int) -> bool:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import grammar
-from ncclforensics.diagnosers.clues import common, exits
+from ncclforensics.correlate import waits
+from ncclforensics.diagnosers.clues import common, exits, roots, stops
 from ncclforensics.diagnosers.clues.stops import OUTSIDE
 from ncclforensics.findings import Cite, Collective, Course, Onset, Seen
 from ncclforensics.tables import FAILING
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 WAITED = ("c10d.watchdog.timeout", "c10d.gloo.timeout", "c10d.blocking_wait.timeout")
 # an ended process, and the words that its victims die with, are told by other lines
 TWICE = r"^(?:python\.traceback|python\.cpp_terminate|torchelastic\.child_failed)"
+# what a process prints without having done anything
+IDLE = r"^c10d\.store\.hostname$"
 CAUSE_NS = 600_000_000_000  # a cause shows so long before somebody waits for it
 MOST_SEEN = 12
 
@@ -34,7 +37,24 @@ def of(frames: Frames, ranked: Ranked) -> Course:
     if ranked.outcome == "no-failure":
         return Course()
     named = ranked.verdict if ranked.outcome == "failure" else None
-    return Course(_onset(frames, ranked), _seen(frames, named))
+    return Course(_onset(frames, ranked), _seen(frames, named), _held(frames, named))
+
+
+def _held(frames: Frames, verdict: Finding | None) -> Seen | None:
+    """Say how many wait for the culprits, directly or through others."""
+    ranks = [] if verdict is None else list(verdict.ranks)
+    held = waits.behind(waits.graph(frames["calls"]), ranks)
+    calls = frames["calls"].filter(
+        pl.col("waiting").list.set_intersection(sorted(held)).list.len() > 0
+    )
+    if calls.is_empty():
+        return None
+    first = calls.sort("t", "call", nulls_last=True).row(0, named=True)
+    for_whom = f"for {common.plural('rank', ranks)}"
+    words = roots.others_behind(frames, ranks, for_whom).strip().rstrip(".")
+    cites = roots.waiting(frames, first)
+    cite = cites[0] if cites else Cite(first["source"] or "?", first["line"], "")
+    return Seen("waits", words, len(held), tuple(sorted(held)), cite)
 
 
 def with_call(frames: Frames, ranked: Ranked) -> Ranked:
@@ -216,7 +236,10 @@ def _noticed(frames: Frames, stopped: int) -> int | None:
         pl.col("role").is_in(FAILING) & ~pl.col("message").str.contains(OUTSIDE)
     )
     ended = frames["exits"].filter(pl.col("code") != 0)
-    told = pl.concat([lines["t"], ended["t"].cast(lines["t"].dtype)])
+    stopped_by = stops.slurm_time(frames.message("slurm.cancelled"))["t"]
+    told = pl.concat(
+        [part.cast(lines["t"].dtype) for part in (lines["t"], ended["t"], stopped_by)]
+    )
     later = told.dt.epoch("ns").drop_nulls()
     later = later.filter(later > stopped)
     return int(str(later.min())) if later.len() else None
@@ -231,6 +254,7 @@ def _last_line(
     mine = frames["events"].filter(
         pl.col("rank").is_in(list(verdict.ranks))
         & (pl.col("role") == "neutral")
+        & ~pl.col("message").str.contains(IDLE)
         & (pl.col("t").dt.epoch("ns") <= noticed)
     )
     last = mine.sort("t", "source", "line", "message").tail(1)

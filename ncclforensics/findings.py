@@ -126,7 +126,11 @@ class Onset:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The course of a failure beside its findings."""
+    """The course of a failure beside its findings.
+
+    `held` are those who wait for the culprits, as dumps show it.
+    """
 
     onset: Onset | None = None
     seen: tuple[Seen, ...] = ()
+    held: Seen | None = None

@@ -133,7 +133,12 @@ def _fused(
     same = [findings[n] for n in below if causes.share(mine, findings[n])]
     cites = list(mine.evidence)
     for echo in same:
-        new = [cite for cite in echo.evidence if cite not in cites]
+        places = {(cite.source, cite.line) for cite in cites if cite.line is not None}
+        new = [
+            cite
+            for cite in echo.evidence
+            if cite not in cites and (cite.source, cite.line) not in places
+        ]
         cites += new[:MOST_FUSED]
     # a rank that fell on the very host that broke is the one that was on it
     ranks = mine.ranks or _one({f.ranks for f in same if f.ranks and f.hosts})

@@ -216,6 +216,8 @@ SCHEMAS: dict[str, Schema] = {
         "blocked": pl.Int64(),
     },
     # what was damaged, skipped or assumed, and at which stage
+    # jobs and attempts whose rows `correlate` left out; null is that of the others
+    "others": {"job": pl.String(), "attempt": pl.Int64()},
     "notes": {"stage": pl.String(), "text": pl.String(), **CITE},
 }
 

@@ -82,3 +82,32 @@ def verdict(analysis):
     if top is None or analysis.ranked.outcome != "failure":
         return analysis.ranked.outcome
     return top.slug, top.ranks, top.hosts
+
+
+AGENT = "I0820 11:09:0{n}.354000 4100{n} torch/distributed/"
+
+
+def agent(n, run="4711", endpoint="localhost:29500", nodes=1, node=0):
+    """What a torchrun agent was started with, and whom it met."""
+    head = AGENT.format(n=n)
+    configs = (
+        "Starting elastic_operator with launch configs:",
+        "  entrypoint       : train.py",
+        "  min_nodes        : 1",
+        "  max_nodes        : 2",
+        f"  run_id           : {run}",
+        "  rdzv_backend     : c10d",
+        f"  rdzv_endpoint    : {endpoint}",
+    )
+    result = (
+        "[default] Rendezvous complete for workers. Result:",
+        "  restart_count=0",
+        "  master_addr=localhost",
+        f"  group_rank={node}",
+        f"  group_world_size={nodes}",
+        "  local_ranks=[0, 1]",
+        "  global_ranks=[0, 1]",
+    )
+    return "".join(f"{head}launcher/api.py:202] {c}\n" for c in configs) + "".join(
+        f"{head}elastic/agent/server/api.py:525] {r}\n" for r in result
+    )

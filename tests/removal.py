@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncclforensics import analysis, tables
-from ncclforensics.correlate import correlate
 from ncclforensics.parsers import parse
 from ncclforensics.sources import discover
 
@@ -34,7 +33,7 @@ class Incident:
         """Analyze what is left without some sources."""
         kept = [p for n, p in zip(self.names, self.parts, strict=True) if n not in gone]
         notes = tables.Frames({"notes": tables.noted(self.notes)})
-        return analysis.conclude(correlate(tables.join([notes, *kept])))
+        return analysis.explain(tables.join([notes, *kept]))[1:]
 
 
 def incident(folder):

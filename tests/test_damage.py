@@ -138,3 +138,14 @@ def test_of_whom_no_file_was_collected_silence_proves_nothing(
         file.unlink()
     verdict = analyze([str(tmp_path)]).ranked.verdict
     assert set(verdict.ranks) <= set(truth["ranks"])
+
+
+def test_of_few_that_came_and_many_unseen_nobody_is_missing(jobs, tmp_path):
+    truth = tomllib.loads((jobs / "torch-rank-conditional/truth.toml").read_text())
+    evidence = jobs / "torch-rank-conditional" / "evidence"
+    spoiled(evidence, tmp_path, lambda lines, rng: list(lines), random.Random(0))
+    for rank in (1, 3):
+        (tmp_path / f"fr/nccl_trace_rank_{rank}").unlink()
+    ranked = analyze([str(tmp_path)]).ranked
+    named = ranked.verdict.ranks if ranked.verdict else ()
+    assert set(named) <= set(truth["ranks"])

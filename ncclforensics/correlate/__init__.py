@@ -25,12 +25,19 @@ from ncclforensics.correlate import (
 from ncclforensics.tables import Frames
 
 
-def correlate(frames: Frames) -> Frames:
-    """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when."""
+def correlate(
+    frames: Frames, job: str | None = None, attempt: int | None = None
+) -> Frames:
+    """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when.
+
+    Of several jobs and attempts those to explain are kept, or the ones asked for.
+    """
+    if attempt is not None:
+        frames = jobs.without_dumps(frames)
     if "outline" not in frames.tables:
         frames = outline.outlined(frames)
-    known = identity.identify(attempts.labelled(jobs.last(frames)))
-    known = clock.with_year(attempts.last(known))
+    known = identity.identify(attempts.labelled(jobs.last(frames, job)))
+    known = clock.with_year(attempts.last(known, attempt))
     known = coll_logs.with_calls(known)
     known = batches.with_ends(known)
     collectives = outline.outline(known)

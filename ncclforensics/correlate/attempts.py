@@ -65,17 +65,20 @@ def labelled(frames: Frames) -> Frames:
     return _changed(told, label)
 
 
-def last(frames: Frames) -> Frames:
-    """Keep the rows of the attempt to explain; the others leave a note each.
+def last(frames: Frames, wanted: int | None = None) -> Frames:
+    """Keep the rows of the attempt to explain, or of the one that is `wanted`.
 
-    Rows whose attempt is unknown are kept.
+    The others leave a note each, and a row in `others`. Rows whose attempt is unknown
+    are kept.
     """
     seen = frames["events"].drop_nulls("attempt")
     numbers = sorted(seen["attempt"].unique().to_list())
     if len(numbers) < 2:
         return frames
     worked = [n for n in numbers if _worked(seen.filter(pl.col("attempt") == n))]
-    chosen = max(worked or numbers)
+    chosen: int = max(worked or numbers)
+    if wanted is not None and wanted in numbers:
+        chosen = wanted
     theirs = frames["sources"].drop_nulls("attempt")
     files = theirs.filter(pl.col("attempt") != chosen)["source"].unique().implode()
 
@@ -92,6 +95,8 @@ def last(frames: Frames) -> Frames:
         for name, frame in frames.tables.items()
     }
     kept["notes"] = pl.concat([frames["notes"], tables.rows("notes", notes)])
+    left = [{"job": None, "attempt": n} for n in numbers if n != chosen]
+    kept["others"] = pl.concat([frames["others"], tables.rows("others", left)])
     return Frames(kept, {name: keep(frame) for name, frame in frames.messages.items()})
 
 
@@ -179,22 +184,8 @@ def _none() -> pl.DataFrame:
 
 def _two_jobs(frames: Frames) -> pl.DataFrame:
     """Note communicators of all ranks that have no process in common."""
-    known = communicators.inits(frames).drop_nulls(["key", "pid"])
-    world = known.filter(pl.col("nranks") == pl.col("nranks").max())
-    # several groups of that size on other GPUs are one job's
-    members = world.group_by("key", maintain_order=True).agg(
-        pl.struct("host", "pid").unique().alias("processes"),
-        pl.struct("comm_rank", "host", "bus_id").unique().alias("places"),
-        pl.col("nranks").first(),
-        pl.col("source").first(),
-        pl.col("line").first(),
-    )
-    if members.height < 2:
-        return tables.empty("notes")
-    keyed = members.explode("processes").group_by("processes").len()
-    apart = bool((keyed["len"] == 1).all())
-    same = members.explode("places").group_by("places").len()
-    if not apart or not bool((same["len"] > 1).any()):
+    members = communicators.strangers(frames)
+    if members.is_empty():
         return tables.empty("notes")
     row = members.row(0, named=True)
     keys = ", ".join(members["key"].to_list()[:4])

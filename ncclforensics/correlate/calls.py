@@ -14,7 +14,7 @@ import polars as pl
 from ncclforensics import tables
 from ncclforensics.correlate import messages
 from ncclforensics.correlate.held import OTHER_SIDE, SAME
-from ncclforensics.correlate.standings import KEY
+from ncclforensics.correlate.standings import KEY, ROOTED
 
 STATES = ("waiting", "behind", "done", "absent", "unseen")
 # members of all calls together; a thousand calls of a group of 4,096 have half of it
@@ -104,9 +104,21 @@ def _calls(
         stuck, on=["call", "rank"], how="left", maintain_order="left"
     )
     states = _states(members, standings, told, evidence)
-    by_state = states.group_by("call", maintain_order=True).agg(
-        pl.col("rank").filter(pl.col("state") == state).sort().alias(state)
-        for state in STATES
+    # who finished a call that needs all members has seen even the unseen ones come
+    together = distinct.filter(
+        ~pl.col("is_p2p").fill_null(False) & ~pl.col("op").is_in(ROOTED)
+    )
+    complete = pl.col("call").is_in(together["call"].implode())
+    came = (pl.col("state") == "unseen") & (
+        complete & pl.col("passed").any().over("call")
+    )
+    by_state = (
+        states.with_columns(pl.when(~came).then("state").alias("state"))
+        .group_by("call", maintain_order=True)
+        .agg(
+            pl.col("rank").filter(pl.col("state") == state).sort().alias(state)
+            for state in STATES
+        )
     )
     found = distinct.with_columns(pl.col("printed").alias("seq")).join(
         by_state, on="call", how="left", maintain_order="left"
@@ -144,7 +156,7 @@ def _states(
     told: pl.DataFrame,
     evidence: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Return `call rank state` for every member of every call."""
+    """Return `call rank state passed` for every member of every call."""
     standing = standings.select(
         *KEY, "enqueued", "completed", "waits_in", pl.lit(True).alias("known")
     )
@@ -192,6 +204,7 @@ def _states(
         | (pl.col("known").is_not_null() & pl.col("enqueued").is_null())
         | (
             pl.col("known").is_null()
+            & ~pl.col("whole")
             & (pl.col("is_sparse") | (pl.col("t") < pl.col("since")))
         )
     )
@@ -204,12 +217,15 @@ def _states(
         .then(p2p)
         .when(passed.fill_null(False))
         .then(pl.lit("done"))
+        .when((joined & ~held_here & pl.col("is_stale")).fill_null(False))
+        .then(pl.lit("unseen"))
         .when(joined.fill_null(False))
         .then(pl.when(held_here).then(pl.lit("behind")).otherwise(pl.lit("done")))
         .when(unknown.fill_null(False))
         .then(pl.lit("unseen"))
         .otherwise(pl.lit("absent"))
     )
-    return both.select("call", "rank", state.alias("state")).unique(
-        ["call", "rank"], keep="first", maintain_order=True
-    )
+    over = passed.fill_null(False) & (state == "done")
+    return both.select(
+        "call", "rank", state.alias("state"), over.alias("passed")
+    ).unique(["call", "rank"], keep="first", maintain_order=True)

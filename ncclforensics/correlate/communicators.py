@@ -151,3 +151,27 @@ def _with_splits(known: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(
         pl.when(split).then(name).otherwise("key").alias("key")
     ).drop("parent_key")
+
+
+def strangers(frames: Frames) -> pl.DataFrame:
+    """Return communicators of all ranks that have no process in common, one row each.
+
+    They are those of two jobs or attempts; several groups of that size on other GPUs
+    are one job's. Columns `key nranks source line sources`; no rows for one job.
+    """
+    known = inits(frames).drop_nulls(["key", "pid"])
+    world = known.filter(pl.col("nranks") == pl.col("nranks").max())
+    members = world.group_by("key", maintain_order=True).agg(
+        pl.struct("host", "pid").unique().alias("processes"),
+        pl.struct("comm_rank", "host", "bus_id").unique().alias("places"),
+        pl.col("nranks").first(),
+        pl.col("source").first(),
+        pl.col("line").first(),
+        pl.col("source").unique().alias("sources"),
+    )
+    keyed = members.explode("processes").group_by("processes").len()
+    same = members.explode("places").group_by("places").len()
+    apart = bool((keyed["len"] == 1).all()) and bool((same["len"] > 1).any())
+    if members.height < 2 or not apart:
+        members = members.clear()
+    return members.select("key", "nranks", "source", "line", "sources")

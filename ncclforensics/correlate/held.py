@@ -46,7 +46,9 @@ def held_up(
     chosen = ordered.filter(
         pl.int_range(pl.len()).over("rank", "passed", p2p & pl.col("passed")) == 0
     )
-    numbered = chosen.with_columns(pl.int_range(pl.len()).over("rank").alias("choice"))
+    numbered = _in_turn(ordered, chosen).with_columns(
+        pl.int_range(pl.len()).over("rank").alias("choice")
+    )
     both = pl.concat([numbered, _batched(ordered, numbered)])
     # only messages need the list here; beside every rank it would be the square of it
     named = both.filter(p2p)["group"].unique()
@@ -80,6 +82,32 @@ def held_up(
         .select(from_dumps.columns)
     )
     return pl.concat([from_dumps, from_logs]).sort("rank", "choice")
+
+
+def _in_turn(open_calls: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """Take the oldest open collective of its group for each one that was chosen.
+
+    Collectives of one group end in their order, whatever calls of others do meanwhile.
+    """
+    collective = ~pl.col("is_p2p").fill_null(False)
+    oldest = (
+        open_calls.filter(collective)
+        .sort("record_id", maintain_order=True)
+        .unique(["rank", "group"], keep="first", maintain_order=True)
+        .drop("passed")
+    )
+    place = chosen.with_row_index("place")
+    taken = place.filter(collective).select("place", "rank", "group", "passed")
+    return (
+        pl.concat(
+            [
+                place.filter(~collective),
+                taken.join(oldest, on=["rank", "group"]).select(place.columns),
+            ]
+        )
+        .sort("place")
+        .drop("place")
+    )
 
 
 def _batched(open_calls: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:

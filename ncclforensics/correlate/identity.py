@@ -107,7 +107,30 @@ def _claims(frames: Frames) -> pl.DataFrame:
         told.append(_from_inits(inits))
     else:
         told.append(_from_trees(frames))
+    told.append(_from_listing(frames))
     return pl.concat(told).unique(maintain_order=True)
+
+
+def _from_listing(frames: Frames) -> pl.DataFrame:
+    """Read ranks off the tasks of Slurm that say on which host they are.
+
+    A task is one rank where a host holds several tasks; where each holds one, it may
+    be an agent of several ranks, and its number is its node's.
+    """
+    lines = frames.message("slurm.listed")
+    hosts = [c for c in ("after", "before") if c in lines.columns]
+    schema = tables.SCHEMAS["ranks"]
+    if not hosts or any(name.startswith("torchelastic.") for name in frames.messages):
+        return pl.DataFrame(schema=schema)
+    lines = lines.with_columns(
+        pl.coalesce(*hosts).alias("host"), pl.col("procid").alias("rank")
+    ).drop_nulls(["host", "rank"])
+    if lines["rank"].n_unique() <= lines["host"].n_unique():
+        return pl.DataFrame(schema=schema)
+    return lines.select(
+        pl.col(c) if c in ("rank", "host", *CITE) else pl.lit(None, dtype).alias(c)
+        for c, dtype in schema.items()
+    )
 
 
 def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:

@@ -20,6 +20,7 @@ CLOSING = (
     "torchelastic.rendezvous.lost",
 )
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
+WENT_ON = 3  # steps after a traceback that only a living process makes
 # results of a call: CUDA, system and internal error, invalid usage, lost peer
 BROKE = (1, 2, 3, 5, 6)
 # what agents say of children that end as they were told to, and of nodes that move
@@ -57,8 +58,12 @@ def signs_of_failure(frames: Frames) -> int:
     """
     message = pl.col("message")
     agents = (pl.col("role") == "agent") & ~message.is_in(AGENTS_AT_WORK)
-    told = frames["events"].filter(
-        (pl.col("role").is_in(FAILING) | agents) & ~message.str.contains(MACHINE)
+    told = (
+        frames["events"]
+        .filter(
+            (pl.col("role").is_in(FAILING) | agents) & ~message.str.contains(MACHINE)
+        )
+        .join(survived(frames), on=["source", "line"], how="anti")
     )
     if ended_in_order(frames):
         told = told.filter(~message.is_in(CLOSING))
@@ -73,6 +78,45 @@ def is_unseen(frames: Frames) -> bool:
     lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
     own = ("collectives", "positions", "ranks")
     return lines.is_empty() and not any(frames.has(name) for name in own)
+
+
+def survived(frames: Frames) -> pl.DataFrame:
+    """Return `source` and `line` of the tracebacks after which the job went on.
+
+    Whoever catches an exception may print it. All ranks go on together, so nobody died
+    of it where several more steps stand below, and nothing else fails or ends badly.
+    """
+    raised = frames.message("python.traceback").select("source", "line")
+    made = frames.message(*STEPS)
+    failed = frames["exits"].filter(pl.col("code") != 0).height
+    if raised.is_empty() or failed or "step" not in made.columns:
+        return raised.clear()
+    others = frames["events"].filter(
+        pl.col("role").is_in([*FAILING, "agent"])
+        & (pl.col("message") != "python.traceback")
+    )
+    steps = made.sort("line").unique(["source", "step"], keep="first")
+    last = (
+        steps.sort("line")
+        .group_by("source")
+        .agg(
+            pl.col("line").tail(WENT_ON).first().alias("going"),
+            pl.len().alias("steps"),
+            (pl.col("step").tail(WENT_ON).diff() > 0).all().alias("grows"),
+        )
+    )
+    bad = others.group_by("source").agg(pl.col("line").max().alias("bad"))
+    return (
+        raised.join(last, on="source")
+        .join(bad, on="source", how="left")
+        .filter(
+            (pl.col("line") < pl.col("going"))
+            & (pl.col("steps") >= WENT_ON)
+            & pl.col("grows").fill_null(True)
+            & (pl.col("bad") < pl.col("line")).fill_null(True)
+        )
+        .select("source", "line")
+    )
 
 
 def _uncaught(frames: Frames) -> int:
@@ -144,8 +188,13 @@ def ended_in_order(frames: Frames) -> bool:
 
 
 def _world_size(frames: Frames) -> int | None:
-    """Return the size of the largest group that the evidence knows of."""
-    sizes = [frames["groups"]["members"].list.len().max()]
+    """Return the size of the largest group that the evidence knows of.
+
+    Where none of the whole job is among them, the highest rank tells more.
+    """
+    members = frames["groups"]["members"]
+    last = [members.list.max().max(), frames["ranks"]["rank"].max()]
+    sizes = [members.list.len().max(), *(int(str(r)) + 1 for r in last if r)]
     inits = frames.message("nccl.init.start", "nccl.init.complete")
     if "nranks" in inits.columns:
         sizes.append(inits["nranks"].max())

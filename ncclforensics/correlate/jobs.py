@@ -28,14 +28,18 @@ NUMBER = (
 )
 NO_NUMBER = r"(?i)^(?:19|20)\d\d(?:\d{4})?$"
 OF_A_PROCESS = r"(?i)(?:^|/)nccl|(?:^|/)(?:dmesg|kern|journal|syslog)|pid"
+MOST_FOLDERS = 6  # within each other
 MOST = 0.5  # of the ranks that any numbered file knows
 
 
-def last(frames: Frames) -> Frames:
-    """Keep the rows of the job to explain; the others leave a note each."""
+def last(frames: Frames, wanted: str | None = None) -> Frames:
+    """Keep the rows of the job to explain, or of the one that is `wanted`.
+
+    The others leave a note each, and a row in `others`.
+    """
     numbers = _numbers(frames)
     if numbers["job"].n_unique() < 2:
-        return frames
+        numbers = _folders(frames)
     told = _ranks(frames).join(numbers, on="source")
     known = told["rank"].n_unique()
     counts = told.group_by("job").agg(pl.col("rank").n_unique())
@@ -44,15 +48,27 @@ def last(frames: Frames) -> Frames:
         return frames
     failed = _failing(frames).join(numbers, on="source")
     wrong = [job for job in jobs if (failed["job"] == job).any()]
-    chosen = max(wrong or jobs)
+    chosen: int = max(wrong or jobs)
+    names: dict[int, str] = dict(numbers.select("job", "name").unique().iter_rows())
+    chosen = next((job for job in jobs if names[job] == wanted), chosen)
     others = [job for job in jobs if job != chosen]
     gone = numbers.filter(pl.col("job").is_in(others))["source"]
-    notes = [_note(job, numbers, failed, chosen) for job in others]
-    return _without(frames, gone, notes)
+    notes = [_note(job, numbers, failed, names[chosen]) for job in others]
+    kept = _without(frames, gone, notes)
+    left = tables.rows(
+        "others", [{"job": names[job], "attempt": None} for job in others]
+    )
+    return Frames({**kept.tables, "others": left}, kept.messages)
+
+
+def without_dumps(frames: Frames) -> Frames:
+    """Leave out the dumps: those that no other attempt wrote over are of the last."""
+    dumps = pl.col("kind").str.starts_with("flight_recorder")
+    return _without(frames, frames["sources"].filter(dumps)["source"], ())
 
 
 def _numbers(frames: Frames) -> pl.DataFrame:
-    """Return `source job`: the number of a job in a file's name, where it has one."""
+    """Return `source job name`: the number of a job in a file's name, if it has one."""
     names = frames["sources"].select("source").unique(maintain_order=True)
     name = pl.col("source")
     found = name.str.extract_groups(NUMBER).struct
@@ -65,8 +81,68 @@ def _numbers(frames: Frames) -> pl.DataFrame:
         names.with_columns(number.alias("number"))
         .drop_nulls("number")
         .filter(~pl.col("number").str.contains(NO_NUMBER))
-        .select("source", pl.col("number").cast(pl.Int64).alias("job"))
+        .select(
+            "source",
+            pl.col("number").cast(pl.Int64).alias("job"),
+            pl.col("number").alias("name"),
+        )
     )
+
+
+def _folders(frames: Frames) -> pl.DataFrame:
+    """Return `source job name`: the folder of a job, if each is known to have one.
+
+    That is where communicators are strangers to each other, or where torchrun started
+    a rank twice. They are numbered by when they began.
+    """
+    parts = pl.col("source").str.split("/")
+    met = communicators.strangers(frames).explode("sources")
+    files = met.select("key", source="sources", rank=pl.lit(None, pl.Int64))
+    files = files if files.height else _launches(frames)
+    for depth in range(1, MOST_FOLDERS):
+        name = parts.list.head(depth).list.join("/")
+        # a file is no folder, and what lies above all of them is none of theirs
+        inside = files.filter(parts.list.len() > depth).with_columns(name.alias("name"))
+        if inside["name"].n_unique() > 1:
+            break
+    folders = inside.select("key", "name").unique()
+    twice = inside.drop_nulls("rank").select("name", "rank").is_duplicated().any()
+    ours = met.is_empty() or folders["name"].is_unique().all()
+    if inside.height < files.height or not folders["key"].is_unique().all():
+        folders = folders.clear()
+    if twice or not ours:
+        folders = folders.clear()
+    placed = frames["sources"].select("source", name.alias("name"))
+    placed = placed.join(folders, on="name", how="semi", maintain_order="left")
+    times = frames["events"].select("source", t=pl.coalesce("t", "yearless"))
+    began = (
+        placed.join(times, on="source", how="left")
+        .group_by("name")
+        .agg(pl.col("t").min())
+        .sort("t", "name")
+        .with_row_index("job")
+        .select("name", pl.col("job").cast(pl.Int64))
+    )
+    return placed.join(began, on="name").select("source", "job", "name")
+
+
+def _launches(frames: Frames) -> pl.DataFrame:
+    """Return `key source rank`: torchrun's log folders, if it started a rank twice.
+
+    Each launch on each host makes a folder with a name of its own; of the first attempt
+    in it each process has one file of errors.
+    """
+    own = frames["sources"].filter(
+        (pl.col("stream") == "stderr")
+        & (pl.col("attempt") == 0)
+        & pl.col("local_rank").is_not_null()
+    )
+    key = pl.col("source").str.extract(r"^(.*)/attempt_0/")
+    heard = frames["events"].select("source", "rank").drop_nulls().unique()
+    ranks = heard.filter(pl.len().over("source") == 1)
+    files = own.select(key.alias("key"), "source").join(ranks, on="source", how="left")
+    keys = files.drop_nulls().group_by("rank").agg(pl.col("key").n_unique())
+    return files if (keys["key"] > 1).any() else files.clear()
 
 
 def _ranks(frames: Frames) -> pl.DataFrame:
@@ -87,15 +163,15 @@ def _failing(frames: Frames) -> pl.DataFrame:
 
 
 def _note(
-    job: int, numbers: pl.DataFrame, failed: pl.DataFrame, chosen: int
+    job: int, numbers: pl.DataFrame, failed: pl.DataFrame, chosen: str
 ) -> dict[str, object]:
     mine = numbers.filter(pl.col("job") == job)
     lines = failed.filter(pl.col("job") == job).sort("t", "source", "line")
     says = f" (it says: {str(lines['text'][0])[:100]})" if lines.height else ""
     return {
         "stage": "correlate",
-        "text": f"job {job} is left out, another one than job {chosen}; give its files "
-        f"alone to see it{says}",
+        "text": f"job {mine['name'][0]} is left out, another one than job {chosen}; "
+        f"give its files alone to see it{says}",
         "source": mine["source"][0],
         "line": lines["line"][0] if lines.height else None,
     }

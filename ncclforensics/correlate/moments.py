@@ -11,11 +11,12 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.standings import signature
+from ncclforensics.tables import done
 
 GROUP = ("pg", "pg_desc")
 PEERS = 4  # with which a rank is compared
 EARLIER = 50  # calls of the group by which two clocks are compared
-MARGIN_NS = 5_000_000
+MARGIN_NS = 1_000_000
 SPREADS = 2  # times the difference that there was before
 
 
@@ -98,13 +99,32 @@ def _usual(past: pl.DataFrame, group: pl.DataFrame, time: str) -> pl.DataFrame:
     )
 
 
-def made_before(wanted: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame) -> bool:
-    """Whether ranks absent from one of these calls have made such a one before.
+def may_come(wanted: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame) -> bool:
+    """Whether ranks absent from one of these calls may be about to make it.
 
-    `wanted` are rows of `calls`. Such a one has the same stack, or without stacks the
-    same operation and sizes.
+    `wanted` are rows of `calls`. They may if they have made such a one before, which
+    has the same stack, or without stacks the same operation and sizes; if it is a
+    message; and if they do not all stand at one place behind calls that are over.
     """
-    what = pl.coalesce("stack", signature())
+    gone = pl.col("rank").is_in(wanted["absent"].explode().drop_nulls().implode())
+    newest = (
+        collectives.lazy()
+        .filter(gone)
+        .group_by("rank")
+        .agg(
+            pl.struct("pg_desc", "seq", "is_p2p").get(pl.col("record_id").arg_max()),
+            done().any().alias("over"),
+        )
+        .collect()
+    )
+    together = newest["pg_desc"].n_unique() == 1 and newest["over"].any()
+    talks = wanted["is_p2p"].any() or newest["pg_desc"].struct.field("is_p2p").any()
+    if talks or not together:
+        return True
+    same_place = pl.struct("stack", "op").hash(seed=0)
+    what = (
+        pl.when(pl.col("stack").is_not_null()).then(same_place).otherwise(signature())
+    )
     ranks = wanted.select(pl.concat_list("waiting", "absent").explode().implode())
     made = (
         collectives.lazy()

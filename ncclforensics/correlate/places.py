@@ -21,7 +21,37 @@ PROCESS = ["source", "pid"]
 
 def same(frames: Frames) -> Frames:
     """Return the frames with one name for each host."""
-    return _short(_unglued(frames))
+    return _by_path(_short(_unglued(frames)))
+
+
+def _by_path(frames: Frames) -> Frames:
+    """Give files the host that their path names, where others tell of such a host.
+
+    Names like `a01` are too short to be known for a host by themselves.
+    """
+    told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
+    known = pl.concat(told).drop_nulls().unique()
+    heard = frames["events"].drop_nulls("host")["source"].unique()
+    named = (
+        frames["sources"]
+        .filter(pl.col("host").is_null() & ~pl.col("source").is_in(heard.implode()))
+        .select("source", pl.col("source").str.split("/").alias("_host"))
+        .explode("_host")
+        .filter(pl.col("_host").is_in(known.implode()))
+        .unique("source", keep="none", maintain_order=True)
+    )
+    if named.is_empty():
+        return frames
+
+    def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        if not {"source", "host"} <= set(frame.columns) or frame.is_empty():
+            return frame
+        joined = frame.join(named, on="source", how="left", maintain_order="left")
+        return joined.with_columns(pl.coalesce("host", "_host").alias("host")).drop(
+            "_host"
+        )
+
+    return _changed(frames, fill)
 
 
 def _short(frames: Frames) -> Frames:

@@ -7,7 +7,8 @@ entries tell its name; where a rank's groups are named by a counter, both count 
 of creation and can be laid side by side.
 
 A dump's numbers count another thing where the last call of the group was point to point
-(its P2P number), and on Gloo (every operation): those are dropped.
+(its P2P number), and on Gloo (every operation): those are dropped. In a group with
+messages the last completed call may be one though the last enqueued is none.
 """
 
 from __future__ import annotations
@@ -64,13 +65,14 @@ def _from_dumps(
     talks = made.filter("has_p2p").select("pg", "pg_desc").unique()
     seen = made.select("source", "pg_id").unique()
     kept = _numbered(told.filter(~pl.col("source").is_in(gloo)), groups)
-    doubtful = kept.join(talks, on=["pg", "pg_desc"], how="semi", nulls_equal=True)
-    return kept.join(
-        doubtful.join(seen, on=["source", "pg_id"], how="anti"),
-        on=["source", "pg_id"],
-        how="anti",
-        maintain_order="left",
+    with_talk = pl.struct("pg", "pg_desc").is_in(talks.to_struct().implode())
+    unknown = pl.lit(None, pl.Int64)
+    shown = (
+        kept.filter(with_talk)
+        .join(seen, on=["source", "pg_id"], how="semi", maintain_order="left")
+        .with_columns(unknown.alias("last_started"), unknown.alias("last_completed"))
     )
+    return pl.concat([kept.filter(~with_talk), shown])
 
 
 def _numbered(told: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:

@@ -30,9 +30,9 @@ FREE = 1 / 10
 FREE_OF_MANY = 1 / 32
 # more ranks than these, or than this share, do not fall behind their peers at once
 FEW = 2
-FEW_OF = 1 / 8
+FEW_OF = 1 / 6
 # nor does so large a share stop making calls at once
-MANY_OF = 1 / 4
+MANY_OF = 1 / 8
 # a rank that is fewer calls behind its peers may only have dumped a moment earlier
 SKEW = 4
 
@@ -118,16 +118,23 @@ def mute(collectives: pl.DataFrame) -> set[int]:
     return set(counted.filter("x")["rank"].drop_nulls())
 
 
+def is_told(frames: Frames) -> bool:
+    """Whether a line or an exit tells that the job failed, and not calls alone.
+
+    What a kernel or driver prints of its machine need not have touched the job.
+    """
+    job_lines = frames["events"].filter(~pl.col("message").str.contains(MACHINE))
+    failing = job_lines["role"].is_in(FAILING).any()
+    return bool(failing or (frames["exits"]["code"] != 0).any())
+
+
 def is_proven(frames: Frames, made: pl.DataFrame) -> bool:
     """Whether something else than open calls shows that the job failed.
 
     How long a call has waited is no such proof: dumps hold no time of their own, and
     the clocks of hosts differ.
     """
-    job_lines = frames["events"].filter(~pl.col("message").str.contains(MACHINE))
-    if job_lines["role"].is_in(FAILING).any():
-        return True
-    return bool((frames["exits"]["code"] != 0).any() or made["aborted"].any())
+    return is_told(frames) or bool(made["aborted"].any())
 
 
 def judged(
@@ -145,7 +152,7 @@ def judged(
     told = waits.graph(calls)
     accused = roots.filter(pl.col("why") != "stuck")
     circling = {rank for circle in waits.circles(calls) for rank in circle}
-    ends = {*accused["rank"], *circling} or set(calls["unseen"].explode().drop_nulls())
+    unseen = set(calls["unseen"].explode().drop_nulls())
     blind = set(seen.filter("is_blind")["rank"])
     moving = _joined(
         [
@@ -156,12 +163,14 @@ def judged(
             and not (ranks := set(told.waiters[call])) <= blind
         ]
     )
-    if not ends:
-        if len(moving) != 1:
-            return "doubtful" if blind and not moving else "moves"
-        ends = moving[0]
-    held = ends | waits.behind(told, sorted(ends))
-    known = set(seen.filter(~pl.col("is_stale"))["rank"]) - blind
+    ends = {*accused["rank"], *circling} or (unseen if not moving else set())
+    if not ends and len(moving) != 1:
+        return "doubtful" if blind and not moving else "moves"
+    held = ends or moving[0]
+    held = held | waits.behind(told, sorted(held))
+    # what waits only for ranks of which nothing is known speaks neither way
+    vague = waits.behind(told, sorted(unseen)) - held
+    known = set(seen.filter(~pl.col("is_stale"))["rank"]) - blind - vague
     allowed = min(FREE * len(known), max(FEW, FREE_OF_MANY * len(known)))
     if len(known - held) > allowed or any(not ranks <= held for ranks in moving):
         return "moves"
@@ -202,7 +211,7 @@ def _is_few(
     if gone.height <= max(FEW - 1, MANY_OF * known):
         return True
     wanted = calls.filter(pl.col("call").is_in(gone["call"].implode()))
-    return not moments.made_before(wanted, collectives)
+    return not moments.may_come(wanted, collectives)
 
 
 def _is_stalled(

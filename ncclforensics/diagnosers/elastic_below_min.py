@@ -22,6 +22,7 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from ncclforensics.diagnosers.clues import common
@@ -29,6 +30,8 @@ from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import polars as pl
 
     from ncclforensics.findings import Statement
     from ncclforensics.tables import Frames
@@ -40,11 +43,11 @@ NEXT_TIME = "keep the output of horovodrun --verbose"
 EXPLAINS = ("missing-rank", "timeout-masking", "crashed-rank", "rendezvous-failed")
 SPREADS = True
 
-REMEDY = (
-    "horovodrun --min-np <fewer> --elastic-timeout 1800 …",
-    "bash discover_hosts.sh   # does the discovery script still list every host?",
-    "horovodrun --blacklist-cooldown-range 60 600 …   # let a host come back",
+DISCOVER = (
+    "bash ./discover_hosts.sh   # your --host-discovery-script: is every host listed?"
 )
+WAIT = "horovodrun --min-np {} --elastic-timeout 1800 --blacklist-cooldown-range 60 600"
+RESETS = "horovodrun --reset-limit {} --blacklist-cooldown-range 60 600"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -69,7 +72,23 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         evidence=common.cites(lines) + common.cites(lost, 3),
         explanation=f"Horovod waited for hosts and gave up: {what}. "
         + (f"It had blacklisted {common.some(hosts)}." if hosts else ""),
-        remedy=REMEDY,
+        remedy=(
+            *_start(lines),
+            *(f"ssh {quote(h)} nvidia-smi -L" for h in hosts[:3]),
+            DISCOVER,
+        ),
         hosts=hosts,
         first_seen=common.first_seen(lines),
     )
+
+
+def _start(lines: pl.DataFrame) -> tuple[str, ...]:
+    """Say with which options to start it again, and what they change."""
+    if "limit" in lines.columns:
+        limit = max(common.numbers(lines["limit"]), default=3)
+        return (
+            f"{RESETS.format(2 * limit)}   # added to the options it was started with",
+        )
+    needed = max(common.numbers(lines["min_np"]), default=2)
+    fewer = WAIT.format(max(needed // 2, 1))
+    return (f"{fewer}   # added to the others: fewer processes, a longer wait",)

@@ -67,7 +67,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         (call, ranks, blocked)
         for call, absent, blocked in roots.by_call(frames, "absent")
         if (ranks := tuple(r for r in absent if r in poor))
-        and not roots.is_majority(call, absent)
+        and not roots.is_majority(frames, call, absent)
         # a rank that is absent with a dump like its peers' is the one to look at first
         and len(ranks) == len(absent)
     ]

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.diagnosers.clues import common, cuda, system, waited
-from ncclforensics.findings import Finding, RuledOut
+from ncclforensics.findings import Finding, NotChecked, RuledOut
 from ncclforensics.tables import SCHEMAS
 
 if TYPE_CHECKING:
@@ -108,16 +108,31 @@ HARMLESS = {
 RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
 ECC = "uncorrectable ECC error"
 APART_NS = 2_000_000_000
-COLUMNS = ("text", "t", "rank", "host", "pid", "pci", "xid", "source", "line")
+COLUMNS = (
+    "text",
+    "t",
+    "yearless",
+    "rank",
+    "host",
+    "pid",
+    "pci",
+    "xid",
+    "source",
+    "line",
+)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the rank whose GPU broke, or its host."""
     xids = _xids(frames)
-    faults = system.of_this_job(frames, _faults(frames, xids))
+    broken = _faults(frames, xids)
+    faults = system.of_this_job(frames, broken)
     told = _ecc(frames)
     if faults.is_empty() and told.is_empty():
-        yield from _harmless(xids)
+        yield from _of_another_day(broken) if broken.height else _harmless(xids)
+        return
+    if told.is_empty() and faults["is_far"].all():
+        yield _of_another_hour(faults)
         return
     faults = _first(faults)
     ranks = common.numbers(faults["rank"]) or common.numbers(told["rank"])
@@ -243,6 +258,24 @@ def _first(faults: pl.DataFrame) -> pl.DataFrame:
 def _either_end(faults: pl.DataFrame) -> bool:
     links = faults.filter(pl.col("xid").is_in(list(LINK)))
     return links.height == faults.height and links["pci"].n_unique() > 1
+
+
+def _of_another_day(broken: pl.DataFrame) -> Iterator[Statement]:
+    where = common.strings(broken["host"])
+    on = f" on {common.some(where)}" if where else ""
+    why = f"what broke{on} did so a day or more away from this job"
+    yield RuledOut("gpu-fault", why, common.cites(broken, 3))
+
+
+def _of_another_hour(faults: pl.DataFrame) -> NotChecked:
+    where = common.strings(faults["host"])
+    on = f" on {common.some(where)}" if where else ""
+    return NotChecked(
+        "gpu-fault",
+        f"a GPU{on} broke, but not when the job failed, as far as clocks tell: "
+        f"{common.cites(faults, 1)[0].source}:{faults['line'][0]}",
+        "keep kernel logs whose times name their zone: journalctl -k -o short-iso",
+    )
 
 
 def _harmless(xids: pl.DataFrame) -> Iterator[Statement]:

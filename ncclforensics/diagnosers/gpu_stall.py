@@ -19,6 +19,7 @@ Looks like
     Ordinary skew between ranks is a matter of milliseconds and ends by itself: where
     nothing but dumps shows a failure, a rank that is a few calls behind is not named.
     A rank that enqueued nothing more is `missing-rank`: its host side is stuck.
+    Where lines tell of some ranks only, the one that holds it up may be another.
 
 References
     torch.distributed Flight Recorder tutorial; NVIDIA Xid errors.
@@ -26,11 +27,11 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, roots
+from ncclforensics.diagnosers.clues import common, roots, unrecorded
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -59,12 +60,19 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the roots that are in a call which their peers have finished, or begun."""
+    """Name the roots that are in a call which their peers have finished, or begun.
+
+    Gloo's calls run on no GPU.
+    """
+    if unrecorded.is_gloo(frames):
+        return
     found = [
         (call, ranks, blocked)
         for call, stalled, blocked in roots.by_call(frames, "stalled", "unstarted")
-        if (ranks := _proven(frames, stalled)) and not roots.is_majority(call, ranks)
+        if (ranks := _proven(frames, stalled))
+        and not roots.is_majority(frames, call, ranks)
     ]
+    found = [told for told in found if not _partly_seen(frames, told[0])]
     if not found:
         return
     call, first, blocked = found[0]
@@ -100,6 +108,17 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         collective=failing,
         first_seen=common.first_seen(own),
     )
+
+
+def _partly_seen(frames: Frames, call: dict[str, Any]) -> bool:
+    """Whether lines alone tell of it, and not of all ranks below the highest one.
+
+    Data passes from rank to rank: an unseen one may hold up whoever it sends to.
+    """
+    if frames.has("collectives") or call["pg_desc"] != "default_pg":
+        return False
+    seen = frames["standings"].filter(pl.col("group") == call["group"])["rank"]
+    return seen.n_unique() <= int(str(seen.max() or 0))
 
 
 def _proven(frames: Frames, ranks: tuple[int, ...]) -> tuple[int, ...]:

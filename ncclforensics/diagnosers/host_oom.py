@@ -81,6 +81,8 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the rank that was killed for want of host memory, or its host."""
     kernel = system.of_this_job(frames, frames.message(*KERNEL))
+    # what was killed when nothing failed was another's, unless it was a known rank
+    kernel = kernel.filter(~pl.col("is_far") | pl.col("rank").is_not_null())
     states = _state(frames)
     keepers = pl.concat(
         [
@@ -117,7 +119,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
                 [
                     lines.select("text", "source", "line"),
                     killed.filter(pl.col("rank").is_in(list(ranks))).select(
-                        "text", "source", "line"
+                        pl.col("text").fill_null("ended by SIGKILL"), "source", "line"
                     ),
                 ]
             )

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, lost_peers, teardown
+from ncclforensics.diagnosers.clues import common, lost_peers, system, teardown
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ def _own(frames: Frames) -> pl.DataFrame:
     lines = teardown.before(frames, frames.message(*OWN))
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
     lines = _with_columns(lines, "hca", "event")
-    down = _with_columns(frames.message(*LINK), "state", "interface")
+    links = system.of_this_job(frames, frames.message(*LINK))
+    links = links.filter(~pl.col("is_far"))
+    down = _with_columns(links, "state", "interface")
     down = down.with_columns(pl.col("interface").alias("hca"))
     down = down.filter(pl.col("state").str.contains("(?i)down"))
     reports = lines.select(*SHARED, "event")

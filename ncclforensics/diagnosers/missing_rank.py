@@ -85,7 +85,9 @@ def _is_other_class(
 ) -> bool:
     if call["is_p2p"]:
         return programs.skipped(frames, call, ranks)
-    return roots.is_majority(call, ranks) and not divergence.made_before(
+    # members of whom nothing is seen may have stayed away as well
+    away = (*ranks, *call["unseen"])
+    return roots.is_majority(frames, call, away) and not divergence.made_before(
         frames, call, ranks
     )
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import job, outline
-from ncclforensics.diagnosers.clues import common, signatures
+from ncclforensics.correlate.job import MACHINE
+from ncclforensics.diagnosers.clues import common, signatures, system
 from ncclforensics.findings import Cite, Finding, NotChecked, RuledOut
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ NETWORK = (
     *("mtu-mismatch", "rendezvous-failed", "split-rendezvous"),
 )
 MISMATCH = ("collective-mismatch", "shape-mismatch", "call-order-deadlock")
+QUOTES = r"(?i)(?:^|/)[^/]*(?:event|describe|pods?)[^/]*$"
 BROKE = r"^nccl\.(?:ib|socket|net|bootstrap|ras)\."
 MOST_CITES = 3
 RECORD = "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
@@ -54,9 +56,21 @@ def asked(frames: Frames, told: Sequence[Statement]) -> Iterator[Statement]:
 
 
 def _kernel_logs(frames: Frames) -> pl.DataFrame:
-    """Return the kernel logs: `source host lines`, whatever of them was recognised."""
-    kernel = frames["events"].filter(pl.col("message").str.starts_with("kernel."))
+    """Return the kernel logs: `source host lines`, whatever of them was recognised.
+
+    A log of a machine that was started again after the failure is none of it.
+    """
+    events = frames["events"]
+    # what Kubernetes or a rank quotes of the kernel is not its log
+    others = events.filter(~pl.col("message").str.contains(MACHINE))["source"].unique()
+    kernel = events.filter(
+        pl.col("message").str.starts_with("kernel.")
+        & ~pl.col("source").is_in(others.implode())
+        & ~pl.col("source").str.contains(QUOTES)
+    )
     named = pl.col("source").str.contains(KERNEL_LOG) & (pl.col("kind") == "log")
+    named &= ~pl.col("source").is_in(_begins_after(frames).implode())
+    kernel = kernel.join(_begins_after(frames).to_frame(), on="source", how="anti")
     hosts = kernel.group_by("source").agg(pl.col("host").drop_nulls().first())
     return (
         frames["sources"]
@@ -65,6 +79,17 @@ def _kernel_logs(frames: Frames) -> pl.DataFrame:
         .select("source", pl.coalesce("host", "host_told").alias("host"), "lines")
         .sort("source")
     )
+
+
+def _begins_after(frames: Frames) -> pl.Series:
+    """Return the kernel logs of machines that were started after the failure."""
+    boots = frames.message("kernel.boot")
+    job = system.span(frames)
+    if job is None or job.clock not in boots.columns:
+        return boots["source"].clear()
+    earlier = frames["events"].join(boots.select("source"), on="source", how="semi")
+    first = earlier.group_by("source").agg(pl.col(job.clock).min())
+    return first.filter(pl.col(job.clock) > job.onset)["source"]
 
 
 def _in_kernel(

@@ -55,7 +55,7 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the few that wait in a call which most members never made."""
     for call, absent, _ in roots.by_call(frames, "absent"):
-        if call["is_p2p"] or not roots.is_majority(call, absent):
+        if call["is_p2p"] or not roots.is_majority(frames, call, absent):
             continue
         ranks = tuple(call["waiting"])
         if (
@@ -70,27 +70,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             told = "the others never made it" + divergence.elsewhere(frames, found)
             yield _finding(frames, found.call, found.odd, told)
     for split in signatures.strays(frames, "conditional"):
-        told = "the others are in another call there, and came to it as always."
-        yield _stray(frames, split, told)
+        who = common.plural("rank", split.strays)
+        what = common.call_words(split.call)
+        yield signatures.stray(
+            frames,
+            split,
+            "rank-conditional-collective",
+            f"{who} alone made {what}",
+            f"{what} was made by {who} in place of calls of other groups; the others "
+            "are in another call there, and came to it as always.",
+            REMEDY,
+        )
         return
-
-
-def _stray(frames: Frames, split: signatures.Split, told: str) -> Finding:
-    who = common.plural("rank", split.strays)
-    return Finding(
-        slug="rank-conditional-collective",
-        confidence="likely",
-        headline=f"{who} alone made {common.call_words(split.call)}",
-        evidence=split.evidence,
-        explanation=f"{common.call_words(split.call)} was made by {who} in place of "
-        f"calls of other groups; {told}",
-        remedy=REMEDY,
-        ranks=split.strays,
-        hosts=common.hosts_of(frames, split.strays),
-        devices=common.devices_of(frames, split.strays),
-        collective=split.call,
-        first_seen=split.first_seen,
-    )
 
 
 def _finding(

@@ -48,9 +48,12 @@ RESTARTS = ("torchelastic.restart",)
 FAR = 2  # steps that the attempt before must have gone beyond its first
 
 REMEDY = (
-    "load the newest checkpoint at start-up, whether this is a restart or not",
-    "save to storage that every node mounts, not to the node's own disk",
-    "print($TORCHELASTIC_RESTART_COUNT and the step) at the start of training",
+    'ls -lt "$CHECKPOINT_DIR" | head -3; df -hT "$CHECKPOINT_DIR"   # on every node: '
+    "the same newest one, on storage that all of them mount?",
+    "torch.load(max(Path(checkpoint_dir).iterdir(), key=os.path.getmtime))   "
+    "# at every start-up, a restart or not",
+    'echo "restart $TORCHELASTIC_RESTART_COUNT on $(hostname)"   '
+    "# before training, beside its first step",
 )
 
 

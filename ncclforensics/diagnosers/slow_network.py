@@ -142,7 +142,7 @@ def _finding(
         explanation=f"{where}{what}. Collectives go at the pace of their slowest link.",
         remedy=(
             f"ibstat {hca} | grep Rate; mlxlink -d {hca}{at}",
-            "env | grep -E 'NCCL_(IB|NET)'; ls /dev/infiniband   # inside the job",
+            "env | grep ^NCCL_; ls /dev/infiniband   # inside the job",
             "unset NCCL_IB_DISABLE NCCL_NET",
         ),
         hosts=hosts,

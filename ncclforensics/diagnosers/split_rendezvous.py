@@ -24,6 +24,7 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -45,11 +46,11 @@ NEXT_TIME = "export LOGLEVEL=INFO NCCL_DEBUG=INFO before torchrun"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "port-in-use")
 SPREADS = True
 
-REMEDY = (
-    "torchrun --nnodes=<N> --rdzv-backend=c10d --rdzv-endpoint=<first node>:29500 "
-    "--rdzv-id=<job> …   # the same line on every node",
-    "getent hosts <first node>   # on every node: the same address, not 127.0.1.1",
+TORCHRUN = (
+    "torchrun --nnodes={nodes} --rdzv-backend=c10d --rdzv-endpoint={at} "
+    "--rdzv-id={run} train.py   # the same line on every node"
 )
+RESOLVE = "getent hosts {}   # on every node: the same address, not 127.0.1.1"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -87,6 +88,7 @@ def _agents(frames: Frames) -> Finding | None:
         f"{widest} nodes with endpoint {endpoint!r}, and each became "
         "node 0 of 1.",
         common.first_seen(alone),
+        _remedy(widest, _reachable(endpoint, alone), str(wide["run_id"][0])),
     )
 
 
@@ -121,7 +123,22 @@ def _communicators(frames: Frames) -> Finding | None:
         f"{common.some(hosts)} each hold every rank of a communicator as large as any "
         "here, and none spans two hosts.",
         None,
+        _remedy(f"{len(hosts)}", f"{hosts[0]}:29500", "job"),
     )
+
+
+def _reachable(endpoint: str, agents: pl.DataFrame) -> str:
+    """Return the endpoint, or one of the agents' hosts where it is every host's own."""
+    if not endpoint.startswith(("localhost", "127.", "0.0.0.0", "[::1]")):
+        return endpoint
+    hosts = common.strings(agents["host"])
+    return f"{hosts[0] if hosts else 'FIRST_NODE'}:29500"
+
+
+def _remedy(nodes: str, endpoint: str, run: str) -> tuple[str, ...]:
+    """Return what to start on every node, and how to check that it is one place."""
+    start = TORCHRUN.format(nodes=quote(nodes), at=quote(endpoint), run=quote(run))
+    return start, RESOLVE.format(quote(endpoint.rpartition(":")[0] or endpoint))
 
 
 def _finding(
@@ -130,6 +147,7 @@ def _finding(
     headline: str,
     why: str,
     first_seen: int | None,
+    remedy: tuple[str, ...],
 ) -> Finding:
     named = f" ({common.some(hosts)})" if hosts else ""
     return Finding(
@@ -138,6 +156,6 @@ def _finding(
         headline=f"{headline}{named}"[:200],
         evidence=common.cites(lines),
         explanation=why,
-        remedy=REMEDY,
+        remedy=remedy,
         first_seen=first_seen,
     )

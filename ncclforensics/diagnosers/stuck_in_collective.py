@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.correlate import waits
+from ncclforensics.correlate import rest, waits
 from ncclforensics.correlate.standings import UNLISTED
 from ncclforensics.diagnosers.clues import common, roots, signatures, sums
 from ncclforensics.findings import Finding
@@ -70,7 +70,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     failing = common.collective(frames, call)
     yield Finding(
         slug="stuck-in-collective",
-        confidence="likely" if roots.is_seen_failing(frames) else "possible",
+        confidence="likely" if rest.is_told(frames) else "possible",
         headline=f"all {len(call['waiting']):,} members are in "
         f"{common.call_words(failing)}, nobody finishes",
         evidence=roots.waiting(frames, call),

@@ -27,6 +27,7 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -71,7 +72,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     which = common.plural("GPU", cards) if cards else "a GPU"
     where = f" on {common.some(hosts)}" if hosts else ""
     causes = common.some(common.strings(lines["cause"]))
-    gpu = cards[0] if cards else "GPU"
+    gpu = cards[0] if cards else "0"
     yield Finding(
         slug="thermal-throttle",
         confidence="likely" if heat else "possible",
@@ -83,7 +84,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             f"nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK -i {gpu}"
             + (f"   # on {hosts[0]}" if hosts else ""),
             "ipmitool sdr type Temperature; ipmitool sdr type Fan",
-            "drain the host if its neighbours are cool",
+            f"scontrol update NodeName={quote(hosts[0]) if hosts else '$(hostname)'} "
+            "State=DRAIN Reason=thermal   # if its neighbours are cool",
         ),
         ranks=ranks,
         hosts=hosts,

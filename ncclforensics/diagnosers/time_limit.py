@@ -6,8 +6,9 @@ What it means
 
 How we know
     Slurm's `DUE TO TIME LIMIT` or job state TIMEOUT, PBS' `walltime … exceeded limit`,
-    LSF's `TERM_RUNLIMIT`, Kubernetes' `active longer than specified deadline`, with
-    nothing before it that says that the job had already failed or hung.
+    LSF's `TERM_RUNLIMIT`, submitit's `Job not requeued because: timed-out`, Kubernetes'
+    `active longer than specified deadline`, with nothing before it that says that the
+    job had already failed or hung.
 
 What to do
     Ask for more time, or save often enough and let the job be started again. Have the
@@ -56,6 +57,7 @@ LINES = (
     "slurm.cancelled",
     "slurm.state",
     "slurm.sacct.timeout",
+    "slurm.submitit.timed_out",
     "launchers.pbs.walltime",
     "launchers.lsf.runlimit",
     "launchers.kubernetes.deadline",

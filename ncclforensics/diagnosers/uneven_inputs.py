@@ -72,7 +72,17 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             yield _after_the_loop(frames, circle)
     for split in signatures.strays(frames, "uneven"):
         found = True
-        yield _beside_the_loop(frames, split)
+        who = common.plural("rank", split.strays)
+        yield signatures.stray(
+            frames,
+            split,
+            "uneven-inputs",
+            f"{who} left the loop early, others are in {split.usual_op} there",
+            f"{who.capitalize()} came to {common.call_words(split.call)} at a place "
+            "behind the loop where nobody was before; the others are in "
+            f"{split.usual_op} of a step.",
+            REMEDY,
+        )
         break
     if not found:
         yield from _in_peace(frames)
@@ -103,25 +113,6 @@ def _after_the_loop(frames: Frames, circle: divergence.Divergence) -> Finding:
         devices=common.devices_of(frames, circle.odd),
         collective=failing,
         first_seen=roots.onset(frames, step),
-    )
-
-
-def _beside_the_loop(frames: Frames, split: signatures.Split) -> Finding:
-    who = common.plural("rank", split.strays)
-    return Finding(
-        slug="uneven-inputs",
-        confidence="likely",
-        headline=f"{who} left the loop early, others are in {split.usual_op} there",
-        evidence=split.evidence,
-        explanation=f"{who.capitalize()} came to {common.call_words(split.call)} at a "
-        f"place behind the loop where nobody was before; the others are in "
-        f"{split.usual_op} of a step.",
-        remedy=REMEDY,
-        ranks=split.strays,
-        hosts=common.hosts_of(frames, split.strays),
-        devices=common.devices_of(frames, split.strays),
-        collective=split.call,
-        first_seen=split.first_seen,
     )
 
 

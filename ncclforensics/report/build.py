@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 NAME, HEADLINE, QUOTE, PROSE = 300, 300, 400, 4000  # characters
 MOST_CITES = 1000
 MOST_NOTES = 10_000
+MOST_OF_OTHERS = 2  # cites
 NO_COURSE = findings.Course()
 
 Classes = Mapping[str, Documented]
@@ -72,6 +73,21 @@ def build(
         # what was not read is not known to be well
         return msgspec.structs.replace(report, outcome="inconclusive")
     return report
+
+
+def other(report: c.Report, job: str | None, attempt: int | None) -> c.Other:
+    """Return in short what a report says of a job or an attempt."""
+    verdict = report.verdict if report.outcome == "failure" else None
+    unseen = "nothing failed" if report.outcome == "no-failure" else "cause not seen"
+    return c.Other(
+        job=_name(job),
+        attempt=attempt,
+        outcome=report.outcome,
+        slug=None if verdict is None else verdict.slug,
+        headline=unseen if verdict is None else verdict.headline,
+        culprits=c.Culprits((), "", (), ()) if verdict is None else verdict.culprits,
+        evidence=() if verdict is None else verdict.evidence[:MOST_OF_OTHERS],
+    )
 
 
 def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:

@@ -41,15 +41,10 @@ def chain(
             for number in _below(ranked)
             if ranked.findings[number][0] == "echo"
         ]
+        if course.held is not None:
+            steps.append(_counted("spread", course.held, course.held.meaning, quote))
     steps += [
-        c.Step(
-            part="seen",
-            slug=None,
-            text=line(f"{seen.message}: {seen.meaning}", PROSE),
-            count=seen.many,
-            ranks_folded=fold_ranks(seen.ranks),
-            evidence=quote((seen.first,)),
-        )
+        _counted("seen", seen, f"{seen.message}: {seen.meaning}", quote)
         for seen in course.seen
     ]
     return tuple(steps)
@@ -74,6 +69,17 @@ def _step(part: str, finding: findings.Finding, quote: Quote) -> c.Step:
         count=1,
         ranks_folded=fold_ranks(finding.ranks),
         evidence=quote(finding.evidence[:1]),
+    )
+
+
+def _counted(part: str, seen: findings.Seen, text: str, quote: Quote) -> c.Step:
+    return c.Step(
+        part=part,  # type: ignore[arg-type]
+        slug=None,
+        text=line(text, PROSE),
+        count=seen.many,
+        ranks_folded=fold_ranks(seen.ranks),
+        evidence=quote((seen.first,)),
     )
 
 

@@ -164,10 +164,23 @@ class Onset(Struct, frozen=True, forbid_unknown_fields=True):
     evidence: tuple[Evidence, ...]
 
 
+class Other(Struct, frozen=True, forbid_unknown_fields=True):
+    """Another job or attempt in the same evidence, explained by itself, in short."""
+
+    job: str | None
+    attempt: int | None
+    outcome: Outcome
+    slug: str | None = field(name="class")
+    headline: str
+    culprits: Culprits
+    evidence: tuple[Evidence, ...]
+
+
 class Report(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole answer; `findings` come in order of blame, the verdict's first.
 
     `chain` leads from the verdict's cause over how it spread to what people saw.
+    `others` are jobs and attempts that lie beside the one that is explained.
     """
 
     schema_version: Literal[1]
@@ -182,6 +195,7 @@ class Report(Struct, frozen=True, forbid_unknown_fields=True):
     notes: tuple[Note, ...]
     chain: tuple[Step, ...] = ()
     onset: Onset | None = None
+    others: tuple[Other, ...] = ()
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,6 +16,7 @@ from ncclforensics.report.reading import recognised
 from ncclforensics.report.words import (
     GIVE,
     SPREAD,
+    beside,
     call,
     grouped,
     job,
@@ -46,7 +47,7 @@ SIDES = {
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&!])")
 # people, issues and addresses, which GitHub links even where they are escaped
 _LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
-_BULLET = re.compile(r"(?m)^(\s*[0-9]*)([-+=#.)])")
+_BULLET = re.compile(r"(?m)^([ \t]*[0-9]*)([-+=#.)])")
 
 
 def render_markdown(
@@ -74,6 +75,7 @@ def render_markdown(
         blocks.append("The cited lines are left out here; the full report has them.")
     folds = [(f"{f.role}: {f.slug}", _brief(f)) for f in others(report)]
     blocks += _fold("Other findings", [f"{head} {text}" for head, text in folds])
+    blocks += _fold("Other jobs", [escape(beside(o)) for o in report.others])
     ruled_out = grouped((r.slug, r.why) for r in report.ruled_out)
     blocks += _fold("Ruled out", [f"{s}: {escape(why)}" for s, why in ruled_out])
     unseen = grouped(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ncclforensics.report.clean import ELLIPSIS
 from ncclforensics.report.folding import count
 from ncclforensics.report.layout import (
     LABEL,
@@ -23,6 +24,7 @@ from ncclforensics.report.layout import (
 from ncclforensics.report.reading import recognised
 from ncclforensics.report.words import (
     GIVE,
+    beside,
     call,
     grouped,
     job,
@@ -94,6 +96,8 @@ def _body(report: Report, room: int, *, verbose: bool) -> list[Row]:
             and not (role == "witness" and report.onset is not None)
         ]
         rows += _listed(label, told, prose, 4, verbose=verbose)
+    told = [beside(other) for other in report.others]
+    rows += _listed("others", told, prose, 4, verbose=verbose)
     ruled_out = grouped((r.slug, r.why) for r in report.ruled_out)
     told = [f"{slugs}: {why}" for slugs, why in ruled_out]
     rows += _listed("not", told, prose, 5, verbose=verbose)
@@ -110,7 +114,7 @@ def _verdict(
     prose = min(room, PROSE)
     second = opening(report)[1]
     # a headline that the second line had to cut is told in full here
-    full = [] if second == verdict.headline else [verdict.headline]
+    full = [verdict.headline] if second.endswith(ELLIPSIS) else []
     why = [line for part in (*full, verdict.explanation) for line in wrap(part, prose)]
     rows = labelled("why", why)
     if verdict.collective is not None:
@@ -119,6 +123,9 @@ def _verdict(
         rows.append(Row("when", f"first seen {verdict.first_seen[:23]}Z"))
     if report.onset is not None:
         rows += labelled("when", wrap(onset(report.onset), prose))
+        last = report.onset.last_line
+        if last is not None:
+            rows += labelled("last", _quote(last, room, verbose=verbose))
     cites = verdict.evidence[: MOST if verbose else 8]
     quoted = [line for cite in cites for line in _quote(cite, room, verbose=verbose)]
     quoted += _more(len(verdict.evidence) - len(cites), verbose=verbose)

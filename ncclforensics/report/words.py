@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Finding,
         Job,
         Onset,
+        Other,
         Report,
         Step,
         Verdict,
@@ -127,6 +128,14 @@ def onset(onset: Onset) -> str:
     return f"{told}: {onset.ranks:,} GPUs x {hidden} = {onset.gpu_hours} GPU hours"
 
 
+def beside(told: Other) -> str:
+    """Say what became of another job or attempt: "attempt 0: crashed-rank: …"."""
+    name = f"job {told.job}" if told.job is not None else f"attempt {told.attempt}"
+    what = f"{told.slug}: {told.headline}" if told.slug else told.headline
+    where = next((f" ({e.source}:{e.line})" for e in told.evidence if e.line), "")
+    return f"{name}: {what}{where}"
+
+
 def looked_at(report: Report) -> str:
     """Say how much was read: "12 files of 8 ranks, 2 not recognised"."""
     unread = sum(not was_read(source) for source in report.sources)
@@ -140,7 +149,7 @@ def opening(report: Report) -> tuple[str, str]:
     """Return the two lines that stand alone in a ticket, 80 cells at most each."""
     verdict = report.verdict
     if verdict is not None:
-        return _named(verdict, report), shorten(verdict.headline, TICKET_WIDTH)
+        return _named(verdict, report), _headline(verdict)
     if interrupted(report):
         first, second = NOT_READ, f"looked at {looked_at(report)}"
     elif len(stories := [f for f in report.findings if f.role == "root"]) > 1:
@@ -165,11 +174,31 @@ def _named(verdict: Verdict, report: Report) -> str:
         head += "inconclusive, "
     room = TICKET_WIDTH - len(head) - len(verdict.confidence) - 2
     name = who(verdict.culprits, room) or "no rank accused"
+    if report.outcome == "failure":
+        name += _beside(report, room - len(name))
     asked = verdict.collective
     if asked is not None and asked.seq is not None and "SeqNum" not in verdict.headline:
         where = f", {asked.op or 'call'} SeqNum={asked.seq}"
         name += where if len(name) + len(where) <= room else ""
     return two_ends(head + name, verdict.confidence, TICKET_WIDTH)
+
+
+def _beside(report: Report, room: int) -> str:
+    """Name the first failure that has nothing to do with the verdict's, if it fits."""
+    for other in others(report):
+        if other.role == "root" and other.confidence != "possible":
+            named = [who(other.culprits), who(other.culprits).partition(" on ")[0]]
+            tries = [f"; and {name}: {other.slug}" for name in named if name]
+            return next((t for t in tries if len(t) <= room), "")
+    return ""
+
+
+def _headline(verdict: Verdict) -> str:
+    """Return the headline, in the shorter words of a log line where it is too long."""
+    told = verdict.headline
+    if len(told) > TICKET_WIDTH:
+        told = told.replace(" on process group ", " on pg ")
+    return shorten(told, TICKET_WIDTH)
 
 
 def _would_tell(report: Report) -> str:

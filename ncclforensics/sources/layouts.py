@@ -27,6 +27,8 @@ ANY_HOST = (
     r"(?!(?:logs?|debug|info|trace|out|err|rank|tests?|file|pid|old|new|all|v|exp|run"
     r"|job|step|try|part|boot|node|gpu)[.\d-]*(?:[._-]|$))(?=[a-z0-9.-]*[a-z])[a-z0-9][a-z0-9.-]*?"
 )
+# options that stand in the name of what a command printed
+ASKED = r"(?:[a-z]|b?-?\d|ctime|boot|full|all|tail|short|iso|human|current|utc)"
 POD = r"(?:[a-z0-9][a-z0-9.-]*-)?(?:worker|master|launcher)-\d+"
 # a rank of something smaller than the job
 SUBRANK = (
@@ -74,7 +76,9 @@ FILES = (
     r".*(?<![a-z])local[-_]?rank[-_.=]?(?P<local_rank>\d{1,3})(?!\d|[-_.]\d{1,4}(?!\d))",
     rf".*{SUBRANK}.*",
     rf"(?:.*(?<![a-z]))??(?:global[-_]?)?{RANK}(?![-_]\d{{1,5}}(?!\d)).*",
-    rf"(?:dmesg|kern|syslog|messages|journal)[._-](?P<host>{HOST}|{ANY_HOST})",
+    # dmesg -T, journalctl -k, and what was asked of them
+    rf"(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?)(?:[._-]{ASKED})*"
+    rf"(?:[._-](?P<host>(?!{ASKED}$)(?:{HOST}|{ANY_HOST})))?",
     rf"(?:[a-z]+[._-])?(?P<host>{HOST})",
     rf"(?P<host>{POD})",
     # kubelet's /var/log/containers: <pod>_<namespace>_<container>-<id>

@@ -67,3 +67,71 @@ def test_two_whole_jobs_of_the_lab_give_each_its_own_verdict(jobs, tmp_path):
     found = analyze([str(tmp_path)])
     assert found.report.verdict.culprits.ranks == (1,)
     assert found.report.verdict.collective.process_group_desc == "TP"
+
+
+def init(rank, pid, comm, host="a01"):
+    return (
+        f"{host}:{pid}:{pid} [{rank}] NCCL INFO ncclCommInitRank comm 0x1 rank {rank} "
+        f"nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank + 1}000 commId {comm} - "
+        "Init COMPLETE\n"
+    )
+
+
+def raised(rank, says):
+    lines = ["Traceback (most recent call last):", '  File "/job/t.py", line 9, in f']
+    return "".join(f"[rank{rank}]: {line}\n" for line in [*lines, "    g()", says])
+
+
+def nccl_job(folder, pid, comm, culprit, host="a01"):
+    files = {f"{folder}/{r}.log": init(r, pid + r, comm, host) for r in (0, 1)}
+    return files | {
+        f"{folder}/{culprit}.log": init(culprit, pid + culprit, comm, host)
+        + raised(culprit, f"ValueError: {folder}")
+    }
+
+
+def test_folders_of_communicators_that_share_no_process_are_jobs(analyzed):
+    found = analyzed(nccl_job("eval", 40, "0xa1", 0) | nccl_job("train", 70, "0xb2", 1))
+    (other,) = found.report.others
+    assert (other.job, other.slug, other.culprits.ranks) == (
+        "eval",
+        "crashed-rank",
+        (0,),
+    )
+    assert found.report.verdict.culprits.ranks == (1,)
+
+
+def test_groups_of_other_gpus_in_other_folders_are_one_job(analyzed):
+    one = nccl_job("a01", 40, "0xa1", 0)
+    other = nccl_job("a02", 70, "0xb2", 1, host="a02")
+    assert not analyzed(one | other).report.others
+
+
+def launch(folder, rank, says, run="none_ab12"):
+    files = {f"{folder}/{run}/attempt_0/{r}/stderr.log": "" for r in (0, 1)}
+    for r in (0, 1):
+        text = raised(r, says if r == rank else "KeyboardInterrupt: ")
+        files[f"{folder}/{run}/attempt_0/{r}/stderr.log"] = text
+    return files
+
+
+def test_a_rank_that_torchrun_started_twice_is_of_two_jobs(analyzed):
+    first = launch("eval", 0, "ValueError: eval")
+    second = launch("train", 1, "ValueError: train", run="none_cd34")
+    found = analyzed(first | second)
+    told = {found.report.verdict.culprits.ranks, found.report.others[0].culprits.ranks}
+    assert told == {(0,), (1,)}
+
+
+def test_every_attempt_that_was_left_out_is_explained_in_short(jobs):
+    from ncclforensics.analysis import analyze
+    from ncclforensics.report.text import render_text
+
+    found = analyze([str(jobs / "torch-elastic-restart" / "evidence")])
+    (other,) = found.report.others
+    assert (other.attempt, other.slug, other.culprits.ranks) == (
+        0,
+        "crashed-rank",
+        (1,),
+    )
+    assert "others   attempt 0: crashed-rank: rank 1" in render_text(found.report)

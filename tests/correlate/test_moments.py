@@ -79,21 +79,22 @@ def test_without_a_time_of_completion_nothing_is_proved():
     assert not moments.outlived(CALLS, SLOW, bare)
 
 
-def test_such_a_call_is_known_by_stack_or_by_operation_and_sizes():
-    wanted = tables.rows(
-        "calls",
-        [
-            {
-                "call": 0,
-                "pg": "0",
-                "pg_desc": "default_pg",
-                "seq": 4,
-                "waiting": [0],
-                "absent": [1],
-            }
-        ],
-    )
-    usual = [entry(1, 3, 3, in_sizes=[[8]]), entry(0, 4, 4, in_sizes=[[8]])]
-    other = [entry(1, 3, 3, in_sizes=[[8]]), entry(0, 4, 4, in_sizes=[[9]])]
-    assert moments.made_before(wanted, tables.rows("collectives", usual).lazy())
-    assert not moments.made_before(wanted, tables.rows("collectives", other).lazy())
+WANTED = {"call": 0, "pg": "0", "pg_desc": "default_pg", "waiting": [0], "absent": [1]}
+
+
+def may_come(*made, **call):
+    told = tables.rows("collectives", [{"state": "completed", **m} for m in made])
+    return moments.may_come(tables.rows("calls", [{**WANTED, **call}]), told.lazy())
+
+
+def test_who_made_such_a_call_before_may_come_to_this_one():
+    """It is known by the stack, or by the operation and its sizes."""
+    now = entry(0, 4, 4, in_sizes=[[8]])
+    assert may_come(entry(1, 3, 3, in_sizes=[[8]]), now, seq=4)
+    assert not may_come(entry(1, 3, 3, in_sizes=[[9]]), now, seq=4)
+
+
+def test_who_may_come_is_not_known_of_messages_nor_without_any_history():
+    now = entry(0, 4, 4, in_sizes=[[8]])
+    assert may_come(entry(1, 3, 3, in_sizes=[[9]]), now, seq=4, is_p2p=True)
+    assert may_come(now, seq=4)

@@ -347,3 +347,27 @@ def test_emphasis_around_a_line_does_not_hide_it(analyzed, around):
     line = "RuntimeError: NCCL communicator was aborted on rank 0."
     analysis = analyzed({"issue.md": around.format(line) + "\n"})
     assert analysis.ranked.outcome == "inconclusive"
+
+
+def test_a_gradient_that_is_not_a_number_names_its_rank_and_host(analyzed):
+    line = (
+        "AssertionError: Rank 5: found NaN in local grad norm in backwards pass. "
+        "Device: 1, node: gpu0002\n"
+    )
+    top = analyzed({"job.log": line}).ranked.verdict
+    assert (top.slug, top.ranks, top.hosts) == ("crashed-rank", (5,), ("gpu0002",))
+
+
+def went_on(*steps):
+    return "".join(f"step {n} loss 1.25\n" for n in steps)
+
+
+def test_an_exception_after_which_the_job_went_on_was_caught(analyzed):
+    raised = NAMELESS
+    assert (
+        verdict(analyzed({"job.log": went_on(1) + raised + went_on(2, 3, 4)})) is None
+    )
+    # a step that was under way, or another end below it, tells nothing
+    for below in (went_on(2, 3), went_on(2, 3, 4) + NAMELESS):
+        log = went_on(1) + raised + below
+        assert verdict(analyzed({"job.log": log})) == ("crashed-rank", ())

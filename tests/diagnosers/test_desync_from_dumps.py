@@ -159,7 +159,7 @@ def test_stuck_is_silent_where_another_class_tells_more(fault, tmp_path):
 
 def test_a_full_call_with_one_dump_lost_is_not_called_full(tmp_path):
     case = judging.played("stuck", 1)
-    run = case.job.runs[0]
-    member = case.job.groups[run.program[len(run.began) - 1].group].members[0]
+    ((group, *_),) = case.job.broken
+    member = case.job.groups[group].members[0]
     found = judging.analysis(case, tmp_path, lost=frozenset({member}))
     assert finding(found, "stuck-in-collective") is None

@@ -137,3 +137,62 @@ def test_a_fault_of_another_week_is_another_story(analyzed):
     )
     analysis = analyzed({"job.log": dated + JOB + timeout(0), "dmesg.log": old})
     assert not found(analysis, "gpu-fault")
+
+
+CRASH = traceback(0, "ValueError: loss is nan")
+LOST = "NVRM: Xid (PCI:0000:55:00): 79, pid=9, name=python, fallen off the bus.\n"
+
+
+def stamped(stamp, text=CRASH):
+    return "".join(f"{stamp} {line}\n" for line in text.splitlines())
+
+
+def test_without_any_year_days_still_lie_between(analyzed):
+    log = "".join(f"I0820 10:00:00.123456 1 run.py:1] {s}\n" for s in ["go"])
+    log += f"E0820 10:00:02.123456 1 run.py:9] {timeout(0)}"
+    old = f"Aug 18 10:00:00 gpu0001 kernel: {LOST}"
+    analysis = analyzed({"job.log": JOB + log, "dmesg.log": old})
+    assert not found(analysis, "gpu-fault")
+    assert "day or more away" in ruled_out(analysis, "gpu-fault")[0].why
+    near = f"Aug 20 09:59:50 gpu0001 kernel: {LOST}"
+    analysis = analyzed({"job.log": JOB + log, "dmesg.log": near})
+    assert verdict(analysis) == ("gpu-fault", (1,), ("gpu0001",))
+
+
+def test_when_slurm_cancelled_a_job_dates_it(analyzed):
+    cancel = "slurmstepd: error: *** JOB 7 ON gpu0001 CANCELLED AT {} ***\n"
+    old = f"[Mon Aug 17 10:00:00 2026] {LOST}"
+    job = JOB + cancel.format("2026-08-20T10:00:00")
+    analysis = analyzed({"job.log": job, "dmesg-gpu0001.log": old})
+    assert not found(analysis, "gpu-fault")
+    job = JOB + cancel.format("2026-08-17T10:03:00")
+    analysis = analyzed({"job.log": job, "dmesg-gpu0001.log": old})
+    assert verdict(analysis) == ("gpu-fault", (1,), ("gpu0001",))
+
+
+@pytest.mark.parametrize("at", ["09:58:00", "02:00:00"])
+def test_what_broke_at_that_minute_in_some_zone_is_the_cause(analyzed, at):
+    told = f"[Thu Aug 20 {at} 2026] {LOST}"
+    log = JOB + stamped("[2026-08-20 10:00:00,123]")
+    analysis = analyzed({"job.log": log, "dmesg-gpu0001.log": told})
+    assert verdict(analysis) == ("gpu-fault", (1,), ("gpu0001",))
+
+
+def test_what_broke_when_nothing_failed_accuses_nobody(analyzed):
+    told = f"[Thu Aug 20 05:22:00 2026] {LOST}"
+    log = JOB + stamped("[2026-08-20 10:00:00,123]")
+    analysis = analyzed({"job.log": log, "dmesg-gpu0001.log": told})
+    assert verdict(analysis)[:2] == ("crashed-rank", (0,))
+    assert not found(analysis, "gpu-fault")
+    told = {n.slug: n.missing for n in analysis.ranked.not_checked}
+    assert "not when the job failed" in told["gpu-fault"]
+
+
+def test_a_short_name_of_a_host_is_known_from_a_directory(analyzed):
+    job = "".join(
+        init(r, 2, bus=b, host="a01") for r, b in ((0, "1b000"), (1, "55000"))
+    )
+    log = kernel(LOST).replace("gpu0001 kernel: ", "")
+    log = log.replace("Aug 20 10:00:00", "[Thu Aug 20 10:00:00 2026]")
+    analysis = analyzed({"job.log": job + timeout(0), "a01/dmesg": log})
+    assert verdict(analysis) == ("gpu-fault", (1,), ("a01",))

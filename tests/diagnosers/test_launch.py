@@ -2,7 +2,7 @@
 
 import pytest
 
-from log_lines import found, init, table, timeout, traceback, verdict
+from log_lines import agent, found, init, table, timeout, traceback, verdict
 
 DIED = "torch.distributed.elastic.rendezvous.api."
 WAITED = {
@@ -272,34 +272,6 @@ def test_a_job_that_runs_has_no_inconsistent_environment(analyzed):
 def test_two_against_two_name_nobody(analyzed):
     lines = {r: env(r, "NCCL_PROTO", "LL" if r < 2 else "Simple") for r in range(4)}
     assert not found(analyzed(job_with(lines)), "inconsistent-env")
-
-
-HEAD = "I0820 11:09:0{n}.354000 4100{n} torch/distributed/"
-
-
-def agent(n, run="4711", endpoint="localhost:29500", nodes=1, node=0):
-    head = HEAD.format(n=n)
-    configs = (
-        "Starting elastic_operator with launch configs:",
-        "  entrypoint       : train.py",
-        "  min_nodes        : 1",
-        "  max_nodes        : 2",
-        f"  run_id           : {run}",
-        "  rdzv_backend     : c10d",
-        f"  rdzv_endpoint    : {endpoint}",
-    )
-    result = (
-        "[default] Rendezvous complete for workers. Result:",
-        "  restart_count=0",
-        "  master_addr=localhost",
-        f"  group_rank={node}",
-        f"  group_world_size={nodes}",
-        "  local_ranks=[0, 1]",
-        "  global_ranks=[0, 1]",
-    )
-    return "".join(f"{head}launcher/api.py:202] {c}\n" for c in configs) + "".join(
-        f"{head}elastic/agent/server/api.py:525] {r}\n" for r in result
-    )
 
 
 def test_agents_of_one_run_that_each_met_themselves_are_split(analyzed):

@@ -38,6 +38,30 @@ def test_the_missing_kernel_log_is_asked_for_by_its_host(analyzed):
     assert "gpu-fault" not in ruled_out(found)
 
 
+def test_what_kubernetes_quotes_of_a_kernel_is_not_its_log(analyzed):
+    quoted = "3m Warning OOMKilling node/gpu0001 Memory cgroup out of memory: Killed "
+    quoted += "process 4 (python3) total-vm:81kB, anon-rss:20kB\n"
+    found = analyzed(SMALL_JOB | {"events.txt": quoted})
+    assert "gpu-fault" not in ruled_out(found)
+    assert unknown(found)["gpu-fault"].missing.startswith("no kernel log")
+
+
+@pytest.mark.parametrize(("boot", "covers"), [("08:59", True), ("09:30", False)])
+def test_a_kernel_log_that_begins_after_the_failure_rules_out_nothing(
+    analyzed, boot, covers
+):
+    version = "Linux version 5.15.0-122-generic (b@h) (gcc) #132 SMP Thu Aug 29 2024"
+    logs = {
+        f"dmesg-gpu000{n}.log": f"2026-11-20T{boot}:00+0000 gpu000{n} kernel: {version}"
+        f"\n{KERNEL.format(host=f'gpu000{n}').replace('09:00', '09:40')}"
+        for n in (1, 2)
+    }
+    failed = "[2026-11-20 09:10:00] gpu0001:40:40 [0] a.cc:1 NCCL WARN Call to send "
+    failed += "failed : Broken pipe\n"
+    found = analyzed(SMALL_JOB | logs | {"job.log": failed})
+    assert ("gpu-fault" in ruled_out(found)) == covers
+
+
 def test_an_xid_is_the_answer_itself(analyzed):
     xid = KERNEL.format(host="gpu0001") + (
         "2026-11-20T09:00:00.000000+00:00 gpu0001 kernel: NVRM: Xid (PCI:0000:07:00): "

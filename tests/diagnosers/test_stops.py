@@ -28,6 +28,8 @@ LOST = (
         "50917.0      train  research  128  TIMEOUT  0:0\n",
         "=>> PBS: job killed: walltime 3618 exceeded limit 3600\n",
         "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\n",
+        "submitit INFO (2026-08-20 10:00:00,1) - Job not requeued because: timed-out and "
+        "not checkpointable\n",
         "  Warning  DeadlineExceeded  1m  job-controller  Job was active longer than "
         "specified deadline\n",
     ],

@@ -16,10 +16,12 @@ class Incident:
     who: tuple[int, ...] = (0,)
     hosts: int = 4
     each: int = 2
-    launch: str = "torchrun"  # or "srun", which labels one stream
+    # or "srun", which labels one stream, or "tasks": srun with a file for each task
+    launch: str = "torchrun"
     train: tuple[str, ...] = ()
     torchrun: tuple[str, ...] = ()
     nccl_files: bool = False  # NCCL_DEBUG_FILE, a file for each process
+    nccl_subsystems: str = ""  # NCCL_DEBUG_SUBSYS
     odd_host: int | None = None  # this host's NCCL is told to use docker0
     small_disk: int | None = None  # this host's ckpt/ is too small
     stop_after: float = 0.0  # seconds, by whoever is named in `stop`
@@ -32,6 +34,7 @@ class Incident:
     remove: tuple[str, ...] = ()  # glob patterns of evidence that is lost
     halve: tuple[str, ...] = ()  # evidence cut in half
     compress: tuple[str, ...] = ()  # evidence that was rotated and gzipped
+    pack: tuple[str, ...] = ()  # hosts whose dumps were collected as an archive
 
     outcome: str = "failure"
     failure: str = ""

@@ -230,6 +230,34 @@ CASES = (
         at=(0,),
     ),
     Incident(
+        slug="gpu-hang-64",
+        title="of 64 ranks one hangs in the driver of a GPU that left the bus",
+        happened="In step 4 the GPU of rank 37 on gpu0005 falls off the bus (Xid 79) "
+        "and the rank hangs in its driver, without a word. Its tensor peer waits for "
+        "it, 62 wait behind that one, and all 63 time out. srun then ends the step, "
+        "and kills rank 37. Dumps were collected an archive a host, those of gpu0002 "
+        "never; of three hosts nobody kept the kernel log.",
+        fault="gpu-hang",
+        who=(37,),
+        hosts=8,
+        each=8,
+        launch="tasks",
+        train=("--timeout", "40", "--dump-after", "34"),
+        nccl_subsystems="INIT",
+        kernel="journal",
+        fault_text="xid",
+        remove=(
+            "fr/nccl_trace_rank_8",
+            "fr/nccl_trace_rank_9",
+            "fr/nccl_trace_rank_1[0-5]",
+            "journal-gpu000[347].log",
+        ),
+        pack=tuple(f"gpu{host:04d}" for host in (1, 3, 4, 5, 6, 7, 8)),
+        failure="gpu-fault",
+        ranks=(37,),
+        at=(4,),
+    ),
+    Incident(
         slug="healthy",
         title="six steps, no failure, and much that looks like one",
         happened="The job ends well. NCCL's logs, a kernel log with an Xid 63 and a "

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import io
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -35,9 +37,11 @@ LAB = Path(__file__).parent
 INCIDENTS = LAB.parent / "fixtures" / "incidents"
 VENV = Path(os.environ.get("LAB_VENV", "/opt/venv"))
 PROGRAMS = ("nccl_call.py", "nccl_patch.py", "torch_train.py", "torch_faults.py")
+PROGRAMS += ("incident_fork.py",)
 VERSION = "2.27.5"
 PORT = 29500
 LONGEST_RUN_S = 90
+LONGEST_START_S = 240
 NEVER = re.compile(rb"/work|/root|/tmp/")
 
 
@@ -63,10 +67,12 @@ def command(case: Incident, host: int, rank: int) -> list[str]:
     }
     if case.nccl_files:
         settings["NCCL_DEBUG_FILE"] = "/job/nccl/nccl.%h.%p.log"
+    if case.nccl_subsystems:
+        settings["NCCL_DEBUG_SUBSYS"] = case.nccl_subsystems
     if case.odd_host == host:
         settings["NCCL_SOCKET_IFNAME"] = "docker0"
     train = ["train.py", case.fault, "--who", *map(str, case.who), *case.train]
-    if case.launch == "srun":
+    if case.launch != "torchrun":
         settings |= {
             "RANK": str(rank),
             "LOCAL_RANK": str(rank % case.each),
@@ -75,6 +81,9 @@ def command(case: Incident, host: int, rank: int) -> list[str]:
             "MASTER_PORT": str(PORT),
         }
         launcher = ["python3", "-u"]
+        if case.launch == "tasks":
+            output = f"logs/slurm-{text.JOB}-%t.out"
+            launcher += ["incident_fork.py", str(case.each), str(rank), output]
     else:
         launcher = [
             *("torchrun", "--nproc-per-node", str(case.each)),
@@ -121,6 +130,8 @@ class Run:
                 rank = host * case.each + local
                 if case.launch == "srun":
                     output: IO[bytes] | int = subprocess.PIPE
+                elif case.launch == "tasks":
+                    output = stream
                 else:
                     log = f"torchrun-{name_of(host)}.log"
                     output = (self.job / log).open("wb")
@@ -139,7 +150,8 @@ class Run:
         """Wait for the end, or bring it about."""
         case, began = self.case, time.time()
         ready = began
-        while time.time() - began < LONGEST_RUN_S:
+        longest = LONGEST_RUN_S + (LONGEST_START_S if case.launch == "tasks" else 0)
+        while time.time() - began < longest:
             all_ready = len([*self.job.glob(".ready.*")]) == case.hosts * case.each
             if not all_ready and case.odd_host is None:
                 ready = time.time()
@@ -148,7 +160,7 @@ class Run:
             if all(p.poll() is not None for p in self.processes):
                 return
             done = any(p.poll() is not None for p in self.processes)
-            if case.launch == "srun" and done and not case.stop_after:
+            if case.launch != "torchrun" and done and not case.stop_after:
                 time.sleep(12)  # srun --wait: the others speak first
                 break
             time.sleep(0.2)
@@ -222,9 +234,10 @@ def beside(run: Run, began: float) -> list[str]:
         with log.open("a") as file:
             file.write(text.stuck(culprit, when + 480, 480))
         rendered.append(str(log.relative_to(job)))
-    if case.launch == "srun":
+    if case.launch != "torchrun":
         stream = job / f"slurm-{text.JOB}.out"
-        rendered.append(f"{stream.name} (labels, and lines of srun and slurmstepd)")
+        labels = "labels, and " if case.launch == "srun" else ""
+        rendered.append(f"{stream.name} ({labels}lines of srun and slurmstepd)")
         with stream.open("a") as file:
             file.write(slurm_lines(run, culprit, home))
     if case.stop == "node" and case.lost_host is not None:
@@ -248,6 +261,9 @@ def slurm_lines(run: Run, culprit: int, home: int) -> str:
     if case.stop == "node":
         lost = name_of(case.lost_host or 0)
         return f"srun: error: Node failure on {lost}\n"
+    if case.launch == "tasks":
+        names = [name_of(host) for host in range(case.hosts)]
+        return text.step_failed(names, case.each, culprit, run.stopped)
     if not case.slurm_says:
         return text.cancelled(name_of(0), run.stopped) if run.stopped else ""
     says = text.task_ended(name_of(home), culprit, case.slurm_says)
@@ -282,15 +298,33 @@ def keep(case: Incident, job: Path, evidence: Path) -> None:
             packed = gzip.compress(path.read_bytes(), mtime=0)
             path.with_name(path.name + ".gz").write_bytes(packed)
             path.unlink()
+    for host in case.pack:
+        first = case.each * (int(host.removeprefix("gpu")) - 1)
+        dumps = [evidence / f"fr/nccl_trace_rank_{first + n}" for n in range(case.each)]
+        pack([dump for dump in dumps if dump.exists()], evidence / f"fr/{host}.tar.gz")
     for path in evidence.rglob("*"):
         if path.is_file() and NEVER.search(path.read_bytes()):
             raise SystemExit(f"{path} names this machine")
+
+
+def pack(files: list[Path], archive: Path) -> None:
+    """Move files into an archive, as somebody collects them."""
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as tar:
+        for file in files:
+            member = tarfile.TarInfo(file.name)
+            member.size, member.mtime = file.stat().st_size, int(file.stat().st_mtime)
+            tar.addfile(member, io.BytesIO(file.read_bytes()))
+            file.unlink()
+    archive.write_bytes(gzip.compress(held.getvalue(), mtime=0))
 
 
 def truth(case: Incident, rendered: list[str]) -> str:
     """Return the truth as TOML."""
     count = case.hosts * case.each
     launcher = "torchrun" if case.launch == "torchrun" else "a process for each task"
+    if case.launch == "tasks":
+        launcher += " (forked, eight from one interpreter)"
     told: dict[str, object] = {
         "title": case.title,
         "what_happened": case.happened,
@@ -325,6 +359,8 @@ def make(case: Incident) -> None:
     shutil.rmtree(scratch, ignore_errors=True)
     job = scratch / "job"
     (job / "nccl").mkdir(parents=True)
+    if case.launch == "tasks":
+        (job / "logs").mkdir()
     (job / "ckpt").mkdir()
     for name in PROGRAMS:
         shutil.copy(LAB / name, job / name)

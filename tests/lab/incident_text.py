@@ -97,6 +97,23 @@ def task_ended(host: str, task: int, end: str) -> str:
     return f"srun: error: {host}: task {task}: {end}\n"
 
 
+def step_failed(hosts: list[str], each: int, culprit: int, t: float) -> str:
+    """Return what srun says where all tasks but one ended, and it then ends that one."""
+    told = []
+    for number, host in enumerate(hosts):
+        first = number * each
+        tasks = f"{first}-{first + each - 1}"
+        if first <= culprit < first + each:
+            parts = [(first, culprit - 1), (culprit + 1, first + each - 1)]
+            tasks = ",".join(
+                f"{a}-{b}" if a < b else f"{a}" for a, b in parts if a <= b
+            )
+        told.append(f"srun: error: {host}: tasks {tasks}: Exited with exit code 1\n")
+    told.insert(1, f"srun: Terminating StepId={JOB}.0\n")
+    told.append(cancelled(hosts[0], t))
+    return "".join(told) + task_ended(hosts[culprit // each], culprit, "Killed")
+
+
 def stuck(rank: int, t: float, seconds: int) -> str:
     """Return what a heartbeat monitor of NCCL's watchdog prints of a lost GIL."""
     stamp = datetime.fromtimestamp(t, UTC).strftime("%m%d %H:%M:%S.%f000")

@@ -86,6 +86,19 @@ def gpu_fault(job: Job) -> None:
     job.train(4, 6)
 
 
+def copy_to_gpu(job: Job) -> None:
+    """Wait for a GPU that is gone; its driver does not come back."""
+    if job.is_at_fault():
+        time.sleep(FOREVER)
+
+
+def gpu_hang(job: Job) -> None:
+    """The GPU under a rank is gone, and the process waits in the driver for it."""
+    job.train(1, 3)
+    copy_to_gpu(job)
+    job.train(4, 6)
+
+
 def killed(job: Job) -> None:
     """A rank is killed from outside by SIGKILL."""
     job.train(1, 3)
@@ -191,7 +204,7 @@ def alone(job: Job) -> None:
 FAULTS: dict[str, Callable[[Job], None]] = {
     run.__name__.replace("_", "-"): run
     for run in (
-        healthy, gpu_fault, killed, missing_rank, straggler, mismatch, gil, disk_full,
+        healthy, gpu_fault, gpu_hang, killed, missing_rank, straggler, mismatch, gil, disk_full,
         raises, two_culprits, restarted, long_run, alone,
     )
 }  # fmt: skip
@@ -247,14 +260,16 @@ def main() -> None:
     def dump() -> None:
         write_dump(Path(f"fr/nccl_trace_rank_{rank}"), stacks=True)
 
-    if args.dump_after:
+    # a process whose GPU is gone waits in the driver, and so does who asks it
+    is_lost = args.fault in ("gpu-fault", "gpu-hang") and rank in args.who
+    if args.dump_after and not (is_lost and args.fault == "gpu-hang"):
         alarm = threading.Timer(args.dump_after, dump)
         alarm.daemon = True
         alarm.start()
     try:
         FAULTS[args.fault](job)
     except RuntimeError:
-        if args.dump_after and not (args.fault == "gpu-fault" and rank in args.who):
+        if args.dump_after and not is_lost:
             dump()
         raise
     process.nccl.ncclCommDestroy(process.communicator)

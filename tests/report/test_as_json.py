@@ -39,6 +39,7 @@ def test_keys_stand_in_the_order_of_the_contract(report: Report) -> None:
         "notes",
         "chain",
         "onset",
+        "others",
     ]
     assert list(document["verdict"]) == [
         "class",

@@ -49,6 +49,9 @@ LOGS = {
     "gpu0001.tgz!var/log/x.log": {"host": "gpu0001"},
     "dmesg-gpu0001.log": {"host": "gpu0001"},
     "dmesg-gpu-node-a.log": {"host": "gpu-node-a"},
+    "node-07/dmesg-T.txt": {"host": "node-07"},
+    "journalctl-k.n2.txt": {"host": "n2"},
+    "journalctl-k-b0_gpu0001.log": {"host": "gpu0001"},
     "pods/ml_job-worker-2_0a1b2c3d-4e5f/pytorch/1.log": {
         "host": "job-worker-2",
         "attempt": 1,
@@ -65,7 +68,13 @@ SAY_NOTHING = (
     *("rank_0-7.log", "ranks_5.log", "crank_5.log", "frank5.log"),
     *("gpu3/x.log", "node1/x.log", "run12/x.log", "step-100/x.log", "gpu3.log"),
     *("local_ranks_of_all.log", "host_rank2.log"),
-    *("dmesg.log", "dmesg-2024-01-01.log", "worker_3.log", "attempt_x/3/y"),
+    *(
+        "dmesg.log",
+        "dmesg-T.log",
+        "dmesg-2024-01-01.log",
+        "worker_3.log",
+        "attempt_x/3/y",
+    ),
 )
 
 DUMPS = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import job
 from ncclforensics.diagnosers.clues import common, exits, stops
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ SELF_ABORT = (
 OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating point)"
 CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
 # a training loop's own check of its loss or gradients
-NOT_A_NUMBER = "launchers.megatron.nan"
+NOT_A_NUMBER = ("launchers.megatron.nan", "launchers.megatron.nan.checked")
 # what ends a process although its own last words may be lost
 FATAL = (
     *("python.dataloader.killed", "python.dataloader.exited"),
@@ -159,7 +160,8 @@ def _raised(frames: Frames) -> pl.DataFrame:
     ignored = frames.message("python.ignored_exception").select(
         "source", pl.col("line") + 1
     )
-    lines = lines.join(ignored.unique(), on=["source", "line"], how="anti")
+    went_on = pl.concat([ignored, job.survived(frames)]).unique()
+    lines = lines.join(went_on, on=["source", "line"], how="anti")
     lines = _torn(frames, lines)
     if "by_launcher" not in lines.columns:
         lines = lines.with_columns(pl.lit(None, pl.Boolean).alias("by_launcher"))
@@ -218,7 +220,7 @@ def _reported(frames: Frames) -> pl.DataFrame:
     In SCHEMA and `echo`. A CUDA error that ends the watchdog is this rank's; an NCCL
     error is about a peer, and an abort is the watchdog's own doing.
     """
-    lines = frames.message("c10d.watchdog.terminated", "python.fatal", NOT_A_NUMBER)
+    lines = frames.message("c10d.watchdog.terminated", "python.fatal", *NOT_A_NUMBER)
     if lines.is_empty():
         return pl.DataFrame(schema=RAISED)
     found = pl.col("text") if "error" not in lines.columns else pl.col("error")
@@ -228,7 +230,7 @@ def _reported(frames: Frames) -> pl.DataFrame:
         lines = lines.with_columns(rank.cast(pl.Int64).alias("rank"))
     own = lines.filter(
         pl.col("error").str.contains(f"{CUDA}|{OWN_FAULT}")
-        | (pl.col("message") == NOT_A_NUMBER)
+        | pl.col("message").is_in(NOT_A_NUMBER)
     )
     fatal = pl.col("message") == "python.fatal"
     return own.with_columns(

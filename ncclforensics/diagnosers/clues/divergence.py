@@ -88,6 +88,17 @@ def calls_in_circles(frames: Frames) -> set[int]:
 
 def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergence:
     circle = set(ranks)
+    left_out = {
+        rank: call
+        for call in calls[:SAMPLE_CALLS]
+        if call["is_p2p"]
+        for rank in sorted({*call["absent"], *call["behind"]} & circle)
+        if programs.skipped(frames, call, (rank,))
+    }
+    if len(left_out) == 1:
+        ((rank, call),) = left_out.items()
+        others = tuple(c for c in calls if c is not call)
+        return Divergence("message", ranks, (rank,), call, others)
     best: Divergence | None = None
     usual = _usual(frames, calls, circle)
     for call in calls:
@@ -104,6 +115,7 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
                 best = Divergence(kind, ranks, odd, {**call, "stack": stack}, others)
     if best is not None:
         return best
+    past: list[Divergence] = []
     for call in calls:
         if (
             not call["is_p2p"]
@@ -121,22 +133,14 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
             rest = tuple(c for c in calls if c is not alone[0])
             kind = _kind(frames, alone[0], gone, stack, rest)
             return Divergence(kind, ranks, gone, alone[0], rest)
-        if programs.skipped(frames, call, gone) or not any(c["is_p2p"] for c in inside):
-            return Divergence("message", ranks, gone, call, others)
-    if all(call["is_p2p"] for call in calls):
-        left_out = [
-            (call, rank)
-            for call in calls[:SAMPLE_CALLS]
-            for rank in {*call["absent"], *call["behind"]} & circle
-            if programs.skipped(frames, call, (rank,))
-        ]
-        if len({rank for _, rank in left_out}) == 1:
-            call, rank = left_out[0]
-            others = tuple(c for c in calls if c is not call)
-            return Divergence("message", ranks, (rank,), call, others)
+        if not any(c["is_p2p"] for c in inside):
+            past.append(Divergence("message", ranks, gone, call, others))
+    if len(past) == 1:
+        return past[0]
     odd = _odd(calls) or ranks
-    if all(call["is_p2p"] for call in calls):
-        odd = ()  # either side may have left out its half
+    talk = [call for call in calls if call["is_p2p"]]
+    if len(talk) == len(calls) or (talk and not _has_history(frames, ranks)):
+        odd = ()  # some side may have left out its half
     return Divergence("order", ranks, odd, calls[0], tuple(calls[1:]))
 
 
@@ -297,9 +301,6 @@ def _kind(
         named = kind_by_name(mine, programs.way(frames, other["stack"]))
         if named is not None:
             return named
-    op = str(call["op"] or "").lower()
-    if "barrier" in op:
-        return "uneven"
     return "conditional" if odd[0] == min(call["members"] or odd) else "uneven"
 
 

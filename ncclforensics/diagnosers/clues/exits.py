@@ -115,14 +115,23 @@ def of_slurm(frames: Frames) -> pl.DataFrame:
 
     `reason` is srun's own word. Lines that fold several nodes have no host.
     """
+    return _of_tasks(frames, ~pl.col("is_torn"))
+
+
+def torn_down(frames: Frames) -> pl.DataFrame:
+    """Return the tasks that ended when srun had begun to end them all."""
+    return _of_tasks(frames, pl.col("is_torn"))
+
+
+def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
+    """Return how tasks ended; `is_torn` are those behind the step's teardown."""
     lines = frames.message("slurm.task_ended")
     if lines.is_empty():
         return pl.DataFrame(schema=SCHEMA)
     torn = frames.message("slurm.teardown", "slurm.cancelled")
     first = torn.group_by("source").agg(pl.col("line").min().alias("torn"))
-    early = lines.join(first, on="source", how="left", maintain_order="left").filter(
-        pl.col("torn").is_null() | (pl.col("line") < pl.col("torn"))
-    )
+    placed = lines.join(first, on="source", how="left", maintain_order="left")
+    behind = (pl.col("line") > pl.col("torn")).fill_null(False)
     rows = [
         {
             **{c: line[c] for c in ("t", "attempt", "source", "line", "text")},
@@ -134,7 +143,10 @@ def of_slurm(frames: Frames) -> pl.DataFrame:
             "reason": line["end"],
             "reported_by": "srun",
         }
-        for line in early.head(1000).iter_rows(named=True)
+        for line in placed.with_columns(behind.alias("is_torn"))
+        .filter(which)
+        .head(1000)
+        .iter_rows(named=True)
         for task in _numbers(line["tasks"])
     ]
     if not rows:

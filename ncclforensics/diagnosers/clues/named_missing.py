@@ -8,18 +8,20 @@ waited for.
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.job import STEPS
+from ncclforensics.correlate import rest
+from ncclforensics.correlate.job import MACHINE, STEPS
 from ncclforensics.diagnosers.clues import (
     collected,
     common,
+    exits,
     init_hang,
     ras_status,
-    roots,
     spied,
 )
 from ncclforensics.findings import Collective, Finding
@@ -37,6 +39,9 @@ REQUESTED = "c10d.dump.requested"
 CITED = ("source", "line")
 # this many ranks have to have timed out for each one that did not
 MANY = 2
+# how agents end their workers, and srun its tasks
+AGENTS = (-signal.SIGTERM,)
+SRUNS = (-signal.SIGTERM, -signal.SIGKILL)
 
 REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",)
 
@@ -140,7 +145,7 @@ def _ras(frames: Frames) -> Finding | None:
 
 def _spied(frames: Frames) -> Finding | None:
     """Find whom py-spy shows in other code while all others wait in one call."""
-    found = spied.outsiders(frames) if roots.is_seen_failing(frames) else None
+    found = spied.outsiders(frames) if rest.is_told(frames) else None
     if found is None:
         return None
     seen, op = found
@@ -152,26 +157,54 @@ def _spied(frames: Frames) -> Finding | None:
 def _silent(frames: Frames) -> Finding | None:
     """Find the few that were alive and silent when all others had timed out."""
     timeouts = frames.message(*TIMEOUTS)
-    exits = frames["exits"].drop_nulls("rank")
-    ended = exits.filter(pl.col("code") == -signal.SIGTERM)
-    failed = set(common.numbers(exits.filter(pl.col("code") > 0)["rank"]))
+    agent = frames["exits"].drop_nulls("rank")
+    torn = exits.torn_down(frames).drop_nulls("rank")
+    ended = pl.concat(
+        [
+            part.filter(pl.col("code").is_in(codes)).select("rank", "t", *CITED)
+            for part, codes in ((agent, AGENTS), (torn, SRUNS))
+        ]
+    )
+    codes = pl.concat(
+        [part.select("rank", "code") for part in (agent, exits.of_slurm(frames), torn)]
+    )
+    failed = set(common.numbers(codes.filter(pl.col("code") > 0)["rank"]))
     spoke = set(common.numbers(timeouts["rank"]))
-    shouting = frames["events"].filter(pl.col("role") != "neutral")
+    # what a kernel says of a rank's process is not its own voice
+    own = ~pl.col("message").str.contains(MACHINE)
+    lines = frames["events"].drop_nulls("rank").filter(own)
+    lost_peers = set(common.numbers(lines.filter(pl.col("role") == "victim")["rank"]))
+    shouting = lines.filter(pl.col("role") != "neutral")
     noisy = {*common.numbers(shouting["rank"]), *failed, *collected.unheard(frames)}
-    ranks = tuple(r for r in common.numbers(ended["rank"]) if r not in noisy)
+    heard = set(common.numbers(lines["rank"]))
+    ranks = tuple(r for r in common.numbers(ended["rank"]) if r in heard - noisy)
     # a few early timeouts prove nothing: the others' own timeouts were still to come
-    if not ranks or len(spoke) < max(2, MANY * len(ranks)) or failed - spoke:
+    if not ranks or len(spoke) < max(2, MANY * len(ranks)):
+        return None
+    if failed - spoke - lost_peers:
+        return None
+    # one whose end nobody saw was as silent as they were
+    known = set(common.numbers(frames["ranks"]["rank"]))
+    if known - spoke - lost_peers - set(ranks):
         return None
     told = ended.filter(pl.col("rank").is_in(ranks)).with_columns(
-        common.sentence("rank ", pl.col("rank"), " was ended by its agent").alias(
+        common.sentence("rank ", pl.col("rank"), " was ended by its launcher").alias(
             "text"
-        )
+        ),
+        pl.col("t").cast(timeouts["t"].dtype),
     )
-    why = f"all {len(spoke):,} others timed out, and it was alive and silent to the end"
-    lines = pl.concat(
-        [timeouts.select("text", "t", *CITED), told.select("text", "t", *CITED)]
+    many = f"{len(spoke):,} others"
+    why = f"{many} timed out, and it was alive and silent to the end"
+    found = _finding(frames, timeouts, ranks, Collective(), why, "likely")
+    who = common.plural("rank", ranks)
+    return found and dataclasses.replace(
+        found,
+        headline=f"{who} did not come to what {many} timed out in, and said nothing",
+        evidence=(*common.cites(told), *common.cites(timeouts)),
+        first_seen=common.first_seen(
+            pl.concat([told.select("t"), timeouts["t"].to_frame()])
+        ),
     )
-    return _finding(frames, lines, ranks, Collective(), why, "likely")
 
 
 def _only_observed(frames: Frames) -> Finding | None:

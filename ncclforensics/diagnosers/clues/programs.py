@@ -7,16 +7,22 @@ did before; and stacks tell which of two places of the code comes first.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate.standings import signature
+from ncclforensics.correlate.held import OTHER_SIDE
+from ncclforensics.correlate.standings import UNEVEN, signature
 from ncclforensics.diagnosers.clues import common
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ncclforensics.tables import Frames
 
+CONTEXT = 500  # calls before one that are compared with those before another
+MORE = 16  # messages of a kind that may have been made after one that was left out
 Call = dict[str, Any]
 Way = list[tuple[str, str, int | None]]
 
@@ -62,49 +68,79 @@ def order(frames: Frames, mine: int | None, theirs: int | None) -> int:
     return 0
 
 
-def skipped(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
-    """Whether a rank left out its half of a message and made what used to follow it.
+def skipped(frames: Frames, call: Call, ranks: Iterable[int]) -> bool:
+    """Whether one of some ranks left out its half of a message and went on.
 
-    In its history the half stands between two calls; since then the same two came one
-    right after the other, which they never did before.
+    `call` is the message that its other side waits in.
     """
-    half = "recv" if call["op"] == "send" else "send"
-    for rank in ranks:
-        mine = program(frames, rank)
-        ours = mine.filter(
-            (pl.col("op") == half)
-            & pl.col("pg").eq_missing(call["pg"])
-            & pl.col("pg_desc").eq_missing(call["pg_desc"])
-        )
-        places = ours.group_by("before", pl.col("after").alias("what")).agg(
-            pl.col("record_id").max().alias("last")
-        )
-        leaps = (
-            mine.join(places, on=["before", "what"], how="inner")
-            .group_by("before", "what")
-            .agg((pl.col("record_id") > pl.col("last")).all().alias("is_new"))
-            .filter("is_new")
-        )
-        if not leaps.is_empty() or _is_short(frames, call, rank):
+    waits = _waits(frames, call)
+    if waits.is_empty():
+        return False
+    return any(
+        _left_out(mine, waits) or _is_short(frames, call, waits, mine)
+        for mine in (program(frames, rank) for rank in ranks)
+    )
+
+
+def _waits(frames: Frames, call: Call) -> pl.DataFrame:
+    """Return the entry of the message that the first waiting rank is held in."""
+    theirs = program(frames, call["waiting"][0])
+    return theirs.filter(
+        (pl.col("source") == call["source"]) & (pl.col("line") == call["line"])
+    )
+
+
+def _left_out(mine: pl.DataFrame, waits: pl.DataFrame) -> bool:
+    """Whether a rank's program, as far as it repeats itself, jumped over such a half.
+
+    At some place it went on with what used to follow the half, to this day, although
+    the longest stretch of its history that led there the same way led to the half.
+    """
+    told = ["pg", "pg_desc", "src", "dst", "op"]
+    half = pl.lit(OTHER_SIDE.get(waits["op"][0])).alias("op")
+    wanted = waits.with_columns(half).select(told).unique()
+    rows = mine.with_row_index("at").join(wanted, on=told, how="semi", nulls_equal=True)
+    halves = rows["at"].to_list()
+    made = mine["what"].to_list()
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, call in enumerate(made):
+        places[call].append(place)
+    for now in range(halves[-MORE:][0] + 1 if halves else len(made), len(made)):
+        usual = [i for i in places[made[now]] if i < now]
+        jumps = [
+            i - 1
+            for i in usual
+            if i - 1 in halves and made[i:now][: len(made) - now] == made[now:]
+        ]
+        if jumps and _likeness(made, now, jumps) > _likeness(made, now, usual):
             return True
     return False
 
 
-def _is_short(frames: Frames, call: Call, rank: int) -> bool:
+def _likeness(made: list[int], now: int, places: list[int]) -> int:
+    """Return how many calls before `now` are those before one of `places`, at most."""
+    most = 0
+    for place in places:
+        same = 0
+        while same < min(place, CONTEXT):
+            if made[place - same - 1] != made[now - same - 1]:
+                break
+            same += 1
+        most = max(most, same)
+    return most
+
+
+def _is_short(
+    frames: Frames, call: Call, waits: pl.DataFrame, mine: pl.DataFrame
+) -> bool:
     """Whether a rank posted fewer halves than its peer between two calls of both.
 
     From one collective of a group that both are in to the next, both sides post as
     many; what a host has enqueued counts, however far its GPU is.
     """
-    half = {"send": "recv", "recv": "send"}.get(str(call["op"]))
+    half = OTHER_SIDE.get(str(call["op"]))
     theirs = program(frames, call["waiting"][0])
-    mine = program(frames, rank)
-    waits = theirs.filter(
-        (pl.col("source") == call["source"]) & (pl.col("line") == call["line"])
-    )
-    if waits.is_empty():
-        return False
-    key = ["pg", "pg_desc", "seq"]
+    key = ["pg", "pg_desc", "seq", "op", "in_sizes"]
     collective = ~pl.col("is_p2p").fill_null(False)
     both = (
         mine.filter(collective)
@@ -155,12 +191,14 @@ def is_out_of_place(frames: Frames, call: Call, rank: int) -> bool:
 
 def program(frames: Frames, rank: int) -> pl.DataFrame:
     """Return a rank's entries in order; `what` each is, `before` and `after` it."""
-    named = ["pg", "pg_desc", "op", "src", "dst", "in_sizes", "stack"]
+    named = ["pg", "pg_desc", "op", "src", "dst", "sizes", "stack"]
+    even = pl.when(~pl.col("op").is_in(UNEVEN)).then("in_sizes").alias("sizes")
     return (
         frames.scan("collectives")
         .filter(pl.col("rank") == rank)
         .collect()
         .sort("record_id")
+        .with_columns(even)
         .with_columns(pl.struct(named).hash(seed=0).alias("what"))
         .with_columns(
             pl.col("what").shift(1).alias("before"),
@@ -172,24 +210,34 @@ def program(frames: Frames, rank: int) -> pl.DataFrame:
 def what(frames: Frames) -> pl.Expr:
     """Say what a call is: its stack, or the operation and its sizes.
 
-    Stacks compare nothing where some ranks' dumps have them and others', in JSON, not.
+    Stacks compare nothing where some ranks' dumps have them and others', in JSON, not;
+    and too little where one is that of many operations or groups, as in a dump of few
+    frames or in the backward pass.
     """
     sizes = signature()
-    if _is_mixed(frames):
+    stacks = _stacks(frames)
+    if stacks == "mixed":
         return sizes.alias("what")
+    if stacks == "thin":
+        return pl.struct("stack", sizes.alias("sizes")).hash(seed=0).alias("what")
     return pl.coalesce("stack", sizes).alias("what")
 
 
-def _is_mixed(frames: Frames) -> bool:
+def _stacks(frames: Frames) -> str:
+    """Say whether stacks are "mixed" (some dumps lack them), "thin" or "full"."""
     calls = frames["calls"]
     if not _LAST or _LAST[0][0] is not calls:
         stackless = pl.col("stack").is_null().all()
-        made = frames.scan("collectives").select("rank", "stack")
+        made = frames.scan("collectives").select("rank", "stack", "op", "pg_desc")
         bare = made.group_by("rank").agg(stackless).collect()
         few = bare["stack"].sum() <= FEW
-        _LAST[:] = [(calls, not (few or bare["stack"].all()))]
+        kinds = pl.struct("op", "pg_desc").n_unique()
+        served = made.drop_nulls("stack").group_by("stack").agg(kinds.alias("kinds"))
+        thin = bool((served.collect()["kinds"] > 1).any())
+        mixed = not (few or bare["stack"].all())
+        _LAST[:] = [(calls, "mixed" if mixed else "thin" if thin else "full")]
     return _LAST[0][1]
 
 
 FEW = 2  # ranks whose Python did not give its stacks
-_LAST: list[tuple[pl.DataFrame, bool]] = []
+_LAST: list[tuple[pl.DataFrame, str]] = []

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate import outline, waits
+from ncclforensics.correlate import outline, rest, waits
 from ncclforensics.diagnosers.clues import common, unrecorded
 from ncclforensics.findings import Cite
-from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,19 +43,16 @@ def by_call(
         yield frames["calls"].row(number, named=True), tuple(sorted(ranks)), blocked
 
 
-def is_majority(call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
+def is_majority(frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
     """Whether more members are absent than came: then the latter are the odd ones.
 
-    Those count as well that are no roots, as they wait in something else.
+    Those count as well that are no roots, as they wait in something else; but not if it
+    is these ranks they hang on there, and would come without them.
     """
     came = len(call["waiting"]) + len(call["behind"]) + len(call["done"])
-    return len({*ranks, *call["absent"]}) > came
-
-
-def is_seen_failing(frames: Frames) -> bool:
-    """Whether a line or an exit shows that the job failed, not calls alone."""
-    lines = frames["events"]["role"].is_in(FAILING).any()
-    return bool(lines or (frames["exits"]["code"] != 0).any())
+    others = waits.graph(frames["calls"].filter(pl.col("call") != call["call"]))
+    on_their_way = waits.behind(others, list(ranks))
+    return len({*ranks, *call["absent"]} - on_their_way) > came
 
 
 def confidence(
@@ -69,7 +65,7 @@ def confidence(
     no messages, in which a rank may wait as well; then its own log has to be there and
     say nothing of it.
     """
-    if not is_seen_failing(frames) or (call is not None and call["unseen"]):
+    if not rest.is_told(frames) or (call is not None and call["unseen"]):
         return "likely"
     sources = frames["sources"]
     dumps = sources.filter(pl.col("kind").str.starts_with("flight_recorder"))["source"]
@@ -101,14 +97,14 @@ def spread(
     return f"{words}."
 
 
-def others_behind(frames: Frames, ranks: Iterable[int]) -> str:
+def others_behind(frames: Frames, ranks: Iterable[int], word: str = "behind") -> str:
     """Say how many ranks wait behind some that are named, and through which groups."""
     told = waits.graph(frames["calls"])
     blocked = waits.behind(told, list(ranks))
     if not blocked:
         return ""
     noun = "rank waits" if len(blocked) == 1 else "ranks wait"
-    return f" {len(blocked):,} {noun} behind, {_ways(frames, ranks, None)}."
+    return f" {len(blocked):,} {noun} {word}, {_ways(frames, ranks, None)}."
 
 
 def _through(frames: Frames, ranks: Iterable[int], call: int) -> str:

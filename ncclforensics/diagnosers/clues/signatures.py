@@ -16,6 +16,7 @@ import polars as pl
 
 from ncclforensics.correlate.standings import UNEVEN
 from ncclforensics.diagnosers.clues import common, divergence, programs
+from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,7 @@ ALL_RECEIVE = (
     *("all_gather_single", "reduce_scatter_single", "allreduce_coalesced"),
     *("all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"),
 )
+BARRIER = "barrier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,30 @@ def strays(frames: Frames, kind: divergence.Kind) -> Iterator[Split]:
                 yield split
 
 
+def stray(
+    frames: Frames,
+    split: Split,
+    slug: str,
+    headline: str,
+    explanation: str,
+    remedy: tuple[str, ...],
+) -> Finding:
+    """Return the finding of a class whose ranks are the `strays` of a split."""
+    return Finding(
+        slug=slug,
+        confidence="likely",
+        headline=headline,
+        evidence=split.evidence,
+        explanation=explanation,
+        remedy=remedy,
+        ranks=split.strays,
+        hosts=common.hosts_of(frames, split.strays),
+        devices=common.devices_of(frames, split.strays),
+        collective=split.call,
+        first_seen=split.first_seen,
+    )
+
+
 def _from_votes(frames: Frames, votes: pl.DataFrame, aspect: Aspect) -> Iterator[Split]:
     """Find the groups' first calls on which `votes` differ.
 
@@ -177,7 +203,11 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
 def _aside(
     frames: Frames, odd: pl.DataFrame, usual: pl.DataFrame
 ) -> divergence.Kind | None:
-    """Say what the odd side does if its functions tell, and nobody was there before."""
+    """Say what the odd side does at a place of its program where nobody was before.
+
+    Its functions may tell. If not, a barrier there is no mistake for another operation:
+    it stands behind a condition, most often on the first rank, or behind a loop.
+    """
     stack = odd["stack"][0]
     if stack is None:
         return None
@@ -185,7 +215,11 @@ def _aside(
     if there.height > odd.height:
         return None
     other = programs.way(frames, usual["stack"][0])
-    return divergence.kind_by_name(programs.way(frames, stack), other)
+    told = divergence.kind_by_name(programs.way(frames, stack), other)
+    if told or BARRIER not in odd["op"][0] or BARRIER in usual["op"][0]:
+        return told
+    first = pl.concat([odd["rank"], usual["rank"]]).min()
+    return "conditional" if odd["rank"].min() == first else "uneven"
 
 
 def _unheard(call: pl.DataFrame) -> int:

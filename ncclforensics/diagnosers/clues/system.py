@@ -6,46 +6,92 @@ two zones, so only a day's distance proves that they have nothing to do with eac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
+
+from ncclforensics.diagnosers.clues import stops
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
-OUTSIDE = r"^(?:kernel|nvidia|slurm|cloud)\."
+OUTSIDE = r"^(?:kernel|nvidia|cloud)\."
 DAY_NS = 86_400_000_000_000
 CLOSE_NS = 900_000_000_000  # kernel lines this close to the failure are its own
+# zones are whole quarters of an hour apart; a kernel tells at once
+QUARTER_NS = 900_000_000_000
+AT_ONCE_NS = 120_000_000_000
 _PCI = r"(?i)^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})"
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a job ran and failed, on `clock`: a column of times of `events`.
+
+    That is "yearless" where nothing is dated: all stamps without a year are of one.
+    """
+
+    clock: str
+    first: datetime
+    last: datetime
+    onset: datetime
+    failed: datetime
+
+
+def span(frames: Frames) -> Span | None:
+    """Return when a job ran and failed, by its own lines; None where none has a time.
+
+    A job that stopped without a word did so behind its last line.
+    """
+    own = frames["events"].filter(~pl.col("message").str.contains(OUTSIDE))
+    stopped = stops.slurm_time(frames.message("slurm.cancelled"))
+    columns = ("t", "yearless", "role")
+    job = pl.concat([part.select(columns) for part in (own, stopped)])
+    clock = "t" if job["t"].count() else "yearless"
+    told = job.drop_nulls(clock)
+    if told.is_empty():
+        return None
+    failing = told.filter(pl.col("role").is_in(["culprit", "victim"]))[clock]
+    first: Any = told[clock].min()
+    last: Any = told[clock].max()
+    failed: Any = failing.min() if failing.len() else last
+    return Span(clock, first, last, _onset(frames, clock, failed), failed)
+
+
 def of_this_job(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
-    """Drop lines a day or more away from the job; prefer those close to its failure."""
-    job = frames["events"].filter(~pl.col("message").str.contains(OUTSIDE))
-    first, last = job["t"].min(), job["t"].max()
-    if first is None or last is None:
-        return lines
+    """Drop lines a day or more away from the job; prefer those close to its failure.
+
+    Adds `is_far`: nothing failed when they were printed, in whichever zone that was.
+    """
+    told = lines.with_columns(pl.lit(False).alias("is_far"))
+    job = span(frames)
+    if job is None or job.clock not in lines.columns:
+        return told
+    t = pl.col(job.clock)
     day = pl.duration(nanoseconds=DAY_NS)
-    t = pl.col("t")
-    near = t.is_between(pl.lit(first) - day, pl.lit(last) + day)
-    kept = lines.filter(t.is_null() | near)
-    failed = job.filter(pl.col("role").is_in(["culprit", "victim"]))["t"].min()
-    if failed is None:
-        return kept
+    near = t.is_between(pl.lit(job.first) - day, pl.lit(job.last) + day)
+    kept = told.filter(t.is_null() | near)
     close = pl.duration(nanoseconds=CLOSE_NS)
     timely = kept.filter(
-        t.is_between(pl.lit(_onset(frames, failed)) - close, pl.lit(failed) + close)
+        t.is_between(pl.lit(job.onset) - close, pl.lit(job.failed) + close)
     )
-    return timely if timely.height else kept
+    late = (t - pl.lit(job.onset)).dt.total_nanoseconds()
+    another_zone = (late - (late / QUARTER_NS).round() * QUARTER_NS).abs() <= AT_ONCE_NS
+    return next(
+        (part for part in (timely, kept.filter(another_zone)) if part.height),
+        kept.with_columns(t.is_not_null().alias("is_far")),
+    )
 
 
-def _onset(frames: Frames, failed: object) -> object:
+def _onset(frames: Frames, clock: str, failed: datetime) -> datetime:
     """Return when the first timeout's call began to wait, or else `failed`."""
     waits = frames.message("c10d.watchdog.timeout")
     if "ran_ms" not in waits.columns:
         return failed
-    began = (waits["t"] - pl.Series(waits["ran_ms"]).cast(pl.Duration("ms"))).min()
-    return failed if began is None else min(began, failed)  # type: ignore[call-overload]
+    began = (waits[clock] - pl.Series(waits["ran_ms"]).cast(pl.Duration("ms"))).min()
+    return min(began, failed) if isinstance(began, datetime) else failed
 
 
 def bus_id(pci: pl.Expr) -> pl.Expr:

@@ -12,7 +12,8 @@ from ncclforensics.parsers.structures.limits import capped
 
 MOST_TENSORS = 200
 _ONE = (
-    pp.Regex(r"[^\s,\[\]:]+(?::\d+)?")("tensor")
+    # no name begins inside of another: looked for there, long ones would never end
+    pp.Regex(r"(?<![^\s,])[^\s,\[\]:]+(?::\d+)?")("tensor")
     + pp.Suppress("[ready ranks:")
     + pp.DelimitedList(pp.Regex(r"\d{1,9}"))("ready")
     + pp.Suppress("]")

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 
-_PID = re.compile(r"(?m)^\s+pid: (\d{1,9})\s*$")
-_IP = re.compile(r"(?m)^\s+ip: ([\w.:-]+)\s*$")
+_PID = re.compile(r"(?m)^[ \t]+pid: (\d{1,9})[ \t\r]*$")
+_IP = re.compile(r"(?m)^[ \t]+ip: ([\w.:-]+)[ \t\r]*$")
 
 
 def parse(text: str) -> list[dict[str, object]]:
