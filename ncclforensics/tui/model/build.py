@@ -10,7 +10,7 @@ from ncclforensics.tables import SCHEMAS
 from ncclforensics.tui.model import axis, marks, naming
 from ncclforensics.tui.model.given import given, held, positions, reached
 from ncclforensics.tui.model.grid import grid
-from ncclforensics.tui.model.states import ABSENT, QUEUED, WAITING
+from ncclforensics.tui.model.states import ABSENT, AWAY, QUEUED, WAITING
 from ncclforensics.tui.model.survey import survey
 from ncclforensics.tui.model.timeline import Timeline
 
@@ -62,7 +62,7 @@ def build(
     made = grid(lazy, ranks, found, columns, known, width, tick)
     hosts = frames["ranks"].select("rank", "host", "device").unique("rank")
     rows = (
-        pl.DataFrame({"rank": ranks, "cells": made.cells})
+        pl.DataFrame({"rank": ranks, "cells": _calm(made.cells, ranks, frames, report)})
         .with_row_index("row")
         .join(hosts, on="rank", how="left", maintain_order="left")
         .join(
@@ -80,6 +80,21 @@ def build(
         .select("rank", "gid", "kind", "pg", "pg_desc", "p2p")
     )
     return Timeline(frames, lazy, rows, columns, groups, made, logs, exits)
+
+
+def _calm(
+    cells: pl.Series, ranks: pl.Series, frames: Frames, report: Report
+) -> list[bytes]:
+    """Return cells in which who waits in another call is away, and not absent.
+
+    Ranks that the verdict names stay as they are: those of a circle wait as well.
+    """
+    waiting = frames["calls"]["waiting"].explode(empty_as_null=False).unique()
+    named = () if report.verdict is None else report.verdict.culprits.ranks
+    spared = set(waiting.to_list()).difference(named)
+    absent, away = bytes([ABSENT]), bytes([AWAY])
+    both = zip(cells.to_list(), ranks.to_list(), strict=True)
+    return [row.replace(absent, away) if r in spared else row for row, r in both]
 
 
 def _told_groups(told: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BLANK, DONE, UNSEEN, QUEUED, LOGGED, EXITED = range(6)
-RUNNING, WAITING, LATE, ABSENT, MISMATCHED = range(6, 11)
+BLANK, DONE, UNSEEN, QUEUED, AWAY, LOGGED, EXITED = range(7)
+RUNNING, WAITING, LATE, ABSENT, MISMATCHED = range(7, 12)
 FIRST_FAILING = LOGGED
 
 
@@ -28,6 +28,7 @@ STATES = (
     State("·", "done", "the call finished", "dim"),
     State("?", "unseen", "no evidence: no dump, or evicted from the ring", "dim"),
     State("q", "queued", "made, and held up behind an earlier call", "blue"),
+    State("x", "away", "not made, because the rank waits in another call", "yellow"),
     State("!", "logged", "a log line of a failure, or one that accuses", "yellow"),
     State("E", "exited", "the process ended with an error", "bold red"),
     State("r", "running", "started on the GPU, and not finished", "bold cyan"),
