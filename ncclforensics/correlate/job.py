@@ -80,10 +80,13 @@ def signs_told(frames: Frames) -> int:
 
 
 def is_unseen(frames: Frames) -> bool:
-    """Whether all that was read are kernel logs, and nothing is of the job itself."""
+    """Whether nothing is of the job itself: kernel logs, or dumps cut before any call."""
     lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
+    is_dump = pl.col("kind").str.starts_with("flight_recorder")
+    cut = frames["sources"].filter(is_dump)["cut"].fill_null(True)
+    torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
     own = ("collectives", "positions", "ranks")
-    return lines.is_empty() and not any(frames.has(name) for name in own)
+    return lines.is_empty() and (torn or not any(frames.has(name) for name in own))
 
 
 def survived(frames: Frames) -> pl.DataFrame:

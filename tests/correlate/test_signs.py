@@ -41,3 +41,10 @@ def test_an_agent_that_ends_its_children_as_it_was_told_is_well(tmp_path):
         "Sending process 4300 closing signal SIGTERM\n"
     )
     assert outcome(tmp_path, f"step 10 loss 3.1\n{closing}") == "no-failure"
+
+
+def test_dumps_cut_before_any_call_are_no_clean_bill(jobs, tmp_path):
+    dumps = jobs / "torch-missing-rank-two-hosts" / "evidence" / "fr"
+    for file in dumps.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes()[:300])
+    assert analyze([str(tmp_path)]).report.outcome == "inconclusive"
