@@ -80,7 +80,7 @@ def signs_told(frames: Frames) -> int:
 
 
 def is_unseen(frames: Frames) -> bool:
-    """Whether nothing is of the job itself: kernel logs, or dumps cut before any call."""
+    """Whether all is of machines, or of dumps cut before any call, not of the job."""
     lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
     is_dump = pl.col("kind").str.starts_with("flight_recorder")
     cut = frames["sources"].filter(is_dump)["cut"].fill_null(True)
