@@ -21,7 +21,7 @@ import polars as pl
 
 from ncclforensics import grammar
 from ncclforensics.parsers import limits, partial
-from ncclforensics.parsers.lines import BLOCK_BYTES, blocks, decoded, utf8
+from ncclforensics.parsers.lines import blocks, decoded, utf8
 from ncclforensics.parsers.needles import finder
 from ncclforensics.parsers.shortening import shortened
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
 SPAN_BYTES = 64 << 20
+SEAM_BYTES = 1 << 16  # read at a time to find where a span's first line begins
 WRAPPED = 4  # lines that one message may be wrapped over
 FIRST_LINES = 256  # of a span, all of whose routine messages are kept
 FEW = 8  # lines of a block, around which routine messages are looked for one by one
@@ -350,7 +351,7 @@ def _first_line(stream: BinaryIO, start: int) -> int:
     """Move to the first line that begins at `start` or behind; returns where."""
     offset = max(start - 1, 0)
     stream.seek(offset)
-    while start and (data := stream.read(BLOCK_BYTES)):
+    while start and (data := stream.read(SEAM_BYTES)):
         if found := data.find(b"\n") + 1:
             return stream.seek(offset + found)
         offset += len(data)
