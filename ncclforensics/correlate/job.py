@@ -163,7 +163,9 @@ def _unwound(frames: Frames) -> int:
 def _never_met(frames: Frames) -> int:
     """Count the processes whose log ends where they wait for their communicator."""
     process = communicators.PROCESS
-    began = communicators.inits(frames).filter(pl.col("phase") == "START")
+    began = communicators.inits(frames).filter(
+        (pl.col("phase") == "START") & (pl.col("nranks") > 1)
+    )
     last = began.group_by(process).agg(pl.col("line").max().alias("began"))
     later = frames["events"].join(last, on=process, nulls_equal=True)
     went_on = later.filter(pl.col("line") > pl.col("began")).select(process).unique()

@@ -30,6 +30,10 @@ def test_one_that_came_up_is(tmp_path, later):
     assert outcome(tmp_path, starts() + later) == "no-failure"
 
 
+def test_a_rank_alone_waits_for_nobody(tmp_path):
+    assert outcome(tmp_path, init(0, 1, phase="START")) == "no-failure"
+
+
 def test_a_task_that_failed_is_one_whatever_it_failed_of(tmp_path):
     ended = "srun: error: gpu0001: task 3: Exited with exit code 1\n"
     assert outcome(tmp_path, ended) == "inconclusive"
