@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import on, work
@@ -32,6 +33,9 @@ class Told(Message):
     lines: list[tuple[str, str]]
 
 
+LAYOUT = 0.02  # seconds between looks whether the chart has a size
+
+
 class Places(Outputs):
     """Where we are, and the ways to be elsewhere."""
 
@@ -52,8 +56,9 @@ class Places(Outputs):
         """Show everything, by sequence number, with the cursor at a row and column."""
         assert self.timeline is not None
         if not self.chart.size.width:
-            # the chart was hidden, and has its size only after a layout
-            self.call_after_refresh(self.open_at, at)
+            # the chart was hidden, and has a size only after a layout, which a terminal
+            # that is too small may keep waiting
+            self.set_timer(LAYOUT, partial(self.open_at, at))
             return
         self.opened_at = at
         axis = self.timeline.axis(None)
