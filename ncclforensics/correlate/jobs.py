@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate import communicators
+from ncclforensics.correlate import communicators, outline
 from ncclforensics.correlate.job import MACHINE
 from ncclforensics.tables import FAILING, Frames
 
@@ -93,13 +93,14 @@ def _numbers(frames: Frames) -> pl.DataFrame:
 def _folders(frames: Frames) -> pl.DataFrame:
     """Return `source job name`: the folder of a job, if each is known to have one.
 
-    That is where communicators are strangers to each other, or where torchrun started
-    a rank twice. They are numbered by when they began.
+    That is where communicators are strangers to each other, where torchrun started a
+    rank twice, or where two dumps of a rank tell of other calls. They are numbered by
+    when they began.
     """
     parts = pl.col("source").str.split("/")
     met = communicators.strangers(frames).explode("sources")
     files = met.select("key", source="sources", rank=pl.lit(None, pl.Int64))
-    for told in (_launches, _agents):
+    for told in (_launches, _agents, _dumps):
         files = files if files.height else told(frames)
     for depth in range(1, MOST_FOLDERS):
         name = parts.list.head(depth).list.join("/")
@@ -158,6 +159,20 @@ def _agents(frames: Frames) -> pl.DataFrame:
     of = told.group_by("rank").agg(pl.col("key", "pid").n_unique())
     found = of.filter((pl.col("key") > 1) & (pl.col("pid") > 1))
     return told.drop("pid") if found.height else told.drop("pid").clear()
+
+
+def _dumps(frames: Frames) -> pl.DataFrame:
+    """Return `key source rank`: dumps, if two of a rank date one call differently.
+
+    The same call keeps its time in every dump of its process.
+    """
+    call = ["rank", "pg_id", "is_p2p", "seq"]
+    told = outline.outline(frames).select("source", "t", *call).drop_nulls()
+    dated = told.group_by(call).agg(pl.col("source", "t").n_unique())
+    strange = dated.filter((pl.col("source") > 1) & (pl.col("t") > 1))
+    folder = pl.col("source").str.extract(r"^(.*)/").fill_null("")
+    files = told.select(folder.alias("key"), "source", "rank").unique()
+    return files if strange.height else files.clear()
 
 
 def _ranks(frames: Frames) -> pl.DataFrame:

@@ -2,6 +2,8 @@
 
 import shutil
 
+from ncclforensics.analysis import analyze
+
 
 def stream(*lines):
     return "".join(f"{line}\n" for line in lines)
@@ -135,3 +137,20 @@ def test_every_attempt_that_was_left_out_is_explained_in_short(jobs):
         (1,),
     )
     assert "others   attempt 0: crashed-rank: rank 1" in render_text(found.report)
+
+
+def beside(jobs, tmp_path, first, second):
+    for folder, job in (("a", first), ("b", second)):
+        shutil.copytree(jobs / job / "evidence" / "fr", tmp_path / folder / "fr")
+    return analyze([str(tmp_path)]).report
+
+
+def test_dumps_of_two_jobs_in_two_folders_are_told_apart(jobs, tmp_path):
+    found = beside(jobs, tmp_path, "torch-crashed-rank", "torch-missing-rank-dump-lost")
+    assert [n.text for n in found.notes if "another one than job" in n.text]
+    assert found.verdict is None or found.verdict.slug != "straggler"
+
+
+def test_one_jobs_dumps_collected_twice_are_one_job(jobs, tmp_path):
+    found = beside(jobs, tmp_path, "torch-crashed-rank", "torch-crashed-rank")
+    assert not [n.text for n in found.notes if "another one than job" in n.text]
