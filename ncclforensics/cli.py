@@ -7,13 +7,20 @@ user can cause are one line on stderr, anything else is a bug with its traceback
 from __future__ import annotations
 
 import copy
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics import console, handing_out, ingesting, lookup, options, stdout
+from ncclforensics import (
+    console,
+    handing_out,
+    ingesting,
+    interrupts,
+    lookup,
+    options,
+    stdout,
+)
 from ncclforensics.errors import ExitCode, NcclForensicsError, UsageError
 from ncclforensics.options import (
     FROM_CACHE,
@@ -292,29 +299,34 @@ def _report(
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code (see `errors.ExitCode`)."""
     stdout.reopen()
-    sys.unraisablehook = console.never_ignored
-    try:
-        code = cli.main(args, prog_name="ncclforensics", standalone_mode=False)
-    except (click.Abort, KeyboardInterrupt):
-        console.wipe()
-        console.error("interrupted")
-        return ExitCode.INTERRUPTED
-    except click.exceptions.NoArgsIsHelpError as caught:
-        console.usage(caught.format_message())
-        return ExitCode.USAGE
-    except click.ClickException as caught:
-        context = getattr(caught, "ctx", None)
-        path = "ncclforensics" if context is None else context.command_path
-        console.error(f"{caught.format_message()} (see {path} --help)")
-        return ExitCode.USAGE
-    except NcclForensicsError as caught:
-        console.wipe()
-        console.error(str(caught))
-        return caught.code
-    except SystemExit:
-        raise
-    except BaseException as caught:  # a panic inside polars is no Exception
-        console.wipe()
-        console.bug(caught)
-        return ExitCode.BUG
+    with interrupts.noticed() as interrupted:
+        try:
+            code = cli.main(args, prog_name="ncclforensics", standalone_mode=False)
+        except SystemExit:
+            raise
+        except BaseException as caught:  # a panic inside polars is no Exception
+            console.wipe()
+            return _told(caught, interrupted=interrupted())
     return int(code or 0)
+
+
+def _told(caught: BaseException, *, interrupted: bool) -> ExitCode:
+    """Say what stopped a command, and return its exit code."""
+    match caught:
+        case click.exceptions.NoArgsIsHelpError():
+            console.usage(caught.format_message())
+            return ExitCode.USAGE
+        case click.ClickException():
+            context = getattr(caught, "ctx", None)
+            path = "ncclforensics" if context is None else context.command_path
+            console.error(f"{caught.format_message()} (see {path} --help)")
+            return ExitCode.USAGE
+        case NcclForensicsError():
+            console.error(str(caught))
+            return caught.code
+        case _ if interrupted or isinstance(caught, click.Abort | KeyboardInterrupt):
+            # a library may have made any other error of it
+            console.error("interrupted")
+            return ExitCode.INTERRUPTED
+    console.bug(caught)
+    return ExitCode.BUG

@@ -7,7 +7,6 @@ appears on a terminal only, and leaves no trace.
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import platform
 import sys
@@ -47,14 +46,6 @@ def ended(report: Report, *, interrupted: bool) -> ExitCode:
             warn(note.text)
         return ExitCode.INTERRUPTED
     return ExitCode.OK if reading.recognised(report) else ExitCode.NO_EVIDENCE
-
-
-def never_ignored(unraisable: sys.UnraisableHookArgs) -> None:
-    """Let an interrupt strike again that struck where Python can only ignore it."""
-    if unraisable.exc_type is KeyboardInterrupt:
-        _thread.interrupt_main()
-    else:
-        sys.__unraisablehook__(unraisable)
 
 
 def say(text: str) -> None:

@@ -1,0 +1,58 @@
+"""Ctrl-C: what it may strike, and that it is known afterwards that it did.
+
+Python raises KeyboardInterrupt wherever the program happens to be: in a destructor,
+which can only ignore it, or in a library that makes another error of it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+AGAIN = 0.1  # seconds until an ignored interrupt strikes once more
+
+
+@contextlib.contextmanager
+def noticed() -> Iterator[Callable[[], bool]]:
+    """Give a function that says whether Ctrl-C was pressed since; none is ignored.
+
+    Outside the main thread, where Python takes no signals, nobody is asked.
+    """
+    came = threading.Event()
+
+    def strike(_number: int, _frame: FrameType | None) -> None:
+        came.set()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield came.is_set
+        return
+    hook, handler = sys.unraisablehook, signal.signal(signal.SIGINT, strike)
+    sys.unraisablehook = _never_ignored
+    try:
+        yield came.is_set
+    finally:
+        sys.unraisablehook = hook
+        signal.signal(signal.SIGINT, handler)
+
+
+def _never_ignored(unraisable: sys.UnraisableHookArgs) -> None:
+    """Let an interrupt strike again that struck where Python can only ignore it.
+
+    Not before this hook has returned: here it would be ignored once more.
+    """
+    if unraisable.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(unraisable)
+        return
+    again = threading.Timer(AGAIN, _thread.interrupt_main)
+    again.daemon = True
+    with contextlib.suppress(RuntimeError):  # no thread starts while Python ends
+        again.start()

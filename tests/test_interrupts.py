@@ -1,0 +1,87 @@
+"""Ctrl-C where Python ignores it, and where a library makes another error of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from ncclforensics import cli, interrupts
+from ncclforensics.errors import UsageError
+
+
+def pressed() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):  # Python looks for signals between its steps
+        pass
+
+
+class Dying:
+    def __del__(self) -> None:
+        pressed()
+
+
+class Doing:
+    """A library's own step, which fails with an error of its own."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        pressed()
+
+
+def dies_and_goes_on() -> None:
+    Dying()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_an_interrupt_in_a_destructor_strikes_again(capfd) -> None:
+    with interrupts.noticed() as interrupted, pytest.raises(KeyboardInterrupt):
+        dies_and_goes_on()
+    assert interrupted()
+    assert capfd.readouterr().err == ""
+
+
+def test_what_was_there_before_is_there_again() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with interrupts.noticed() as interrupted:
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not interrupted()
+
+
+def test_another_thread_gets_no_signals_and_asks_for_none() -> None:
+    said: list[bool] = []
+
+    def run() -> None:
+        with interrupts.noticed() as interrupted:
+            said.append(interrupted())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert said == [False]
+
+
+def test_what_a_library_makes_of_an_interrupt_is_no_bug(monkeypatch, capsys) -> None:
+    def fails(*_: object, **__: object) -> None:
+        type("Owner", (), {"doing": Doing()})
+
+    monkeypatch.setattr(cli.cli, "main", fails)
+    assert cli.main(["explain"]) == 130
+    assert capsys.readouterr().err == "ncclforensics: error: interrupted\n"
+
+
+def test_an_error_of_ours_is_told_after_an_interrupt_too(monkeypatch, capsys) -> None:
+    def fails(*_: object, **__: object) -> None:
+        try:
+            pressed()
+        except KeyboardInterrupt:
+            raise UsageError("the disk is full") from None
+
+    monkeypatch.setattr(cli.cli, "main", fails)
+    assert cli.main(["explain"]) == 2
+    assert capsys.readouterr().err == "ncclforensics: error: the disk is full\n"
