@@ -304,7 +304,7 @@ def done() -> pl.Expr:
     return (pl.col("state") == "completed").fill_null(False) | retired
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Frames:
     """All frames of one analysis; `messages` holds the captures of each message.
 
