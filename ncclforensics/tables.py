@@ -25,6 +25,8 @@ Schema = dict[str, pl.DataType]
 
 # roles of lines (of `events`) that a healthy job does not print
 FAILING = ("culprit", "victim", "either")
+# and what an agent says of a child that failed
+TROUBLED = (*FAILING, "agent")
 # backends that set `retired` on a call that they abort as well
 ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
 
@@ -271,6 +273,11 @@ def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
 
 def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
     return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
+
+
+def is_dump() -> pl.Expr:
+    """Whether a row of `sources` is a Flight Recorder dump, of any kind."""
+    return pl.col("kind").str.starts_with("flight_recorder")
 
 
 @cache
