@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate import waits
+from ncclforensics.correlate.standings import grouped
 from ncclforensics.diagnosers.clues import common, programs
 
 if TYPE_CHECKING:
@@ -219,6 +220,8 @@ def _entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
             & ~pl.col("is_p2p").fill_null(False)
         )
         .collect()
+        .pipe(grouped, frames["group_names"])
+        .filter(pl.col("group") == call["group"])
         .with_columns(programs.what(frames))
     )
 

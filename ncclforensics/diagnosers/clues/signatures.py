@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate.standings import UNEVEN
+from ncclforensics.correlate.standings import UNEVEN, grouped
 from ncclforensics.diagnosers.clues import common, divergence, programs
 from ncclforensics.findings import Finding
 
@@ -249,7 +249,7 @@ def _entries(frames: Frames) -> pl.DataFrame:
     told = pl.concat_list("waiting", "behind", "done")
     not_told = pl.col("members").list.set_difference(pl.concat_list(told, "absent"))
     came = held.select(
-        *("call", "pg", "pg_desc", "seq"),
+        *("call", "group", "seq"),
         not_told.list.len().fill_null(0).alias("unseen"),
         told.alias("rank"),
     ).explode("rank")
@@ -262,9 +262,8 @@ def _entries(frames: Frames) -> pl.DataFrame:
         )
         .collect()
     )
-    return made.join(
-        came, on=["rank", "pg", "pg_desc", "seq"], how="inner", nulls_equal=True
-    ).select(
+    made = grouped(made, frames["group_names"])
+    return made.join(came, on=["rank", "group", "seq"], how="inner").select(
         *("call", "unseen"),
         *("pg", "pg_desc", "seq", "op"),
         # what is received tells only where all send the same
