@@ -185,9 +185,18 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
     kind: divergence.Kind | None = None
     if len(astray) == 1:
         kind = "conditional"
-    elif "call" in call.columns and len(ordered) == 2 and small < large:
-        kind = _aside(frames, odd, usual)
-        astray = [ordered[0][1]] if kind else []
+    elif "call" in call.columns and len(ordered) == 2:
+        left = [
+            ranks
+            for _, ranks in ordered
+            if 2 * len(ranks) <= small + large
+            and programs.left_loop(frames, told, min(ranks))
+        ]
+        if len(left) == 1:
+            kind, astray = "uneven", left
+        elif small < large:
+            kind = _aside(frames, odd, usual)
+            astray = [ordered[0][1]] if kind else []
     return Split(
         unseen=unseen,
         strays=tuple(sorted(astray[0])) if len(astray) == 1 else (),
@@ -264,7 +273,7 @@ def _entries(frames: Frames) -> pl.DataFrame:
     )
     made = grouped(made, frames["group_names"])
     return made.join(came, on=["rank", "group", "seq"], how="inner").select(
-        *("call", "unseen"),
+        *("call", "group", "unseen"),
         *("pg", "pg_desc", "seq", "op"),
         # what is received tells only where all send the same
         pl.when(
