@@ -58,7 +58,9 @@ def correlate(
     found = waits.roots(stuck, rest.mute(collectives))
     unproven = tables.empty("calls")
     if not rest.is_proven(known, made):
-        how = rest.judged(stuck, found, standing, seen, known.scan("collectives"))
+        how = rest.judged(
+            stuck, found, standing, seen, known.scan("collectives"), collectives
+        )
         unproven = stuck if how == "doubtful" else unproven
         if how != "still":
             stuck, found = tables.empty("calls"), tables.empty("roots")

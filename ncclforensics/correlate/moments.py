@@ -11,12 +11,13 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.standings import signature
-from ncclforensics.tables import done
+from ncclforensics.tables import ABORTS_RETIRE, done
 
 GROUP = ("pg", "pg_desc")
 PEERS = 4  # with which a rank is compared
 EARLIER = 50  # calls of the group by which two clocks are compared
 MARGIN_NS = 1_000_000
+FAR = 10  # times what a rank is late elsewhere
 SPREADS = 2  # times the difference that there was before
 
 
@@ -97,6 +98,99 @@ def _usual(past: pl.DataFrame, group: pl.DataFrame, time: str) -> pl.DataFrame:
     )
 
 
+def are_fresh(outline: pl.DataFrame, accused: pl.Series) -> bool:
+    """Whether dumps were taken when their ranks' calls had only just ended.
+
+    NCCL's watchdog retires what has completed within a tenth of a second, so a newest
+    call that completed and is not retired yet ended in that time. `outline` is that of
+    all calls. What `accused` ranks show does not count: there the watchdog may hang.
+    Entries of a coalesced group are never retired, whatever becomes of it.
+    """
+    nccl = outline.filter(
+        pl.col("backend").is_in(ABORTS_RETIRE)
+        & ~pl.col("is_p2p").fill_null(False)
+        & (pl.col("state") == "completed")
+        & ~pl.col("op").str.ends_with("coalesced").any().over("rank", *GROUP)
+    )
+    retired = pl.col("retired").fill_null(False)
+    newest = nccl.group_by("rank").agg(
+        pl.col("record_id").filter(retired).max().alias("over"),
+        pl.col("record_id").filter(~retired).max().alias("fresh"),
+    )
+    # where nothing is retired, whoever wrote the dump leaves that out
+    told = newest.filter(~pl.col("rank").is_in(accused.implode()))
+    return bool(told.select((pl.col("fresh") > pl.col("over")).any()).item())
+
+
+def are_late_there(
+    wanted: pl.DataFrame, absent: pl.Series, collectives: pl.DataFrame | pl.LazyFrame
+) -> bool:
+    """Whether ranks that did not come yet used to come late to this very call.
+
+    `wanted` are rows of `calls`, `absent` the ranks. Rank 0 that saves while others
+    wait at a barrier is late at each such barrier, and by far more than elsewhere.
+    """
+    calls = wanted.filter(~pl.col("is_p2p").fill_null(False))
+    made = (
+        collectives.lazy()
+        .filter(
+            ~pl.col("is_p2p").fill_null(False)
+            & pl.col("pg_desc").is_in(
+                calls["pg_desc"].unique().implode(), nulls_equal=True
+            )
+            & pl.col("t").is_not_null()
+        )
+        .select("rank", *GROUP, "seq", "t", place().alias("what"))
+        .collect()
+    )
+    for call in calls.to_dicts():
+        gone = sorted({*call["absent"]} & {*absent})
+        peers = call["waiting"][:PEERS]
+        if not gone or not peers:
+            continue
+        here = made.filter(
+            pl.col("pg").eq_missing(call["pg"])
+            & pl.col("pg_desc").eq_missing(call["pg_desc"])
+        )
+        now = here.filter((pl.col("seq") == call["seq"]) & pl.col("rank").is_in(peers))
+        theirs = (
+            here.filter(pl.col("rank").is_in(peers) & (pl.col("seq") < call["seq"]))
+            .group_by("seq")
+            .agg(pl.col("t").max().alias("theirs"))
+        )
+        late = (
+            here.filter(pl.col("rank").is_in(gone))
+            .join(theirs, on="seq")
+            .with_columns(
+                (pl.col("t") - pl.col("theirs")).dt.total_nanoseconds().alias("late"),
+                pl.col("what").is_in(now["what"].implode()).alias("is_here"),
+            )
+            .with_columns(
+                pl.col("late")
+                - pl.col("late").filter(~pl.col("is_here")).median().over("rank")
+            )
+        )
+        told = late.group_by("rank").agg(
+            pl.col("late").filter("is_here").median().alias("here"),
+            pl.col("late").filter(~pl.col("is_here")).abs().median().alias("usual"),
+        )
+        if told.select(
+            (
+                pl.col("here")
+                > pl.max_horizontal(FAR * pl.col("usual"), pl.lit(MARGIN_NS))
+            ).any()
+        ).item():
+            return True
+    return False
+
+
+def place() -> pl.Expr:
+    """Say what a call is: its stack and operation, or without one its sizes as well."""
+    same_place = pl.struct("stack", "op").hash(seed=0)
+    bare = pl.col("stack").is_null()
+    return pl.when(bare).then(signature()).otherwise(same_place)
+
+
 def may_come(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
     """Whether ranks absent from one of these calls may be about to make it.
 
@@ -118,10 +212,6 @@ def may_come(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
     talks = wanted["is_p2p"].any() or newest["pg_desc"].struct.field("is_p2p").any()
     if talks or not together:
         return True
-    same_place = pl.struct("stack", "op").hash(seed=0)
-    what = (
-        pl.when(pl.col("stack").is_not_null()).then(same_place).otherwise(signature())
-    )
     ranks = wanted.select(pl.concat_list("waiting", "absent").explode().implode())
     made = (
         collectives.filter(
@@ -129,7 +219,7 @@ def may_come(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
             & pl.col("pg_desc").is_in(wanted["pg_desc"].unique().implode())
             & pl.col("rank").is_in(ranks.to_series())
         )
-        .select("rank", *GROUP, "seq", what.alias("what"))
+        .select("rank", *GROUP, "seq", place().alias("what"))
         .collect()
     )
     here = wanted.select("call", *GROUP, "seq", "waiting", "absent")

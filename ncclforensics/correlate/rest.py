@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from ncclforensics.correlate import job, moments, waits
-from ncclforensics.correlate.standings import KEY
+from ncclforensics.correlate.standings import KEY, UNLISTED
 from ncclforensics.tables import FAILING, is_dump
 
 if TYPE_CHECKING:
@@ -143,29 +143,35 @@ def judged(
     standings: pl.DataFrame,
     seen: pl.DataFrame,
     collectives: pl.LazyFrame,
+    outline: pl.DataFrame,
 ) -> Rest:
     """Say whether the open calls alone show a job that stands still as a whole.
 
     Of what is not known, because a dump is torn or lost, nothing is concluded either
-    way. `seen` is the `evidence`.
+    way. `seen` is the `evidence`, `outline` that of all `collectives`.
     """
     told = waits.graph(calls)
     accused = roots.filter(pl.col("why") != "stuck")
+    if moments.are_fresh(outline, accused["rank"]):
+        return "moves"
     circling = {rank for circle in waits.circles(calls) for rank in circle}
     unseen = set(calls["unseen"].explode().drop_nulls())
     blind = set(seen.filter("is_blind")["rank"])
+    # who else belongs to a group that nothing lists may not have come
+    unlisted = set(calls.filter(pl.col("group").str.ends_with(UNLISTED))["call"])
     moving = _joined(
         [
             ranks
             for call, wanted in told.why.items()
             if not wanted
             and call not in told.done
+            and call not in unlisted
             and not (ranks := set(told.waiters[call])) <= blind
         ]
     )
     ends = {*accused["rank"], *circling} or (unseen if not moving else set())
     if not ends and len(moving) != 1:
-        return "doubtful" if blind and not moving else "moves"
+        return "doubtful" if (blind or unlisted) and not moving else "moves"
     held = ends or moving[0]
     held = held | waits.behind(told, sorted(held))
     # what waits only for ranks of which nothing is known speaks neither way
@@ -175,6 +181,10 @@ def judged(
     if len(known - held) > allowed or any(not ranks <= held for ranks in moving):
         return "moves"
     if seen["is_older"].any() or not _is_few(calls, accused, len(known), collectives):
+        return "doubtful"
+    wanted = calls.filter(pl.col("call").is_in(accused["call"].implode()))
+    gone = accused.filter(pl.col("why") == "absent")["rank"]
+    if moments.are_late_there(wanted, gone, collectives):
         return "doubtful"
     slow = accused.filter(pl.col("why").is_in(["stalled", "unstarted"]))
     if slow.height and not _is_stalled(calls, slow, len(known), standings, collectives):
@@ -205,13 +215,11 @@ def _is_few(
     """Whether those who have not come yet are so few that a running job is unlike it.
 
     Many of them are those of a running job if they have made such a call before; a call
-    that is new to them is one that only the others make. Where all others wait in one
-    and the same call, even two may be just the last to come to it.
+    that is new to them is one that only the others make.
     """
     gone = accused.filter(pl.col("why") == "absent")
-    held = calls.filter(pl.col("waiting").list.len() > 0)
     few = min(max(FEW, MANY_OF * known), QUARTER * known)
-    if gone.height <= (1 if held.height == 1 else max(1, few)):
+    if gone.height <= max(1, few):
         return True
     wanted = calls.filter(pl.col("call").is_in(gone["call"].implode()))
     return not moments.may_come(wanted, collectives)

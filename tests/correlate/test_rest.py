@@ -109,7 +109,14 @@ def judged(*told, lost=()):
         *(pl.lit(False).alias(c) for c in ("is_stale", "is_older", "is_blind"))
     )
     made = tables.empty("collectives").lazy()
-    return rest.judged(calls, waits.roots(calls), tables.empty("standings"), seen, made)
+    return rest.judged(
+        calls,
+        waits.roots(calls),
+        tables.empty("standings"),
+        seen,
+        made,
+        tables.empty("outline"),
+    )
 
 
 def test_ranks_that_wait_for_a_lost_dump_alone_do_not_show_that_a_job_runs():

@@ -86,16 +86,22 @@ def spread(
     DATA_PARALLEL_GROUP 12 and PIPELINE_MODEL_PARALLEL_GROUP 3."
     """
     failing = common.collective(frames, call)
-    here = len(call["waiting"])
-    members = len(call["members"] or ())
-    wait = "waits" if here == 1 else "wait"
-    words = f"{here:,} of {members:,} members {wait} in {common.call_words(failing)}"
-    more = blocked - here
+    words = f"{waiters(call)} in {common.call_words(failing)}"
+    more = blocked - len(call["waiting"])
     if more > 0:
         through = _through(frames, ranks, call["call"])
         noun = "rank waits" if more == 1 else "ranks wait"
         words += f"; {more:,} more {noun} behind{through}"
     return f"{words}."
+
+
+def waiters(call: dict[str, Any]) -> str:
+    """Return `7 of 8 members wait`, or `7 ranks wait` where nothing lists the group."""
+    here, members = len(call["waiting"]), len(call["members"] or ())
+    wait = "waits" if here == 1 else "wait"
+    if not members:
+        return f"{common.count(here, 'rank')} {wait}"
+    return f"{here:,} of {members:,} members {wait}"
 
 
 def others_behind(frames: Frames, ranks: Iterable[int], word: str = "behind") -> str:
