@@ -35,7 +35,7 @@ def calls(
     `rank whole since is_sparse is_stale is_gloo` of every rank whose evidence would
     show its calls; see `rest.evidence`.
     """
-    held = messages.undelivered(held, told, evidence)
+    held = _begun(messages.undelivered(held, told, evidence))
     first = _calls(
         held.filter(pl.col("choice") == 0), standings, told, evidence, groups
     )
@@ -57,6 +57,26 @@ def calls(
     if again.filter(pl.col("choice") > 0).is_empty():
         return first
     return _calls(again.drop("last").sort("rank"), standings, told, evidence, groups)
+
+
+def _begun(held: pl.DataFrame) -> pl.DataFrame:
+    """Take the call that a rank's GPU is in, where it has not begun the likeliest one.
+
+    Calls of another group run beside it, so that such a one may have passed it.
+    """
+    started = pl.col("started") & ~pl.col("is_p2p").fill_null(False)
+    place = pl.col("choice")
+    in_it = held.group_by("rank").agg(
+        pl.col("started").filter(place == 0).any().alias("first"),
+        place.filter(started & (place > 0)).min().alias("in_it"),
+    )
+    other = in_it.filter(~pl.col("first")).select("rank", "in_it")
+    return (
+        held.join(other, on="rank", how="left", maintain_order="left")
+        .with_columns(place - pl.col("in_it").fill_null(0))
+        .filter(place >= 0)
+        .drop("in_it")
+    )
 
 
 def _calls(

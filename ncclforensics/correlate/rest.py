@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from ncclforensics.correlate import job, moments, waits
-from ncclforensics.correlate.standings import KEY, UNLISTED
+from ncclforensics.correlate.standings import KEY
 from ncclforensics.tables import FAILING, is_dump
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def judged(
     unseen = set(calls["unseen"].explode().drop_nulls())
     blind = set(seen.filter("is_blind")["rank"])
     # who else belongs to a group that nothing lists may not have come
-    unlisted = set(calls.filter(pl.col("group").str.ends_with(UNLISTED))["call"])
+    unlisted = set(calls.filter(pl.col("members").list.len().fill_null(0) == 0)["call"])
     moving = _joined(
         [
             ranks

@@ -152,8 +152,8 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
         what = common.call_words(common.collective(frames, call))
         yield NotChecked(
             "missing-rank",
-            f"{roots.waiters(call)} in {what}, but dumps alone do not show whether the job has stopped or "
-            "was dumped while it ran",
+            f"{roots.waiters(call)} in {what}, but dumps alone do not show whether "
+            "the job has stopped or was dumped while it ran",
             "take a second set of dumps a minute later, or keep the logs: a call that "
             "is open in both has stopped",
         )

@@ -294,10 +294,12 @@ def _elements(side: str) -> pl.Expr:
     numel = pl.col(f"{side}_sizes").list.eval(
         pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
     )
-    return pl.concat_str(
-        numel.cast(pl.List(pl.String)).list.join("+"),
-        pl.lit(" elements of "),
-        pl.col(f"{side}_dtypes").list.join(", "),
+    words = numel.cast(pl.List(pl.String)).list.join("+")
+    # dumps up to schema 1.4 hold no dtypes
+    dtypes = pl.col(f"{side}_dtypes").list.join(", ")
+    return pl.coalesce(
+        pl.concat_str(words, pl.lit(" elements of "), dtypes),
+        pl.concat_str(words, pl.lit(" elements")),
     )
 
 

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate.standings import grouped
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.tables import Frames
 
 EXCHANGES = r"(?i)^all_?to_?all"
-KEY = ["rank", "group", "seq"]
+KEY = ["rank", "pg", "pg_desc", "seq"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,7 @@ def unbalanced(frames: Frames) -> Iterator[Unbalanced]:
             & pl.col("seq").is_in(came["seq"].unique().implode())
         )
         .collect()
-        .pipe(grouped, frames["group_names"])
-        .join(came.explode("rank"), on=KEY, how="inner")
+        .join(came.explode("rank"), on=KEY, how="inner", nulls_equal=True)
         .with_columns(
             _numel("in_sizes").alias("sent"), _numel("out_sizes").alias("due")
         )
