@@ -98,3 +98,60 @@ def test_who_may_come_is_not_known_of_messages_nor_without_any_history():
     now = entry(0, 4, 4, in_sizes=[[8]])
     assert may_come(entry(1, 3, 3, in_sizes=[[9]]), now, seq=4, is_p2p=True)
     assert may_come(now, seq=4)
+
+
+def outline(*told, op="all_reduce", backend="nccl"):
+    """Rows of (rank, record, retired) that have completed."""
+    rows = [
+        {
+            **entry(rank, record, record),
+            "record_id": record,
+            "op": op,
+            "backend": backend,
+            "state": "completed",
+            "retired": retired,
+        }
+        for rank, record, retired in told
+    ]
+    return tables.rows("outline", rows)
+
+
+def fresh(told, accused=()):
+    return moments.are_fresh(told, pl.Series("rank", list(accused), pl.Int64))
+
+
+def test_a_call_that_the_watchdog_has_not_put_away_yet_ended_just_now():
+    assert fresh(outline((0, 1, True), (0, 2, False), (1, 2, True)))
+    assert not fresh(outline((0, 1, True), (0, 2, True), (1, 2, True)))
+    assert not fresh(tables.empty("outline"))
+
+
+def test_what_is_never_retired_tells_of_no_moment():
+    assert not fresh(outline((0, 1, False), (0, 2, False)))
+    assert not fresh(outline((0, 1, True), (0, 2, False), op="coalesced"))
+    assert not fresh(outline((0, 1, True), (0, 2, False), backend="gloo"))
+    assert not fresh(outline((0, 1, True), (0, 2, False)), accused=[0])
+
+
+def late_there(before, step=0.001, clock=0.0):
+    """Whether rank 0 used to be late at the call that rank 1 waits in.
+
+    It came `before` seconds late to the one of the last epoch, `step` late to others.
+    """
+    made = []
+    for seq in range(8):
+        stack = 2 if seq in (3, 7) else 1
+        late = before if stack == 2 else step * (seq % 3)
+        made.append(entry(1, seq, 10 * seq, stack=stack))
+        if seq < 7:
+            made.append(entry(0, seq, 10 * seq + late + clock, stack=stack))
+    call = {**CALLS.row(0, named=True), "seq": 7, "absent": [0], "done": []}
+    wanted = tables.rows("calls", [call])
+    gone = pl.Series("rank", [0])
+    return moments.are_late_there(wanted, gone, tables.rows("collectives", made))
+
+
+@pytest.mark.parametrize("clock", [0.0, 3_600.0, -3_600.0])
+def test_a_rank_that_saves_while_others_wait_may_save_again(clock):
+    assert late_there(5.0, clock=clock)
+    assert not late_there(0.002, clock=clock)

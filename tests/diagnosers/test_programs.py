@@ -64,3 +64,39 @@ def test_an_extra_call_is_not_one_left_out():
 
 def test_less_than_a_step_of_history_tells_nothing():
     assert not skipped("aaSaaR")
+
+
+def left_loop(program):
+    """Whether rank 0 left its loop with its last call, told by its own way there."""
+    made = entries(0, program)
+    names = {"rank": 0, "pg": "7", "pg_desc": "PP", "pg_id": None, "group": "7|PP"}
+    frames = Frames(
+        {
+            "collectives": tables.rows("collectives", made),
+            "group_names": tables.rows("group_names", [names]),
+        }
+    )
+    call = {"group": "7|PP", "seq": len(program) - 1}
+    return programs.left_loop(frames, call, 0)
+
+
+def test_a_rank_that_leaves_its_loop_earlier_than_last_time():
+    assert left_loop("i" + "abc" * 5 + "vs" + "abc" * 3 + "v")
+
+
+def test_a_ring_that_begins_in_the_epoch_before_shows_it_as_well():
+    assert left_loop("bcabc" + "vs" + "abc" * 2 + "v")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "i" + "abc" * 5 + "vs" + "abc" * 3 + "a",  # goes round
+        "i" + "abc" * 5 + "vs" + "abc" * 5 + "v",  # an epoch as long as the last
+        "i" + "aaab" * 5 + "vs" + "aaab" * 2 + "aaab",  # a loop in the loop
+        "i" + "abc" * 5 + "x",  # a call of which nobody knows
+        "v",
+    ],
+)
+def test_a_rank_that_did_as_always_or_never_left_no_loop(program):
+    assert not left_loop(program)

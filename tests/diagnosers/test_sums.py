@@ -30,10 +30,14 @@ def frames(sizes, op="all_to_all", members=2, absent=()):
         }
         for rank in came
     ]
+    named = [{"rank": rank, "pg": "4", "pg_desc": "EP"} for rank in came]
     return Frames(
         {
             "calls": tables.rows("calls", [{**call, **states, **empty}]),
             "collectives": tables.rows("collectives", made),
+            "group_names": tables.rows(
+                "group_names", [{**name, "group": call["group"]} for name in named]
+            ),
         }
     )
 
