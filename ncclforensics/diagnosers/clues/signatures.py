@@ -197,6 +197,15 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
         elif small < large:
             kind = _aside(frames, odd, usual)
             astray = [ordered[0][1]] if kind else []
+        else:
+            # of two equal sides, the one in a function that few ranks come to
+            ways = [
+                _by_name(frames, *pair) if _is_new(frames, pair[0]) else None
+                for pair in ((odd, usual), (usual, odd))
+            ]
+            if ways.count(None) == 1:
+                kind = ways[0] or ways[1]
+                astray = [ordered[0 if ways[0] else 1][1]]
     return Split(
         unseen=unseen,
         strays=tuple(sorted(astray[0])) if len(astray) == 1 else (),
@@ -217,18 +226,30 @@ def _aside(
     Its functions may tell. If not, a barrier there is no mistake for another operation:
     it stands behind a condition, most often on the first rank, or behind a loop.
     """
-    stack = odd["stack"][0]
-    if stack is None:
+    if not _is_new(frames, odd):
         return None
-    there = frames.scan("collectives").filter(pl.col("stack") == stack).collect()
-    if there.height > odd.height:
-        return None
-    other = programs.way(frames, usual["stack"][0])
-    told = divergence.kind_by_name(programs.way(frames, stack), other)
+    told = _by_name(frames, odd, usual)
     if told or BARRIER not in odd["op"][0] or BARRIER in usual["op"][0]:
         return told
     first = pl.concat([odd["rank"], usual["rank"]]).min()
     return "conditional" if odd["rank"].min() == first else "uneven"
+
+
+def _by_name(
+    frames: Frames, odd: pl.DataFrame, usual: pl.DataFrame
+) -> divergence.Kind | None:
+    """Say what a side does by the functions that it alone is in."""
+    mine, theirs = (programs.way(frames, side["stack"][0]) for side in (odd, usual))
+    return divergence.kind_by_name(mine, theirs)
+
+
+def _is_new(frames: Frames, side: pl.DataFrame) -> bool:
+    """Whether nobody was before where the ranks of a side are."""
+    stack = side["stack"][0]
+    if stack is None:
+        return False
+    there = frames.scan("collectives").filter(pl.col("stack") == stack).collect()
+    return there.height <= side.height
 
 
 def _unheard(call: pl.DataFrame) -> int:
