@@ -17,7 +17,8 @@ GROUP = ("pg", "pg_desc")
 PEERS = 4  # with which a rank is compared
 EARLIER = 50  # calls of the group by which two clocks are compared
 MARGIN_NS = 1_000_000
-FAR = 10  # times what a rank is late elsewhere
+MANY_PEERS = 16  # among which a rank is late
+FAR = 10  # times what others are late, or this rank elsewhere
 SPREADS = 2  # times the difference that there was before
 
 
@@ -145,43 +146,51 @@ def are_late_there(
     )
     for call in calls.to_dicts():
         gone = sorted({*call["absent"]} & {*absent})
-        peers = call["waiting"][:PEERS]
-        if not gone or not peers:
-            continue
         here = made.filter(
             pl.col("pg").eq_missing(call["pg"])
             & pl.col("pg_desc").eq_missing(call["pg_desc"])
         )
-        now = here.filter((pl.col("seq") == call["seq"]) & pl.col("rank").is_in(peers))
-        theirs = (
-            here.filter(pl.col("rank").is_in(peers) & (pl.col("seq") < call["seq"]))
-            .group_by("seq")
-            .agg(pl.col("t").max().alias("theirs"))
-        )
-        late = (
-            here.filter(pl.col("rank").is_in(gone))
-            .join(theirs, on="seq")
-            .with_columns(
-                (pl.col("t") - pl.col("theirs")).dt.total_nanoseconds().alias("late"),
-                pl.col("what").is_in(now["what"].implode()).alias("is_here"),
-            )
-            .with_columns(
-                pl.col("late")
-                - pl.col("late").filter(~pl.col("is_here")).median().over("rank")
-            )
-        )
-        told = late.group_by("rank").agg(
-            pl.col("late").filter("is_here").median().alias("here"),
-            pl.col("late").filter(~pl.col("is_here")).abs().median().alias("usual"),
-        )
-        if told.select(
-            (
-                pl.col("here")
-                > pl.max_horizontal(FAR * pl.col("usual"), pl.lit(MARGIN_NS))
-            ).any()
-        ).item():
+        if gone and _is_outlier(here, call["seq"], gone, call["waiting"][:MANY_PEERS]):
             return True
     return False
+
+
+def _is_outlier(
+    made: pl.DataFrame, seq: int, gone: list[int], peers: list[int]
+) -> bool:
+    """Whether some of `gone` came to earlier calls like `seq` later than all others.
+
+    By far more than any of `peers`, and than to other calls, which also tell by how
+    much its clock differs. `made` are calls of one group: `rank seq t what`.
+    """
+    is_peer = pl.col("rank").is_in(peers)
+    now = made.filter((pl.col("seq") == seq) & is_peer)["what"]
+    usual = made.filter(is_peer).group_by("seq").agg(pl.col("t").median().alias("at"))
+    late = (
+        made.filter((pl.col("seq") < seq) & pl.col("rank").is_in([*peers, *gone]))
+        .join(usual, on="seq")
+        .select(
+            *("rank", is_peer.alias("is_peer")),
+            pl.col("what").is_in(now.implode()).alias("is_here"),
+            (pl.col("t") - pl.col("at")).dt.total_nanoseconds().alias("late"),
+        )
+        .with_columns(
+            pl.col("late")
+            - pl.col("late").filter(~pl.col("is_here")).median().over("rank")
+        )
+    )
+    elsewhere = late.filter(~pl.col("is_peer") & ~pl.col("is_here"))["late"].abs()
+    theirs = late.filter("is_peer")["late"].abs()
+    usually = pl.Series([theirs.max(), elsewhere.median()]).max()
+    mine = (
+        late.filter(~pl.col("is_peer") & pl.col("is_here"))
+        .group_by("rank")
+        .agg(pl.col("late").median())["late"]
+        .max()
+    )
+    if mine is None or usually is None:
+        return False
+    return float(str(mine)) > max(FAR * float(str(usually)), MARGIN_NS)
 
 
 def place() -> pl.Expr:
