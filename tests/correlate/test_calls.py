@@ -27,7 +27,7 @@ NO_MESSAGES = pl.DataFrame(
 )
 
 
-def states(waiting, standing, seen, op="all_reduce", **call):
+def states(waiting, standing, seen, op="all_reduce", listed=True, **call):
     """The states of the members of call 5 of group g, in which ranks wait."""
     entries = [
         {
@@ -57,7 +57,8 @@ def states(waiting, standing, seen, op="all_reduce", **call):
     evidence = pl.DataFrame(
         [{"rank": rank, **SEEN, **more} for rank, more in seen.items()]
     )
-    (found,) = calls.calls(made, told, NO_MESSAGES, evidence, MEMBERS).to_dicts()
+    known = MEMBERS if listed else MEMBERS.clear()
+    (found,) = calls.calls(made, told, NO_MESSAGES, evidence, known).to_dicts()
     return {state: found[state] for state in calls.STATES if found[state]}
 
 
@@ -114,3 +115,34 @@ def test_a_rank_is_held_in_the_oldest_open_call_of_the_group():
     open_calls = entries.filter(pl.col("state") != "completed")
     found = held.held_up(open_calls, summary, tables.empty("standings"), MEMBERS)
     assert found.filter(pl.col("choice") == 0)["seq"].to_list() == [1]
+
+
+def test_of_a_group_that_nothing_lists_those_are_known_that_came():
+    assert states([0], [place(0, waits_in=5)], {0: {}, 1: {}}, listed=False) == {
+        "waiting": [0]
+    }
+
+
+@pytest.mark.parametrize(
+    ("started", "group"), [((False, True), "beside"), ((True, True), "g")]
+)
+def test_a_rank_is_in_the_call_that_its_gpu_has_begun(started, group):
+    """A call of another group passed the one beside it."""
+    entry = {"rank": 0, "seq": 5, "pg": "7", "pg_desc": "DP", "op": "all_reduce"}
+    rest = {"is_p2p": False, "source": "d", "line": 1, "t": EPOCH}
+    rows = [
+        {**entry, **rest, "choice": choice, "group": name, "started": begun}
+        for choice, (name, begun) in enumerate(
+            zip(("g", "beside"), started, strict=True)
+        )
+    ]
+    none = ("src", "dst", "members", "stack")
+    kinds = (pl.Int64, pl.Int64, pl.List(pl.Int64), pl.UInt64)
+    made = pl.DataFrame(rows).with_columns(
+        pl.lit(None, kind).alias(name) for name, kind in zip(none, kinds, strict=True)
+    )
+    groups = pl.DataFrame({"group": ["g", "beside"], "members": [[0, 1], [0, 1]]})
+    evidence = pl.DataFrame([{"rank": rank, **SEEN} for rank in (0, 1)])
+    told = tables.empty("standings")
+    found = calls.calls(made, told, NO_MESSAGES, evidence, groups)
+    assert found["group"].to_list() == [group]
