@@ -1,0 +1,89 @@
+"""Who differs in one call, from entries made by hand."""
+
+import pytest
+
+from ncclforensics import tables
+from ncclforensics.diagnosers.clues import signatures
+from ncclforensics.tables import Frames
+
+
+def frames(entries, stacks=()):
+    """Return three ranks that wait in call 7 of a group without a name, number 0.
+
+    `entries` are (rank, pg_id, seq, columns).
+    """
+    made = [
+        {
+            "rank": rank,
+            "pg_id": pg_id,
+            "seq": seq,
+            "record_id": number,
+            "op": "all_reduce",
+            "is_p2p": False,
+            "state": "scheduled",
+            "source": f"dump_{rank}",
+            "line": number,
+            **told,
+        }
+        for number, (rank, pg_id, seq, told) in enumerate(entries)
+    ]
+    ranks = sorted({rank for rank, *_ in entries})
+    states = {name: [] for name in ("behind", "done", "absent", "unseen", "unstarted")}
+    call = {"call": 0, "group": "||0", "seq": 7, "op": "all_reduce", "is_p2p": False}
+    names = [
+        {"rank": rank, "pg_id": pg_id, "group": f"||{pg_id}"}
+        for rank in ranks
+        for pg_id in ("0", "1")
+    ]
+    here = {**call, **states, "members": ranks, "waiting": ranks}
+    return Frames(
+        {
+            "calls": tables.rows("calls", [here]),
+            "collectives": tables.rows("collectives", made),
+            "group_names": tables.rows("group_names", names),
+            "stacks": tables.rows("stacks", stacks),
+        }
+    )
+
+
+def sizes(many):
+    return {"in_sizes": [[many]], "out_sizes": [[many]]}
+
+
+def test_calls_of_two_groups_without_a_name_are_not_compared():
+    both = [
+        (rank, pg_id, 7, {"op": op, **sizes(8)})
+        for rank in range(3)
+        for pg_id, op in (("0", "all_reduce"), ("1", "barrier"))
+    ]
+    assert not list(signatures.splits(frames(both), "op"))
+    differing = [*both[:-2], (2, "0", 7, {"op": "broadcast", **sizes(8)})]
+    (found,) = signatures.splits(frames(differing), "op")
+    assert found.odd == (2,)
+
+
+def test_sizes_are_compared_where_dumps_hold_no_dtypes():
+    made = [(rank, "0", 7, sizes(8 + (rank == 1))) for rank in range(3)]
+    (found,) = signatures.splits(frames(made), "shape")
+    assert found.odd == (1,)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"), [("evaluate", "conditional"), ("step", None)]
+)
+def test_of_two_the_one_that_evaluates_alone_made_no_mistake(function, kind):
+    file = {"file": "train.py", "depth": 0}
+    stacks = [
+        {"stack": 1, "function": "train", "file_line": 4, **file},
+        {"stack": 2, "function": function, "file_line": 9, **file},
+    ]
+    made = [
+        (0, "0", 6, {**sizes(8), "stack": 1, "state": "completed"}),
+        (0, "0", 7, {**sizes(8), "stack": 1}),
+        (1, "0", 6, {**sizes(8), "stack": 1, "state": "completed"}),
+        (1, "0", 7, {**sizes(3), "stack": 2}),
+    ]
+    told = frames(made, stacks)
+    strays = [split.strays for split in signatures.strays(told, "conditional")]
+    assert strays == ([(1,)] if kind else [])
+    assert bool(list(signatures.splits(told, "shape"))) == (kind is None)
