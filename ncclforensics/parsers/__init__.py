@@ -61,7 +61,8 @@ def parse_all(sources: Sequence[Source]) -> Frames:
 def _read(reader: Reader | None, sources: Sequence[Source]) -> Frames:
     with ExitStack() as stack:
         hashed: Iterable[str | None] = map(digest, sources)
-        if reader is log_files.read_all:  # which leaves the processor to others
+        # logs leave the processor to others, but for those in a worker of a pool
+        if reader is log_files.read_all and pl.thread_pool_size() > 1:
             hashed = stack.enter_context(ThreadPoolExecutor(THREADS)).map(
                 digest, sources
             )

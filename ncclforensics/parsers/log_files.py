@@ -9,7 +9,6 @@ a container runtime or a terminal, are put together first and read whole.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -93,7 +92,7 @@ def _scanned(sources: Sequence[Source], search: scan.Search) -> Iterator[_Log]:
 def _side_by_side(
     tasks: Iterator[tuple[Source, Callable[[], list[Kept]]]], size: int
 ) -> Iterator[tuple[Source, list[Kept]]]:
-    threads = min(len(os.sched_getaffinity(0)), THREADS)
+    threads = min(pl.thread_pool_size(), THREADS)  # one in a worker of a pool
     if threads < 2 or size < PAYS_BYTES:
         yield from ((source, task()) for source, task in tasks)
         return
