@@ -203,7 +203,11 @@ def _remedy(
 
 def _xids(frames: Frames) -> pl.DataFrame:
     """Return all Xids, in COLUMNS."""
-    parts = [frames.message("kernel.xid"), frames.message("nvidia.device_plugin.xid")]
+    kernel = frames.message("kernel.xid")
+    if "caused_by" in kernel.columns:
+        # an echo names its cause, whose own line may be lost
+        kernel = kernel.with_columns(pl.coalesce("caused_by", "xid").alias("xid"))
+    parts = [kernel, frames.message("nvidia.device_plugin.xid")]
     return pl.concat([_in_columns(part) for part in parts])
 
 

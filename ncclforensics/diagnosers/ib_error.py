@@ -52,7 +52,7 @@ SPREADS = True
 COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion")
 # libfabric has numbers of its own, and names no peer
 FABRIC = ("rdma.ofi.failed",)
-CONNECT = ("nccl.ib.modify_qp_failed",)
+CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
 # lines by which a host reports its own device
 OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")
 CALLS = ("nccl.ib.call_failed",)

@@ -62,6 +62,8 @@ BROKE = (
     *("nccl.socket.connect_failed", "nccl.socket.connect_failed.early"),
     "c10d.gloo.connect_error",
 )
+UNWINDS = ("nccl.backtrace", "nccl.backtrace.header_file")
+SYSTEM_ERROR = 2
 # a process prints one of these when it lost a peer, or when it closes in order
 TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
 NO_ANSWER = r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
@@ -73,7 +75,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     lines = lines.filter(
         pl.col("level").ne_missing("INFO") & ~pl.col("text").str.contains(NO_ANSWER)
     )
-    if lines.is_empty() or job.ended_in_order(frames):
+    if job.ended_in_order(frames):
+        return
+    if lines.is_empty():
+        yield from _unwound(frames)
         return
     lines = lost_peers.with_hosts(frames, teardown.before(frames, lines))
     if lines.is_empty():
@@ -94,6 +99,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = nameless & pl.col("peer_host").is_not_null()
     broke = lines.filter(pl.col("message").is_in(BROKE) | told).height > 0
     if not hosts and not ranks and not broke:
+        yield from _unwound(frames)
         return
     who = common.plural("rank", ranks) if ranks else "a process"
     who = who if hosts or ranks else "a peer that the lines do not name"
@@ -112,6 +118,42 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         ranks=ranks,
         hosts=hosts,
         devices=common.devices_of(frames, ranks),
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _unwound(frames: Frames) -> Iterator[Finding]:
+    """Find processes that gave up in NCCL's socket code, where its WARN is lost.
+
+    A failure unwinds from the inside, so a process's first line of it is the deepest.
+    """
+    told = frames.message(*UNWINDS).sort("source", "line")
+    if "file" not in told.columns:
+        return
+    key = ["source", "host", "pid"]
+    first = told.unique(key, keep="first", maintain_order=True)
+    mine = first.filter(
+        pl.col("file").str.contains(r"(?:^|/)socket\.(?:cc|h)$")
+        & (pl.col("result") == SYSTEM_ERROR)
+    )
+    up = frames.message("nccl.init.complete").select(key).unique()
+    mine = mine.join(up, on=key, how="anti", nulls_equal=True)
+    lines = teardown.before(frames, mine)
+    if lines.is_empty():
+        return
+    who = common.some(common.strings(lines["host"])) or "a process"
+    yield Finding(
+        slug="socket-error",
+        confidence="likely",
+        headline=f"{who} gave up a connection: {lines['text'][0][:80].strip()}",
+        evidence=common.cites(lines),
+        explanation=f"NCCL gave up on {who}, and the innermost place of it is its "
+        "socket code, with an error of the system. To whom the connection was, and "
+        "why it failed, the lines do not say.",
+        remedy=(
+            "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV",
+            *_remedy("the other hosts")[1:],
+        ),
         first_seen=common.first_seen(lines),
     )
 
