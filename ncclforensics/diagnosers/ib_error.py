@@ -55,7 +55,10 @@ FABRIC = ("rdma.ofi.failed",)
 CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
 # lines by which a host reports its own device
 OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")
-CALLS = ("nccl.ib.call_failed",)
+CALLS = (
+    *("nccl.ib.call_failed", "nccl.ib.call_failed.early"),
+    "rdma.ucx.call_failed",
+)
 LINK = ("kernel.nic_link",)
 RECOVERED = ("nccl.ib.port_recovered",)
 FLUSH = 5

@@ -40,6 +40,10 @@ _EARLY = (
     r"|(?:[^\n\[\]]{0,64} )?(?:\[\d{1,6}\] )?[\w/.]+\.(?:cu|cc|h):\d+ )"
     r"(?P<nccl_level>WARN|INFO) "
 )
+_EARLY_SCRUBBED = (
+    r"^(?P<nccl_host>[A-Za-z][\w.-]{0,63}) \[(?P<nccl_dev>\d{1,6})\] "
+    r"[\w/.]+\.(?:cu|cc|h):\d+ (?P<nccl_level>WARN|INFO) "
+)
 # `[rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] …`: the date is the month
 # times 100 plus the day, and the fraction is another clock's.
 _C10 = (
@@ -69,7 +73,7 @@ _FORMS = {
 # Where a header begins; the names of the captures would clash in one expression.
 ANY = "(?:" + "|".join(_FORMS.values()) + ")"
 # Forms that are looked for only where a segment begins, and only where no other is.
-_REST = (_SCRUBBED, _QUOTED, _EARLY)
+_REST = (_SCRUBBED, _QUOTED, _EARLY, _EARLY_SCRUBBED)
 _AT_START = {name: f"^(?:{form})" for name, form in _FORMS.items()}
 
 # c10d's own prefix tells the group; `[Rank 3]` alone is the rank in a group that the
