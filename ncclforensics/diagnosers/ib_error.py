@@ -214,15 +214,16 @@ def _remedy(
     where = hosts[0] if hosts else "both ends"
     card = cards[0].split(":")[0] if cards else ""
     look = f"ibstat {card}; mlxlink -d {card}" if card else "ibstat; ibstatus"
-    ends = [h for h in common.strings(failed["host"]) if h not in hosts[:1]]
+    both = pl.concat([failed["host"], failed["peer_host"]])
+    ends = [h for h in common.strings(both) if h not in hosts[:1]]
     other = ends[0] if ends else "another host"
     measure = f"ib_write_bw; ib_write_bw {where}      # there, then on {other}"
+    if not hosts and len(ends) > 1:
+        measure = f"ib_write_bw; ib_write_bw {ends[0]}      # there, then on {ends[1]}"
     steps = [
         f"{look}      # on {where}",
         f"dmesg -T | grep -i -E 'mlx5|infiniband'      # on {where}",
-        measure
-        if hosts
-        else "ib_write_bw; ib_write_bw OTHER      # on one, on the other",
+        *((measure,) if hosts or len(ends) > 1 else ()),
     ]
     codes = {*common.numbers(failed["code"]), *common.numbers(failed["errno"])}
     if codes & {22, 110, 61}:

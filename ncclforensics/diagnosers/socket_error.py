@@ -62,6 +62,7 @@ BROKE = (
     *("nccl.socket.connect_failed", "nccl.socket.connect_failed.early"),
     "c10d.gloo.connect_error",
 )
+USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
 UNWINDS = ("nccl.backtrace", "nccl.backtrace.header_file")
 SYSTEM_ERROR = 2
 # a process prints one of these when it lost a peer, or when it closes in order
@@ -114,7 +115,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation=f"{common.some(printers)} lost the connection to {who}{where}: "
         f"{lines['text'][0][:160]}. Why it was closed is not in this evidence; mostly "
         "the process there ended.",
-        remedy=_remedy(hosts[0] if hosts else "its host"),
+        remedy=_remedy(hosts[0] if hosts else "", _interface(frames, lines)),
         ranks=ranks,
         hosts=hosts,
         devices=common.devices_of(frames, ranks),
@@ -152,7 +153,7 @@ def _unwound(frames: Frames) -> Iterator[Finding]:
         "why it failed, the lines do not say.",
         remedy=(
             "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV",
-            *_remedy("the other hosts")[1:],
+            "iptables -L -n; ufw status     # on each host of the job",
         ),
         first_seen=common.first_seen(lines),
     )
@@ -174,9 +175,21 @@ def _lost_ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:
     return tuple(silent) if is_whole and len(silent) == 1 else ()
 
 
-def _remedy(host: str) -> tuple[str, ...]:
+def _interface(frames: Frames, lines: pl.DataFrame) -> str:
+    """Return the interface by which the printers reach their peers, or nothing."""
+    used = frames.message(*USING)
+    if "interface" not in used.columns:
+        return ""
+    mine = used.filter(pl.col("host").is_in(lines["host"].implode()))
+    names = common.strings(mine["interface"])
+    return names[0] if len(names) == 1 else ""
+
+
+def _remedy(host: str, interface: str) -> tuple[str, ...]:
+    there = host or "the peer's host"
+    card = f"; ethtool -S {interface} | grep -iE 'drop|err'" if interface else ""
     return (
-        f"dmesg -T | grep -i -E 'killed process|segfault|Xid'   # on {host}",
-        f"read the log of the ranks on {host} to their last line",
-        f"ss -ti dst {host}; ethtool -S IFACE | grep -iE 'drop|err'   # if it lives",
+        f"dmesg -T | grep -i -E 'killed process|segfault|Xid'   # on {there}",
+        f"read the log of the ranks on {there} to their last line",
+        f"ss -ti{f' dst {host}' if host else ''}{card}   # if the process lives",
     )
