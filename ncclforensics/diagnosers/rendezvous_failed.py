@@ -216,11 +216,13 @@ def _server(told: pl.DataFrame) -> str:
 
 
 def _remedy(server: str) -> tuple[str, ...]:
-    host, _, port = server.rpartition(":")
+    told, _, told_port = server.rpartition(":")
+    host, port = told or "$MASTER_ADDR", told_port or "${MASTER_PORT:-29500}"
     return (
-        f"nc -zv {host or '<master>'} {port or '29500'}   # from every node",
-        "getent hosts <master>   # on every node: the same address, not 127.0.1.1",
-        "torchrun --nnodes=<N> --rdzv-backend=c10d --rdzv-endpoint=<master>:29500 "
-        "--rdzv-id=<job> …   # the same on all nodes",
-        "squeue -j <job> -o '%N %T'   # were all nodes given, and started?",
+        f"nc -zv {host} {port}   # from every node",
+        f"getent hosts {host}   # on every node: the same address, not 127.0.1.1",
+        "torchrun --nnodes=$SLURM_NNODES --rdzv-backend=c10d "
+        f"--rdzv-endpoint={host}:{port} --rdzv-id=$SLURM_JOB_ID"
+        "   # the same on all nodes; then your script",
+        "squeue -j $SLURM_JOB_ID -o '%N %T'   # were all nodes given, and started?",
     )
