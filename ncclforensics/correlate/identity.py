@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
+ENDED = "c10d.watchdog.terminated"  # names its rank in a group that it does not name
 CHILD = "launchers.spawn.raised"  # torch.multiprocessing.spawn, its child's index
 TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 
 def identify(frames: Frames) -> Frames:
     """Fill in `rank` and `host` everywhere, and resolve `ranks` to one row per rank."""
-    ranked = _with_children(_with_default_group(places.same(frames)))
+    ranked = _with_only_group(_with_default_group(places.same(frames)))
+    ranked = _with_children(ranked)
     claims = _claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
         owners = _owners(claims, key)
@@ -68,6 +70,34 @@ def _with_default_group(frames: Frames) -> Frames:
             else frame
         ),
     )
+
+
+def _with_only_group(frames: Frames) -> Frames:
+    """Take the rank that a dying watchdog prints for the global one, if it may be.
+
+    Up to torch 2.1 nothing tells its group. It is the whole job's where no other rank,
+    communicator or program shows that the job has groups of several kinds.
+    """
+    group = ("pg", "pg_id", "pg_desc")
+    bare = pl.all_horizontal(pl.col(c).is_null() for c in ("rank", *group))
+    ended = frames.message(ENDED)
+    if "group_rank" not in ended.columns:
+        return frames
+    lines = ended.filter(bare).drop_nulls("group_rank")
+    if lines.is_empty() or _has_groups(frames):
+        return frames
+    place = ["source", "line"]
+    ranks = lines.select(*place, pl.col("group_rank").alias("rank")).unique(place)
+    return _filled(frames, ranks, place)
+
+
+def _has_groups(frames: Frames) -> bool:
+    """Whether a process has another rank in some group than in the job."""
+    both = frames["events"].drop_nulls(["rank", "group_rank"])
+    inits = frames.message(*COMPLETE)
+    sizes = inits["nranks"].drop_nulls().n_unique() if "nranks" in inits.columns else 0
+    parallel = any(name.startswith("launchers.megatron.") for name in frames.messages)
+    return sizes > 1 or parallel or (both["rank"] != both["group_rank"]).any()
 
 
 def _with_children(frames: Frames) -> Frames:

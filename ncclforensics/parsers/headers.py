@@ -70,13 +70,13 @@ ANY = "(?:" + "|".join(_FORMS.values()) + ")"
 _REST = (_SCRUBBED, _QUOTED, _EARLY)
 _AT_START = {name: f"^(?:{form})" for name, form in _FORMS.items()}
 
-# c10d's own prefix tells the group; `[Rank 3]` alone is the group rank of whatever
-# work of the process logged first, so it is taken off and not believed.
+# c10d's own prefix tells the group; `[Rank 3]` alone is the rank in a group that is not
+# told, and `[rank9]:` stands before it since torch 2.2.
 _GROUP_PREFIX = (
     r"^ ?\[PG (?:ID )?(?P<pg_id>\d{1,9})(?: PG GUID (?P<pg>[^\s(\]]+))? ?"
     r"(?:\((?P<pg_desc>[^\n]*?)\))? Rank (?P<pg_rank>\d{1,9})\] {0,2}"
 )
-_RANK_PREFIX = r"^\[Rank \d{1,9}\]:? "
+_RANK_PREFIX = r"^\[Rank (?P<bare_rank>\d{1,9})\]:? "
 
 
 def take(segments: pl.DataFrame) -> pl.DataFrame:
@@ -160,12 +160,13 @@ def _take_group(segments: pl.DataFrame) -> pl.DataFrame:
         pl.col("text").str.extract_groups(_GROUP_PREFIX).alias("g")
     )
     named = groups.unnest("g")
+    bare = segments.select(pl.col("text").str.extract(_RANK_PREFIX, 1))["text"]
     return segments.with_columns(
         named["pg_id"],
         # before torch 2.5 only the number of the group was printed
         named["pg"],
         named["pg_desc"],
-        named["pg_rank"],
+        pl.coalesce(named["pg_rank"], bare).alias("pg_rank"),
         pl.col("text")
         .str.replace(_GROUP_PREFIX, "")
         .str.replace(_GROUP_PREFIX, "")
