@@ -136,7 +136,7 @@ def _uncaught(frames: Frames) -> int:
 
     Where tracebacks are, they tell themselves which of them a healthy job prints.
     """
-    lines = frames.message("uncaught.exception")
+    lines = frames.message("uncaught.exception", "uncaught.of_rank")
     whole = frames.message("python.traceback")["source"].unique()
     steps = (
         frames.message(*STEPS)
