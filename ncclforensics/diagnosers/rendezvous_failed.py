@@ -55,6 +55,7 @@ COUNTED = (
 )
 LOGINS = (
     *("launchers.ssh.failed", "launchers.ssh.refused", "launchers.ssh.check_failed"),
+    "launchers.ssh.unresolved",
 )
 UNREACHED = (
     *("c10d.store.connect_timeout", "c10d.store.connect_timeout.old"),
