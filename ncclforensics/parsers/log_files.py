@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 from ncclforensics import grammar, tables
-from ncclforensics.parsers import framing, limits, partial, scan
+from ncclforensics.parsers import endings, framing, limits, partial, scan
 from ncclforensics.parsers.lines import blocks
 from ncclforensics.parsers.logs import recognise, structure_rows, taken
 from ncclforensics.parsers.scan import Kept
@@ -234,10 +234,12 @@ def _told(log: _Log) -> Frames:
     noted = [{"stage": "parsers", "text": t, "source": name} for t in kept.notes()]
     cut = not kept.whole or kept.trouble is not None
     counted = [{"lines": kept.count, "cut": cut, "source": name}]
+    ends = endings.end(log.source, kept.count)
     return Frames(
         {
             "notes": tables.rows("notes", noted),
             "sources": tables.rows("sources", counted),
+            **({} if ends is None else {"events": ends}),
         }
     )
 
