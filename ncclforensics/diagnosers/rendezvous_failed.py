@@ -33,7 +33,7 @@ import polars as pl
 from ncclforensics.correlate.job import STEPS
 from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Finding
-from ncclforensics.tables import FAILING
+from ncclforensics.tables import TROUBLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +135,7 @@ def _further_store(frames: Frames) -> Iterator[Finding]:
     """
     lines = frames.message(*STORES)
     bad = frames["events"].filter(
-        pl.col("role").is_in([*FAILING, "agent"]) & ~pl.col("message").is_in(STORES)
+        pl.col("role").is_in(TROUBLED) & ~pl.col("message").is_in(STORES)
     )
     first = bad.group_by("source").agg(pl.col("line").min().alias("_bad"))
     lines = lines.join(first, on="source", how="left").filter(

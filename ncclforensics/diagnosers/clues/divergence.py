@@ -53,28 +53,18 @@ class Divergence:
     others: tuple[Call, ...]
 
 
+@common.remembered
 def divergences(frames: Frames) -> tuple[Divergence, ...]:
-    """Return the circles of waits, each with its kind.
-
-    Several diagnosers ask for them: those of the last frame of calls are kept.
-    """
-    calls = frames["calls"]
-    if not _LAST or _LAST[0][0] is not calls:
-        _LAST[:] = [(calls, tuple(_divergences(frames)))]
-    return _LAST[0][1]
-
-
-def _divergences(frames: Frames) -> Iterator[Divergence]:
+    """Return the circles of waits, each with its kind."""
+    found = []
     for ranks in waits.circles(frames["calls"]):
         held = pl.col("waiting").list.set_intersection(list(ranks)).list.len() > 0
         calls = sorted(
             frames["calls"].filter(held).to_dicts(),
             key=lambda call: (-len(call["waiting"]), call["call"]),
         )
-        yield _told(frames, ranks, calls)
-
-
-_LAST: list[tuple[pl.DataFrame, tuple[Divergence, ...]]] = []
+        found.append(_told(frames, ranks, calls))
+    return tuple(found)
 
 
 def calls_in_circles(frames: Frames) -> set[int]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CONTEXT = 500  # calls before one that are compared with those before another
 MORE = 16  # messages of a kind that may have been made after one that was left out
+FEW = 2  # ranks whose Python did not give its stacks
 Call = dict[str, Any]
 Way = list[tuple[str, str, int | None]]
 
@@ -223,21 +224,15 @@ def what(frames: Frames) -> pl.Expr:
     return pl.coalesce("stack", sizes).alias("what")
 
 
+@common.remembered
 def _stacks(frames: Frames) -> str:
     """Say whether stacks are "mixed" (some dumps lack them), "thin" or "full"."""
-    calls = frames["calls"]
-    if not _LAST or _LAST[0][0] is not calls:
-        stackless = pl.col("stack").is_null().all()
-        made = frames.scan("collectives").select("rank", "stack", "op", "pg_desc")
-        bare = made.group_by("rank").agg(stackless).collect()
-        few = bare["stack"].sum() <= FEW
-        kinds = pl.struct("op", "pg_desc").n_unique()
-        served = made.drop_nulls("stack").group_by("stack").agg(kinds.alias("kinds"))
-        thin = bool((served.collect()["kinds"] > 1).any())
-        mixed = not (few or bare["stack"].all())
-        _LAST[:] = [(calls, "mixed" if mixed else "thin" if thin else "full")]
-    return _LAST[0][1]
-
-
-FEW = 2  # ranks whose Python did not give its stacks
-_LAST: list[tuple[pl.DataFrame, str]] = []
+    stackless = pl.col("stack").is_null().all()
+    made = frames.scan("collectives").select("rank", "stack", "op", "pg_desc")
+    bare = made.group_by("rank").agg(stackless).collect()
+    few = bare["stack"].sum() <= FEW
+    kinds = pl.struct("op", "pg_desc").n_unique()
+    served = made.drop_nulls("stack").group_by("stack").agg(kinds.alias("kinds"))
+    thin = bool((served.collect()["kinds"] > 1).any())
+    mixed = not (few or bare["stack"].all())
+    return "mixed" if mixed else "thin" if thin else "full"

@@ -233,18 +233,8 @@ def _unheard(call: pl.DataFrame) -> int:
     return int(not call["rank"].drop_nulls().is_in(printed.implode()).all())
 
 
+@common.remembered
 def _entries(frames: Frames) -> pl.DataFrame:
-    """Return what `_read_entries` gives; that of the last frame of calls is kept."""
-    calls = frames["calls"]
-    if not _LAST or _LAST[0][0] is not calls:
-        _LAST[:] = [(calls, _read_entries(frames))]
-    return _LAST[0][1]
-
-
-_LAST: list[tuple[pl.DataFrame, pl.DataFrame]] = []
-
-
-def _read_entries(frames: Frames) -> pl.DataFrame:
     """Return the votes of Flight Recorder entries of the calls that ranks are held in.
 
     A call in a circle of waits is none of these: its ranks came to it from different
