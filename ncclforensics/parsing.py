@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics import pool, tables
 from ncclforensics.correlate.outline import outlined
+from ncclforensics.interrupts import Partly
 from ncclforensics.notes import INTERRUPTED, Note
 from ncclforensics.parsers import parse_all
 
@@ -71,7 +72,10 @@ def read(
                 while progress is not None and shown < done:
                     shown += 1
                     progress(shown, len(sources))
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
+            if isinstance(interrupt, Partly):
+                parts.append(interrupt.frames)
+                done += interrupt.done
             if not parts:
                 raise
             read_ = f"{done:,} of {len(sources):,} files were read"
