@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
+    from ncclforensics.tables import Frames
+
 AGAIN = 0.1  # seconds until an interrupt that came to nothing strikes once more
+
+
+class Partly(KeyboardInterrupt):
+    """An interrupt of a reading: the `frames` of the first `done` sources are kept."""
+
+    def __init__(self, frames: Frames, done: int) -> None:
+        """Keep what was read by then."""
+        super().__init__()
+        self.frames, self.done = frames, done
 
 
 @contextlib.contextmanager

@@ -137,7 +137,12 @@ def _calls(
         states.with_columns(pl.when(~came).then("state").alias("state"))
         .group_by("call", maintain_order=True)
         .agg(
-            pl.col("rank").filter(pl.col("state") == state).sort().alias(state)
+            # a group whose members nothing tells has a row of nobody
+            pl.col("rank")
+            .filter(pl.col("state") == state)
+            .drop_nulls()
+            .sort()
+            .alias(state)
             for state in STATES
         )
     )

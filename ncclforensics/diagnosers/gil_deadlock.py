@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 FAMILY = "runtime"
 NEEDS = ("standings", "c10d.heartbeat")
-MISSING = "no Flight Recorder dump, and no line of a heartbeat monitor"
+MISSING = "no dump, and no line of a heartbeat monitor"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("missing-rank", "unmatched-p2p", "timeout-masking", "crashed-rank")
 SPREADS = True
