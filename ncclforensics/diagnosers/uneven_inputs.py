@@ -9,8 +9,8 @@ How we know
     A rank waits in a call that no rank of the circle has made before, at the end of an
     epoch or a loop, while the others wait for it in a call that it has made in every
     step. Or it took the way out of its loop that all have taken before, where so far
-    its way was one that went round. Or the agent lists every other rank as failed and this one not, which ended in
-    peace, and its peers timed out in a collective.
+    its way was one that went round. Or the agent lists every other rank as failed and
+    this one not, which ended in peace, and its peers timed out in a collective.
 
 What to do
     Give every rank the same number of batches (`DistributedSampler(drop_last=True)`, a
