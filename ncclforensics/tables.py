@@ -244,10 +244,7 @@ INNER: dict[str, Schema] = {
     # which group a rank means; without a name only `pg_id` tells its groups apart
     "group_names": {
         "rank": pl.Int64(),
-        "pg": pl.String(),
-        "pg_desc": pl.String(),
-        "pg_id": pl.String(),
-        "group": pl.String(),
+        **dict.fromkeys(("pg", "pg_desc", "pg_id", "group"), pl.String()),
     },
 }
 SCHEMAS |= INNER
@@ -267,7 +264,7 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     own = {column.name: column for column in frame.get_columns()}
     return pl.DataFrame(
         [
-            _cast(own[column], dtype)
+            own[column].cast(dtype)
             if column in own
             else _nulls(column, dtype, frame.height)
             for column, dtype in schema.items()
@@ -275,17 +272,8 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
-    return column if column.dtype == dtype else column.cast(dtype)
-
-
 def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
     return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
-
-
-def is_dump() -> pl.Expr:
-    """Whether a row of `sources` is a Flight Recorder dump, of any kind."""
-    return pl.col("kind").str.starts_with("flight_recorder")
 
 
 @cache

@@ -15,7 +15,7 @@ import polars as pl
 from ncclforensics import tables
 from ncclforensics.correlate import communicators, outline
 from ncclforensics.correlate.job import failing
-from ncclforensics.tables import Frames, is_dump
+from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +64,7 @@ def last(frames: Frames, wanted: str | None = None) -> Frames:
 
 def without_dumps(frames: Frames) -> Frames:
     """Leave out the dumps: those that no other attempt wrote over are of the last."""
-    return _without(frames, frames["sources"].filter(is_dump())["source"], ())
+    return _without(frames, frames["sources"].filter(outline.is_dump())["source"], ())
 
 
 def _numbers(frames: Frames) -> pl.DataFrame:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate import job, moments, waits
+from ncclforensics.correlate import job, moments, outline, waits
 from ncclforensics.correlate.standings import KEY
-from ncclforensics.tables import FAILING, is_dump
+from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
@@ -59,7 +59,7 @@ def evidence(
     `is_blind` rank has left its ring: all that is kept is open. Of an `is_gloo` rank a
     call that ended may have failed.
     """
-    dumps = frames["sources"].filter(is_dump() & (pl.col("bytes") > 0))
+    dumps = frames["sources"].filter(outline.is_dump() & (pl.col("bytes") > 0))
     seen = pl.concat(
         [dumps["rank"], frames["positions"]["rank"], made["rank"]]
     ).drop_nulls()

@@ -37,7 +37,6 @@ import polars as pl
 from ncclforensics.correlate import outline, waits
 from ncclforensics.diagnosers.clues import common, heartbeats, roots
 from ncclforensics.findings import Cite, Finding
-from ncclforensics.tables import is_dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +80,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     failing = common.collective(frames, call)
     who = common.plural("rank", ranks)
     lacks = poor[ranks[0]]
-    sources = frames["sources"].filter(pl.col("rank").is_in(ranks) & is_dump())
+    sources = frames["sources"].filter(pl.col("rank").is_in(ranks) & outline.is_dump())
     yield Finding(
         slug="gil-deadlock",
         confidence="likely",
@@ -130,7 +129,7 @@ def _poor(frames: Frames) -> dict[int, str]:
     a dump without entries says nothing.
     """
     dumps = frames["sources"].filter(
-        is_dump() & (pl.col("bytes") > 0) & pl.col("rank").is_not_null()
+        outline.is_dump() & (pl.col("bytes") > 0) & pl.col("rank").is_not_null()
     )
     made = (
         frames.scan("collectives")

@@ -15,7 +15,7 @@ from ncclforensics.correlate import job, outline
 from ncclforensics.correlate.job import MACHINE
 from ncclforensics.diagnosers.clues import common, signatures, system
 from ncclforensics.findings import Cite, Finding, NotChecked, RuledOut
-from ncclforensics.tables import TIME, is_dump
+from ncclforensics.tables import TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -216,7 +216,7 @@ def _network(frames: Frames) -> Statement:
 
 def _mismatch(frames: Frames) -> Statement:
     """Rule out that ranks made unlike calls, by the dumps of all of them."""
-    dumps = frames["sources"].filter(is_dump() & (pl.col("rows") > 0))
+    dumps = frames["sources"].filter(outline.is_dump() & (pl.col("rows") > 0))
     if dumps.is_empty():
         return NotChecked("collective-mismatch", "no Flight Recorder dump", RECORD)
     lacking = _lacking(frames, outline.outline(frames)["rank"])
