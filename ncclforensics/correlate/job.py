@@ -19,6 +19,8 @@ CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
     "torchelastic.rendezvous.lost",
 )
+# what a rank prints for whom the store is gone: at an ordinary end, and after rank 0
+LAST_WORDS = ("c10d.dump.flag_unreadable", "c10d.store.lost")
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
 WENT_ON = 3  # steps after a traceback that only a living process makes
@@ -80,7 +82,12 @@ def signs_told(frames: Frames) -> int:
 
 
 def is_unseen(frames: Frames) -> bool:
-    """Whether all is of machines, or of dumps cut before any call, not of the job."""
+    """Whether nothing here tells of the job, or only that its store is gone.
+
+    All is of machines, or of dumps that are cut before any call.
+    """
+    if frames["events"].height and frames["events"]["message"].is_in(LAST_WORDS).all():
+        return True
     lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
     is_dump = pl.col("kind").str.starts_with("flight_recorder")
     cut = frames["sources"].filter(is_dump)["cut"].fill_null(True)

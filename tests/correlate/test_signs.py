@@ -52,3 +52,17 @@ def test_dumps_cut_before_any_call_are_no_clean_bill(jobs, tmp_path):
     for file in dumps.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes()[:300])
     assert analyze([str(tmp_path)]).report.outcome == "inconclusive"
+
+
+GONE = (
+    "[rank1]:[W1120 11:24:11.246076248 ProcessGroupNCCL.cpp:1662] [PG ID 0 PG GUID 0 "
+    'Rank 1] Failed to check the "should dump" flag on TCPStore, (maybe TCPStore '
+    "server has shut down too early), with error: Broken pipe\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"), [("", "inconclusive"), ("step 10/500\n", "no-failure")]
+)
+def test_last_words_alone_do_not_tell_how_the_job_ended(tmp_path, before, said):
+    assert outcome(tmp_path, before + GONE) == said
