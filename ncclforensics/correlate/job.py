@@ -19,8 +19,9 @@ CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
     "torchelastic.rendezvous.lost",
 )
-# what a rank prints for whom the store is gone: at an ordinary end, and after rank 0
-LAST_WORDS = ("c10d.dump.flag_unreadable", "c10d.store.lost")
+# what tells nothing of a job: a store that is gone at an ordinary end and after rank 0
+# alike, a stranger's connection
+SAYS_NOTHING = ("c10d.dump.flag_unreadable", "c10d.store.lost", "nccl.socket.stranger")
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
 WENT_ON = 3  # steps after a traceback that only a living process makes
@@ -82,11 +83,12 @@ def signs_told(frames: Frames) -> int:
 
 
 def is_unseen(frames: Frames) -> bool:
-    """Whether nothing here tells of the job, or only that its store is gone.
+    """Whether nothing here tells of the job: all is of machines, or says nothing.
 
-    All is of machines, or of dumps that are cut before any call.
+    So are dumps that are cut before any call.
     """
-    if frames["events"].height and frames["events"]["message"].is_in(LAST_WORDS).all():
+    said = frames["events"].filter(pl.col("message") != "nccl.backtrace")
+    if said.height and said["message"].is_in(SAYS_NOTHING).all():
         return True
     lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
     is_dump = pl.col("kind").str.starts_with("flight_recorder")
