@@ -25,6 +25,8 @@ Schema = dict[str, pl.DataType]
 
 # roles of lines (of `events`) that a healthy job does not print
 FAILING = ("culprit", "victim", "either")
+# and what an agent says of a child that failed
+TROUBLED = (*FAILING, "agent")
 # backends that set `retired` on a call that they abort as well
 ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
 
@@ -239,6 +241,11 @@ INNER: dict[str, Schema] = {
     # the calls that did not finish, and of the others those that are first, last or
     # extreme in something; each stands for `times` calls, together for all
     "outline": {"times": pl.Int64(), **_CALL},
+    # which group a rank means; without a name only `pg_id` tells its groups apart
+    "group_names": {
+        "rank": pl.Int64(),
+        **dict.fromkeys(("pg", "pg_desc", "pg_id", "group"), pl.String()),
+    },
 }
 SCHEMAS |= INNER
 
@@ -257,16 +264,12 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     own = {column.name: column for column in frame.get_columns()}
     return pl.DataFrame(
         [
-            _cast(own[column], dtype)
+            own[column].cast(dtype)
             if column in own
             else _nulls(column, dtype, frame.height)
             for column, dtype in schema.items()
         ]
     )
-
-
-def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
-    return column if column.dtype == dtype else column.cast(dtype)
 
 
 def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
@@ -304,7 +307,7 @@ def done() -> pl.Expr:
     return (pl.col("state") == "completed").fill_null(False) | retired
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Frames:
     """All frames of one analysis; `messages` holds the captures of each message.
 

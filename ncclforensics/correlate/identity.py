@@ -41,6 +41,13 @@ def identify(frames: Frames) -> Frames:
     if (local := _single_node(claims, ranked)) is not None:
         ranked = _filled(ranked, local, ["local_rank"])
         claims = _claims(ranked)
+    ranked = _filled(ranked, _beside(claims, ranked), ["source"])
+    claims = _claims(ranked)
+    if claims["attempt"].drop_nulls().n_unique() <= 1:
+        # where ranks are dealt out once, a place on a host is one rank's
+        place = ["host", "local_rank"]
+        ranked = _filled(ranked, _owners(claims, place), place)
+        claims = _claims(ranked)
     resolved, notes = _resolved(claims)
     hosts = resolved.select("rank", "host").drop_nulls()
     ranked = _filled(ranked, hosts, ["rank"], "host")
@@ -218,6 +225,21 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
         .filter(pl.col("ranks").list.len() == 1)
         .select(*key, pl.col("ranks").list.first().alias("rank"))
     )
+
+
+def _beside(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return source = rank for what lies in one folder of torchrun's `--log-dir`.
+
+    A process writes stdout.log and stderr.log there; one of them may tell its rank.
+    """
+    folder = (
+        pl.col("source").str.extract(r"^(.*attempt_\d+/\d+)/[^/]+$").alias("folder")
+    )
+    known = _owners(claims, ["source"]).with_columns(folder).drop_nulls("folder")
+    one = known.group_by("folder").agg(pl.col("rank").unique())
+    one = one.filter(pl.col("rank").list.len() == 1).explode("rank")
+    files = frames["sources"].select("source", folder).unique("source")
+    return files.join(one, on="folder").select("source", "rank")
 
 
 def _tasks(frames: Frames) -> pl.DataFrame | None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import communicators
-from ncclforensics.tables import FAILING
+from ncclforensics.correlate import communicators, outline
+from ncclforensics.correlate.communicators import PROCESS
+from ncclforensics.tables import FAILING, TROUBLED
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
@@ -19,9 +20,9 @@ CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
     "torchelastic.rendezvous.lost",
 )
-# what tells nothing of a job: a store that is gone at an ordinary end and after rank 0
-# alike, a stranger's connection
-SAYS_NOTHING = ("c10d.dump.flag_unreadable", "c10d.store.lost", "nccl.socket.stranger")
+# what tells nothing of a job: a store that is gone at its end and after rank 0 alike,
+# a stranger's connection
+SAYS_NOTHING = ("c10d.store.lost", "c10d.dump.flag_unreadable", "nccl.socket.stranger")
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
 WENT_ON = 3  # steps after a traceback that only a living process makes
@@ -77,22 +78,23 @@ def signs_told(frames: Frames) -> int:
     if ended_in_order(frames):
         told = told.filter(~message.is_in(CLOSING))
     lines = told.height + _uncaught(frames) + _unwound(frames) + _refused(frames)
+    lines += _orphaned(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     calls = frames["calls"].height + frames["unproven"].height
     return lines + exits + calls + _cut_by_buffer(frames)
 
 
-def is_unseen(frames: Frames) -> bool:
-    """Whether nothing here tells of the job: all is of machines, or says nothing.
+def failing(frames: Frames) -> pl.DataFrame:
+    """Return the `events` of failures that the job itself prints, not its machines."""
+    return frames["events"].filter(
+        pl.col("role").is_in(FAILING) & ~pl.col("message").str.contains(MACHINE)
+    )
 
-    So are dumps that are cut before any call.
-    """
-    said = frames["events"].filter(pl.col("message") != "nccl.backtrace")
-    if said.height and said["message"].is_in(SAYS_NOTHING).all():
-        return True
+
+def is_unseen(frames: Frames) -> bool:
+    """Whether all is of machines, or of dumps cut before any call, not of the job."""
     lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
-    is_dump = pl.col("kind").str.starts_with("flight_recorder")
-    cut = frames["sources"].filter(is_dump)["cut"].fill_null(True)
+    cut = frames["sources"].filter(outline.is_dump())["cut"].fill_null(True)
     torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
     own = ("collectives", "positions", "ranks")
     return lines.is_empty() and (torn or not any(frames.has(name) for name in own))
@@ -110,8 +112,7 @@ def survived(frames: Frames) -> pl.DataFrame:
     if raised.is_empty() or failed or "step" not in made.columns:
         return raised.clear()
     others = frames["events"].filter(
-        pl.col("role").is_in([*FAILING, "agent"])
-        & (pl.col("message") != "python.traceback")
+        pl.col("role").is_in(TROUBLED) & (pl.col("message") != "python.traceback")
     )
     steps = made.sort("line").unique(["source", "step"], keep="first")
     last = (
@@ -142,7 +143,7 @@ def _uncaught(frames: Frames) -> int:
 
     Where tracebacks are, they tell themselves which of them a healthy job prints.
     """
-    lines = frames.message("uncaught.exception")
+    lines = frames.message("uncaught.exception", "uncaught.of_rank")
     whole = frames.message("python.traceback")["source"].unique()
     steps = (
         frames.message(*STEPS)
@@ -171,29 +172,37 @@ def _unwound(frames: Frames) -> int:
 
 def _never_met(frames: Frames) -> int:
     """Count the processes whose log ends where they wait for their communicator."""
-    process = communicators.PROCESS
     began = communicators.inits(frames).filter(
         (pl.col("phase") == "START") & (pl.col("nranks") > 1)
     )
-    last = began.group_by(process).agg(pl.col("line").max().alias("began"))
-    later = frames["events"].join(last, on=process, nulls_equal=True)
-    went_on = later.filter(pl.col("line") > pl.col("began")).select(process).unique()
-    waits = last.join(went_on, on=process, how="anti", nulls_equal=True)
+    last = began.group_by(PROCESS).agg(pl.col("line").max())
+    waits = _last_words(last, frames["events"])
     steps = frames.message(*STEPS)["source"].unique()
     return waits.filter(~pl.col("source").is_in(steps.implode())).height
+
+
+def _orphaned(frames: Frames) -> int:
+    """Count the lines that say nothing of the job, where nothing else is told.
+
+    They stand at the end of a job that ended well, too: then there is more of it.
+    """
+    lines = frames["events"].filter(pl.col("message").is_in(SAYS_NOTHING))
+    return lines.height if lines.height == frames["events"].height else 0
 
 
 def _refused(frames: Frames) -> int:
     """Count the processes whose last words are a row of refused tries to connect."""
     tries = frames.message("nccl.socket.connect_retry")
-    process = ["source", "host", "pid"]
     own = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
-    ends = own.group_by(process).agg(pl.col("line").max().alias("end"))
-    counted = tries.group_by(process).agg(pl.col("line").max(), pl.len().alias("tries"))
-    last = counted.join(ends, on=process, nulls_equal=True)
-    return last.filter(
-        (pl.col("line") == pl.col("end")) & (pl.col("tries") >= REFUSED)
-    ).height
+    counted = tries.group_by(PROCESS).agg(pl.col("line").max(), pl.len().alias("tries"))
+    return _last_words(counted, own).filter(pl.col("tries") >= REFUSED).height
+
+
+def _last_words(said: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Keep the rows of `said` (`line` of a process) after which it said no more."""
+    ends = events.group_by(PROCESS).agg(pl.col("line").max().alias("end"))
+    later = ends.join(said, on=PROCESS, nulls_equal=True)
+    return later.filter(pl.col("line") >= pl.col("end")).select(said.columns)
 
 
 def _cut_by_buffer(frames: Frames) -> int:

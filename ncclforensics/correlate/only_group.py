@@ -1,8 +1,9 @@
 """`[Rank 3]` of a watchdog that names no group, as torch up to 2.1 prints it.
 
 It is the rank in whatever group the call was of: the global one where the job has one
-group. A second group shows as a named one, as communicators of several sizes, or as one
-number that two processes have; any of these, and no such number is believed.
+group. A second group shows as a named one, as communicators of several sizes, as one
+number that two processes have, or by Megatron, which makes several; any of these, and
+no such number is believed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 SPOKEN_BY = "c10d.watchdog."
 INITS = ("nccl.init.start", "nccl.init.complete")
+PARALLEL = "launchers.megatron."
 TIMEOUT = "c10d.watchdog.timeout"
 DEFAULT = ("default_pg", "0")
 # what else a process is known by; a call that is over has one duration
@@ -46,9 +48,11 @@ def _second_group(frames: Frames) -> bool:
     other = pl.coalesce(pl.col("pg_desc"), pl.col("pg"), pl.col("pg_id"))
     inits = frames.message(*INITS)
     sizes = inits["nranks"].n_unique() if "nranks" in inits.columns else 0
+    parallel = any(name.startswith(PARALLEL) for name in frames.messages)
     apart = (pl.col("rank") != pl.col("group_rank")).fill_null(False)
     return (
         sizes > 1
+        or parallel
         or not events.filter(other.is_not_null() & ~other.is_in(DEFAULT)).is_empty()
         or not events.filter(apart).is_empty()
     )

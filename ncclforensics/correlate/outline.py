@@ -15,6 +15,11 @@ from ncclforensics.tables import Frames, done
 EXTREME = tuple(c for c in tables.OWN if c not in ("stack", "line"))
 
 
+def is_dump() -> pl.Expr:
+    """Whether a row of `sources` is a Flight Recorder dump, of any kind."""
+    return pl.col("kind").str.starts_with("flight_recorder")
+
+
 def outlined(frames: Frames) -> Frames:
     """Add `outline`, made of `entries` and `templates`, which may be of many dumps."""
     if not frames.has("entries"):

@@ -57,7 +57,7 @@ VARIABLES = (
     r"|PMI_RANK|PMI_SIZE)'$"
 )
 REMEDY = (
-    "torchrun --nnodes=$SLURM_NNODES --nproc-per-node=gpu --rdzv-backend=c10d "
+    "torchrun --nnodes=${SLURM_NNODES:-1} --nproc-per-node=gpu --rdzv-backend=c10d "
     "--rdzv-endpoint=$MASTER_ADDR:29500   # it sets them all; then your script",
     "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID"
     "   # inside srun",

@@ -105,7 +105,9 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
         .alias("raw")
     )
     bare = bare.with_columns(pl.col("raw").str.replace(EMPHASIS, "$1"))
-    peeled = _peel(bare.filter(pl.col("raw") != ""))
+    peeled = _peel(bare.filter(pl.col("raw") != "")).with_columns(
+        pl.col("text").str.replace(EMPHASIS, "$1")
+    )
     split = peeled.with_columns(
         pl.col("text").str.replace_all(headers.ANY, CUT + "$0").str.split(CUT)
     ).explode("text")

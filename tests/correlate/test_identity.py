@@ -45,6 +45,25 @@ def test_a_path_tells(who):
     assert who(files) == {7: ("gpu0001", 41)}
 
 
+@pytest.mark.parametrize("told_by", ["the file beside it", "the agent"])
+def test_a_file_in_torchruns_folder_is_its_ranks(analyzed, told_by):
+    place = "logs/none_x/attempt_0/1"
+    fatal = "Fatal Python error: Segmentation fault\n"
+    files = {f"gpu0002/{place}/stderr.log": fatal}
+    if told_by == "the agent":
+        files["torchrun-gpu0002.log"] = TABLE.format(
+            host="gpu0002", rank=3, local=1, pid=44
+        )
+    else:
+        for r in range(4):
+            folder = f"gpu000{1 + r // 2}/logs/none_x/attempt_0/{r % 2}"
+            line = init(f"gpu000{1 + r // 2}", 41 + r, r, 4, "START")
+            files[f"{folder}/stdout.log"] = f"{line}\n"
+    analysis = analyzed(files)
+    fatal = analysis.frames.message("python.fatal")
+    assert fatal["rank"].to_list() == [3]
+
+
 def test_a_communicator_of_all_ranks_tells(who):
     log = "\n".join(
         init(f"gpu000{1 + r // 2}", 41 + r, r, 4, "START") for r in range(4)

@@ -68,7 +68,7 @@ def confidence(
     if not rest.is_told(frames) or (call is not None and call["unseen"]):
         return "likely"
     sources = frames["sources"]
-    dumps = sources.filter(pl.col("kind").str.starts_with("flight_recorder"))["source"]
+    dumps = sources.filter(outline.is_dump())["source"]
     made = outline.outline(frames)["source"]
     from_lines = made.len() > 0 and not made.is_in(dumps.implode()).any()
     spoke = set(common.numbers(frames["events"]["rank"]))
