@@ -20,8 +20,9 @@ CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
     "torchelastic.rendezvous.lost",
 )
-# a store that ended before its clients: the end of every job, or that of rank 0
-STORE_GONE = ("c10d.store.lost", "c10d.dump.flag_unreadable")
+# what tells nothing of a job: a store that is gone at its end and after rank 0 alike,
+# a stranger's connection
+SAYS_NOTHING = ("c10d.store.lost", "c10d.dump.flag_unreadable", "nccl.socket.stranger")
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
 WENT_ON = 3  # steps after a traceback that only a living process makes
@@ -181,11 +182,11 @@ def _never_met(frames: Frames) -> int:
 
 
 def _orphaned(frames: Frames) -> int:
-    """Count the lines about a store that is gone, where nothing else is told.
+    """Count the lines that say nothing of the job, where nothing else is told.
 
     They stand at the end of a job that ended well, too: then there is more of it.
     """
-    lines = frames["events"].filter(pl.col("message").is_in(STORE_GONE))
+    lines = frames["events"].filter(pl.col("message").is_in(SAYS_NOTHING))
     return lines.height if lines.height == frames["events"].height else 0
 
 

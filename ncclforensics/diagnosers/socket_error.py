@@ -98,6 +98,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     # whose line it is may have been taken off; whom it lost it still says
     nameless = pl.col("message").str.starts_with("nccl.") & pl.col("host").is_null()
     told = nameless & pl.col("peer_host").is_not_null()
+    if kept.is_empty() and not ranks:
+        # of headless lines only the peer is known: all must have lost the same
+        named = common.strings(lines.filter(told)["peer_host"])
+        hosts = named if len(named) == 1 else ()
     broke = lines.filter(pl.col("message").is_in(BROKE) | told).height > 0
     if not hosts and not ranks and not broke:
         yield from _unwound(frames)

@@ -61,3 +61,16 @@ def test_rows_alone_are_of_a_healthy_test_and_wrong_values_are_not(analyzed):
     assert analyzed({"job.log": 4 * ROW}).ranked.outcome == "no-failure"
     wrong = 4 * ROW + "# Out of bounds values : 50 FAILED\n"
     assert analyzed({"job.log": wrong}).ranked.outcome == "inconclusive"
+
+
+def test_a_cuda_call_that_fails_ends_the_test_on_each_rank_that_says_so(analyzed):
+    line = "[1,{0}]<stdout>:gpu0002: Test CUDA failure common.cu:732 '{1}'\n"
+    ordinal = "".join(line.format(r, "invalid device ordinal") for r in (3, 2))
+    verdict = analyzed({"job.log": ordinal}).ranked.verdict
+    assert (verdict.slug, verdict.ranks, verdict.hosts) == (
+        "crashed-rank",
+        (2, 3),
+        ("gpu0002",),
+    )
+    memory = analyzed({"job.log": line.format(3, "out of memory")}).ranked.verdict
+    assert (memory.slug, memory.ranks) == ("gpu-oom", (3,))

@@ -172,3 +172,28 @@ def test_an_unwinding_from_the_socket_is_one_without_its_warning(
 def test_an_unwinding_after_the_set_up_is_no_failed_connection(analyzed):
     log = init("gpu1", 0, 2, pid=41) + UNWIND.format(1, "socket.cc", 2)
     assert not found(analyzed({"job.log": log}), SLUG)
+
+
+LAST_ERROR = (
+    "[rank{0}]: torch.distributed.DistBackendError: NCCL error: remote process exited "
+    "or there was a network error, NCCL version 2.21.5\n"
+    "Last error:\n"
+    "socketProgress: Connection closed by remote peer {1}<4000>\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("lost", "hosts"),
+    [(("gpu3", "gpu3"), ("gpu3",)), (("gpu3", "gpu4"), ())],
+)
+def test_of_lines_without_a_header_one_peer_is_named_and_two_are_not(
+    analyzed, lost, hosts
+):
+    log = "".join(LAST_ERROR.format(r, peer) for r, peer in enumerate(lost))
+    (finding,) = found(analyzed({"job.log": log}), SLUG)
+    assert (finding.hosts, finding.ranks) == (hosts, ())
+
+
+def test_a_strangers_connection_alone_tells_neither_failure_nor_health(analyzed):
+    log = warn("gpu1", "socketFinalizeAccept: wrong magic 74656d2f20544547 != 7970663b")
+    assert analyzed({"job.log": log}).ranked.outcome == "inconclusive"

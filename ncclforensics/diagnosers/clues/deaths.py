@@ -45,7 +45,7 @@ NOT_A_NUMBER = ("launchers.megatron.nan", "launchers.megatron.nan.checked")
 # what ends a process although its own last words may be lost
 FATAL = (
     *("python.dataloader.killed", "python.dataloader.exited"),
-    *("python.device_assert", "python.cuda_error"),
+    *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
 )
 RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
 OF_VICTIMS = (1, -signal.SIGABRT)
