@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 WAITED = ("c10d.watchdog.timeout", "c10d.gloo.timeout", "c10d.blocking_wait.timeout")
 # an ended process, and the words that its victims die with, are told by other lines
-TWICE = r"^(?:python\.traceback|python\.cpp_terminate|torchelastic\.child_failed)"
+TWICE = (
+    r"^(?:python\.traceback|python\.cpp_terminate"
+    r"|torchelastic\.(?:child_failed|error_file))"
+)
 # what a process prints without having done anything
 IDLE = r"^c10d\.store\.hostname$"
 CAUSE_NS = 600_000_000_000  # a cause shows so long before somebody waits for it
@@ -122,8 +125,10 @@ def _seen(frames: Frames, verdict: Finding | None) -> tuple[Seen, ...]:
         & ~pl.col("message").str.contains(OUTSIDE)
         & ~pl.col("message").str.contains(TWICE)
     )
+    # an agent ends others only because somebody had failed
+    agents = pl.col("message").str.starts_with("torchelastic.")
     kinds = (
-        told.sort("t", "source", "line", "message", nulls_last=True)
+        told.sort(agents, "t", "source", "line", "message", nulls_last=True)
         .group_by("message", maintain_order=True)
         .agg(
             pl.len().alias("many"),
@@ -131,11 +136,12 @@ def _seen(frames: Frames, verdict: Finding | None) -> tuple[Seen, ...]:
             pl.col("source", "line", "text").first(),
         )
     )
+    kinds, followed = _folded(kinds)
     means = {message.id: message.meaning for message in grammar.load()}
     lines = [
         Seen(
             row["message"],
-            means.get(row["message"], ""),
+            means.get(row["message"], "") + followed.get(row["message"], ""),
             row["many"],
             tuple(row["rank"]),
             Cite(row["source"] or "?", row["line"], row["text"] or ""),
@@ -144,6 +150,27 @@ def _seen(frames: Frames, verdict: Finding | None) -> tuple[Seen, ...]:
         if row["many"] > 1 or (row["source"], row["line"]) not in cited
     ]
     return (*lines, *_ended(frames, culprits))
+
+
+def _folded(kinds: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Keep of what one part of a program says of the same ranks the first kind.
+
+    A watchdog that gives up prints half a dozen kinds of lines: one event, told once.
+    `kinds` has `message many rank`; returns it with the words for what was left out.
+    """
+    first: dict[str, tuple[str, set[int]]] = {}
+    follow: dict[str, list[int]] = {}
+    kept = []
+    for message, many, ranks in kinds.select("message", "many", "rank").iter_rows():
+        part = ".".join(message.split(".")[:2])
+        name, known = first.setdefault(part, (message, set(ranks)))
+        kept.append(name == message or not ranks or not set(ranks) <= known)
+        if not kept[-1]:
+            follow.setdefault(name, []).append(many)
+    words = {
+        name: f"; {sum(lines):,} more lines of that" for name, lines in follow.items()
+    }
+    return kinds.filter(pl.Series(kept, dtype=pl.Boolean)), words
 
 
 def _ended(frames: Frames, culprits: list[int]) -> tuple[Seen, ...]:

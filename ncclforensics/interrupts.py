@@ -1,7 +1,8 @@
 """Ctrl-C: what it may strike, and that it is known afterwards that it did.
 
 Python raises KeyboardInterrupt wherever the program happens to be: in a destructor,
-which can only ignore it, or in a library that makes another error of it.
+which can only ignore it, in a library that makes another error of it, or in the start
+of polars, which panics.
 """
 
 from __future__ import annotations
@@ -17,7 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-AGAIN = 0.1  # seconds until an ignored interrupt strikes once more
+    from ncclforensics.tables import Frames
+
+AGAIN = 0.1  # seconds until an interrupt that came to nothing strikes once more
+
+
+class Partly(KeyboardInterrupt):
+    """An interrupt of a reading: the `frames` of the first `done` sources are kept."""
+
+    def __init__(self, frames: Frames, done: int) -> None:
+        """Keep what was read by then."""
+        super().__init__()
+        self.frames, self.done = frames, done
 
 
 @contextlib.contextmanager
@@ -30,7 +42,9 @@ def noticed() -> Iterator[Callable[[], bool]]:
 
     def strike(_number: int, _frame: FrameType | None) -> None:
         came.set()
-        raise KeyboardInterrupt
+        if not _starting("polars"):
+            raise KeyboardInterrupt
+        _again()
 
     if threading.current_thread() is not threading.main_thread():
         yield came.is_set
@@ -44,14 +58,24 @@ def noticed() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, handler)
 
 
+def _starting(module: str) -> bool:
+    """Whether a module is being imported, which Python notes in its specification."""
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
+
+
 def _never_ignored(unraisable: sys.UnraisableHookArgs) -> None:
     """Let an interrupt strike again that struck where Python can only ignore it.
 
     Not before this hook has returned: here it would be ignored once more.
     """
-    if unraisable.exc_type is not KeyboardInterrupt:
+    if unraisable.exc_type is KeyboardInterrupt:
+        _again()
+    else:
         sys.__unraisablehook__(unraisable)
-        return
+
+
+def _again() -> None:
     again = threading.Timer(AGAIN, _thread.interrupt_main)
     again.daemon = True
     with contextlib.suppress(RuntimeError):  # no thread starts while Python ends

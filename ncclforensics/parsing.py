@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics import pool, tables
 from ncclforensics.correlate.outline import outlined
+from ncclforensics.interrupts import Partly
 from ncclforensics.notes import INTERRUPTED, Note
 from ncclforensics.parsers import parse_all
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 # sources that are read together: logs by threads, side by side
 BATCH_BYTES = 4 * 1024**2
-BATCH_LOG_BYTES = 64 * 1024**2
+BATCH_LOG_BYTES = 512 * 1024**2
 HERE_LOG_BYTES = 1024**3
 
 
@@ -45,8 +46,7 @@ def read(
     done = shown = 0
     with ExitStack() as stack:
         if executor is None:
-            dumps = [source.bytes for source in sources if source.kind != "log"]
-            jobs = pool.paying(dumps)
+            jobs = _paying(sources)
             executor = stack.enter_context(pool.processes(jobs))
         here = isinstance(executor, pool.Here)
         batches = [
@@ -72,12 +72,22 @@ def read(
                 while progress is not None and shown < done:
                     shown += 1
                     progress(shown, len(sources))
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
+            if isinstance(interrupt, Partly):
+                parts.append(interrupt.frames)
+                done += interrupt.done
             if not parts:
                 raise
             read_ = f"{done:,} of {len(sources):,} files were read"
             told.append(Note(INTERRUPTED, f"reading was interrupted: {read_}"))
     return tables.join([tables.Frames({"notes": tables.noted(told)}), *parts])
+
+
+def _paying(sources: Sequence[Source]) -> int:
+    logs = [source.bytes for source in sources if source.kind == "log"]
+    others = [source.bytes for source in sources if source.kind != "log"]
+    for_logs = pool.paying(logs, pool.PAYS_LOG_BYTES)
+    return max(for_logs, pool.paying(others, pool.PAYS_BYTES))
 
 
 def parsed(sources: Sequence[Source]) -> Frames:

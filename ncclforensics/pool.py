@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
-# a process takes half a second to start; in that time one reads as many bytes of dumps
+# a process takes half a second to start; in that time one reads as many bytes of dumps,
+# and two threads as many of logs
 PAYS_BYTES = 24 * 1024**2
+PAYS_LOG_BYTES = 512 * 1024**2
 
 THREADS = "POLARS_MAX_THREADS"
 _spawning = threading.Lock()
@@ -104,13 +106,13 @@ class _Pool(ProcessPoolExecutor):
             return super().submit(*args, **options)
 
 
-def paying(sizes: Sequence[int]) -> int:
-    """Return how many processes pay for sources of so many bytes.
+def paying(sizes: Sequence[int], pays: int) -> int:
+    """Return how many processes pay for sources of so many bytes, each for `pays`.
 
     One source is read by one process: what it takes, nobody else can shorten.
     """
     beside = sum(sizes) - max(sizes, default=0)
-    return min(cores(), 1 + beside // PAYS_BYTES)
+    return min(cores(), 1 + beside // pays)
 
 
 @contextmanager

@@ -25,6 +25,8 @@ Schema = dict[str, pl.DataType]
 
 # roles of lines (of `events`) that a healthy job does not print
 FAILING = ("culprit", "victim", "either")
+# and what an agent says of a child that failed
+TROUBLED = (*FAILING, "agent")
 # backends that set `retired` on a call that they abort as well
 ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
 
@@ -239,6 +241,14 @@ INNER: dict[str, Schema] = {
     # the calls that did not finish, and of the others those that are first, last or
     # extreme in something; each stands for `times` calls, together for all
     "outline": {"times": pl.Int64(), **_CALL},
+    # which group a rank means; without a name only `pg_id` tells its groups apart
+    "group_names": {
+        "rank": pl.Int64(),
+        "pg": pl.String(),
+        "pg_desc": pl.String(),
+        "pg_id": pl.String(),
+        "group": pl.String(),
+    },
 }
 SCHEMAS |= INNER
 
@@ -273,6 +283,11 @@ def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
     return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
 
 
+def is_dump() -> pl.Expr:
+    """Whether a row of `sources` is a Flight Recorder dump, of any kind."""
+    return pl.col("kind").str.starts_with("flight_recorder")
+
+
 @cache
 def empty(name: str) -> pl.DataFrame:
     """Return the frame `name` without rows."""
@@ -304,7 +319,7 @@ def done() -> pl.Expr:
     return (pl.col("state") == "completed").fill_null(False) | retired
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Frames:
     """All frames of one analysis; `messages` holds the captures of each message.
 

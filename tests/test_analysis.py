@@ -94,6 +94,27 @@ def test_an_interrupt_before_anything_was_read_is_one(jobs, monkeypatch):
         analyze([str(jobs / "torch-healthy" / "evidence")])
 
 
+def test_of_logs_that_are_read_together_those_are_kept_that_were_read(
+    tmp_path, monkeypatch
+):
+    from ncclforensics.parsers import log_files
+
+    for rank in range(3):
+        (tmp_path / f"rank_{rank}.log").write_text(f"[rank{rank}]: step 1 loss 2.0\n")
+    scanned = log_files._scanned
+
+    def interrupted(*arguments):
+        logs = scanned(*arguments)
+        yield from (next(logs), next(logs))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(log_files, "_scanned", interrupted)
+    report = analyze([str(tmp_path)]).report
+    assert [s.source for s in report.sources] == ["rank_0.log", "rank_1.log"]
+    (note,) = (n for n in report.notes if n.stage == "interrupted")
+    assert note.text == "reading was interrupted: 2 of 3 files were read"
+
+
 def test_every_row_says_where_it_was_read(jobs, tmp_path):
     found = discover([str(jobs / "torch-chain" / "evidence")], tmp_path)
     names = {source.name for source in found.sources}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,9 +35,21 @@ class Doing:
 
 def dies_and_goes_on() -> None:
     Dying()
+    busy()
+
+
+def busy() -> None:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+def starts(spec: SimpleNamespace, done: list[str]) -> None:
+    """Import for a while, and go on."""
+    pressed()
+    done.append("started")
+    spec._initializing = False
+    busy()
 
 
 def test_an_interrupt_in_a_destructor_strikes_again(capfd) -> None:
@@ -43,6 +57,16 @@ def test_an_interrupt_in_a_destructor_strikes_again(capfd) -> None:
         dies_and_goes_on()
     assert interrupted()
     assert capfd.readouterr().err == ""
+
+
+def test_the_start_of_polars_is_not_interrupted(monkeypatch) -> None:
+    spec = SimpleNamespace(_initializing=True)
+    monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(__spec__=spec))
+    done: list[str] = []
+    with interrupts.noticed() as interrupted, pytest.raises(KeyboardInterrupt):
+        starts(spec, done)
+    assert interrupted()
+    assert done
 
 
 def test_what_was_there_before_is_there_again() -> None:

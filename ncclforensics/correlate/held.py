@@ -53,7 +53,7 @@ def held_up(
     # only messages need the list here; beside every rank it would be the square of it
     named = both.filter(p2p)["group"].unique()
     ends = members.filter(pl.col("group").is_in(named.implode()))
-    from_dumps = with_ends(both.join(ends, on="group", how="left")).select(
+    from_dumps = _with_ends(both.join(ends, on="group", how="left")).select(
         "rank",
         "choice",
         *(*SAME[:2], "pg", "pg_desc", "op", "is_p2p", "members", "src", "dst"),
@@ -124,7 +124,7 @@ def _batched(open_calls: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_ends(calls: pl.DataFrame) -> pl.DataFrame:
+def _with_ends(calls: pl.DataFrame) -> pl.DataFrame:
     """Turn `src` and `dst` into global ranks, and `members` of P2P calls into both."""
     p2p = pl.col("is_p2p").fill_null(False)
     members = pl.col("members")

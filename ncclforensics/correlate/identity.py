@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate import places
+from ncclforensics.correlate import only_group, places
 from ncclforensics.correlate.outline import outline
 from ncclforensics.tables import CITE, Frames
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
-ENDED = "c10d.watchdog.terminated"  # names its rank in a group that it does not name
 PARALLEL = "launchers.pdsh.exited"  # a launcher of several nodes, whichever are seen
 CHILD = "launchers.spawn.raised"  # torch.multiprocessing.spawn, its child's index
 TOLD = ("host", "pid", "local_rank", "device", "bus_id")
@@ -30,8 +29,8 @@ TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 def identify(frames: Frames) -> Frames:
     """Fill in `rank` and `host` everywhere, and resolve `ranks` to one row per rank."""
-    ranked = _with_only_group(_with_default_group(places.same(frames)))
-    ranked = _with_children(ranked)
+    ranked = _with_children(_with_default_group(places.same(frames)))
+    ranked = _filled(ranked, only_group.speakers(ranked), ["source", "line"])
     claims = _claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
         owners = _owners(claims, key)
@@ -42,6 +41,13 @@ def identify(frames: Frames) -> Frames:
         claims = _claims(ranked)
     if (local := _single_node(claims, ranked)) is not None:
         ranked = _filled(ranked, local, ["local_rank"])
+        claims = _claims(ranked)
+    ranked = _filled(ranked, _beside(claims, ranked), ["source"])
+    claims = _claims(ranked)
+    if claims["attempt"].drop_nulls().n_unique() <= 1:
+        # where ranks are dealt out once, a place on a host is one rank's
+        place = ["host", "local_rank"]
+        ranked = _filled(ranked, _owners(claims, place), place)
         claims = _claims(ranked)
     resolved, notes = _resolved(claims)
     hosts = resolved.select("rank", "host").drop_nulls()
@@ -71,34 +77,6 @@ def _with_default_group(frames: Frames) -> Frames:
             else frame
         ),
     )
-
-
-def _with_only_group(frames: Frames) -> Frames:
-    """Take the rank that a dying watchdog prints for the global one, if it may be.
-
-    Up to torch 2.1 nothing tells its group. It is the whole job's where no other rank,
-    communicator or program shows that the job has groups of several kinds.
-    """
-    group = ("pg", "pg_id", "pg_desc")
-    bare = pl.all_horizontal(pl.col(c).is_null() for c in ("rank", *group))
-    ended = frames.message(ENDED)
-    if "group_rank" not in ended.columns:
-        return frames
-    lines = ended.filter(bare).drop_nulls("group_rank")
-    if lines.is_empty() or _has_groups(frames):
-        return frames
-    place = ["source", "line"]
-    ranks = lines.select(*place, pl.col("group_rank").alias("rank")).unique(place)
-    return _filled(frames, ranks, place)
-
-
-def _has_groups(frames: Frames) -> bool:
-    """Whether a process has another rank in some group than in the job."""
-    both = frames["events"].drop_nulls(["rank", "group_rank"])
-    inits = frames.message(*COMPLETE)
-    sizes = inits["nranks"].drop_nulls().n_unique() if "nranks" in inits.columns else 0
-    parallel = any(name.startswith("launchers.megatron.") for name in frames.messages)
-    return sizes > 1 or parallel or (both["rank"] != both["group_rank"]).any()
 
 
 def _with_children(frames: Frames) -> Frames:
@@ -248,6 +226,21 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
         .filter(pl.col("ranks").list.len() == 1)
         .select(*key, pl.col("ranks").list.first().alias("rank"))
     )
+
+
+def _beside(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return source = rank for what lies in one folder of torchrun's `--log-dir`.
+
+    A process writes stdout.log and stderr.log there; one of them may tell its rank.
+    """
+    folder = (
+        pl.col("source").str.extract(r"^(.*attempt_\d+/\d+)/[^/]+$").alias("folder")
+    )
+    known = _owners(claims, ["source"]).with_columns(folder).drop_nulls("folder")
+    one = known.group_by("folder").agg(pl.col("rank").unique())
+    one = one.filter(pl.col("rank").list.len() == 1).explode("rank")
+    files = frames["sources"].select("source", folder).unique("source")
+    return files.join(one, on="folder").select("source", "rank")
 
 
 def _tasks(frames: Frames) -> pl.DataFrame | None:

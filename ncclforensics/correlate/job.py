@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import communicators
-from ncclforensics.tables import FAILING
+from ncclforensics.correlate.communicators import PROCESS
+from ncclforensics.tables import FAILING, TROUBLED, is_dump
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
@@ -82,11 +83,17 @@ def signs_told(frames: Frames) -> int:
     return lines + exits + calls + _cut_by_buffer(frames)
 
 
+def failing(frames: Frames) -> pl.DataFrame:
+    """Return the `events` of failures that the job itself prints, not its machines."""
+    return frames["events"].filter(
+        pl.col("role").is_in(FAILING) & ~pl.col("message").str.contains(MACHINE)
+    )
+
+
 def is_unseen(frames: Frames) -> bool:
     """Whether all is of machines, or of dumps cut before any call, not of the job."""
     lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
-    is_dump = pl.col("kind").str.starts_with("flight_recorder")
-    cut = frames["sources"].filter(is_dump)["cut"].fill_null(True)
+    cut = frames["sources"].filter(is_dump())["cut"].fill_null(True)
     torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
     own = ("collectives", "positions", "ranks")
     return lines.is_empty() and (torn or not any(frames.has(name) for name in own))
@@ -104,8 +111,7 @@ def survived(frames: Frames) -> pl.DataFrame:
     if raised.is_empty() or failed or "step" not in made.columns:
         return raised.clear()
     others = frames["events"].filter(
-        pl.col("role").is_in([*FAILING, "agent"])
-        & (pl.col("message") != "python.traceback")
+        pl.col("role").is_in(TROUBLED) & (pl.col("message") != "python.traceback")
     )
     steps = made.sort("line").unique(["source", "step"], keep="first")
     last = (
@@ -165,14 +171,11 @@ def _unwound(frames: Frames) -> int:
 
 def _never_met(frames: Frames) -> int:
     """Count the processes whose log ends where they wait for their communicator."""
-    process = communicators.PROCESS
     began = communicators.inits(frames).filter(
         (pl.col("phase") == "START") & (pl.col("nranks") > 1)
     )
-    last = began.group_by(process).agg(pl.col("line").max().alias("began"))
-    later = frames["events"].join(last, on=process, nulls_equal=True)
-    went_on = later.filter(pl.col("line") > pl.col("began")).select(process).unique()
-    waits = last.join(went_on, on=process, how="anti", nulls_equal=True)
+    last = began.group_by(PROCESS).agg(pl.col("line").max())
+    waits = _last_words(last, frames["events"])
     steps = frames.message(*STEPS)["source"].unique()
     return waits.filter(~pl.col("source").is_in(steps.implode())).height
 
@@ -189,14 +192,16 @@ def _orphaned(frames: Frames) -> int:
 def _refused(frames: Frames) -> int:
     """Count the processes whose last words are a row of refused tries to connect."""
     tries = frames.message("nccl.socket.connect_retry")
-    process = ["source", "host", "pid"]
     own = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
-    ends = own.group_by(process).agg(pl.col("line").max().alias("end"))
-    counted = tries.group_by(process).agg(pl.col("line").max(), pl.len().alias("tries"))
-    last = counted.join(ends, on=process, nulls_equal=True)
-    return last.filter(
-        (pl.col("line") == pl.col("end")) & (pl.col("tries") >= REFUSED)
-    ).height
+    counted = tries.group_by(PROCESS).agg(pl.col("line").max(), pl.len().alias("tries"))
+    return _last_words(counted, own).filter(pl.col("tries") >= REFUSED).height
+
+
+def _last_words(said: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Keep the rows of `said` (`line` of a process) after which it said no more."""
+    ends = events.group_by(PROCESS).agg(pl.col("line").max().alias("end"))
+    later = ends.join(said, on=PROCESS, nulls_equal=True)
+    return later.filter(pl.col("line") >= pl.col("end")).select(said.columns)
 
 
 def _cut_by_buffer(frames: Frames) -> int:

@@ -14,8 +14,8 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.correlate import communicators, outline
-from ncclforensics.correlate.job import MACHINE
-from ncclforensics.tables import FAILING, Frames
+from ncclforensics.correlate.job import failing
+from ncclforensics.tables import Frames, is_dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +47,7 @@ def last(frames: Frames, wanted: str | None = None) -> Frames:
         jobs = numbers["job"].unique().sort().to_list()
     if len(jobs) < 2:
         return frames
-    failed = _failing(frames).join(numbers, on="source")
+    failed = failing(frames).join(numbers, on="source")
     wrong = [job for job in jobs if (failed["job"] == job).any()]
     chosen: int = max(wrong or jobs)
     names: dict[int, str] = dict(numbers.select("job", "name").unique().iter_rows())
@@ -64,8 +64,7 @@ def last(frames: Frames, wanted: str | None = None) -> Frames:
 
 def without_dumps(frames: Frames) -> Frames:
     """Leave out the dumps: those that no other attempt wrote over are of the last."""
-    dumps = pl.col("kind").str.starts_with("flight_recorder")
-    return _without(frames, frames["sources"].filter(dumps)["source"], ())
+    return _without(frames, frames["sources"].filter(is_dump())["source"], ())
 
 
 def _numbers(frames: Frames) -> pl.DataFrame:
@@ -184,12 +183,6 @@ def _ranks(frames: Frames) -> pl.DataFrame:
         frames["sources"].select("source", "rank"),
     ]
     return pl.concat(parts).drop_nulls().unique()
-
-
-def _failing(frames: Frames) -> pl.DataFrame:
-    return frames["events"].filter(
-        pl.col("role").is_in(FAILING) & ~pl.col("message").str.contains(MACHINE)
-    )
 
 
 def _note(

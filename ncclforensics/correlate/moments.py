@@ -21,7 +21,7 @@ SPREADS = 2  # times the difference that there was before
 
 
 def outlived(
-    calls: pl.DataFrame, slow: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame
+    calls: pl.DataFrame, slow: pl.DataFrame, collectives: pl.LazyFrame
 ) -> bool:
     """Say whether some rank of `slow` outlived its peers' getting past its own call.
 
@@ -44,15 +44,13 @@ def outlived(
     if pairs.is_empty():
         return False
     newest = (
-        collectives.lazy()
-        .filter(pl.col("rank").is_in(slow["rank"].implode()))
+        collectives.filter(pl.col("rank").is_in(slow["rank"].implode()))
         .group_by("rank")
         .agg(pl.max_horizontal("t", "t_started", "t_completed").max().alias("newest"))
         .collect()
     )
     group = (
-        collectives.lazy()
-        .filter(
+        collectives.filter(
             pl.col("pg_desc").is_in(pairs["pg_desc"].unique().implode())
             & ~pl.col("is_p2p").fill_null(False)
             & pl.col("rank").is_in(pl.concat([pairs["rank"], pairs["peer"]]).implode())
@@ -99,7 +97,7 @@ def _usual(past: pl.DataFrame, group: pl.DataFrame, time: str) -> pl.DataFrame:
     )
 
 
-def may_come(wanted: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame) -> bool:
+def may_come(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
     """Whether ranks absent from one of these calls may be about to make it.
 
     `wanted` are rows of `calls`. They may if they have made such a one before, which
@@ -108,8 +106,7 @@ def may_come(wanted: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame) -> 
     """
     gone = pl.col("rank").is_in(wanted["absent"].explode().drop_nulls().implode())
     newest = (
-        collectives.lazy()
-        .filter(gone)
+        collectives.filter(gone)
         .group_by("rank")
         .agg(
             pl.struct("pg_desc", "seq", "is_p2p").get(pl.col("record_id").arg_max()),
@@ -127,8 +124,7 @@ def may_come(wanted: pl.DataFrame, collectives: pl.DataFrame | pl.LazyFrame) -> 
     )
     ranks = wanted.select(pl.concat_list("waiting", "absent").explode().implode())
     made = (
-        collectives.lazy()
-        .filter(
+        collectives.filter(
             ~pl.col("is_p2p").fill_null(False)
             & pl.col("pg_desc").is_in(wanted["pg_desc"].unique().implode())
             & pl.col("rank").is_in(ranks.to_series())

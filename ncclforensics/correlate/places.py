@@ -21,7 +21,41 @@ PROCESS = ["source", "pid"]
 
 def same(frames: Frames) -> Frames:
     """Return the frames with one name for each host."""
-    return _by_path(_short(_unglued(frames)))
+    return _by_path(_short(_described(_unglued(frames))))
+
+
+def _described(frames: Frames) -> Frames:
+    """Give the lines of `kubectl describe pod` the pod that they tell of.
+
+    One file may describe many pods; how the file is called says less than its text.
+    """
+    heads = frames.message("launchers.kubernetes.pod").select(
+        "source", "line", pl.col("host").alias("_pod")
+    )
+    if heads.is_empty():
+        return frames
+    alone = heads.unique("source", keep="none").drop("line")
+    heads = heads.sort("line")
+
+    def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        if not {"source", "host"} <= set(frame.columns) or frame.is_empty():
+            return frame
+        rows = frame.with_row_index("_row")
+        told = rows.filter(pl.col("source").is_in(heads["source"].implode()))
+        if "line" in frame.columns:
+            told = told.sort("line").join_asof(
+                heads, on="line", by="source", check_sortedness=False
+            )
+        else:
+            told = told.join(alone, on="source")
+        told = told.select("_row", "_pod")
+        return (
+            rows.join(told, on="_row", how="left", maintain_order="left")
+            .with_columns(pl.coalesce("_pod", "host").alias("host"))
+            .drop("_row", "_pod")
+        )
+
+    return _changed(frames, fill)
 
 
 def _by_path(frames: Frames) -> Frames:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate import moments, waits
-from ncclforensics.correlate.job import MACHINE
+from ncclforensics.correlate import job, moments, waits
 from ncclforensics.correlate.standings import KEY
-from ncclforensics.tables import FAILING
+from ncclforensics.tables import FAILING, is_dump
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
@@ -60,9 +59,7 @@ def evidence(
     `is_blind` rank has left its ring: all that is kept is open. Of an `is_gloo` rank a
     call that ended may have failed.
     """
-    dumps = frames["sources"].filter(
-        pl.col("kind").str.starts_with("flight_recorder") & (pl.col("bytes") > 0)
-    )
+    dumps = frames["sources"].filter(is_dump() & (pl.col("bytes") > 0))
     seen = pl.concat(
         [dumps["rank"], frames["positions"]["rank"], made["rank"]]
     ).drop_nulls()
@@ -127,9 +124,8 @@ def is_told(frames: Frames) -> bool:
 
     What a kernel or driver prints of its machine need not have touched the job.
     """
-    job_lines = frames["events"].filter(~pl.col("message").str.contains(MACHINE))
-    failing = job_lines["role"].is_in(FAILING).any()
-    return bool(failing or (frames["exits"]["code"] != 0).any())
+    told = not job.failing(frames).is_empty()
+    return told or bool((frames["exits"]["code"] != 0).any())
 
 
 def is_proven(frames: Frames, made: pl.DataFrame) -> bool:

@@ -46,7 +46,7 @@ NEEDS = (
     *("collectives", "positions", "c10d.fingerprint"),
     "nccl.collective_mismatch",
 )
-MISSING = "no Flight Recorder dump, and TORCH_DISTRIBUTED_DEBUG was not DETAIL"
+MISSING = "no dump, and no TORCH_DISTRIBUTED_DEBUG=DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
 EXPLAINS = ("missing-rank", "shape-mismatch", "timeout-masking", "crashed-rank")
 SPREADS = True
@@ -122,6 +122,11 @@ def _one_sided(
     )
 
 
+def _side(split: Split, number: int) -> str:
+    op, ranks = split.sides[number]
+    return f"{op} on {common.plural('rank', ranks)}"
+
+
 def _finding(frames: Frames, split: Split) -> Finding:
     sides = "; ".join(
         f"{common.plural('rank', ranks)} in {op}" for op, ranks in split.sides
@@ -134,7 +139,7 @@ def _finding(frames: Frames, split: Split) -> Finding:
         confidence=split.confidence,
         headline=f"{who} called {split.odd_op} where others called {split.usual_op}"
         if split.decided
-        else f"{split.sides[0][0]} against {split.sides[1][0]} at one SeqNum",
+        else f"{_side(split, 0)} against {_side(split, 1)}"[:200],
         evidence=split.evidence,
         explanation=f"At {where} the members are in different operations: {sides}."
         f"{tie}",

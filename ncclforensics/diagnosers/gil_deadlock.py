@@ -37,6 +37,7 @@ import polars as pl
 from ncclforensics.correlate import outline, waits
 from ncclforensics.diagnosers.clues import common, heartbeats, roots
 from ncclforensics.findings import Cite, Finding
+from ncclforensics.tables import is_dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 FAMILY = "runtime"
 NEEDS = ("standings", "c10d.heartbeat")
-MISSING = "no Flight Recorder dump, and no line of a heartbeat monitor"
+MISSING = "no dump, and no line of a heartbeat monitor"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("missing-rank", "unmatched-p2p", "timeout-masking", "crashed-rank")
 SPREADS = True
@@ -80,9 +81,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     failing = common.collective(frames, call)
     who = common.plural("rank", ranks)
     lacks = poor[ranks[0]]
-    sources = frames["sources"].filter(
-        pl.col("rank").is_in(ranks) & pl.col("kind").str.starts_with("flight_recorder")
-    )
+    sources = frames["sources"].filter(pl.col("rank").is_in(ranks) & is_dump())
     yield Finding(
         slug="gil-deadlock",
         confidence="likely",
@@ -131,9 +130,7 @@ def _poor(frames: Frames) -> dict[int, str]:
     a dump without entries says nothing.
     """
     dumps = frames["sources"].filter(
-        pl.col("kind").str.starts_with("flight_recorder")
-        & (pl.col("bytes") > 0)
-        & pl.col("rank").is_not_null()
+        is_dump() & (pl.col("bytes") > 0) & pl.col("rank").is_not_null()
     )
     made = (
         frames.scan("collectives")

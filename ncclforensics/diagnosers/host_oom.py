@@ -113,7 +113,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     yield Finding(
         slug="host-oom",
         confidence="likely" if ranks and joined else "certain",
-        headline=f"{who} was killed{where}: the host's memory ran out"[:200],
+        headline=f"{who} was killed{where}: out of host memory"[:200],
         evidence=common.cites(
             pl.concat(
                 [

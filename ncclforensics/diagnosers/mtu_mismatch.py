@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 FAMILY = "network"
 NEEDS = ("system.mtu", "system.mtu_exceeded", "nccl.ib.queue_pair")
-MISSING = "nothing that shows an MTU: ip link, ping -M do, NCCL's queue pairs"
+MISSING = "nothing shows an MTU: ip link, ping -M do"
 NEXT_TIME = "ip link and ibv_devinfo of every host; NCCL_DEBUG_SUBSYS=INIT,NET"
 EXPLAINS = (
     *("stuck-in-collective", "timeout-masking", "missing-rank", "ib-error"),

@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.diagnosers.clues import common, stops
 from ncclforensics.findings import Finding, RuledOut
 
@@ -68,6 +70,12 @@ REMEDY = (
 )
 
 
+def _by_slurm(lines: pl.DataFrame) -> str:
+    """Say that Slurm took back the whole job; the node is only where it says so."""
+    told = lines.filter(pl.col("message") == "slurm.cancelled")
+    return ": Slurm cancelled all of it" if told.height else ""
+
+
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the node that was taken back, unless the job had failed before."""
     lines = stops.lines(frames, LINES, "PREEMPTION", "PREEMPTED")
@@ -84,7 +92,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     yield Finding(
         slug="preempted",
         confidence="certain",
-        headline=f"the job was preempted{where}",
+        headline=f"the job was preempted{where}{_by_slurm(lines)}",
         evidence=common.cites(lines),
         explanation="It was stopped from outside to make room, and nothing had failed "
         "before. Signals and lost peers after that line are teardown.",

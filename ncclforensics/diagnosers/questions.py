@@ -15,14 +15,17 @@ from ncclforensics.correlate import job, outline
 from ncclforensics.correlate.job import MACHINE
 from ncclforensics.diagnosers.clues import common, signatures, system
 from ncclforensics.findings import Cite, Finding, NotChecked, RuledOut
+from ncclforensics.tables import TIME, is_dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import timedelta
 
     from ncclforensics.findings import Statement
     from ncclforensics.tables import Frames
 
 KERNEL_LOG = r"(?i)(?:^|/)(?:dmesg|kern|journal|syslog|messages)[^/]*$"
+LOG_ENDS = "kernel.log_ends"
 NETWORK = (
     *("ib-error", "socket-error", "unreachable-peer", "wrong-nic", "slow-network"),
     *("mtu-mismatch", "rendezvous-failed", "split-rendezvous"),
@@ -42,7 +45,7 @@ def asked(frames: Frames, told: Sequence[Statement]) -> Iterator[Statement]:
     hosts = sorted({host for f in found for host in f.hosts}) or common.strings(
         frames["ranks"]["host"]
     )
-    logs = _kernel_logs(frames)
+    logs = _kernel_logs(frames).join(_short(frames), on="source", how="left")
     if not slugs & {"gpu-fault", "gpu-oom"}:
         yield _in_kernel(logs, hosts, "gpu-fault", "Xid of broken hardware")
     if "host-oom" not in slugs:
@@ -92,6 +95,24 @@ def _begins_after(frames: Frames) -> pl.Series:
     return first.filter(pl.col(job.clock) > job.onset)["source"]
 
 
+def _short(frames: Frames) -> pl.DataFrame:
+    """Return the kernel logs that end before the failure: `source ends_at before`.
+
+    A kernel that is well may print nothing for hours; but what it would have printed
+    later is not in such a log.
+    """
+    job = system.span(frames)
+    ends = frames["events"].filter(pl.col("message") == LOG_ENDS)
+    clock = "t" if job is None else job.clock
+    told = ends.drop_nulls(clock).group_by("source").agg(pl.col(clock).max())
+    onset = pl.lit(None if job is None else job.onset).cast(TIME)
+    told = told.select("source", pl.col(clock).alias("ends_at"))
+    before = onset - pl.col("ends_at")
+    return told.with_columns(before.alias("before")).filter(
+        before > pl.duration(nanoseconds=system.AT_ONCE_NS)
+    )
+
+
 def _in_kernel(
     logs: pl.DataFrame, hosts: Sequence[str], slug: str, what: str
 ) -> Statement:
@@ -99,23 +120,41 @@ def _in_kernel(
 
     A log whose host nobody tells is that of the only host there is.
     """
-    covered = {str(host).partition(".")[0] for host in logs["host"].drop_nulls()}
-    missing = [host for host in hosts if host.partition(".")[0] not in covered]
-    alone = len(hosts) < 2 and logs.height > 0
-    if logs.height and (alone or not missing):
+    reach = logs.filter(pl.col("before").is_null())
+    alone = len(hosts) < 2
+    lacking = _without(reach, hosts) if not (alone and reach.height) else []
+    if reach.height and not lacking:
         cites = tuple(
             Cite(source, lines, f"the last of {lines:,} lines, none of such a failure")
-            for source, _, lines in logs.head(MOST_CITES).iter_rows()
+            for source, lines in reach.head(MOST_CITES).select("source", "lines").rows()
         )
         where = f" of {common.some(hosts)}" if hosts else ""
         return RuledOut(slug, f"no {what} in the kernel log{where}", cites)
-    host = common.some(missing) if missing else "the job's hosts"
-    name = missing[0] if len(missing) == 1 else "$(hostname)"
+    host = common.some(lacking) if lacking else "the job's hosts"
+    name = lacking[0] if len(lacking) == 1 else "$(hostname)"
+    early = logs.drop_nulls("before").sort("ends_at")
+    none_at_all = _without(logs, hosts) if not (alone and logs.height) else []
+    missing = f"no kernel log of {common.some(none_at_all) if none_at_all else host}"
+    if early.height and not none_at_all:
+        at, before = early.select("ends_at", "before").row(-1)
+        ends = f"ends {at:%H:%M}, {_span(before)} before the failure"
+        missing = f"the kernel log of {host} {ends}"
     return NotChecked(
         slug,
-        f"no kernel log of {host}",
+        missing,
         f"keep the kernel log of {host}: journalctl -k > dmesg-{name}.log",
     )
+
+
+def _without(logs: pl.DataFrame, hosts: Sequence[str]) -> list[str]:
+    """Return the hosts that none of these logs is of."""
+    covered = {str(host).partition(".")[0] for host in logs["host"].drop_nulls()}
+    return [host for host in hosts if host.partition(".")[0] not in covered]
+
+
+def _span(time: timedelta) -> str:
+    minutes = int(time.total_seconds()) // 60
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60:,} h"
 
 
 def _lacking(frames: Frames, seen: pl.Series) -> list[int] | None:
@@ -177,9 +216,7 @@ def _network(frames: Frames) -> Statement:
 
 def _mismatch(frames: Frames) -> Statement:
     """Rule out that ranks made unlike calls, by the dumps of all of them."""
-    dumps = frames["sources"].filter(
-        pl.col("kind").str.starts_with("flight_recorder") & (pl.col("rows") > 0)
-    )
+    dumps = frames["sources"].filter(is_dump() & (pl.col("rows") > 0))
     if dumps.is_empty():
         return NotChecked("collective-mismatch", "no Flight Recorder dump", RECORD)
     lacking = _lacking(frames, outline.outline(frames)["rank"])

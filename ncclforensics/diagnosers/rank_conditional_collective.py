@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FAMILY = "desync"
 NEEDS = ("standings",)
-MISSING = "no Flight Recorder dump, and no line that says how far a rank came"
+MISSING = "no dump, and no line of how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = (
     *("timeout-masking", "crashed-rank", "missing-rank", "unmatched-p2p"),

@@ -47,7 +47,7 @@ NEEDS = (
     *("c10d.shape_check", "c10d.gloo.size_mismatch", models.SIZES, models.COUNTS),
     *("nccl.net.message_truncated", "nccl.ib.size_mismatch", "nccl.ib.bad_receive"),
 )
-MISSING = "no Flight Recorder dump, and TORCH_DISTRIBUTED_DEBUG was not DETAIL"
+MISSING = "no dump, and no TORCH_DISTRIBUTED_DEBUG=DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
 EXPLAINS = ("missing-rank", "timeout-masking", "crashed-rank")
 SPREADS = True

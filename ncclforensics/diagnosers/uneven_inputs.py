@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 FAMILY = "desync"
 NEEDS = ("standings", "exits")
-MISSING = "no Flight Recorder dump, and no agent that lists how each rank ended"
+MISSING = "no dump, and no agent that lists how each rank ended"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = (
     *("timeout-masking", "crashed-rank", "missing-rank", "unmatched-p2p"),

@@ -98,5 +98,5 @@ def _which(told: pl.DataFrame) -> str:
         return common.some(list(dict.fromkeys(names.to_list())))
     if "indices" in told.columns:
         numbers = told["indices"].drop_nulls().str.split(" ").explode()
-        return "parameter " + common.some(list(dict.fromkeys(numbers.to_list())))
+        return common.plural("parameter", list(dict.fromkeys(numbers.to_list())))
     return ""

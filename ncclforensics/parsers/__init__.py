@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics import tables
+from ncclforensics.interrupts import Partly
 from ncclforensics.notes import Note
 from ncclforensics.parsers import error_json, flight_recorder, log_files, ras_json
 from ncclforensics.tables import Frames
@@ -52,29 +53,56 @@ def parse_all(sources: Sequence[Source]) -> Frames:
     """Read sources by their kinds; one without a parser gives its row in `sources`.
 
     Never raises on bytes: what is damaged becomes a row of `notes`. What a source gives
-    does not depend on those beside it, though some are read together.
+    does not depend on those beside it, though some are read together. An interrupt
+    raises Partly, with what was read by then, if that is anything.
     """
-    runs = groupby(sources, lambda source: READERS.get(source.kind))
-    return tables.join(_read(reader, list(run)) for reader, run in runs)
+    parts: list[Frames] = []
+    done = 0
+    for reader, run in groupby(sources, lambda source: READERS.get(source.kind)):
+        some = list(run)
+        try:
+            parts.append(_read(reader, some))
+        except KeyboardInterrupt as interrupt:
+            if isinstance(interrupt, Partly):
+                parts.append(interrupt.frames)
+                done += interrupt.done
+            if not done:
+                raise
+            raise Partly(tables.join(parts), done) from interrupt
+        done += len(some)
+    return tables.join(parts)
 
 
 def _read(reader: Reader | None, sources: Sequence[Source]) -> Frames:
     with ExitStack() as stack:
         hashed: Iterable[str | None] = map(digest, sources)
-        if reader is log_files.read_all:  # which leaves the processor to others
-            hashed = stack.enter_context(ThreadPoolExecutor(THREADS)).map(
-                digest, sources
-            )
-        read = Frames() if reader is None else reader(sources)
-        told = {row["source"]: row for row in read["sources"].to_dicts()}
-        counted: Counter[str] = Counter()
-        for name in read.tables.keys() & set(GIVEN):
-            given = read[name].group_by("source").len()
-            counted.update(dict(given.iter_rows()))
-        rows = [
-            _row(source, counted[source.name], told.get(source.name, {}), sha256)
-            for source, sha256 in zip(sources, hashed, strict=True)
-        ]
+        # logs leave the processor to others, but for those in a worker of a pool
+        if reader is log_files.read_all and pl.thread_pool_size() > 1:
+            threads = ThreadPoolExecutor(THREADS)
+            stack.callback(threads.shutdown, cancel_futures=True)
+            hashed = threads.map(digest, sources)
+        try:
+            read = Frames() if reader is None else reader(sources)
+        except Partly as partly:
+            some = sources[: partly.done]
+            kept = _with_manifest(partly.frames, some, map(digest, some))
+            raise Partly(kept, partly.done) from partly
+        return _with_manifest(read, sources, hashed)
+
+
+def _with_manifest(
+    read: Frames, sources: Sequence[Source], hashed: Iterable[str | None]
+) -> Frames:
+    """Add a row of `sources` for each source, and a note where one has changed."""
+    told = {row["source"]: row for row in read["sources"].to_dicts()}
+    counted: Counter[str] = Counter()
+    for name in read.tables.keys() & set(GIVEN):
+        given = read[name].group_by("source").len()
+        counted.update(dict(given.iter_rows()))
+    rows = [
+        _row(source, counted[source.name], told.get(source.name, {}), sha256)
+        for source, sha256 in zip(sources, hashed, strict=True)
+    ]
     notes = pl.concat([read["notes"], *map(_changed, sources)])
     manifest = tables.rows("sources", rows)
     return Frames({**read.tables, "notes": notes, "sources": manifest}, read.messages)

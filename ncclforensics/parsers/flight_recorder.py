@@ -6,7 +6,7 @@ becomes null and a note.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -18,7 +18,7 @@ from ncclforensics.parsers.fr_collectives import calls
 from ncclforensics.parsers.fr_fields import Columns, columns, pluck
 from ncclforensics.parsers.fr_groups import groups, positions
 from ncclforensics.parsers.fr_memory import uncollected
-from ncclforensics.parsers.fr_opcodes import IrregularError
+from ncclforensics.parsers.fr_opcodes import IrregularError, Walks
 from ncclforensics.parsers.fr_rows import Content, Entries
 from ncclforensics.parsers.fr_stacks import Interner
 from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES
@@ -37,6 +37,14 @@ FEWEST_BYTES = 1 << 16
 STACK_TYPES = (list, tuple, type(None))
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What dumps read together share: their stacks, and how their entries are built."""
+
+    stacks: Interner = field(default_factory=Interner)
+    walks: Walks = field(default_factory=Walks)
+
+
 def read(source: Source) -> Frames:
     """Read a dump: see `read_all`."""
     return read_all([source])
@@ -49,12 +57,12 @@ def read_all(sources: Sequence[Source]) -> Frames:
     what a file holds; `line` is the 1-based entry. `sources` has a row of each, in
     order, with `cut` and `rows`.
     """
-    interner = Interner()
+    beside = Beside()
     found = []
     told = []
     notes: list[Note] = []
     for source in sources:
-        content, texts = _content(source, interner)
+        content, texts = _content(source, beside)
         if content is not None:
             found.append((source, content))
         cut = content.cut if content else None
@@ -62,18 +70,18 @@ def read_all(sources: Sequence[Source]) -> Frames:
         told.append({"source": source.name, "cut": cut, "rows": rows})
         notes += (Note("parsers", text, source.name) for text in texts)
     manifest = {"sources": tables.rows("sources", told), "notes": tables.noted(notes)}
-    return Frames(fr_rows.frames(found, interner) | manifest)
+    return Frames(fr_rows.frames(found, beside.stacks) | manifest)
 
 
-def _content(source: Source, interner: Interner) -> tuple[Content | None, list[str]]:
+def _content(source: Source, beside: Beside) -> tuple[Content | None, list[str]]:
     """Read one file, and say what is odd about it; None where nothing can be read."""
-    content, notes = _of_file(source, interner)
+    content, notes = _of_file(source, beside)
     if source.rank is None:
         notes = [*notes, "no rank in the file's name: its rows belong to no rank"]
     return content, notes
 
 
-def _of_file(source: Source, interner: Interner) -> tuple[Content | None, list[str]]:
+def _of_file(source: Source, beside: Beside) -> tuple[Content | None, list[str]]:
     try:
         with source.open() as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -87,36 +95,34 @@ def _of_file(source: Source, interner: Interner) -> tuple[Content | None, list[s
     if not data:
         return None, [*notes, "an empty file: the dump was not written"]
     with uncollected():
-        content, more = _parts(source, data, interner)
+        content, more = _parts(source, data, beside)
     return replace(content, cut=content.cut or bool(notes)), [*notes, *more]
 
 
-def _parts(
-    source: Source, data: bytes, interner: Interner
-) -> tuple[Content, list[str]]:
+def _parts(source: Source, data: bytes, beside: Beside) -> tuple[Content, list[str]]:
     """Turn a file's bytes into what it holds, and notes."""
     if source.kind != "flight_recorder_pickle":
-        return _read(source, interner, fr_json.load(data), len(data))
+        return _read(source, beside, fr_json.load(data), len(data))
     short = None
     if len(data) >= FEWEST_BYTES:
         # numpy takes a tenth of a second to import, which small dumps do not need
         from ncclforensics.parsers.fr_repeats import shortened
 
-        short = shortened(data)
+        short = shortened(data, beside.walks)
     if short is not None and len(short.repeats) <= MAX_ENTRIES:
         loaded = unpickler.load(short.data)
         entries = fr_dump.parts(loaded.value).entries
         if loaded.problem is None and short.agrees(entries):
             try:
-                return _read(source, interner, loaded, len(short.data), short)
+                return _read(source, beside, loaded, len(short.data), short)
             except IrregularError:
                 pass
-    return _read(source, interner, unpickler.load(data), len(data))
+    return _read(source, beside, unpickler.load(data), len(data))
 
 
 def _read(
     source: Source,
-    interner: Interner,
+    beside: Beside,
     loaded: Loaded,
     size: int,
     short: Shortened | None = None,
@@ -128,9 +134,7 @@ def _read(
     """
     dump = fr_dump.parts(loaded.value)
     notes = list(fr_dump.ending(loaded, size, dump))
-    own, fields = (
-        _entries(dump, interner, short) if dump.entries else (None, Columns(0))
-    )
+    own, fields = _entries(dump, beside, short) if dump.entries else (None, Columns(0))
     made = own.calls if own else None
     found = groups(dump.config, made.first if made else (), source.rank)
     placed, odd = positions(dump.status, made, found)
@@ -144,7 +148,7 @@ def _read(
 
 
 def _entries(
-    dump: Dump, interner: Interner, short: Shortened | None
+    dump: Dump, beside: Beside, short: Shortened | None
 ) -> tuple[Entries, Columns]:
     """Turn entries, of which there are some, into columns, calls and stacks."""
     fields = columns(dump.entries)
@@ -159,7 +163,7 @@ def _entries(
         fields.odd["frames"] = len(odd_stacks)
     if short and fields.odd:
         raise IrregularError
-    stacks = interner.numbers(frames or [None] * len(dump.entries))
+    stacks = beside.stacks.numbers(frames or [None] * len(dump.entries))
     at = (short.kept + 1).tolist() if short else dump.lines
     first = dict(zip(reversed(stacks), reversed(at), strict=True))
     numbers = pl.Series(stacks, dtype=pl.UInt32)

@@ -1,7 +1,8 @@
 """Walks the opcodes of a part of a pickle: where its dict ends, which bytes may differ.
 
-Knows what c10d's pickler and Python's write for a dump, and gives up on all else. It
-builds no values: what a part means is for the unpickler to say.
+Entries of many dumps are built alike: what is built like a part that was walked is not
+walked again. Knows what c10d's pickler and Python's write for a dump, and gives up on
+all else. It builds no values: what a part means is for the unpickler to say.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ ARGUMENTS = {
     **dict.fromkeys(b"G\x95", 8),
 }
 LENGTHS = {ord("X"): 4, 0x8C: 1, LONG1: 1}
+MASK = b"\xff".ljust(256, b"\0")  # of the bytes that make the structure
+MOST_KNOWN = 16  # parts of one length
 
 
 class IrregularError(Exception):
@@ -37,25 +40,46 @@ class IrregularError(Exception):
 
 @dataclass(slots=True)
 class Part:
-    """What a walk found; offsets count from the start of the part.
+    """How a part is built; a slice counts from its start.
 
-    `kinds` has a kind a byte. `numbers` are (key, opcode, offset, width) of the members
-    of the outermost dict that are numbers, `closed` is where that dict ends. `memoized`
-    and `frames` are where such opcodes stand, `places` the memo's numbers that are
-    written out, `texts` the texts kept here, by the opcode that fetches them.
+    `kinds` has a kind a byte. `numbers` are (key, opcode, value) of the members of the
+    outermost dict that are numbers, `closed` is where that dict ends. `memoized` and
+    `frames` are where such opcodes stand, `places` the memo's numbers that are written
+    out, `texts` the texts that are kept: (text, number of the memo or its place there).
     """
 
     kinds: bytearray
-    numbers: list[tuple[bytes, int, int, int]] = field(default_factory=list)
+    numbers: list[tuple[slice, int, slice]] = field(default_factory=list)
     memoized: list[int] = field(default_factory=list)
     frames: list[int] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    texts: dict[bytes, bytes] = field(default_factory=dict)
+    places: list[slice] = field(default_factory=list)
+    texts: list[tuple[slice, slice | int]] = field(default_factory=list)
     closed: int | None = None
 
 
-def walk(data: bytes, start: int, end: int, memo: int = 0) -> Part:
-    """Walk from one opcode to another; `memo` counts the values kept before.
+class Walks:
+    """The parts that were walked, each as good for any other built like it."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._known: dict[int, list[tuple[int, int, Part]]] = {}
+
+    def walk(self, data: bytes, start: int, end: int) -> Part:
+        """Return what `walk` does."""
+        known = self._known.setdefault(end - start, [])
+        found = int.from_bytes(data[start:end], "little")
+        for mask, structure, part in known:
+            if found & mask == structure:
+                return part
+        part = walk(data, start, end)
+        mask = int.from_bytes(part.kinds.translate(MASK), "little")
+        if len(known) < MOST_KNOWN:
+            known.append((mask, found & mask, part))
+        return part
+
+
+def walk(data: bytes, start: int, end: int) -> Part:
+    """Walk from one opcode to another; what it returns depends on the structure alone.
 
     Raises IrregularError on an opcode that is not known, on one that changes a value
     from elsewhere, and where the last one does not end at `end`.
@@ -63,7 +87,7 @@ def walk(data: bytes, start: int, end: int, memo: int = 0) -> Part:
     part = Part(bytearray(end - start))
     marks: list[int] = []
     stack: list[bool] = []  # whether it is a list or dict that was made here
-    key = text = b""
+    key = text = None
     at = start
     while at < end:
         op = data[at]
@@ -80,14 +104,14 @@ def walk(data: bytes, start: int, end: int, memo: int = 0) -> Part:
             kind = PLACE if op in PUTS else CONTENT
             part.kinds[content - start : behind - start] = bytes([kind]) * size
         if op in PUTS or op == MEMOIZE:
-            place = int.from_bytes(data[content:behind], "little")
+            place: slice | int = len(part.memoized)
             if op == MEMOIZE:
-                place = memo + len(part.memoized)
                 part.memoized.append(at - start)
             else:
+                place = slice(content - start, behind - start)
                 part.places.append(place)
             if text:
-                part.texts[fetching(place)] = text
+                part.texts.append((text, place))
         elif op == FRAME:
             part.frames.append(at - start)
         elif op == MARK:
@@ -112,15 +136,30 @@ def walk(data: bytes, start: int, end: int, memo: int = 0) -> Part:
         elif op != PROTO:
             if len(marks) == 1 and part.closed is None:
                 if (len(stack) - marks[0]) % 2 == 0:
-                    key = data[at:behind]
-                elif op in NUMBERS:
-                    part.numbers.append((key, op, content - start, size))
+                    key = slice(at - start, behind - start)
+                elif op in NUMBERS and key:
+                    part.numbers.append(
+                        (key, op, slice(content - start, behind - start))
+                    )
             stack.append(op in CONTAINERS)
-        text = data[content:behind] if op in TEXTS else b""
+        text = slice(content - start, behind - start) if op in TEXTS else None
         at = behind
     if at != end:
         raise IrregularError
     return part
+
+
+def texts(data: bytes, part: Part) -> dict[bytes, bytes]:
+    """Return the texts that a pickle's first part keeps, by what fetches them."""
+    return {
+        fetching(at if isinstance(at, int) else number(data[at])): data[text]
+        for text, at in part.texts
+    }
+
+
+def number(data: bytes) -> int:
+    """Return the number that the bytes of a place are."""
+    return int.from_bytes(data, "little")
 
 
 def fetching(place: int) -> bytes:

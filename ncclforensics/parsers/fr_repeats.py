@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ncclforensics.parsers.fr_fields import Columns
-    from ncclforensics.parsers.fr_opcodes import Part
+    from ncclforensics.parsers.fr_opcodes import Part, Walks
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -115,13 +115,16 @@ class _Pickle:
     """A pickle cut at its entries.
 
     The first entry, number 0, is in the `head`; entry n is between starts[n - 1] and
-    starts[n], the last one with all that follows. `parts` are those entries that were
+    starts[n], the last one with all that follows. `texts` are what the head keeps.
+    `parts` are those entries that were
     walked, `counts` says how many values each keeps without writing out their places.
     """
 
     data: bytes
     starts: Array
     head: Part
+    texts: dict[bytes, bytes]
+    walks: Walks
     repeats: Array
     counts: Array
     parts: dict[int, Part] = field(default_factory=dict)
@@ -129,10 +132,13 @@ class _Pickle:
     places: list[Array] = field(default_factory=list)
 
 
-def shortened(data: bytes) -> Shortened | None:
-    """Take repeated entries out of a pickle; None if it is not regular enough."""
+def shortened(data: bytes, walks: Walks) -> Shortened | None:
+    """Take repeated entries out of a pickle; None if it is not regular enough.
+
+    `walks` are those of the dumps beside it, whose entries are built alike.
+    """
     try:
-        pickle = _cut(data)
+        pickle = _cut(data, walks)
         lengths = np.diff(pickle.starts)[:-1]  # the last one is kept
         for length in np.unique(lengths):
             entries = np.flatnonzero(lengths == length) + 1
@@ -143,7 +149,7 @@ def shortened(data: bytes) -> Shortened | None:
         return None
 
 
-def _cut(data: bytes) -> _Pickle:
+def _cut(data: bytes, walks: Walks) -> _Pickle:
     found = _LIST.search(data)
     if found is None:
         raise IrregularError
@@ -152,7 +158,10 @@ def _cut(data: bytes) -> _Pickle:
     if behind is None:
         raise IrregularError
     first = ops.walk(data, 0, behind.end())
-    fetched = re.escape(b"(" + next(reversed(first.texts)))
+    texts = ops.texts(data, first)
+    if not texts:
+        raise IrregularError
+    fetched = re.escape(b"(" + next(reversed(texts)))
     entry = re.compile(rb"\}" + _PUT + fetched, re.DOTALL)
     starts = list(map(re.Match.start, entry.finditer(data, named)))
     if len(starts) < FEWEST:
@@ -163,24 +172,32 @@ def _cut(data: bytes) -> _Pickle:
         data,
         np.array([*starts, len(data)]),
         head,
+        ops.texts(data, head),
+        walks,
         np.arange(count),
         np.zeros(count, np.int64),
-        places=[np.array(head.places, np.int64)],
+        places=[_places(data, 0, head)],
     )
+
+
+def _places(data: bytes, start: int, part: Part) -> Array:
+    """Return the places in the memo that a part writes out."""
+    row = data[start : start + len(part.kinds)]
+    return np.array([ops.number(row[at]) for at in part.places], np.int64)
 
 
 def _compare(pickle: _Pickle, entries: Array, length: int) -> Array:
     """Find the repeats among entries of one length; return those built otherwise."""
     starts = pickle.starts[entries - 1]
     part = _entry(pickle, int(entries[0]))
-    names = pickle.head.texts
+    row = pickle.data[starts[0] : starts[0] + length]
     numbers = []
-    kinds = np.frombuffer(part.kinds, np.uint8)
-    for code, op, offset, width in part.numbers:
-        key = names.get(code, b"").decode("latin-1")
-        if key in NUMBERS and (op != ops.LONG1 or width == 8):
-            kinds[offset : offset + width] = ops.NUMBER
-            numbers.append((key, _TYPES.get(op, "<i8"), offset, width))
+    kinds = np.array(part.kinds)
+    for code, op, at in part.numbers:
+        key = pickle.texts.get(row[code], b"").decode("latin-1")
+        if key in NUMBERS and (op != ops.LONG1 or at.stop - at.start == 8):
+            kinds[at] = ops.NUMBER
+            numbers.append((key, _TYPES.get(op, "<i8"), at))
     windows = np.ndarray(
         (len(pickle.data) - length + 1, length), np.uint8, pickle.data, strides=(1, 1)
     )
@@ -195,8 +212,8 @@ def _compare(pickle: _Pickle, entries: Array, length: int) -> Array:
     pickle.repeats[entries] = first
     pickle.counts[entries] = len(part.memoized)
     pickle.parts.update(dict.fromkeys(entries.tolist(), part))
-    for key, dtype, offset, width in numbers:
-        values = np.ascontiguousarray(rows[:, offset : offset + width]).view(dtype)
+    for key, dtype, at in numbers:
+        values = np.ascontiguousarray(rows[:, at]).view(dtype)
         pickle.numbers.append(Numbers(key, entries, values[:, 0]))
     _keep_places(pickle, rows, kinds)
     left: Array = others
@@ -234,7 +251,7 @@ def _keep_places(pickle: _Pickle, rows: Array, kinds: Array) -> None:
 def _entry(pickle: _Pickle, number: int) -> Part:
     """Walk one entry, which has to be whole and nothing but an entry."""
     start, end = map(int, pickle.starts[number - 1 : number + 1])
-    part = ops.walk(pickle.data, start, end)
+    part = pickle.walks.walk(pickle.data, start, end)
     if part.closed is None:
         raise IrregularError
     between = _BETWEEN.fullmatch(pickle.data, start + part.closed, end)
@@ -252,7 +269,8 @@ def _without_repeats(pickle: _Pickle) -> Shortened:
         if number not in pickle.parts:
             part = pickle.parts[number] = _entry(pickle, number)
             pickle.counts[number] = len(part.memoized)
-            pickle.places.append(np.array(part.places, np.int64))
+            start = int(pickle.starts[number - 1])
+            pickle.places.append(_places(pickle.data, start, part))
     # a place that is written twice would be another value for those in between
     places = np.concatenate(pickle.places)
     if len(np.unique(places)) < len(places):

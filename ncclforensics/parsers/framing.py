@@ -17,7 +17,8 @@ from ncclforensics.tables import GROUP, WHO
 ANSI = r"\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
-EMPHASIS = r"^(?:\*\*|`{1,3})([A-Za-z\[])"  # Markdown's, around a whole line
+# Markdown's around a whole line, or the marks of a quotation
+EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
 
 # Each alternative stands at the start of a line. Rust regex knows no look-ahead, so a
 # decoration that another form begins with comes later in the list.

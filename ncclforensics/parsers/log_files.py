@@ -9,7 +9,6 @@ a container runtime or a terminal, are put together first and read whole.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 from ncclforensics import grammar, tables
-from ncclforensics.parsers import framing, limits, partial, scan
+from ncclforensics.interrupts import Partly
+from ncclforensics.parsers import endings, framing, limits, partial, scan
 from ncclforensics.parsers.lines import blocks
 from ncclforensics.parsers.logs import recognise, structure_rows, taken
 from ncclforensics.parsers.scan import Kept
@@ -62,19 +62,29 @@ def read(source: Source) -> Frames:
 
 
 def read_all(sources: Sequence[Source]) -> Frames:
-    """Read text logs: what `read` gives of each, in order."""
+    """Read text logs: what `read` gives of each, in order.
+
+    An interrupt raises Partly, with what was read by then, if that is anything.
+    """
     messages = grammar.load()
     size = sum(source.bytes for source in sources)
     search = scan.search(size >= MUCH_BYTES)
     parts: list[Frames] = []
     waiting: list[_Log] = []
-    lines = 0
-    for log in _scanned(sources, search):
-        waiting.append(log)
-        lines += sum(own.len() for own in log.kept.own)
-        if lines >= TOGETHER or log.frames is not None:
-            parts.append(_recognised(waiting, messages))
-            waiting, lines = [], 0
+    lines = done = 0
+    try:
+        for log in _scanned(sources, search):
+            waiting.append(log)
+            done += 1
+            lines += sum(own.len() for own in log.kept.own)
+            if lines >= TOGETHER or log.frames is not None:
+                parts.append(_recognised(waiting, messages))
+                waiting, lines = [], 0
+    except KeyboardInterrupt as interrupt:
+        if not done:
+            raise
+        read_so_far = tables.join([*parts, _recognised(waiting, messages)])
+        raise Partly(read_so_far, done) from interrupt
     return tables.join([*parts, _recognised(waiting, messages)])
 
 
@@ -93,7 +103,7 @@ def _scanned(sources: Sequence[Source], search: scan.Search) -> Iterator[_Log]:
 def _side_by_side(
     tasks: Iterator[tuple[Source, Callable[[], list[Kept]]]], size: int
 ) -> Iterator[tuple[Source, list[Kept]]]:
-    threads = min(len(os.sched_getaffinity(0)), THREADS)
+    threads = min(pl.thread_pool_size(), THREADS)  # one in a worker of a pool
     if threads < 2 or size < PAYS_BYTES:
         yield from ((source, task()) for source, task in tasks)
         return
@@ -234,10 +244,12 @@ def _told(log: _Log) -> Frames:
     noted = [{"stage": "parsers", "text": t, "source": name} for t in kept.notes()]
     cut = not kept.whole or kept.trouble is not None
     counted = [{"lines": kept.count, "cut": cut, "source": name}]
+    ends = endings.end(log.source, kept.count)
     return Frames(
         {
             "notes": tables.rows("notes", noted),
             "sources": tables.rows("sources", counted),
+            **({} if ends is None else {"events": ends}),
         }
     )
 

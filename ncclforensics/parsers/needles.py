@@ -16,17 +16,18 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ncclforensics.parsers.lines import Block
+
 HITS = {"row": pl.Int64(), "needle": pl.Int64()}
 
 
 class Finder(Protocol):
     """Finds needles; several threads may use one finder."""
 
-    def find(self, lines: pl.Series, data: bytes) -> pl.DataFrame:
+    def find(self, block: Block) -> pl.DataFrame:
         """Return HITS, in order of `row`: which line holds which needle, by its number.
 
-        `data` holds the bytes of `lines`, each with the LF behind it. A needle that
-        stands in a line twice may be told of twice.
+        A needle that stands in a line twice may be told of twice.
         """
         ...
 
@@ -43,7 +44,8 @@ class _Polars:
         self._needles = list(needles)
         self._numbers = {needle: number for number, needle in enumerate(needles)}
 
-    def find(self, lines: pl.Series, data: bytes) -> pl.DataFrame:
+    def find(self, block: Block) -> pl.DataFrame:
+        lines = block.lines["raw"]
         rows = lines.str.contains_any(self._needles).arg_true()
         held = lines.gather(rows).str.extract_many(self._needles, overlapping=True)
         found = pl.DataFrame({"row": rows.cast(pl.Int64), "needle": held})
@@ -67,7 +69,7 @@ class _Hyperscan:
         self._scratch = hyperscan.Scratch(self._searched)
         self._own = threading.local()
 
-    def find(self, lines: pl.Series, data: bytes) -> pl.DataFrame:
+    def find(self, block: Block) -> pl.DataFrame:
         which: list[int] = []
         ends: list[int] = []
 
@@ -77,10 +79,11 @@ class _Hyperscan:
 
         if not hasattr(self._own, "scratch"):
             self._own.scratch = self._scratch.clone()
-        self._searched.scan(data, match_event_handler=found, scratch=self._own.scratch)
+        scratch = self._own.scratch
+        self._searched.scan(block.data, match_event_handler=found, scratch=scratch)
         if not ends:
             return pl.DataFrame(schema=HITS)
-        behind = (lines.str.len_bytes().cast(pl.Int64) + 1).cum_sum()
+        behind = (block.lines["raw"].str.len_bytes().cast(pl.Int64) + 1).cum_sum()
         rows = behind.search_sorted(pl.Series(ends, dtype=pl.Int64), side="right")
         hits = {"row": rows.cast(pl.Int64), "needle": which}
         return pl.DataFrame(hits, schema=HITS).sort("row", maintain_order=True)

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
 
 from ncclforensics import grammar
-from ncclforensics.parsers import limits, partial
+from ncclforensics.parsers import limits, partial, shortening
 from ncclforensics.parsers.lines import blocks, decoded, utf8
 from ncclforensics.parsers.needles import finder
-from ncclforensics.parsers.shortening import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -119,7 +118,7 @@ class Kept:
 
     def met(self, block: Block) -> None:
         """Count a block's lines, and note what is wrong with them."""
-        self.count = int(block.lines["line"][-1])
+        self.count = block.first + block.count - 1
         self.whole = block.whole
         self.bad += block.bad
         self.first_bad = self.first_bad or block.first_bad
@@ -153,23 +152,32 @@ class Scan:
     _pending: int = 0  # lines that still belong under a line of the block before
     _under: int = 0  # lines behind the span that are kept
     _owed: bool = False  # whether the next routine message is to be kept
-    _behind: pl.DataFrame | None = None  # the last lines of the block before
+    _behind: Block | None = None  # the block before
     _kept_behind: pl.Series | None = None  # the numbers of those of it that are kept
 
     def feed(self, block: Block) -> None:
         """Take the next block of the span; raises InPiecesError."""
         self.kept.met(block)
-        lines, data = block.lines, block.data
-        if len(data) > limits.MAX_LINE:
-            lines, cut = shortened(lines)
-            self.kept.cut.update(cut)
-            if lines.height != block.lines.height or cut:
-                data = _joined(lines)
-        hits = self.search.finder.find(lines["raw"], data)
+        if shortening.may_be_long(block.data):
+            block = self._shortened(block)
+        hits = self.search.finder.find(block)
         if hits.height:
-            hits = self._without_marks(lines, hits)
+            hits = self._without_marks(block.lines, hits)
             hits = self._within_limits(hits)
-        self._keep(lines, hits)
+        begins = block.first <= FIRST_LINES
+        if hits.height or begins or self._pending or self._owed:
+            self._keep(block.lines, hits)
+        else:
+            self._kept_behind = None
+        self._behind = block
+
+    def _shortened(self, block: Block) -> Block:
+        lines, cut = shortening.shortened(block.lines)
+        self.kept.cut.update(cut)
+        if lines.height == block.count and not cut:
+            return block
+        data = "".join(f"{raw}\n" for raw in lines["raw"]).encode()
+        return replace(block, data=data, count=lines.height, _lines=lines)
 
     def under(self, block: Block) -> bool:
         """Take lines behind the span that may belong under its last ones.
@@ -233,7 +241,6 @@ class Scan:
         else:
             self._kept_behind = None
         self._pending = max(self._pending, 0)
-        self._behind = lines.tail(NEAR_LINES)
 
     def _routine_rows(self, lines: pl.DataFrame, loud: pl.Series) -> pl.Series:
         """Return the routine rows to keep, where `loud` are rows that may tell more."""
@@ -276,7 +283,7 @@ class Scan:
         """Keep the last routine line of the block before, if `row` is near enough."""
         if self._behind is None:
             return
-        near = self._behind.tail(max(NEAR_LINES - row, 0))
+        near = self._behind.lines.tail(max(NEAR_LINES - row, 0))
         last = near[self._routine(near).tail(1)]
         if not last.height:
             return
@@ -300,10 +307,6 @@ def _rows_under(
 def _compact(lines: pl.DataFrame) -> pl.DataFrame:
     """Copy lines, so that they do not hold the memory of their whole block."""
     return lines.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
-
-
-def _joined(lines: pl.DataFrame) -> bytes:
-    return "".join(f"{raw}\n" for raw in lines["raw"]).encode()
 
 
 def is_wrapped(source: Source, search: Search) -> bool:

@@ -12,6 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+def may_be_long(data: bytes) -> bool:
+    """Whether one of these lines may be longer than MAX_LINE bytes.
+
+    A line that is leaves no LF in some half of that many bytes.
+    """
+    half = limits.MAX_LINE // 2
+    starts = range(0, len(data), half)
+    return len(data) > limits.MAX_LINE and any(
+        data.find(b"\n", start, start + half) < 0 for start in starts
+    )
+
+
 def shortened(lines: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[int]]:
     """Take long lines apart where a progress bar redraws; cut what is still long.
 

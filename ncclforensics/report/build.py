@@ -134,10 +134,10 @@ def _finding(
 
 
 def evidence(cites: Sequence[findings.Cite]) -> tuple[c.Evidence, ...]:
-    """Return the first MOST_CITES cites, cleaned, in the diagnoser's order."""
+    """Return the first MOST_CITES cites, each once, cleaned, in their order."""
     return tuple(
         c.Evidence(line(cite.source, NAME), cite.line, line(cite.text, QUOTE))
-        for cite in cites[:MOST_CITES]
+        for cite in dict.fromkeys(cites[:MOST_CITES])
     )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from ncclforensics.report.clean import ELLIPSIS
 from ncclforensics.report.folding import count
 from ncclforensics.report.layout import (
@@ -160,8 +162,19 @@ def _unknown(report: Report, width: int, *, verbose: bool) -> list[Row]:
         told = [f"{slugs}: {why}" for slugs, why in grouped(seen_by)]
         return _listed("unknown", told, width, 8, verbose=verbose)
     missing = grouped((n.slug, n.missing) for n in report.not_checked)
-    told = [shorten(f"{slugs}: {why}", width) for slugs, why in missing]
+    told = [_one_line(slugs, why, width) for slugs, why in missing]
     return _listed("unknown", told, width, 3, verbose=verbose)
+
+
+def _one_line(slugs: str, why: str, width: int) -> str:
+    """Return classes and why they are unknown; why is what a reader has to see."""
+    names = slugs.split(", ")
+    tries = [
+        slugs,
+        *(f"{', '.join(names[:n])} …" for n in range(len(names) - 1, 0, -1)),
+    ]
+    fit = (t for t in tries if cell_len(t) + 2 + cell_len(why) <= width)
+    return shorten(f"{next(fit, tries[-1])}: {why}", width)
 
 
 def _quote(cite: Evidence, room: int, *, verbose: bool) -> list[str]:
@@ -179,11 +192,9 @@ def _quote(cite: Evidence, room: int, *, verbose: bool) -> list[str]:
 def _brief(finding: Finding) -> str:
     """Return another finding in one line."""
     named = who(finding.culprits, 80)
-    return (
-        f"{finding.slug}: {named} ({finding.headline})"
-        if named
-        else (f"{finding.slug}: {finding.headline}")
-    )
+    where = [f"{e.source}:{e.line}" for e in finding.evidence[:1] if e.line]
+    said = "; ".join((finding.headline, *where))
+    return f"{finding.slug}: {named} ({said})" if named else f"{finding.slug}: {said}"
 
 
 def _listed(

@@ -6,6 +6,7 @@ finds them. Numbers have thousands separators.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.folding import count, fold_hosts, some
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         Verdict,
     )
 
+_GROUP = re.compile(r" on process group (\S+) \([^)]*\)")
 TICKET_WIDTH = 80  # the two opening lines are pasted into tickets
 
 NOTHING_FAILED = "no-failure: nothing in this evidence failed"
@@ -122,7 +124,7 @@ def onset(onset: Onset) -> str:
     hidden = f"{onset.hidden_seconds:,} s"
     if onset.hidden_seconds >= 180:
         hidden = f"{onset.hidden_seconds / 60:,.0f} min"
-    told += f", noticed {hidden} later"
+    told += f", noticed {hidden} later" if onset.hidden_seconds else ", noticed at once"
     if onset.gpu_hours is None or onset.gpu_hours == "0.00":
         return told
     return f"{told}: {onset.ranks:,} GPUs x {hidden} = {onset.gpu_hours} GPU hours"
@@ -177,8 +179,9 @@ def _named(verdict: Verdict, report: Report) -> str:
     if report.outcome == "failure":
         name += _beside(report, room - len(name))
     asked = verdict.collective
-    if asked is not None and asked.seq is not None and "SeqNum" not in verdict.headline:
+    if asked is not None and asked.seq is not None:
         where = f", {asked.op or 'call'} SeqNum={asked.seq}"
+        where = "" if f"SeqNum={asked.seq}" in _headline(verdict) else where
         name += where if len(name) + len(where) <= room else ""
     return two_ends(head + name, verdict.confidence, TICKET_WIDTH)
 
@@ -194,11 +197,14 @@ def _beside(report: Report, room: int) -> str:
 
 
 def _headline(verdict: Verdict) -> str:
-    """Return the headline, in the shorter words of a log line where it is too long."""
+    """Return the headline; what `call` tells as well is left out where it is long."""
     told = verdict.headline
-    if len(told) > TICKET_WIDTH:
-        told = told.replace(" on process group ", " on pg ")
-    return shorten(told, TICKET_WIDTH)
+    shorter = told.replace(" on process group ", " on pg ")
+    tries = [told, shorter]
+    if verdict.collective is not None and verdict.collective.process_group is not None:
+        tries += [_GROUP.sub(r" on pg \1", told), _GROUP.sub("", told)]
+    fit = (words for words in tries if len(words) <= TICKET_WIDTH)
+    return next(fit, shorten(shorter, TICKET_WIDTH))
 
 
 def _would_tell(report: Report) -> str:

@@ -80,7 +80,7 @@ FILES = (
     rf"(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?)(?:[._-]{ASKED})*"
     rf"(?:[._-](?P<host>(?!{ASKED}$)(?:{HOST}|{ANY_HOST})))?",
     rf"(?:[a-z]+[._-])?(?P<host>{HOST})",
-    rf"(?P<host>{POD})",
+    rf"(?:(?:describe|get|events?|pods?|yaml|logs?|kubectl)[._-])*(?P<host>{POD})",
     # kubelet's /var/log/containers: <pod>_<namespace>_<container>-<id>
     r"(?P<host>[a-z0-9][a-z0-9.-]*)_[a-z0-9-]+_[a-z0-9.-]+-[0-9a-f]{64}",
 )

@@ -62,21 +62,21 @@ SLOW = tables.rows("roots", [{"rank": 1, "why": "stalled", "call": 0}])
 
 @pytest.mark.parametrize("clock", [0.0, 3_600.0, -3_600.0])
 def test_a_host_that_goes_on_when_its_peers_were_done(clock):
-    assert moments.outlived(CALLS, SLOW, stall(6.0, clock))
+    assert moments.outlived(CALLS, SLOW, stall(6.0, clock).lazy())
 
 
 @pytest.mark.parametrize("clock", [0.0, 3_600.0, -3_600.0])
 def test_a_dump_that_ends_before_they_were_done_may_only_be_older(clock):
-    assert not moments.outlived(CALLS, SLOW, stall(4.05, clock))
+    assert not moments.outlived(CALLS, SLOW, stall(4.05, clock).lazy())
 
 
 def test_what_is_no_longer_than_usual_proves_nothing():
-    assert not moments.outlived(CALLS, SLOW, stall(4.6, jitter=0.5))
+    assert not moments.outlived(CALLS, SLOW, stall(4.6, jitter=0.5).lazy())
 
 
 def test_without_a_time_of_completion_nothing_is_proved():
     bare = stall(6.0).with_columns(pl.lit(None, tables.TIME).alias("t_completed"))
-    assert not moments.outlived(CALLS, SLOW, bare)
+    assert not moments.outlived(CALLS, SLOW, bare.lazy())
 
 
 WANTED = {"call": 0, "pg": "0", "pg_desc": "default_pg", "waiting": [0], "absent": [1]}

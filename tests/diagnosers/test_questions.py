@@ -62,6 +62,23 @@ def test_a_kernel_log_that_begins_after_the_failure_rules_out_nothing(
     assert ("gpu-fault" in ruled_out(found)) == covers
 
 
+@pytest.mark.parametrize(("ends", "covers"), [("08:50", False), ("09:30", True)])
+def test_a_kernel_log_that_ends_before_the_failure_rules_out_nothing(
+    analyzed, ends, covers
+):
+    logs = {
+        f"dmesg-gpu000{n}.log": KERNEL.format(host=f"gpu000{n}").replace("09:00", ends)
+        for n in (1, 2)
+    }
+    failed = "[2026-11-20 09:10:00] gpu0001:40:40 [0] a.cc:1 NCCL WARN Call to send "
+    failed += "failed : Broken pipe\n"
+    found = analyzed(SMALL_JOB | logs | {"job.log": failed})
+    assert ("gpu-fault" in ruled_out(found)) == covers
+    if not covers:
+        told = unknown(found)["gpu-fault"].missing
+        assert "gpu0001, gpu0002 ends 08:50, 20 min before the failure" in told
+
+
 def test_an_xid_is_the_answer_itself(analyzed):
     xid = KERNEL.format(host="gpu0001") + (
         "2026-11-20T09:00:00.000000+00:00 gpu0001 kernel: NVRM: Xid (PCI:0000:07:00): "

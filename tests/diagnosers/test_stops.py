@@ -51,6 +51,14 @@ def test_what_comes_after_a_stop_is_teardown(analyzed):
     assert not found(analysis, "crashed-rank")
 
 
+@pytest.mark.parametrize(("at", "stopped"), [("10:00:02", True), ("09:59:40", False)])
+def test_what_a_file_of_many_writers_holds_is_dated_by_its_time(analyzed, at, stopped):
+    lost = f"[2026-08-20 {at}] gpu0001:40:40 [0] misc/socket.cc:50 NCCL WARN "
+    lost += "socketProgress: Connection closed by remote peer gpu0002<40000>\n"
+    analysis = analyzed({"job.log": JOB + lost + PREEMPTED})
+    assert bool(found(analysis, "preempted")) == stopped
+
+
 def test_a_job_that_had_hung_before_its_limit_failed_by_hanging(analyzed):
     analysis = analyzed({"job.log": JOB + timeout(0) + TIME})
     assert analysis.ranked.outcome == "inconclusive"

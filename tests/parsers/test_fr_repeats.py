@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from ncclforensics.parsers import flight_recorder, fr_repeats, unpickler
+from ncclforensics.parsers.fr_opcodes import Walks
 from ncclforensics.sources import Source
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -38,21 +39,30 @@ def pickled(told, pickler):
 
 
 def same_frames(path, data):
-    """Read a pickle with and without a look for repeats; say if there were any."""
+    """Read a pickle with and without a look for repeats; say if there were any.
+
+    Beside it stands a usual one, whose entries are as long as some of its own.
+    """
     path.write_bytes(data)
-    source = Source("rank_3", path, "flight_recorder_pickle", "", rank=3)
+    usual = path.with_name("rank_4")
+    if not usual.exists():
+        usual.write_bytes(pickled(job(40, "c10d"), "c10d"))
+    sources = [
+        Source(file.name, file, "flight_recorder_pickle", "", rank=rank)
+        for rank, file in ((4, usual), (3, path))
+    ]
     whole, short = flight_recorder.FEWEST_BYTES, []
     try:
         flight_recorder.FEWEST_BYTES = len(data) + 1
-        expected = flight_recorder.read(source)
+        expected = flight_recorder.read_all(sources)
         flight_recorder.FEWEST_BYTES = 0
-        short = flight_recorder.read(source)
+        short = flight_recorder.read_all(sources)
     finally:
         flight_recorder.FEWEST_BYTES = whole
     assert short.names == expected.names
     for name in short.tables:
         assert_frame_equal(short[name], expected[name])
-    return fr_repeats.shortened(data)
+    return fr_repeats.shortened(data, Walks())
 
 
 @pytest.mark.parametrize("pickler", PICKLERS)

@@ -113,8 +113,7 @@ def test_both_searches_find_the_same_lines():
     needles = ["step ", "NCCL WARN", "Traceback (most", "Trace", "é"]
     block = decoded(job(random.Random(3), 500), 1)
     quick, plain = (
-        finder(needles, much).find(block.lines["raw"], block.data).unique()
-        for much in (True, False)
+        finder(needles, much).find(block).unique() for much in (True, False)
     )
     assert quick.height > 50
     assert sorted(quick.rows()) == sorted(plain.rows())

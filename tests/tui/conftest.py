@@ -78,6 +78,8 @@ async def settled(pilot):
     for _ in range(200):
         await pilot.pause(0.15)
         app = pilot.app
-        told = app.timeline is None or app.evidence.lines
+        # where nothing fits there is no place to tell of
+        tiny = app.screen.has_class("-tiny")
+        told = app.timeline is None or app.evidence.lines or tiny
         if told and not any(worker.is_running for worker in app.workers):
             break

@@ -9,6 +9,7 @@ import polars as pl
 from ncclforensics.correlate import outline, rest, waits
 from ncclforensics.diagnosers.clues import common, unrecorded
 from ncclforensics.findings import Cite
+from ncclforensics.tables import is_dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,7 +69,7 @@ def confidence(
     if not rest.is_told(frames) or (call is not None and call["unseen"]):
         return "likely"
     sources = frames["sources"]
-    dumps = sources.filter(pl.col("kind").str.starts_with("flight_recorder"))["source"]
+    dumps = sources.filter(is_dump())["source"]
     made = outline.outline(frames)["source"]
     from_lines = made.len() > 0 and not made.is_in(dumps.implode()).any()
     spoke = set(common.numbers(frames["events"]["rank"]))

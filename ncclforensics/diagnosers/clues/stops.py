@@ -21,6 +21,7 @@ STOPS = (
 )
 # programs that see the machine and not the job: their lines are no sign that it failed
 OUTSIDE = r"^(?:kernel|nvidia|slurm|cloud|launchers\.kubernetes)\."
+TEARDOWN_NS = 600_000_000_000  # what a job prints while it is stopped comes within that
 HUNG_NS = 60_000_000_000  # an open call this long before the stop hung
 
 
@@ -69,7 +70,8 @@ def failed_before(frames: Frames, stop: pl.DataFrame) -> pl.DataFrame:
     """Return the lines and calls that show that the job failed before `stop`.
 
     `stop` holds the lines that tell of it, with `source`, `line` and `t`. Lines of
-    another file count only where their time says that they came before. Returns
+    another file count only where their time says that they came before; of lines in the
+    same file, which several writers share, time also says which came after. Returns
     `text`, `source` and `line`.
     """
     signs = frames["events"].filter(
@@ -82,6 +84,11 @@ def failed_before(frames: Frames, stop: pl.DataFrame) -> pl.DataFrame:
     when = stop["t"].min()
     early = pl.col("line") < pl.col("stopped")
     if when is not None:
+        # a line without a time is no older than what its process said before it
+        told = pl.col("t").forward_fill().over("source", "rank", order_by="line")
+        since = told - pl.lit(when).cast(TIME)
+        after = since.is_between(pl.duration(), pl.duration(nanoseconds=TEARDOWN_NS))
+        early = early & ~after.fill_null(False)
         hung = pl.lit(when).cast(TIME) - pl.duration(nanoseconds=HUNG_NS)
         early = (
             pl.when(pl.col("stopped").is_null())

@@ -71,7 +71,10 @@ def build(
             how="left",
             maintain_order="left",
         )
-        .with_columns(pl.col("host", "stand", "brief").fill_null(""))
+        .with_columns(
+            pl.col("host", "stand", "brief").fill_null(""),
+            pl.col("rank").is_in(_accused(report)).alias("named"),
+        )
     )
     groups = (
         pl.concat([found.spans.select("rank", "gid"), _told_groups(told, found.groups)])
@@ -80,6 +83,12 @@ def build(
         .select("rank", "gid", "kind", "pg", "pg_desc", "p2p")
     )
     return Timeline(frames, lazy, rows, columns, groups, made, logs, exits)
+
+
+def _accused(report: Report) -> list[int]:
+    """Return the ranks that the report takes for a root: each is to be seen."""
+    roots = (f.culprits.ranks for f in report.findings if f.role == "root")
+    return sorted({rank for ranks in roots for rank in ranks})
 
 
 def _calm(

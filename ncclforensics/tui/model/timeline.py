@@ -35,7 +35,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Rows in order of rank: `row rank cells host device stand brief`.
+    """Rows in order of rank: `row rank cells host device stand brief named`.
 
     `columns` and `grid` say what their cells are. `groups` has `rank gid kind pg
     pg_desc p2p`, `marks` the log lines that are marks, `exits` the processes that ended
@@ -84,7 +84,7 @@ class Timeline:
 
     def lines(self, shown: Shown) -> pl.DataFrame:
         """Return the lines of what is chosen (see `rows.lines`)."""
-        rows = self.rows.select("row", "rank", "host", "cells")
+        rows = self.rows.select("row", "rank", "host", "cells", "named")
         members = self.groups.filter(
             (pl.col("kind") == shown.kind) if shown.kind else ~pl.col("p2p")
         )
@@ -132,7 +132,7 @@ class Timeline:
         """Return what a rank looks like: its calls of a kind, or all, and its exit.
 
         Log lines count only where there are no calls: ranks that wait in one call print
-        different lines.
+        different lines. Who is accused never folds with who is not.
         """
         columns = self.columns
         log, end = columns.kind(LOG), columns.kind(EXIT)
@@ -145,6 +145,6 @@ class Timeline:
             first, last = chosen.first, chosen.end
         key = pl.col("cells").bin.slice(first, last - first)
         if end is None:
-            return key
+            return pl.struct(key.alias("calls"), "named")
         ends = pl.col("cells").bin.slice(end.first, end.end - end.first)
-        return pl.struct(key.alias("calls"), ends)
+        return pl.struct(key.alias("calls"), ends.alias("ends"), "named")

@@ -1,0 +1,36 @@
+"""A question is put once to the frames of an analysis, and anew to those of another."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from ncclforensics.diagnosers.clues import common
+from ncclforensics.tables import Frames
+
+
+def test_each_analysis_has_its_own_answer() -> None:
+    asked: list[Frames] = []
+
+    @common.remembered
+    def ask(frames: Frames) -> int:
+        asked.append(frames)
+        return len(asked)
+
+    # both without calls, whose frame without rows is one and the same
+    one, other = Frames(), Frames()
+    assert [ask(one), ask(one), ask(other), ask(one)] == [1, 1, 2, 1]
+
+
+def test_frames_are_not_kept_for_their_answer() -> None:
+    ask = common.remembered(len_of)
+    frames = Frames()
+    gone = weakref.ref(frames)
+    ask(frames)
+    del frames
+    gc.collect()
+    assert gone() is None
+
+
+def len_of(frames: Frames) -> int:
+    return len(frames.names)
