@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
+PARALLEL = "launchers.pdsh.exited"  # a launcher of several nodes, whichever are seen
 CHILD = "launchers.spawn.raised"  # torch.multiprocessing.spawn, its child's index
 TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
@@ -273,7 +274,8 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
     top = local["local_rank"].max()
     same = both.filter(pl.col("rank") != pl.col("local_rank")).is_empty()
     beyond = isinstance(highest, int) and isinstance(top, int) and highest > top
-    if local.is_empty() or hosts > 1 or agents > 1 or not same or beyond:
+    several = hosts > 1 or agents > 1 or not frames.message(PARALLEL).is_empty()
+    if local.is_empty() or several or not same or beyond:
         return None
     folders = (
         frames["sources"]

@@ -75,7 +75,8 @@ PASSED = "c10d.store.barrier_passed"
 WAITS = 3  # a barrier says every ten seconds that it still waits
 # what only ranks print that have met
 MET = ("nccl.init", "nccl.coll", "nccl.bootstrap", "c10d.watchdog", "c10d.gloo")
-# errors that follow the end of the store's host as well
+# errors that follow the end of the store's host as well, and an agent that was told to
+STOPPED = ("torchelastic.signalled", "torchelastic.signalled.raised")
 AFTERMATH = ("RendezvousConnectionError", "RendezvousClosedError")
 
 SCHEDULED = "squeue -j $SLURM_JOB_ID -o '%N %T'   # were all nodes given, and started?"
@@ -94,7 +95,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             [_without_way(frames), _waiting(frames)], how="diagonal_relaxed"
         )
     agents = frames.message(AGENTS)
-    if frames["exits"].filter(pl.col("code") != 0).height and agents.height:
+    failed = frames["exits"].filter(pl.col("code") != 0).height
+    if agents.height and (failed or frames.message(*STOPPED).height):
         agents = agents.filter(~pl.col("error").is_in(list(AFTERMATH)))
     told = pl.concat([lines, agents], how="diagonal_relaxed")
     if told.is_empty():

@@ -80,3 +80,11 @@ NO_IPV6 = (
 )
 def test_what_torch_warns_of_in_health(tmp_path, text, said):
     assert outcome(tmp_path, text) == said
+
+
+def test_spawn_ends_its_children_only_where_one_failed(tmp_path):
+    text = (
+        "W1120 12:00:00.123000 41000 torch/multiprocessing/spawn.py:169] Terminating "
+        "process 41011 via signal SIGTERM\n"
+    )
+    assert outcome(tmp_path, text) == "inconclusive"

@@ -98,3 +98,8 @@ def test_a_dying_watchdogs_rank_is_the_jobs_where_all_are_one_group(
 def test_a_child_of_spawn_that_was_killed_is_named(analyzed, name):
     log = f"{name}Exception: process 3 terminated with signal SIGKILL\n"
     assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (3,))
+
+
+def test_what_nccl_says_of_a_peer_is_no_exception_of_the_ranks_own(analyzed):
+    torn = HEAD + "ncclRemoteError: A call failed possibly due to a network error\n"
+    assert verdict(analyzed({"rank_0.log": torn})) is None

@@ -202,3 +202,41 @@ def test_a_node_whose_name_ssh_does_not_know_is_named(analyzed):
     log = "ssh: Could not resolve hostname gpu0002: Name or service not known\n"
     found = verdict(analyzed({"job.log": log}))
     assert found == ("rendezvous-failed", (), ("gpu0002",))
+
+
+CHILD = (
+    "gpu-node-1: [2026-11-20 12:00:00,123] [ERROR] [launch.py:321:sigkill_handler] "
+    "['/usr/bin/python3', 'train.py', '--local_rank=0'] exits with return code = -9\n"
+)
+SSH = "pdsh@head: gpu-node-1: ssh exited with exit code 247\n"
+
+
+@pytest.mark.parametrize(("log", "ranks"), [(CHILD, (0,)), (CHILD + SSH, ())])
+def test_behind_pdsh_a_nodes_first_rank_is_not_the_jobs(analyzed, log, ranks):
+    found = verdict(analyzed({"job.log": log}))
+    assert found == ("crashed-rank", ranks, ("gpu-node-1",))
+
+
+ENTRY = (
+    "  host      : gpu0002\n  rank      : 9 (local_rank: 1)\n"
+    "  exitcode  : -11 (pid: 77)\n  error_file: <N/A>\n"
+    "  traceback : Signal 11 (SIGSEGV) received by PID 77\n"
+)
+
+
+@pytest.mark.parametrize(("cut", "hosts"), [(0, ("gpu0002",)), (1, ())])
+def test_an_entry_without_the_tables_head_still_tells_its_host(analyzed, cut, hosts):
+    log = "".join(ENTRY.splitlines(keepends=True)[cut:])
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (9,), hosts)
+
+
+TOLD = (
+    "W0409 07:28:49.530000 1359 torch/distributed/elastic/agent/server/api.py:719] "
+    "Received 15 death signal, shutting down workers\n"
+)
+CLOSED = "torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
+
+
+def test_a_rendezvous_that_an_agent_left_as_it_was_told_to_did_not_fail(analyzed):
+    assert verdict(analyzed({"job.log": CLOSED}))[0] == "rendezvous-failed"
+    assert verdict(analyzed({"job.log": CLOSED + TOLD})) == "inconclusive"

@@ -77,6 +77,19 @@ def test_watchdogs_that_all_stand_still_wait_in_one_call(analyzed):
     assert not found(analyzed({"job.log": log}), "gil-deadlock")
 
 
+DUMPING = (
+    "[rank{0}]:[E820 10:10:00.500000000 ProcessGroupNCCL.cpp:1153] [PG 0 Rank {0}] "
+    "ProcessGroupNCCL preparing to dump debug info.\n"
+)
+
+
+def test_ranks_that_dump_for_no_told_reason_may_have_stood_still_as_well(analyzed):
+    log = stuck(3) + "".join(DUMPING.format(rank) for rank in (0, 5))
+    assert not found(analyzed({"job.log": log}), "gil-deadlock")
+    told = log + timeout(0) + timeout(5)
+    assert found(analyzed({"job.log": told}), "gil-deadlock")
+
+
 def test_a_rank_whose_call_timed_out_is_a_victim(analyzed):
     analysis = analyzed({"job.log": WORLD + timeout(3) + stuck(3)})
     assert not found(analysis, "gil-deadlock")

@@ -24,6 +24,7 @@ HEADLESS = "uncaught.of_rank"  # the last line of a traceback that is not here
 ECHOES = (
     r"(?:Dist(?:Backend|Network|Store)?Error|ChildFailedError|SignalException"
     r"|Rendezvous\w*Error|ProcessRaisedException|ProcessExitedException"
+    r"|nccl(?:Remote|System|Internal)Error"
     r"|KeyboardInterrupt|SystemExit|BrokenPipeError|ConnectionResetError|EOFError"
     r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
 )

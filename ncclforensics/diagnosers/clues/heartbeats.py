@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 STUCK = ("c10d.heartbeat.stuck", "c10d.heartbeat.timeout")
 TIMEOUTS = ("c10d.watchdog.timeout", "c10d.watchdog.status", "c10d.dump.requested")
+OBSERVED = "c10d.dump.observed"
+DUMPING = "c10d.dump.preparing"
 MANY = 0.25  # of the ranks seen; more of them stuck is one call that all wait in
 
 
@@ -33,7 +35,11 @@ def stuck(frames: Frames) -> Iterator[Finding]:
     timed_out = common.numbers(frames.message(*TIMEOUTS)["rank"])
     ranks = tuple(rank for rank in ranks if rank not in timed_out)
     seen = _seen(frames)
-    if not ranks or (len(ranks) > 1 and len(ranks) > MANY * seen):
+    # who dumps for a reason that no line tells may have lost its monitor's line
+    explained = {*ranks, *timed_out, *common.numbers(frames.message(OBSERVED)["rank"])}
+    others = set(common.numbers(frames.message(DUMPING)["rank"])) - explained
+    many = len(ranks) + len(others)
+    if not ranks or (many > 1 and many > MANY * seen):
         return
     lines = lines.filter(pl.col("rank").is_in(list(ranks)))
     gil = frames.message("c10d.gil").filter(pl.col("rank").is_in(list(ranks)))
