@@ -8,6 +8,7 @@ from services import MARK, SERVICES, GitHub, GitLab, Jira, PagerDuty, ServiceNow
 from ncclforensics.errors import ExitCode
 from ncclforensics.tickets.http import LONGEST
 from ncclforensics.tickets.model import PostingError
+from ncclforensics.tickets.plans import plan
 
 WRITES = {
     GitHub: ("POST", "/comments$"),
