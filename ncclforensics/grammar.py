@@ -34,7 +34,8 @@ class Message:
     `feeds` names the frame that such a line is also a row of, `constants` what that row
     holds besides the captures. `inner` names the module of `parsers.structures` that
     reads its inner structure, out of at most `block` lines. A `fallback` takes only
-    lines that no other message took. A `routine` message is printed for as long as all
+    lines that no other message took, a `spoken` one only lines that say whose rank they
+    are. A `routine` message is printed for as long as all
     is well: of many, some are read.
     """
 
@@ -52,6 +53,7 @@ class Message:
     inner: str | None = None
     block: int = 1
     fallback: bool = False
+    spoken: bool = False
     routine: bool = False
     samples: Sequence[Mapping[str, Any]] = ()
     near: Sequence[str] = ()
@@ -149,6 +151,8 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
 
 
 def _capture(lines: pl.DataFrame, message: Message) -> pl.DataFrame:
+    if message.spoken:
+        lines = lines.drop_nulls("rank")
     matching = lines.filter(pl.col("text").str.contains(message.pattern))
     if not message.columns or not matching.height:
         return matching

@@ -86,7 +86,8 @@ def read(
 def _paying(sources: Sequence[Source]) -> int:
     logs = [source.bytes for source in sources if source.kind == "log"]
     others = [source.bytes for source in sources if source.kind != "log"]
-    return max(pool.paying(others), pool.paying(logs, pool.PAYS_LOG_BYTES))
+    for_logs = pool.paying(logs, pool.PAYS_LOG_BYTES)
+    return max(for_logs, pool.paying(others, pool.PAYS_BYTES))
 
 
 def parsed(sources: Sequence[Source]) -> Frames:

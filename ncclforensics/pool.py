@@ -106,8 +106,8 @@ class _Pool(ProcessPoolExecutor):
             return super().submit(*args, **options)
 
 
-def paying(sizes: Sequence[int], pays: int = PAYS_BYTES) -> int:
-    """Return how many processes pay for sources of so many bytes.
+def paying(sizes: Sequence[int], pays: int) -> int:
+    """Return how many processes pay for sources of so many bytes, each for `pays`.
 
     One source is read by one process: what it takes, nobody else can shorten.
     """

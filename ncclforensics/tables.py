@@ -241,6 +241,14 @@ INNER: dict[str, Schema] = {
     # the calls that did not finish, and of the others those that are first, last or
     # extreme in something; each stands for `times` calls, together for all
     "outline": {"times": pl.Int64(), **_CALL},
+    # which group a rank means; without a name only `pg_id` tells its groups apart
+    "group_names": {
+        "rank": pl.Int64(),
+        "pg": pl.String(),
+        "pg_desc": pl.String(),
+        "pg_id": pl.String(),
+        "group": pl.String(),
+    },
 }
 SCHEMAS |= INNER
 

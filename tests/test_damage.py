@@ -149,3 +149,22 @@ def test_of_few_that_came_and_many_unseen_nobody_is_missing(jobs, tmp_path):
     ranked = analyze([str(tmp_path)]).ranked
     named = ranked.verdict.ranks if ranked.verdict else ()
     assert set(named) <= set(truth["ranks"])
+
+
+WATCHDOG = "[rank{0}]:[E227 23:07:54.322713545 ProcessGroupNCCL.cpp:2168] {1}\n"
+STATUS = (
+    "[PG ID 0 PG GUID 0(default_pg) Rank {0}]  failure detected by watchdog at work "
+    "sequence id: {1} PG status: last enqueued work: {2}, last completed work: {3}"
+)
+
+
+def test_a_group_of_which_no_line_is_left_has_no_members(tmp_path):
+    alone = (
+        "[Rank 118] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=90, "
+        "OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=1800000) ran for 1800068 "
+        "milliseconds before timing out."
+    )
+    said = {0: STATUS.format(0, 5, 9, 4), 3: STATUS.format(3, 7, 8, 6), 118: alone}
+    lines = [WATCHDOG.format(rank, text) for rank, text in said.items()]
+    (tmp_path / "job.log").write_text("".join(lines))
+    assert analyze([str(tmp_path)]).ranked.outcome != "no-failure"

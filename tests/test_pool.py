@@ -75,23 +75,26 @@ def test_processes_are_started_where_stderr_has_no_descriptor():
     assert done.stdout == "[1]\n", done.stderr
 
 
-def test_processes_are_started_where_there_is_enough_to_read(evidence, monkeypatch):
+@pytest.mark.parametrize("pays", ["PAYS_BYTES", "PAYS_LOG_BYTES"])
+def test_processes_are_started_where_there_is_enough_to_read(
+    evidence, monkeypatch, pays
+):
     asked = []
     processes = pool.processes
     monkeypatch.setattr(
         pool, "processes", lambda jobs: asked.append(jobs) or processes(1)
     )
     first = render_json(analysis.analyze([evidence]).report)
-    monkeypatch.setattr(pool, "PAYS_BYTES", 1)
+    monkeypatch.setattr(pool, pays, 1)
     assert render_json(analysis.analyze([evidence]).report) == first
     assert asked == [1, pool.cores()]
 
 
 def test_a_process_more_pays_for_what_is_beside_the_largest_source(monkeypatch):
     monkeypatch.setattr(pool, "cores", lambda: 4)
-    much = pool.PAYS_BYTES
-    assert pool.paying([]) == 1
-    assert pool.paying([much * 100, 5]) == 1
-    assert pool.paying([much, much - 1]) == 1
-    assert pool.paying([much, much]) == 2
-    assert pool.paying([much // 10] * 1000) == 4
+    much = 1_000_000
+    assert pool.paying([], much) == 1
+    assert pool.paying([much * 100, 5], much) == 1
+    assert pool.paying([much, much - 1], much) == 1
+    assert pool.paying([much, much], much) == 2
+    assert pool.paying([much // 10] * 1000, much) == 4

@@ -69,6 +69,7 @@ def correlate(
     return Frames(
         {
             **known.tables,
+            "group_names": tables.conform("group_names", names),
             "positions": positions_,
             "standings": standing,
             "calls": stuck,

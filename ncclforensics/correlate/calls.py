@@ -96,7 +96,8 @@ def _calls(
     members = distinct.select(
         *("call", *SAME, "is_p2p", "half", "t"),
         pl.when(p2p).then(pl.col("stuck").list.first()).alias("waiter"),
-        pl.col("members").alias("rank"),
+        # where nothing lists the members, those are known that came
+        pl.coalesce("members", "stuck").alias("rank"),
     ).explode("rank")
     stuck = distinct.select("call", pl.col("stuck").alias("rank")).explode("rank")
     stuck = stuck.unique().with_columns(pl.lit(True).alias("is_stuck"))
@@ -116,7 +117,12 @@ def _calls(
         states.with_columns(pl.when(~came).then("state").alias("state"))
         .group_by("call", maintain_order=True)
         .agg(
-            pl.col("rank").filter(pl.col("state") == state).sort().alias(state)
+            # a group whose members nothing tells has a row of nobody
+            pl.col("rank")
+            .filter(pl.col("state") == state)
+            .drop_nulls()
+            .sort()
+            .alias(state)
             for state in STATES
         )
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate import places
+from ncclforensics.correlate import only_group, places
 from ncclforensics.correlate.outline import outline
 from ncclforensics.tables import CITE, Frames
 
@@ -29,6 +29,7 @@ TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 def identify(frames: Frames) -> Frames:
     """Fill in `rank` and `host` everywhere, and resolve `ranks` to one row per rank."""
     ranked = _with_children(_with_default_group(places.same(frames)))
+    ranked = _filled(ranked, only_group.speakers(ranked), ["source", "line"])
     claims = _claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
         owners = _owners(claims, key)

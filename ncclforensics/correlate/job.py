@@ -20,6 +20,8 @@ CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
     "torchelastic.rendezvous.lost",
 )
+# a store that ended before its clients: the end of every job, or that of rank 0
+STORE_GONE = ("c10d.store.lost", "c10d.dump.flag_unreadable")
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
 WENT_ON = 3  # steps after a traceback that only a living process makes
@@ -75,6 +77,7 @@ def signs_told(frames: Frames) -> int:
     if ended_in_order(frames):
         told = told.filter(~message.is_in(CLOSING))
     lines = told.height + _uncaught(frames) + _unwound(frames) + _refused(frames)
+    lines += _orphaned(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     calls = frames["calls"].height + frames["unproven"].height
     return lines + exits + calls + _cut_by_buffer(frames)
@@ -139,7 +142,7 @@ def _uncaught(frames: Frames) -> int:
 
     Where tracebacks are, they tell themselves which of them a healthy job prints.
     """
-    lines = frames.message("uncaught.exception")
+    lines = frames.message("uncaught.exception", "uncaught.of_rank")
     whole = frames.message("python.traceback")["source"].unique()
     steps = (
         frames.message(*STEPS)
@@ -175,6 +178,15 @@ def _never_met(frames: Frames) -> int:
     waits = _last_words(last, frames["events"])
     steps = frames.message(*STEPS)["source"].unique()
     return waits.filter(~pl.col("source").is_in(steps.implode())).height
+
+
+def _orphaned(frames: Frames) -> int:
+    """Count the lines about a store that is gone, where nothing else is told.
+
+    They stand at the end of a job that ended well, too: then there is more of it.
+    """
+    lines = frames["events"].filter(pl.col("message").is_in(STORE_GONE))
+    return lines.height if lines.height == frames["events"].height else 0
 
 
 def _refused(frames: Frames) -> int:

@@ -45,7 +45,7 @@ FAMILY = "dead-rank"
 NEEDS = (
     *("exits", "python.traceback", "torchelastic.error_file", "python.fatal"),
     *("c10d.watchdog.terminated", "slurm.task_ended", "launchers.", "ncclras."),
-    *("python.dataloader", "python.device_assert"),
+    *("python.dataloader", "python.device_assert", "uncaught.of_rank"),
 )
 MISSING = "no exit codes, and no stderr of the ranks"
 NEXT_TIME = "keep stderr of every rank and the launcher's own output"

@@ -72,7 +72,7 @@ WARNS = r"Warning: .*(?:Found no NVIDIA driver|driver on your system is too old)
 
 REMEDY = (
     'python -c "import torch; print(torch.version.cuda)"       # what the image wants',
-    "docker run --gpus all …; ldconfig -p | grep libcuda       # in the container",
+    "ldconfig -p | grep libcuda   # in the container: docker run --gpus all",
 )
 
 

@@ -51,7 +51,10 @@ EXPLAINS = (
 )
 SPREADS = True
 
-NOT_READY = (*cuda.ERRORS, "nvidia.not_initialized", "nvidia.not_ready")
+NOT_READY = (
+    *(*cuda.ERRORS, "nvidia.not_initialized", "nvidia.not_ready"),
+    "nvidia.not_initialized.words",
+)
 SAYS_802 = r"(?i)system not yet initialized|\b802\b|SystemNotReady"
 SERVICE = (
     *("nvidia.fabric_manager.inactive", "nvidia.fabric_manager.error"),

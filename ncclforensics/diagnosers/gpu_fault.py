@@ -46,6 +46,7 @@ FAMILY = "dead-rank"
 NEEDS = (
     "kernel.",
     "nvidia.smi",
+    "nvidia.nvml",
     "nvidia.device_plugin",
     "system.hsa",
     "c10d.watchdog.terminated",
@@ -105,6 +106,7 @@ HARMLESS = {
     154: "says what to do, not what happened",
     69: "mostly a fault of the program",
 }
+LOST = ("kernel.gpu_lost", "nvidia.smi.gpu_lost", "nvidia.nvml.gpu_lost")
 RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
 ECC = "uncorrectable ECC error"
 APART_NS = 2_000_000_000
@@ -203,13 +205,17 @@ def _remedy(
 
 def _xids(frames: Frames) -> pl.DataFrame:
     """Return all Xids, in COLUMNS."""
-    parts = [frames.message("kernel.xid"), frames.message("nvidia.device_plugin.xid")]
+    kernel = frames.message("kernel.xid")
+    if "caused_by" in kernel.columns:
+        # an echo names its cause, whose own line may be lost
+        kernel = kernel.with_columns(pl.coalesce("caused_by", "xid").alias("xid"))
+    parts = [kernel, frames.message("nvidia.device_plugin.xid")]
     return pl.concat([_in_columns(part) for part in parts])
 
 
 def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
     """Return what shows broken hardware, with the rank on it where that is known."""
-    lost = frames.message("kernel.gpu_lost", "nvidia.smi.gpu_lost")
+    lost = frames.message(*LOST)
     which = frames.message("kernel.gpu_lost.which")
     if lost.height and which.height:
         # the three-line form names the GPU two lines above

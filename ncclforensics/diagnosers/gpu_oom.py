@@ -48,7 +48,7 @@ EXPLAINS = (
 )
 SPREADS = True
 
-MESSAGES = ("python.cuda_oom", "python.jax_oom")
+MESSAGES = ("python.cuda_oom", "python.jax_oom", "python.tf_oom")
 OUT_OF_MEMORY = r"(?i)out of memory"
 APART_NS = 2_000_000_000  # cross-rank stamps are good to about a second
 

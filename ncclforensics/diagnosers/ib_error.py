@@ -52,10 +52,13 @@ SPREADS = True
 COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion")
 # libfabric has numbers of its own, and names no peer
 FABRIC = ("rdma.ofi.failed",)
-CONNECT = ("nccl.ib.modify_qp_failed",)
+CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
 # lines by which a host reports its own device
 OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")
-CALLS = ("nccl.ib.call_failed",)
+CALLS = (
+    *("nccl.ib.call_failed", "nccl.ib.call_failed.early"),
+    "rdma.ucx.call_failed",
+)
 LINK = ("kernel.nic_link",)
 RECOVERED = ("nccl.ib.port_recovered",)
 FLUSH = 5
@@ -211,15 +214,16 @@ def _remedy(
     where = hosts[0] if hosts else "both ends"
     card = cards[0].split(":")[0] if cards else ""
     look = f"ibstat {card}; mlxlink -d {card}" if card else "ibstat; ibstatus"
-    ends = [h for h in common.strings(failed["host"]) if h not in hosts[:1]]
+    both = pl.concat([failed["host"], failed["peer_host"]])
+    ends = [h for h in common.strings(both) if h not in hosts[:1]]
     other = ends[0] if ends else "another host"
     measure = f"ib_write_bw; ib_write_bw {where}      # there, then on {other}"
+    if not hosts and len(ends) > 1:
+        measure = f"ib_write_bw; ib_write_bw {ends[0]}      # there, then on {ends[1]}"
     steps = [
         f"{look}      # on {where}",
         f"dmesg -T | grep -i -E 'mlx5|infiniband'      # on {where}",
-        measure
-        if hosts
-        else "ib_write_bw; ib_write_bw OTHER      # on one, on the other",
+        *((measure,) if hosts or len(ends) > 1 else ()),
     ]
     codes = {*common.numbers(failed["code"]), *common.numbers(failed["errno"])}
     if codes & {22, 110, 61}:

@@ -100,7 +100,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             f"unset {said[0][0]}   # for {who}, or set it for all",
             "grep -H NCCL_ /etc/nccl.conf ~/.nccl.conf ~/.bashrc   # on "
             + (common.some(hosts) or "the host of that rank"),
-            "srun --export=ALL …   # or: mpirun -x VARIABLE …",
+            "srun --export=ALL   # or: mpirun -x VARIABLE, for each of them",
         ),
         ranks=ranks,
         hosts=hosts,

@@ -57,7 +57,8 @@ VARIABLES = (
     r"|PMI_RANK|PMI_SIZE)'$"
 )
 REMEDY = (
-    "torchrun --nnodes=<N> --nproc-per-node=<GPUs> --rdzv-endpoint=<host>:29500 …",
+    "torchrun --nnodes=${SLURM_NNODES:-1} --nproc-per-node=gpu --rdzv-backend=c10d "
+    "--rdzv-endpoint=$MASTER_ADDR:29500   # it sets them all; then your script",
     "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID"
     "   # inside srun",
     "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -1) "

@@ -65,9 +65,13 @@ NAMED = (
     "launchers.kubernetes.node_not_ready",
     "launchers.ray.node_dead",
     "launchers.mpi.daemon_lost",
+    "launchers.mpi.daemon_lost.early",
 )
 # a daemon or a heartbeat is lost with the network, too
-WEAK = ("launchers.mpi.daemon_lost", "launchers.ray.node_dead")
+WEAK = (
+    *("launchers.mpi.daemon_lost", "launchers.mpi.daemon_lost.early"),
+    "launchers.ray.node_dead",
+)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:

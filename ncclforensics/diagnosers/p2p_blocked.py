@@ -83,6 +83,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         remedy=(
             f"nvidia-smi topo -p2p r; nvidia-smi nvlink -s{at}",
             f"lspci -vvv | grep ACSCtl; cat /proc/cmdline{at}",
+            "for b in $(lspci | grep 'PCI bridge' | cut -d' ' -f1); do "
+            f"setpci -s $b ECAP_ACS+6.w=0000; done   # as root{where}: "
+            "ACS is off until it boots",
             "export NCCL_P2P_DISABLE=1    # once, as a test: slow, but it tells",
         ),
         ranks=ranks,

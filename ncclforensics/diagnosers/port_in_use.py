@@ -68,7 +68,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     port = next(iter(common.numbers(pl.concat(ports))), None) if ports else None
     hosts = common.strings(lines["host"]) or _by_srun(frames)
     where = f" on {common.some(hosts)}" if hosts else ""
-    shown = port or "<port>"
+    shown = port or "${MASTER_PORT:-29500}"
     host = hosts[0] if hosts else "rank 0's host"
     yield Finding(
         slug="port-in-use",
@@ -89,9 +89,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             else ""
         ),
         remedy=(
-            f"ss -ltnp 'sport = :{shown}'   # on {host}: who listens",
+            f'ss -ltnp "sport = :{shown}"   # on {host}: who listens',
             "export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))   # one per job",
-            "torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 …   # one node",
+            "torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0   # on one node",
         ),
         hosts=hosts,
         first_seen=common.first_seen(lines),

@@ -55,6 +55,7 @@ COUNTED = (
 )
 LOGINS = (
     *("launchers.ssh.failed", "launchers.ssh.refused", "launchers.ssh.check_failed"),
+    "launchers.ssh.unresolved",
 )
 UNREACHED = (
     *("c10d.store.connect_timeout", "c10d.store.connect_timeout.old"),
@@ -76,6 +77,8 @@ WAITS = 3  # a barrier says every ten seconds that it still waits
 MET = ("nccl.init", "nccl.coll", "nccl.bootstrap", "c10d.watchdog", "c10d.gloo")
 # errors that follow the end of the store's host as well
 AFTERMATH = ("RendezvousConnectionError", "RendezvousClosedError")
+
+SCHEDULED = "squeue -j $SLURM_JOB_ID -o '%N %T'   # were all nodes given, and started?"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -121,7 +124,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             else "Which process is missing is not said: look for the node that printed "
             "nothing."
         ),
-        remedy=(*(f"ssh {h} hostname" for h in hosts[:1]), *_remedy(server)),
+        remedy=(*(f"ssh {h} hostname" for h in hosts[:1]), *_remedy(frames, server)),
         hosts=hosts,
         first_seen=common.first_seen(told),
     )
@@ -152,7 +155,7 @@ def _further_store(frames: Frames) -> Iterator[Finding]:
         evidence=common.cites(lines),
         explanation=f"The job had a group already and began a further one: {what}. An "
         "address inside a container (172.17.…) means another machine on every host.",
-        remedy=_remedy(server),
+        remedy=_remedy(frames, server),
         first_seen=common.first_seen(lines),
     )
 
@@ -215,12 +218,14 @@ def _server(told: pl.DataFrame) -> str:
     return f"{tried.item(0, 0)}:{tried.item(0, 1)}" if tried.height == 1 else ""
 
 
-def _remedy(server: str) -> tuple[str, ...]:
-    host, _, port = server.rpartition(":")
+def _remedy(frames: Frames, server: str) -> tuple[str, ...]:
+    told, _, told_port = server.rpartition(":")
+    host, port = told or "$MASTER_ADDR", told_port or "${MASTER_PORT:-29500}"
     return (
-        f"nc -zv {host or '<master>'} {port or '29500'}   # from every node",
-        "getent hosts <master>   # on every node: the same address, not 127.0.1.1",
-        "torchrun --nnodes=<N> --rdzv-backend=c10d --rdzv-endpoint=<master>:29500 "
-        "--rdzv-id=<job> …   # the same on all nodes",
-        "squeue -j <job> -o '%N %T'   # were all nodes given, and started?",
+        f"nc -zv {host} {port}   # from every node",
+        f"getent hosts {host}   # on every node: the same address, not 127.0.1.1",
+        "torchrun --nnodes=${SLURM_NNODES:-$NNODES} --rdzv-backend=c10d "
+        f"--rdzv-endpoint={host}:{port} --rdzv-id=${{SLURM_JOB_ID:-job}}"
+        "   # the same on all nodes; then your script",
+        *([SCHEDULED] if any(m.startswith("slurm.") for m in frames.messages) else []),
     )

@@ -62,6 +62,9 @@ BROKE = (
     *("nccl.socket.connect_failed", "nccl.socket.connect_failed.early"),
     "c10d.gloo.connect_error",
 )
+USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
+UNWINDS = ("nccl.backtrace", "nccl.backtrace.header_file")
+SYSTEM_ERROR = 2
 # a process prints one of these when it lost a peer, or when it closes in order
 TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
 NO_ANSWER = r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
@@ -73,7 +76,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     lines = lines.filter(
         pl.col("level").ne_missing("INFO") & ~pl.col("text").str.contains(NO_ANSWER)
     )
-    if lines.is_empty() or job.ended_in_order(frames):
+    if job.ended_in_order(frames):
+        return
+    if lines.is_empty():
+        yield from _unwound(frames)
         return
     lines = lost_peers.with_hosts(frames, teardown.before(frames, lines))
     if lines.is_empty():
@@ -94,6 +100,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = nameless & pl.col("peer_host").is_not_null()
     broke = lines.filter(pl.col("message").is_in(BROKE) | told).height > 0
     if not hosts and not ranks and not broke:
+        yield from _unwound(frames)
         return
     who = common.plural("rank", ranks) if ranks else "a process"
     who = who if hosts or ranks else "a peer that the lines do not name"
@@ -108,10 +115,46 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation=f"{common.some(printers)} lost the connection to {who}{where}: "
         f"{lines['text'][0][:160]}. Why it was closed is not in this evidence; mostly "
         "the process there ended.",
-        remedy=_remedy(hosts[0] if hosts else "its host"),
+        remedy=_remedy(hosts[0] if hosts else "", _interface(frames, lines)),
         ranks=ranks,
         hosts=hosts,
         devices=common.devices_of(frames, ranks),
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _unwound(frames: Frames) -> Iterator[Finding]:
+    """Find processes that gave up in NCCL's socket code, where its WARN is lost.
+
+    A failure unwinds from the inside, so a process's first line of it is the deepest.
+    """
+    told = frames.message(*UNWINDS).sort("source", "line")
+    if "file" not in told.columns:
+        return
+    key = ["source", "host", "pid"]
+    first = told.unique(key, keep="first", maintain_order=True)
+    mine = first.filter(
+        pl.col("file").str.contains(r"(?:^|/)socket\.(?:cc|h)$")
+        & (pl.col("result") == SYSTEM_ERROR)
+    )
+    up = frames.message("nccl.init.complete").select(key).unique()
+    mine = mine.join(up, on=key, how="anti", nulls_equal=True)
+    lines = teardown.before(frames, mine)
+    if lines.is_empty():
+        return
+    who = common.some(common.strings(lines["host"])) or "a process"
+    yield Finding(
+        slug="socket-error",
+        confidence="likely",
+        headline=f"{who} gave up a connection: {lines['text'][0][:80].strip()}",
+        evidence=common.cites(lines),
+        explanation=f"NCCL gave up on {who}, and the innermost place of it is its "
+        "socket code, with an error of the system. To whom the connection was, and "
+        "why it failed, the lines do not say.",
+        remedy=(
+            "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV",
+            "iptables -L -n; ufw status     # on each host of the job",
+        ),
         first_seen=common.first_seen(lines),
     )
 
@@ -132,9 +175,21 @@ def _lost_ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:
     return tuple(silent) if is_whole and len(silent) == 1 else ()
 
 
-def _remedy(host: str) -> tuple[str, ...]:
+def _interface(frames: Frames, lines: pl.DataFrame) -> str:
+    """Return the interface by which the printers reach their peers, or nothing."""
+    used = frames.message(*USING)
+    if "interface" not in used.columns:
+        return ""
+    mine = used.filter(pl.col("host").is_in(lines["host"].implode()))
+    names = common.strings(mine["interface"])
+    return names[0] if len(names) == 1 else ""
+
+
+def _remedy(host: str, interface: str) -> tuple[str, ...]:
+    there = host or "the peer's host"
+    card = f"; ethtool -S {interface} | grep -iE 'drop|err'" if interface else ""
     return (
-        f"dmesg -T | grep -i -E 'killed process|segfault|Xid'   # on {host}",
-        f"read the log of the ranks on {host} to their last line",
-        f"ss -ti dst {host}; ethtool -S IFACE | grep -iE 'drop|err'   # if it lives",
+        f"dmesg -T | grep -i -E 'killed process|segfault|Xid'   # on {there}",
+        f"read the log of the ranks on {there} to their last line",
+        f"ss -ti{f' dst {host}' if host else ''}{card}   # if the process lives",
     )

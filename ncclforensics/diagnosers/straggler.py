@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.correlate.standings import grouped
 from ncclforensics.diagnosers.clues import common, roots, spied
 from ncclforensics.findings import Cite, Finding
 
@@ -80,6 +81,8 @@ def _late(frames: Frames, call: dict[str, Any]) -> pl.DataFrame:
             & pl.col("t").is_not_null()
         )
         .collect()
+        .pipe(grouped, frames["group_names"])
+        .filter(pl.col("group") == call["group"])
     )
     after = (pl.col("t") - pl.col("t").min().over("seq")).dt.total_milliseconds()
     default = pl.col("backend").replace_strict(TIMEOUT_MS, default=None)

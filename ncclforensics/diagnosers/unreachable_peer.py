@@ -195,15 +195,21 @@ def _why(blame: lost_peers.Blame | None) -> str:
 
 
 def _remedy(lines: pl.DataFrame) -> tuple[str, ...]:
-    known = lines.drop_nulls("peer") if "peer" in lines.columns else lines.clear()
+    named = {"peer", "peer_host"} <= set(lines.columns)
+    known = lines.drop_nulls(["peer", "peer_host"]) if named else lines.clear()
     if known.is_empty():
-        return ("ping -c 3 PEER; nc -vz PEER PORT     # between the hosts of the job",)
+        return (
+            "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV"
+            "   # tells which address it was",
+            "iptables -L -n; ufw status     # on each host of the job",
+            "allow all TCP ports between the nodes of a job: NCCL picks them at random",
+        )
     first = known.sort("peer", "source", "line").row(0, named=True)
     peer, port = first["peer"], first.get("peer_port")
     host = first["host"] or "the host"
     return (
         f"ip route get {peer}; ping -c 3 {peer}     # on {host}",
-        f"nc -vz {peer} {port or 'PORT'}            # on {host}, while the job waits",
+        f"nc -vz {peer} {port or 29500}            # on {host}, while the job waits",
         f"iptables -L -n; ufw status                # on {peer} and {host}",
         "allow all TCP ports between the nodes of a job: NCCL picks them at random",
     )

@@ -101,11 +101,13 @@ def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
     if lines.is_empty():
         return None
     asked = frames.message("nccl.env", "nccl.env.set")
-    named = ""
+    named = instead = ""
     if asked.height:
         asked = asked.filter(pl.col("variable") == "NCCL_SOCKET_IFNAME")
         values = common.strings(asked["value"])
-        named = f" (NCCL_SOCKET_IFNAME={values[0]})" if len(values) == 1 else ""
+        if len(values) == 1:
+            instead = values[0]
+            named = f" (NCCL_SOCKET_IFNAME={instead})"
     where = common.some(common.strings(lines["host"])) or "a host"
     return _finding(
         frames,
@@ -115,6 +117,7 @@ def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         f"NCCL found no interface to use on {where}{named}: the filter matches nothing "
         "that this host has.",
         (*common.cites(lines, 4), *common.cites(asked, 2)),
+        instead=instead,
     )
 
 
@@ -230,15 +233,21 @@ def _interfaces(lines: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _remedy(
-    hosts: tuple[str, ...], wrong: tuple[str, ...], right: tuple[str, ...]
+    hosts: tuple[str, ...],
+    wrong: tuple[str, ...],
+    right: tuple[str, ...],
+    instead: str,
 ) -> tuple[str, ...]:
     """Return the setting that fits: what the other hosts use, or all but the wrong."""
     where = common.some(hosts) or "the host that printed it"
     but = ",".join(dict.fromkeys([*(wrong or ("docker0",)), "lo"]))
     setting = right[0] if len(right) == 1 else f"^{but}"
+    on = f"in place of {instead}, on {where}" if instead else "on all hosts"
     return (
         f"ip -br addr                                # on {where}",
-        f"export NCCL_SOCKET_IFNAME={setting}      # on all hosts, or the right one",
+        f"export NCCL_SOCKET_IFNAME={setting} GLOO_SOCKET_IFNAME={right[0]}   # {on}"
+        if len(right) == 1
+        else f"export NCCL_SOCKET_IFNAME={setting}      # {on}, or the right one",
     )
 
 
@@ -255,6 +264,7 @@ def _finding(
     explanation: str,
     evidence: tuple[Cite, ...],
     right: tuple[str, ...] = (),
+    instead: str = "",
 ) -> Finding:
     hosts = common.strings(lines["host"])
     ranks = common.numbers(lines["rank"])
@@ -264,7 +274,7 @@ def _finding(
         headline=headline,
         evidence=evidence,
         explanation=explanation,
-        remedy=_remedy(hosts, _interfaces(lines), right),
+        remedy=_remedy(hosts, _interfaces(lines), right, instead),
         ranks=ranks,
         hosts=hosts,
         first_seen=common.first_seen(lines),

@@ -17,7 +17,8 @@ from ncclforensics.tables import GROUP, WHO
 ANSI = r"\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
-EMPHASIS = r"^(?:\*\*|`{1,3})([A-Za-z\[])"  # Markdown's, around a whole line
+# Markdown's around a whole line, or the marks of a quotation
+EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
 
 # Each alternative stands at the start of a line. Rust regex knows no look-ahead, so a
 # decoration that another form begins with comes later in the list.
@@ -104,7 +105,9 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
         .alias("raw")
     )
     bare = bare.with_columns(pl.col("raw").str.replace(EMPHASIS, "$1"))
-    peeled = _peel(bare.filter(pl.col("raw") != ""))
+    peeled = _peel(bare.filter(pl.col("raw") != "")).with_columns(
+        pl.col("text").str.replace(EMPHASIS, "$1")
+    )
     split = peeled.with_columns(
         pl.col("text").str.replace_all(headers.ANY, CUT + "$0").str.split(CUT)
     ).explode("text")

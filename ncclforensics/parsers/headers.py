@@ -14,7 +14,9 @@ import polars as pl
 # the device is missing on CALL lines only, or a clock time would pass as host:pid:tid.
 _NCCL = (
     r"(?:\[(?P<nccl_t>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?)\] )?"
-    r"(?P<nccl_host>[A-Za-z0-9_.-]+):(?P<nccl_pid>\d{1,10}|X+):(?:\d+|X+) "
+    # `<cluster>` is what people put in place of a name, the same for all hosts
+    r"(?:(?P<nccl_host>[A-Za-z0-9_.-]+)|<[\w .-]{1,40}>)"
+    r":(?P<nccl_pid>\d{1,10}|X+):(?:\d+|X+) "
     r"(?:\[(?P<nccl_dev>-?\d{1,6})\] [^\n\x1e]{0,300}?)?"
     r"NCCL (?P<nccl_level>WARN|INFO|TRACE|CALL|ERROR|VERSION|ATTN) ?"
 )
@@ -37,6 +39,10 @@ _EARLY = (
     r"\[(?P<nccl_dev>\d{1,6})\] (?:[\w/.]+:\d+ )?"
     r"|(?:[^\n\[\]]{0,64} )?(?:\[\d{1,6}\] )?[\w/.]+\.(?:cu|cc|h):\d+ )"
     r"(?P<nccl_level>WARN|INFO) "
+)
+_EARLY_SCRUBBED = (
+    r"^(?P<nccl_host>[A-Za-z][\w.-]{0,63}) \[(?P<nccl_dev>\d{1,6})\] "
+    r"[\w/.]+\.(?:cu|cc|h):\d+ (?P<nccl_level>WARN|INFO) "
 )
 # `[rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] …`: the date is the month
 # times 100 plus the day, and the fraction is another clock's.
@@ -67,16 +73,16 @@ _FORMS = {
 # Where a header begins; the names of the captures would clash in one expression.
 ANY = "(?:" + "|".join(_FORMS.values()) + ")"
 # Forms that are looked for only where a segment begins, and only where no other is.
-_REST = (_SCRUBBED, _QUOTED, _EARLY)
+_REST = (_SCRUBBED, _QUOTED, _EARLY, _EARLY_SCRUBBED)
 _AT_START = {name: f"^(?:{form})" for name, form in _FORMS.items()}
 
-# c10d's own prefix tells the group; `[Rank 3]` alone is the group rank of whatever
-# work of the process logged first, so it is taken off and not believed.
+# c10d's own prefix tells the group; `[Rank 3]` alone is the rank in a group that the
+# line does not name.
 _GROUP_PREFIX = (
     r"^ ?\[PG (?:ID )?(?P<pg_id>\d{1,9})(?: PG GUID (?P<pg>[^\s(\]]+))? ?"
     r"(?:\((?P<pg_desc>[^\n]*?)\))? Rank (?P<pg_rank>\d{1,9})\] {0,2}"
 )
-_RANK_PREFIX = r"^\[Rank \d{1,9}\]:? "
+_RANK_PREFIX = r"^\[Rank (?P<said_rank>\d{1,9})\]:? "
 
 
 def take(segments: pl.DataFrame) -> pl.DataFrame:
@@ -160,12 +166,13 @@ def _take_group(segments: pl.DataFrame) -> pl.DataFrame:
         pl.col("text").str.extract_groups(_GROUP_PREFIX).alias("g")
     )
     named = groups.unnest("g")
+    said = segments["text"].str.extract(_RANK_PREFIX)
     return segments.with_columns(
         named["pg_id"],
         # before torch 2.5 only the number of the group was printed
         named["pg"],
         named["pg_desc"],
-        named["pg_rank"],
+        pl.coalesce(named["pg_rank"], said).alias("pg_rank"),
         pl.col("text")
         .str.replace(_GROUP_PREFIX, "")
         .str.replace(_GROUP_PREFIX, "")

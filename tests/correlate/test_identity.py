@@ -235,3 +235,55 @@ def test_the_order_of_lines_changes_nothing(who):
     logs = {f"x{r}.log": rank_log(r, [], 4) for r in range(4)}
     again = {f"y{3 - r}.log": text for r, text in enumerate(logs.values())}
     assert who(logs) == who(again)
+
+
+OLD = (
+    "{before}[E ProcessGroupNCCL.cpp:474] [Rank {rank}] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=7, OpType={op}, NumelIn=4, NumelOut=4, "
+    "Timeout(ms)=600000) ran for {ran} milliseconds before timing out.\n"
+)
+
+
+def old(rank, ran=600001, before="", op="ALLREDUCE"):
+    return OLD.format(rank=rank, ran=ran, before=before, op=op)
+
+
+def spoken(analyzed, text):
+    frames = analyzed({"job.log": text}).frames
+    return frames.message("c10d.watchdog.timeout")["rank"].to_list()
+
+
+def test_the_rank_in_a_group_is_the_global_one_where_there_is_one_group(analyzed):
+    assert spoken(analyzed, old(1) + old(0, 600003)) == [1, 0]
+    nodes = "".join(old(8 + r, before=f"[default{r}]:") for r in range(2))
+    assert spoken(analyzed, nodes) == [8, 9]
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        # two processes are rank 0, each of its own group
+        (old(0, 600001) + old(0, 600002), [None, None]),
+        # local rank 3 cannot be global rank 1; on the only node it is rank 3
+        (old(0, before="[default2]:") + old(1, before="[default3]:"), [2, 3]),
+        (old(1, before="[default1]:") + old(1, before="[default5]:"), [1, 5]),
+        # the job has groups of two sizes
+        (
+            old(1)
+            + f"{init('gpu0001', 41, 0, 4, 'START')}\n"
+            + f"{init('gpu0001', 42, 0, 2, 'START', '0xb')}\n",
+            [None],
+        ),
+        # another process names a group of its own
+        (
+            old(1) + "[rank2]:[E ProcessGroupNCCL.cpp:1182] [PG 3 Rank 0] Timeout at "
+            "NCCL work: 7, last enqueued NCCL work: 9, last completed NCCL work: 6.\n",
+            [None],
+        ),
+    ],
+    ids=["same", "below", "two", "sizes", "named"],
+)
+def test_the_rank_in_a_group_is_not_believed_where_there_are_more(
+    analyzed, text, ranks
+):
+    assert spoken(analyzed, text) == ranks

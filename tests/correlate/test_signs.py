@@ -52,3 +52,31 @@ def test_dumps_cut_before_any_call_are_no_clean_bill(jobs, tmp_path):
     for file in dumps.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes()[:300])
     assert analyze([str(tmp_path)]).report.outcome == "inconclusive"
+
+
+GONE = (
+    "[rank1]:[W1229 22:06:38.558655037 TCPStore.cpp:106] [c10d] sendBytes failed on "
+    "SocketImpl(fd=67, addr=[gpu0002]:36214, remote=[gpu0001]:29500): Broken pipe\n"
+)
+LEFT_OPEN = (
+    "[rank0]:[W1229 22:06:37.079439421 ProcessGroupNCCL.cpp:1479] Warning: WARNING: "
+    "destroy_process_group() was not called before program exit\n"
+)
+NO_IPV6 = (
+    "[W socket.cpp:426] [c10d] The server socket cannot be initialized on [::]:29500 "
+    "(errno: 97 - Address family not supported by protocol).\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        # rank 0 ended, in peace or not: nothing else is told
+        (GONE, "inconclusive"),
+        (LEFT_OPEN + GONE, "no-failure"),
+        (LEFT_OPEN, "no-failure"),
+        (NO_IPV6, "no-failure"),
+    ],
+)
+def test_what_torch_warns_of_in_health(tmp_path, text, said):
+    assert outcome(tmp_path, text) == said

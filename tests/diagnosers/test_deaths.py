@@ -42,3 +42,59 @@ def test_an_exception_whose_text_was_wrapped_away_is_nobodys(analyzed):
     )
     analysis = analyzed({"rank_0.log": wrapped, "torchrun.log": FAILED.format(code=1)})
     assert verdict(analysis) is None
+
+
+TAIL = '[rank3]:   File "/job/train.py", line 3, in f\n[rank3]: {}\n'
+OTHER = "[rank1]: ValueError: x\n"
+
+
+@pytest.mark.parametrize(
+    ("tail", "named"),
+    [
+        (TAIL.format("RuntimeError: no such generator"), (3,)),
+        (TAIL.format("AssertionError"), (3,)),
+        # nobody says whose this is, or it tells of a peer that is gone
+        (TAIL.replace("[rank3]: ", "").format("RuntimeError: no such generator"), None),
+        (TAIL.format(LOST.strip()), None),
+        # of a whole traceback the end is no second death
+        (
+            f"[rank1]: {HEAD.replace(chr(10) + ' ', chr(10) + '[rank1]:  ')}{OTHER}",
+            (1,),
+        ),
+    ],
+)
+def test_torchs_excepthook_speaks_for_its_rank_without_the_head(analyzed, tail, named):
+    found = verdict(analyzed({"job.log": tail}))
+    assert found == (named and ("crashed-rank", named))
+
+
+DYING = (
+    "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with "
+    "exception: CUDA error: an illegal memory access was encountered\n"
+)
+SEVERAL = (
+    "gpu0001:7:7 [0] NCCL INFO comm 0x1 rank 0 nranks 8 cudaDev 0 busId 1000 - Init "
+    "COMPLETE\ngpu0001:8:8 [1] NCCL INFO comm 0x2 rank 0 nranks 2 cudaDev 1 busId 2000 "
+    "- Init COMPLETE\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "ranks"),
+    [
+        (DYING, (1,)),
+        (f"  what():  {DYING.partition('] ')[2]}", (1,)),
+        # a rank in a group that is not told is no rank of the job
+        (DYING + SEVERAL, ()),
+    ],
+)
+def test_a_dying_watchdogs_rank_is_the_jobs_where_all_are_one_group(
+    analyzed, log, ranks
+):
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", ranks)
+
+
+@pytest.mark.parametrize("name", ["", "torch.multiprocessing.spawn.ProcessExited"])
+def test_a_child_of_spawn_that_was_killed_is_named(analyzed, name):
+    log = f"{name}Exception: process 3 terminated with signal SIGKILL\n"
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (3,))

@@ -44,6 +44,14 @@ def test_an_xid_that_software_causes_accuses_no_gpu(analyzed, number):
     assert f"Xid {number}" in out.why
 
 
+def test_an_echo_whose_cause_is_named_stands_for_it(analyzed):
+    """The kernel says `caused by previous Xid N`; the line of N itself was lost."""
+    for cause, broken in ((149, True), (31, False)):
+        log = xid(45, f"pid=4011, name=python, Ch 2 caused by previous Xid {cause}")
+        analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+        assert bool(found(analysis, "gpu-fault")) == broken
+
+
 def test_the_program_that_crashed_by_itself_is_no_broken_gpu(analyzed):
     last = "RuntimeError: CUDA error: an illegal memory access was encountered"
     log = xid(31, SOFTWARE[31]) + xid(45, SOFTWARE[45])

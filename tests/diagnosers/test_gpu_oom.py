@@ -11,6 +11,9 @@ OOM = {
     "2.9": "torch.AcceleratorError: CUDA error: out of memory",
     "jax": "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while "
     "trying to allocate 8589934592 bytes.",
+    "tf": "ResourceExhaustedError (see above for traceback): OOM when allocating tensor "
+    "with shape[64,1024] and type float on /job:localhost/replica:0/task:0/device:GPU:0 "
+    "by allocator GPU_0_bfc",
     "rocm": "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 3 "
     "has a total capacity of 63.98 GiB",
     "2.6": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 "

@@ -182,3 +182,23 @@ ASSERT = (
 def test_a_check_that_failed_on_the_gpu_names_its_rank(analyzed):
     log = "".join(ASSERT.format(thread=thread) for thread in range(3))
     assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (1,), ())
+
+
+ORTE = """ORTE has lost communication with its daemon located on node:
+
+  hostname:  gpu0002.cluster
+
+This is usually due to either a failure of the TCP network
+"""
+
+
+@pytest.mark.parametrize(("cut", "hosts"), [(4, ("gpu0002.cluster",)), (1, ())])
+def test_the_node_whose_daemon_old_open_mpi_lost(analyzed, cut, hosts):
+    log = "".join(ORTE.splitlines(keepends=True)[:cut])
+    assert verdict(analyzed({"job.log": log})) == ("node-lost", (), hosts)
+
+
+def test_a_node_whose_name_ssh_does_not_know_is_named(analyzed):
+    log = "ssh: Could not resolve hostname gpu0002: Name or service not known\n"
+    found = verdict(analyzed({"job.log": log}))
+    assert found == ("rendezvous-failed", (), ("gpu0002",))

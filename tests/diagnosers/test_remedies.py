@@ -2,17 +2,22 @@
 
 import ast
 import re
+import shlex
 import subprocess
 
 import pytest
 
 from log_lines import agent, found, init, traceback
-from nccl_lines import info
+from nccl_lines import info, using, warn
 
 PROGRAMS = (
     *("bash", "df", "echo", "env", "export", "getent", "grep", "head", "horovodrun"),
     *("ibstat", "ipmitool", "ls", "mlxlink", "nvidia-smi", "scontrol", "ssh"),
-    *("torchrun", "unset"),
+    *("torchrun", "unset", "ip", "ping", "nc", "iptables", "ss", "dmesg", "lspci"),
+    *("cat", "for", "do", "done", "setpci", "ufw", "allow", "read", "ethtool"),
+    *("cut", "awk", "mount", "docker"),
+    *("ib_write_bw", "show_gids", "squeue", "ldconfig", "lsmod", "python", "srun"),
+    *("ibstatus", "hostname"),
 )
 BELOW = (
     "WARNING:root:blacklist failing host: gpu0002\n"
@@ -41,7 +46,32 @@ WORLDS = {
     )
     + traceback(None, "ValueError: expected a world of 4")
 }
+LOST = "socketProgressOpt: Call to recv from 10.0.0.3<4000> failed : Broken pipe"
+FAR = "socketStartConnect: Connect to 10.0.0.3<4000> failed : No route to host"
+NEAR = "Connect to XXX failed: Network is unreachable"
+GONE = "NET/IB : Got completion from peer 10.0.0.3<4000> with error 12, opcode 0, len 0"
 JOBS = [
+    (
+        "wrong-nic",
+        {
+            "job.log": info("gpu1", "NCCL_SOCKET_IFNAME set by environment to ib9")
+            + warn("gpu1", "Bootstrap : no socket interface found")
+        },
+        "in place of ib9, on gpu1",
+    ),
+    (
+        "socket-error",
+        {"job.log": using("gpu1", "10.0.0.1") + warn("gpu1", LOST)},
+        "ss -ti dst 10.0.0.3; ethtool -S eth0 ",
+    ),
+    ("unreachable-peer", {"job.log": warn("gpu1", FAR)}, "nc -vz 10.0.0.3 4000 "),
+    ("unreachable-peer", {"job.log": warn("gpu1", NEAR)}, "NCCL_DEBUG=INFO "),
+    ("ib-error", {"job.log": warn("gpu1", GONE)}, "ib_write_bw 10.0.0.3 "),
+    (
+        "p2p-blocked",
+        {"job.log": warn("gpu1", "cudaIpcGetMemHandle failed : invalid argument")},
+        "ECAP_ACS+6.w=0000; done   # as root on gpu1",
+    ),
     ("slow-network", {"a.log": info("gpu1", FELL)}, "mlx5_4"),
     ("slow-network", {"a.log": info("gpu1", DEVICES, "Using network Socket")}, "unset"),
     (
@@ -73,10 +103,21 @@ def is_python(code):
     return True
 
 
+def commands(step):
+    """Return the programs that a line of shell starts, outside of what it quotes."""
+    words = shlex.shlex(step, posix=True, punctuation_chars=True)
+    words.wordchars += "$%{}:,^"
+    found_, before = [], ";"
+    for word in words:
+        if before in (";", "|", "||", "&&", "(", "do") and word != "export":
+            found_.append(word)
+        before = word
+    return found_
+
+
 def is_shell(step):
     run = subprocess.run(["bash", "-n", "-c", step], capture_output=True, check=False)
-    commands = re.split(r"\s*(?:;|\||&&)\s*", step.partition("   #")[0])
-    return not run.returncode and all(c.split()[0] in PROGRAMS for c in commands)
+    return not run.returncode and set(commands(step)) <= set(PROGRAMS)
 
 
 @pytest.mark.parametrize(("slug", "files", "value"), JOBS)

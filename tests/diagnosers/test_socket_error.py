@@ -144,3 +144,31 @@ def test_an_exception_of_a_rank_explains_the_loss(analyzed):
     analysis = analyzed(files)
     assert analysis.ranked.verdict.slug == "crashed-rank"
     assert analysis.ranked.verdict.ranks == (3,)
+
+
+UNWIND = (
+    "gpu{0}:4{0}:5{0} [0] NCCL INFO misc/{1}:505 -> {2}\n"
+    "gpu{0}:4{0}:5{0} [0] NCCL INFO bootstrap.cc:275 -> {2}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "result", "slugs"),
+    [
+        ("socket.cc", 2, [SLUG]),  # an error of the system, in the socket's own code
+        ("socket.cc", 6, []),  # the peer's
+        ("strongstream.cc", 2, []),
+    ],
+)
+def test_an_unwinding_from_the_socket_is_one_without_its_warning(
+    analyzed, place, result, slugs
+):
+    log = "".join(UNWIND.format(r, place, result) for r in (1, 2))
+    findings = found(analyzed({"job.log": log}), SLUG)
+    assert [f.slug for f in findings] == slugs
+    assert all(f.hosts == f.ranks == () for f in findings)
+
+
+def test_an_unwinding_after_the_set_up_is_no_failed_connection(analyzed):
+    log = init("gpu1", 0, 2, pid=41) + UNWIND.format(1, "socket.cc", 2)
+    assert not found(analyzed({"job.log": log}), SLUG)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 TRACEBACKS = ("python.traceback", "torchelastic.error_file")
+HEADLESS = "uncaught.of_rank"  # the last line of a traceback that is not here
 # exceptions that a process raises because of others, or that report another's end
 ECHOES = (
     r"(?:Dist(?:Backend|Network|Store)?Error|ChildFailedError|SignalException"
@@ -65,6 +66,13 @@ SCHEMA = {
     "text": pl.String(),
     "source": pl.String(),
     "line": pl.Int64(),
+}
+# where a traceback says that it was raised
+PLACED = {
+    "by_launcher": pl.Boolean(),
+    "file": pl.String(),
+    "file_line": pl.Int64(),
+    "function": pl.String(),
 }
 RAISED = {**SCHEMA, "echo": pl.Boolean(), "by_launcher": pl.Boolean()}
 
@@ -146,7 +154,9 @@ def _fault() -> pl.Expr:
 
 def _raised(frames: Frames) -> pl.DataFrame:
     """Return the uncaught exceptions, in SCHEMA and `echo`."""
-    lines = frames.message(*TRACEBACKS)
+    lines = pl.concat(
+        [frames.message(*TRACEBACKS), _headless(frames)], how="diagonal_relaxed"
+    )
     if "exception" not in lines.columns:
         return pl.DataFrame(schema=RAISED)
     about_others = (
@@ -163,8 +173,9 @@ def _raised(frames: Frames) -> pl.DataFrame:
     went_on = pl.concat([ignored, job.survived(frames)]).unique()
     lines = lines.join(went_on, on=["source", "line"], how="anti")
     lines = _torn(frames, lines)
-    if "by_launcher" not in lines.columns:
-        lines = lines.with_columns(pl.lit(None, pl.Boolean).alias("by_launcher"))
+    for column, kind in PLACED.items():
+        if column not in lines.columns:
+            lines = lines.with_columns(pl.lit(None, kind).alias(column))
     said = common.sentence(
         pl.col("exception"), ": ", pl.col("message_text").fill_null("")
     )
@@ -192,6 +203,17 @@ def _raised(frames: Frames) -> pl.DataFrame:
         )
         .select(RAISED.keys())
     )
+
+
+def _headless(frames: Frames) -> pl.DataFrame:
+    """Return the exceptions of ranks over which no traceback of theirs begins."""
+    key = ["source", "rank"]
+    heads = frames.message("python.traceback").group_by(key)
+    first = heads.agg(pl.col("line").min().alias("head"))
+    lines = frames.message(HEADLESS).join(
+        first, on=key, how="left", maintain_order="left"
+    )
+    return lines.filter((pl.col("line") < pl.col("head")).fill_null(True)).drop("head")
 
 
 def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate import waits
+from ncclforensics.correlate.standings import grouped
 from ncclforensics.diagnosers.clues import common, programs
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
         ((rank, call),) = left_out.items()
         others = tuple(c for c in calls if c is not call)
         return Divergence("message", ranks, (rank,), call, others)
+    if (found := _after_loop(frames, ranks, calls)) is not None:
+        return found
     best: Divergence | None = None
     usual = _usual(frames, calls, circle)
     for call in calls:
@@ -134,6 +137,30 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
     return Divergence("order", ranks, odd, calls[0], tuple(calls[1:]))
 
 
+def _after_loop(
+    frames: Frames, ranks: tuple[int, ...], calls: list[Call]
+) -> Divergence | None:
+    """Find the few that went out of their loop to a call they all have made before."""
+    few = [
+        call
+        for call in reversed(calls)
+        if not call["is_p2p"] and 2 * len({*call["waiting"]} & {*ranks}) <= len(ranks)
+    ]
+    left = [
+        call
+        for call in few[:SAMPLE_CALLS]
+        if all(
+            programs.left_loop(frames, call, rank)
+            for rank in sorted({*call["waiting"]} & {*ranks})[:SAMPLE]
+        )
+    ]
+    if len(left) != 1:
+        return None
+    odd = tuple(sorted({*left[0]["waiting"]} & {*ranks}))
+    others = tuple(call for call in calls if call is not left[0])
+    return Divergence("uneven", ranks, odd, left[0], others)
+
+
 def _usual(frames: Frames, calls: list[Call], circle: set[int]) -> set[int]:
     """Return the calls that an absent rank of the circle has made before just so.
 
@@ -141,7 +168,7 @@ def _usual(frames: Frames, calls: list[Call], circle: set[int]) -> set[int]:
     """
     rows = [
         {
-            **{key: call[key] for key in ("call", "pg", "pg_desc", "seq")},
+            **{key: call[key] for key in ("call", "group", "seq")},
             "waiting": [r for r in call["waiting"] if r in circle],
             "absent": [r for r in (*call["absent"], *call["behind"]) if r in circle][
                 :SAMPLE
@@ -155,10 +182,8 @@ def _usual(frames: Frames, calls: list[Call], circle: set[int]) -> set[int]:
     ranks = pl.List(pl.Int64())
     told = pl.DataFrame(
         rows, schema_overrides={"waiting": ranks, "absent": ranks}, strict=False
-    ).with_columns(
-        pl.col("pg", "pg_desc").cast(pl.String), pl.col("seq").cast(pl.Int64)
-    )
-    group = ["rank", "pg", "pg_desc"]
+    ).with_columns(pl.col("seq").cast(pl.Int64))
+    group = ["rank", "group"]
     waiting = told.explode("waiting").rename({"waiting": "rank"}).drop("absent")
     absent = told.explode("absent").rename({"absent": "rank"}).drop("waiting", "seq")
     both = pl.concat([waiting["rank"], absent["rank"]]).unique()
@@ -168,11 +193,12 @@ def _usual(frames: Frames, calls: list[Call], circle: set[int]) -> set[int]:
             pl.col("rank").is_in(both.implode()) & ~pl.col("is_p2p").fill_null(False)
         )
         .collect()
+        .pipe(grouped, frames["group_names"])
     )
     now = made.filter(pl.col("seq").is_in(told["seq"].unique().implode())).join(
-        waiting, on=[*group, "seq"], how="inner", nulls_equal=True
+        waiting, on=[*group, "seq"], how="inner"
     )
-    before = made.join(absent, on=group, how="inner", nulls_equal=True)
+    before = made.join(absent, on=group, how="inner")
     same = ["call", "what"]
     known = now.select("call", programs.what(frames)).join(
         before.select("call", programs.what(frames)).unique(),
@@ -219,6 +245,8 @@ def _entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
             & ~pl.col("is_p2p").fill_null(False)
         )
         .collect()
+        .pipe(grouped, frames["group_names"])
+        .filter(pl.col("group") == call["group"])
         .with_columns(programs.what(frames))
     )
 

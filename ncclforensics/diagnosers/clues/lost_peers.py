@@ -20,6 +20,10 @@ USING = ("nccl.bootstrap.using", "nccl.net.socket_using", "nccl.net.ib_using")
 # an address or a name; what NCCL prints of uninitialised memory is neither
 SPELLED = r"^[\[\]A-Za-z0-9._:%-]*[A-Za-z0-9][\[\]A-Za-z0-9._:%-]*$"
 ADDRESS = r"^(?:\d+(?:\.\d+){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*)$"
+# what people put in place of an address before they post a log
+SCRUBBED = (
+    r"(?i)^(?:x[x.:_-]*|\d{1,3}(?:\.(?:\d{1,3}|x+|\*)){0,3}\.(?:x+|\*)[x.*]*|y+)$"
+)
 NOWHERE = r"^(?:localhost|127\.|::1$|0\.0\.0\.0$|::$)"
 SCHEMA = {"host": pl.String(), "peer_host": pl.String()}
 
@@ -47,7 +51,12 @@ def with_hosts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
     name = pl.when(is_address).then("_peer").otherwise(label)
     return (
         lines.with_columns(
-            pl.when(pl.col("peer").str.contains(SPELLED)).then(spelled).alias("_peer")
+            pl.when(
+                pl.col("peer").str.contains(SPELLED)
+                & ~pl.col("peer").str.contains(SCRUBBED)
+            )
+            .then(spelled)
+            .alias("_peer")
         )
         .join(_addresses(frames), on="_peer", how="left", maintain_order="left")
         .with_columns(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate.held import OTHER_SIDE
-from ncclforensics.correlate.standings import UNEVEN, signature
+from ncclforensics.correlate.standings import UNEVEN, grouped, signature
 from ncclforensics.diagnosers.clues import common
 
 if TYPE_CHECKING:
@@ -176,8 +176,7 @@ def is_out_of_place(frames: Frames, call: Call, rank: int) -> bool:
     mine = program(frames, rank)
     now = mine.filter(
         (pl.col("seq") == call["seq"])
-        & pl.col("pg").eq_missing(call["pg"])
-        & pl.col("pg_desc").eq_missing(call["pg_desc"])
+        & (pl.col("group") == call["group"])
         & ~pl.col("is_p2p").fill_null(False)
     )
     if now.is_empty() or now["before"][0] is None:
@@ -186,18 +185,41 @@ def is_out_of_place(frames: Frames, call: Call, rank: int) -> bool:
         (pl.col("before") == now["before"][0])
         & (pl.col("record_id") < now["record_id"][0])
     )
-    same_group = pl.col("pg").eq_missing(call["pg"])
+    same_group = pl.col("group") == call["group"]
     return not usual.is_empty() and usual.filter(same_group).is_empty()
+
+
+def left_loop(frames: Frames, call: Call, rank: int) -> bool:
+    """Whether a rank went out of its loop where its way so far went round before.
+
+    It has gone on to this call from here before, so it is no stray one; but where it
+    did, no more of the way there was like this time's than where it went round.
+    """
+    mine = program(frames, rank)
+    here = (pl.col("seq") == call["seq"]) & (pl.col("group") == call["group"])
+    rows = mine.with_row_index("at").filter(here & ~pl.col("is_p2p").fill_null(False))
+    if rows.height != 1 or rows["at"][0] == 0:
+        return False
+    now, made = rows["at"][0], mine["what"].to_list()
+    usual = [i for i in range(1, now) if made[i - 1] == made[now - 1]]
+    out = [i for i in usual if made[i] == made[now]]
+    round_ = [i for i in usual if made[i] != made[now]]
+    if not 0 < len(out) <= len(round_):
+        return False
+    # a way that is the same to where the ring begins may have been so for longer
+    begins = any(_likeness(made, now, [place]) == place for place in round_)
+    return begins or _likeness(made, now, round_) >= _likeness(made, now, out)
 
 
 def program(frames: Frames, rank: int) -> pl.DataFrame:
     """Return a rank's entries in order; `what` each is, `before` and `after` it."""
-    named = ["pg", "pg_desc", "op", "src", "dst", "sizes", "stack"]
+    named = ["group", "op", "src", "dst", "sizes", "stack"]
     even = pl.when(~pl.col("op").is_in(UNEVEN)).then("in_sizes").alias("sizes")
     return (
         frames.scan("collectives")
         .filter(pl.col("rank") == rank)
         .collect()
+        .pipe(grouped, frames["group_names"])
         .sort("record_id")
         .with_columns(even)
         .with_columns(pl.struct(named).hash(seed=0).alias("what"))

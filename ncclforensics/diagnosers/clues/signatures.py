@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate.standings import UNEVEN
+from ncclforensics.correlate.standings import UNEVEN, grouped
 from ncclforensics.diagnosers.clues import common, divergence, programs
 from ncclforensics.findings import Finding
 
@@ -185,9 +185,18 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
     kind: divergence.Kind | None = None
     if len(astray) == 1:
         kind = "conditional"
-    elif "call" in call.columns and len(ordered) == 2 and small < large:
-        kind = _aside(frames, odd, usual)
-        astray = [ordered[0][1]] if kind else []
+    elif "call" in call.columns and len(ordered) == 2:
+        left = [
+            ranks
+            for _, ranks in ordered
+            if 2 * len(ranks) <= small + large
+            and programs.left_loop(frames, told, min(ranks))
+        ]
+        if len(left) == 1:
+            kind, astray = "uneven", left
+        elif small < large:
+            kind = _aside(frames, odd, usual)
+            astray = [ordered[0][1]] if kind else []
     return Split(
         unseen=unseen,
         strays=tuple(sorted(astray[0])) if len(astray) == 1 else (),
@@ -249,7 +258,7 @@ def _entries(frames: Frames) -> pl.DataFrame:
     told = pl.concat_list("waiting", "behind", "done")
     not_told = pl.col("members").list.set_difference(pl.concat_list(told, "absent"))
     came = held.select(
-        *("call", "pg", "pg_desc", "seq"),
+        *("call", "group", "seq"),
         not_told.list.len().fill_null(0).alias("unseen"),
         told.alias("rank"),
     ).explode("rank")
@@ -262,10 +271,9 @@ def _entries(frames: Frames) -> pl.DataFrame:
         )
         .collect()
     )
-    return made.join(
-        came, on=["rank", "pg", "pg_desc", "seq"], how="inner", nulls_equal=True
-    ).select(
-        *("call", "unseen"),
+    made = grouped(made, frames["group_names"])
+    return made.join(came, on=["rank", "group", "seq"], how="inner").select(
+        *("call", "group", "unseen"),
         *("pg", "pg_desc", "seq", "op"),
         # what is received tells only where all send the same
         pl.when(

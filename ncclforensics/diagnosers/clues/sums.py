@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.correlate.standings import grouped
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.tables import Frames
 
 EXCHANGES = r"(?i)^all_?to_?all"
-KEY = ["rank", "pg", "pg_desc", "seq"]
+KEY = ["rank", "group", "seq"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ def unbalanced(frames: Frames) -> Iterator[Unbalanced]:
             & pl.col("seq").is_in(came["seq"].unique().implode())
         )
         .collect()
-        .join(came.explode("rank"), on=KEY, how="inner", nulls_equal=True)
+        .pipe(grouped, frames["group_names"])
+        .join(came.explode("rank"), on=KEY, how="inner")
         .with_columns(
             _numel("in_sizes").alias("sent"), _numel("out_sizes").alias("due")
         )
