@@ -54,12 +54,40 @@ def last(frames: Frames, wanted: str | None = None) -> Frames:
     chosen = next((job for job in jobs if names[job] == wanted), chosen)
     others = [job for job in jobs if job != chosen]
     gone = numbers.filter(pl.col("job").is_in(others))["source"]
+    dumps, owner = _dumps_of_one(frames, numbers)
+    if chosen != owner and not (owner is None and wanted is None):
+        gone = pl.concat([gone, dumps])
     notes = [_note(job, numbers, failed, names[chosen]) for job in others]
     kept = _without(frames, gone, notes)
     left = tables.rows(
         "others", [{"job": names[job], "attempt": None} for job in others]
     )
     return Frames({**kept.tables, "others": left}, kept.messages)
+
+
+def _dumps_of_one(
+    frames: Frames, numbers: pl.DataFrame
+) -> tuple[pl.Series, int | None]:
+    """Return the dumps that no name gives to a job, and the one that ran meanwhile.
+
+    Where their times do not tell, they are of the job to explain, and of no other.
+    """
+    named = pl.col("source").is_in(numbers["source"].implode())
+    dumps = frames["sources"].filter(is_dump() & ~named)["source"]
+    calls = outline.outline(frames).filter(pl.col("source").is_in(dumps.implode()))
+    first, last = calls["t"].min(), calls["t"].max()
+    if first is None:
+        return dumps, None
+    ran = (
+        frames["events"]
+        .select("source", "t")
+        .drop_nulls()
+        .join(numbers, on="source")
+        .group_by("job")
+        .agg(pl.col("t").min().alias("began"), pl.col("t").max().alias("ended"))
+        .filter((pl.col("began") <= last) & (pl.col("ended") >= first))["job"]
+    )
+    return dumps, ran[0] if ran.len() == 1 else None
 
 
 def without_dumps(frames: Frames) -> Frames:

@@ -55,6 +55,7 @@ EXPLAINS = (
     *("socket-error", "ib-error", "straggler"),
 )
 SPREADS = False
+MOST_KINDS = 3
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -65,6 +66,28 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if gone is not None and gone.slug == "crashed-rank":
             yield gone
         return
+    for alike in _by_reason(first):
+        yield _fallen(frames, alike)
+
+
+def _by_reason(first: pl.DataFrame) -> list[pl.DataFrame]:
+    """Part ranks that fell for different reasons: each has a cause of its own.
+
+    That is so where few kinds of exceptions were raised, each by ranks of its own; an
+    error that each rank words in its way is one.
+    """
+    kind = pl.coalesce(pl.col("why").str.extract(r"^([\w.]+):"), "why")
+    parts = first.with_columns(kind.alias("kind")).partition_by(
+        "kind", maintain_order=True, include_key=False
+    )
+    ranks = [common.numbers(part["rank"]) for part in parts]
+    told = [rank for some in ranks for rank in some]
+    apart = len(parts) <= MOST_KINDS and all(ranks) and len(told) == len(set(told))
+    return parts if apart else [first]
+
+
+def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
+    """Return the finding of ranks that fell for one reason."""
     ranks = common.numbers(first["rank"])
     hosts = common.strings(first["host"]) or common.hosts_of(frames, ranks)
     why = str(first["why"][0])
@@ -72,7 +95,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     where = f" on {common.some(hosts)}" if hosts else ""
     sites = first["site"].drop_nulls()
     site = str(sites[0]) if sites.len() else None
-    yield Finding(
+    return Finding(
         slug="crashed-rank",
         confidence=_confidence(frames, first),
         headline=f"{who} ended: {why}"[:200],

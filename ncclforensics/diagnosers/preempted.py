@@ -88,7 +88,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     nodes = lines["node"] if "node" in lines.columns else lines["host"].clear()
     hosts = common.strings(nodes) or common.strings(lines["host"])
+    # a pod's name is its host's for those who run in it
+    pods = common.strings(lines["pod"]) if "pod" in lines.columns else ()
+    ranks = common.numbers(
+        frames["ranks"].filter(pl.col("host").is_in(list(pods)))["rank"]
+    )
+    hosts = hosts or pods
     where = f" on {common.some(hosts)}" if hosts else ""
+    where += f" with {common.plural('rank', ranks)}" if ranks else ""
     yield Finding(
         slug="preempted",
         confidence="certain",
@@ -97,6 +104,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation="It was stopped from outside to make room, and nothing had failed "
         "before. Signals and lost peers after that line are teardown.",
         remedy=REMEDY,
+        ranks=ranks,
         hosts=hosts,
         first_seen=common.first_seen(lines),
     )

@@ -76,7 +76,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     yield Finding(
         slug="thermal-throttle",
         confidence="likely" if heat else "possible",
-        headline=f"{which}{where} runs at lowered clocks: {causes}",
+        headline=f"{which}{where} is throttled: {causes}",
         evidence=common.cites(lines),
         explanation=f"nvidia-smi reports {causes} as active for {which}{where}. Its "
         "rank computes longer than the others, who wait for it.",

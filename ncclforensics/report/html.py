@@ -27,6 +27,7 @@ from ncclforensics.report.reading import recognised, was_read
 from ncclforensics.report.words import (
     GIVE,
     SPREAD,
+    also,
     call,
     grouped,
     job,
@@ -57,6 +58,7 @@ def render_html(
         give=GIVE,
         spread=SPREAD,
         job=job(report.job),
+        also=also(report),
         others=others(report),
         onset=None if report.onset is None else words.onset(report.onset),
         chain=[(s.part, words.step(s)) for s in report.chain[:MOST_OTHERS]],

@@ -16,6 +16,7 @@ from ncclforensics.report.reading import recognised
 from ncclforensics.report.words import (
     GIVE,
     SPREAD,
+    also,
     beside,
     call,
     grouped,
@@ -99,6 +100,7 @@ def _verdict(verdict: Verdict, report: Report) -> list[str]:
         escape(verdict.headline),
         escape(verdict.explanation),
     ]
+    blocks[2:2] = [escape(told) for told in also(report)]
     facts = []
     if verdict.collective is not None:
         facts.append(f"- call: {escape(call(verdict.collective))}")

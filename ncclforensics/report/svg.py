@@ -63,7 +63,8 @@ def signs(told: Sequence[Sign]) -> Markup:
     svg = _svg(TOP + ROW * len(told), "When the first signs of failure were printed")
     _text(svg, left, 16, f"{clock(start)} UTC", "dim", "start")
     if end - start >= SECOND:
-        _text(svg, right, 16, f"+{(end - start) / SECOND:,.0f} s", "dim", "middle")
+        later = f"+{(end - start) / SECOND:,.0f} s"
+        _text(svg, right + 16, 16, later, "dim", "start")
     for row, sign in enumerate(told):
         y = TOP + ROW * row
         x = left + (right - left) * (sign.t - start) / span

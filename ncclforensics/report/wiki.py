@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.folding import some
-from ncclforensics.report.words import SPREAD, call, job, opening, others, who
+from ncclforensics.report.words import SPREAD, also, call, job, opening, others, who
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,6 +42,7 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
         parts = [
             f"*{escape(verdict.slug)}: {escape(named)}* ({escape(sure)})",
             escape(verdict.headline),
+            *map(escape, also(report)),
             escape(verdict.explanation),
         ]
         if verdict.collective is not None:

@@ -196,6 +196,18 @@ def _beside(report: Report, room: int) -> str:
     return ""
 
 
+def also(report: Report) -> tuple[str, ...]:
+    """Name the failures that have nothing to do with the verdict's."""
+    if report.outcome != "failure":
+        return ()
+    roots = (f for f in others(report) if f.role == "root")
+    return tuple(
+        f"and {who(f.culprits, 200) or 'no rank accused'}: {f.slug}: {f.headline}"
+        for f in roots
+        if f.confidence != "possible"
+    )
+
+
 def _headline(verdict: Verdict) -> str:
     """Return the headline; what `call` tells as well is left out where it is long."""
     told = verdict.headline

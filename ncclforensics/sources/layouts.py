@@ -76,8 +76,9 @@ FILES = (
     r".*(?<![a-z])local[-_]?rank[-_.=]?(?P<local_rank>\d{1,3})(?!\d|[-_.]\d{1,4}(?!\d))",
     rf".*{SUBRANK}.*",
     rf"(?:.*(?<![a-z]))??(?:global[-_]?)?{RANK}(?![-_]\d{{1,5}}(?!\d)).*",
-    # dmesg -T, journalctl -k, and what was asked of them
-    rf"(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?)(?:[._-]{ASKED})*"
+    # dmesg -T, journalctl -k, nvidia-smi -q, and what was asked of them
+    rf"(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|nvidia[._-]?smi|systemctl"
+    rf"|ibstat|ibv[._-]devinfo|dcgmi?)(?:[._-]{ASKED})*"
     rf"(?:[._-](?P<host>(?!{ASKED}$)(?:{HOST}|{ANY_HOST})))?",
     rf"(?:[a-z]+[._-])?(?P<host>{HOST})",
     rf"(?:(?:describe|get|events?|pods?|yaml|logs?|kubectl)[._-])*(?P<host>{POD})",

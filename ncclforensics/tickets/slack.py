@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from ncclforensics.report.words import call, job, opening, who
+from ncclforensics.report.words import also, call, job, opening, who
 from ncclforensics.tickets import urls
 from ncclforensics.tickets.model import Auth, Body, Comment, File, Plan, Request
 from ncclforensics.tickets.post import ALL, EXCERPTS, shortened
@@ -155,9 +155,10 @@ def _bodies(post: Post) -> tuple[Body, ...]:
     named = who(verdict.culprits, 150) or "no rank accused"
     title = {"type": "plain_text", "text": shortened(f"{verdict.slug}: {named}", 150)}
     blocks: list[Any] = [{"type": "header", "text": title}]
-    told = [verdict.headline, verdict.explanation, verdict.confidence]
+    told = [verdict.headline, *also(report), verdict.explanation]
     if verdict.collective is not None:
-        told.insert(2, call(verdict.collective))
+        told.append(call(verdict.collective))
+    told.append(verdict.confidence)
     blocks.append(_section("\n".join(map(_escaped, told))))
     if verdict.remedy:
         blocks.append(_code(verdict.remedy))

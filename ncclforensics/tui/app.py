@@ -56,6 +56,7 @@ class TimelineApp(Actions):
     COMMANDS = App.COMMANDS | {Commands}
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (22, "-tall")]  # noqa: RUF012
+    NOTIFICATION_TIMEOUT = 3.0  # a note lies over the timeline
     BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     @dataclass

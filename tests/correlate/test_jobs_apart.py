@@ -43,6 +43,28 @@ def test_a_job_that_ended_well_is_not_taken_for_the_failed_one(analyzed):
     assert found.report.verdict.culprits.ranks == (1,)
 
 
+def test_dumps_without_a_number_are_of_the_job_that_ran_then(jobs, tmp_path):
+    shutil.copytree(jobs / "torch-chain" / "evidence" / "fr", tmp_path / "fr")
+    for job, hour, more in ((50916, 9, crash(3, "ValueError: nan")), (50917, 11, [])):
+        lines = [
+            f"{rank}: 2026-11-20 {hour:02}:{minute}:00,000 step 1 loss 2.0"
+            for minute in (30, 40)
+            for rank in range(4)
+        ]
+        (tmp_path / f"slurm-{job}.out").write_text(stream(*lines, *more))
+    report = analyze([str(tmp_path)]).report
+    assert (report.verdict.slug, report.verdict.culprits.ranks) == (
+        "crashed-rank",
+        (3,),
+    )
+    (other,) = report.others
+    assert (other.job, other.slug, other.culprits.ranks) == (
+        "50917",
+        "missing-rank",
+        (1,),
+    )
+
+
 def test_one_file_for_each_process_is_one_job(analyzed):
     files = {f"train-{4100 + rank}.out": stream(STEPS[rank]) for rank in range(4)}
     files["train-4101.out"] += stream(*crash(1, "ValueError: mine"))

@@ -371,3 +371,20 @@ def test_an_exception_after_which_the_job_went_on_was_caught(analyzed):
     for below in (went_on(2, 3), went_on(2, 3, 4) + NAMELESS):
         log = went_on(1) + raised + below
         assert verdict(analyzed({"job.log": log})) == ("crashed-rank", ())
+
+
+@pytest.mark.parametrize(
+    ("second", "named"),
+    [
+        ("OSError: [Errno 5] Input/output error", [(1,), (2,)]),
+        ("ValueError: loss is nan at step 9", [(1, 2)]),
+    ],
+)
+def test_ranks_that_fall_for_different_reasons_are_told_apart(analyzed, second, named):
+    files = {
+        "rank_1.log": traceback(1, "ValueError: loss is nan at step 4"),
+        "rank_2.log": traceback(2, second),
+    }
+    ranked = analyzed(files).ranked
+    told = [f.ranks for _, f in ranked.findings if f.slug == "crashed-rank"]
+    assert sorted(told) == named

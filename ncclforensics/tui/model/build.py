@@ -146,8 +146,15 @@ def _stands(
     rank = pl.col("code").replace_strict(
         {WAITING: 0, ABSENT: 1, QUEUED: 2}, default=3, return_dtype=pl.Int64
     )
+    told = held(frames)
+    # who is missed in one call may wait in another, of whose members no more is known
+    missed = told.filter(pl.col("code") == ABSENT)["rank"].unique()
+    waits = held(frames, full=True).filter(
+        (pl.col("code") == WAITING) & pl.col("rank").is_in(missed.implode())
+    )
     return (
-        held(frames)
+        pl.concat([told, waits])
+        .unique(maintain_order=True)
         .join(about, on=naming.KEY)
         .join(rooted, on=["rank", "call"], how="left")
         .select("rank", text, brief, rank.alias("first"), "is_root", "n")

@@ -64,8 +64,11 @@ def reached(frames: Frames) -> pl.DataFrame:
     return pl.concat(parts).filter(pl.col("n") > 0)
 
 
-def held(frames: Frames) -> pl.DataFrame:
-    """Return what `calls` tells of members: `rank`, naming.KEY, `n code state`."""
+def held(frames: Frames, *, full: bool = False) -> pl.DataFrame:
+    """Return what `calls` tells of members: `rank`, naming.KEY, `n code state`.
+
+    Who waits in a call that all its known members joined is told only where `full`.
+    """
     calls = frames["calls"].filter(~pl.col("is_p2p").fill_null(False))
     lacks = pl.sum_horizontal(
         pl.col(c).list.len().fill_null(0) for c in ("absent", "behind", "unseen")
@@ -78,7 +81,7 @@ def held(frames: Frames) -> pl.DataFrame:
     )
     parts = []
     for state, code in LISTS.items():
-        kept = calls.filter(lacks > 0) if state == "waiting" else calls
+        kept = calls.filter(lacks > 0) if state == "waiting" and not full else calls
         parts.append(
             kept.select(pl.col(state).alias("rank"), *key, "call")
             .explode("rank")
