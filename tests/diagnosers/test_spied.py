@@ -33,7 +33,7 @@ def test_the_rank_in_other_code_is_who_the_others_wait_for(analyzed):
     analysis = analyzed(files)
     assert verdict(analysis) == ("missing-rank", (2,), ("gpu0001",))
     assert "checkpoint.py:88 save" in analysis.ranked.verdict.explanation
-    assert analysis.ranked.verdict.collective.op == "all_reduce"
+    assert analysis.ranked.verdict.collective.op == "ALLREDUCE"  # as the watchdog says
 
 
 def test_a_look_at_a_job_that_runs_is_no_failure(analyzed):
