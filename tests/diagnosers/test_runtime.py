@@ -72,6 +72,10 @@ def test_the_one_watchdog_that_stood_still_is_named(analyzed, more, confidence):
     assert analysis.ranked.verdict.confidence == confidence
 
 
+def test_where_no_other_rank_is_seen_all_may_stand_still(analyzed):
+    assert not found(analyzed({"job.log": stuck(3)}), "gil-deadlock")
+
+
 def test_watchdogs_that_all_stand_still_wait_in_one_call(analyzed):
     log = WORLD + "".join(stuck(r) for r in range(8))
     assert not found(analyzed({"job.log": log}), "gil-deadlock")

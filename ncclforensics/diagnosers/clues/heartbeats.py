@@ -43,6 +43,8 @@ def stuck(frames: Frames) -> Iterator[Finding]:
         return
     lines = lines.filter(pl.col("rank").is_in(list(ranks)))
     gil = frames.message("c10d.gil").filter(pl.col("rank").is_in(list(ranks)))
+    if gil.is_empty() and seen <= len(ranks):
+        return  # of no other rank anything is seen: they may all stand still
     who = common.plural("rank", ranks)
     yield Finding(
         slug="gil-deadlock",
