@@ -83,10 +83,12 @@ def test_cut_at_any_byte_the_entries_before_it_are_kept(kind):
 def test_any_bytes_changed_never_raise(kind, data):
     changed = bytearray(FORMS[kind])
     places = st.integers(0, len(changed) - 1)
-    for at in data.draw(st.lists(places, min_size=1, max_size=4)):
+    at_places = data.draw(st.lists(places, min_size=1, max_size=4))
+    for at in at_places:
         changed[at] = data.draw(st.integers(0, 255))
     frames = parse(bytes(changed), kind)
-    assert frames["collectives"].height <= 3
+    # a brace where none was may begin one more
+    assert frames["collectives"].height <= 3 + len(at_places)
 
 
 @pytest.mark.parametrize("kind", FORMS)
