@@ -44,7 +44,7 @@ for file in sorted(Path(sys.argv[1]).iterdir()):
 OURS = """
 import sys
 from ncclforensics.cli import main
-sys.exit(main(["analyze", "--no-progress", "-f", "json", sys.argv[1]]))
+sys.exit(main(["analyze", "--no-cache", "--no-progress", "-f", "json", sys.argv[1]]))
 """
 COMMUNICATORS = 3
 CHANNELS = 24
