@@ -80,3 +80,35 @@ def _again() -> None:
     again.daemon = True
     with contextlib.suppress(RuntimeError):  # no thread starts while Python ends
         again.start()
+
+
+@contextlib.contextmanager
+def put_off() -> Iterator[None]:
+    """Put a Ctrl-C off; processes that are started meanwhile it does not reach at all.
+
+    Else a worker would print Python's own error before it is ready to ignore one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        with _masked():
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _masked() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):  # not on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -8,7 +8,6 @@ They are spawned, as polars' threads do not survive a fork, and without the prog
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -18,6 +17,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ncclforensics.interrupts import put_off
 from ncclforensics.parsers.fr_taster import expendable
 
 if TYPE_CHECKING:
@@ -63,38 +63,6 @@ class _Process(SpawnProcess):
                     os.environ[THREADS] = threads
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Put a Ctrl-C off, and start processes that it does not reach at all.
-
-    Between its start and `expendable` a worker would print Python's own error.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        with _masked():
-            yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
-
-
-@contextmanager
-def _masked() -> Iterator[None]:
-    if not hasattr(signal, "pthread_sigmask"):  # not on Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class _Context(SpawnContext):
     Process = _Process
 
@@ -102,7 +70,7 @@ class _Context(SpawnContext):
 class _Pool(ProcessPoolExecutor):
     def submit(self, *args: Any, **options: Any) -> Future[Any]:
         """Take work, and start the process for it, without being interrupted."""
-        with _uninterrupted():
+        with put_off():
             return super().submit(*args, **options)
 
 

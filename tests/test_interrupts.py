@@ -44,6 +44,11 @@ def busy() -> None:
         time.sleep(0.01)
 
 
+def pressed_before(done: list[str]) -> None:
+    pressed()
+    done.append("whole")
+
+
 def starts(spec: SimpleNamespace, done: list[str]) -> None:
     """Import for a while, and go on."""
     pressed()
@@ -109,3 +114,10 @@ def test_an_error_of_ours_is_told_after_an_interrupt_too(monkeypatch, capsys) ->
     monkeypatch.setattr(cli.cli, "main", fails)
     assert cli.main(["explain"]) == 2
     assert capsys.readouterr().err == "ncclforensics: error: the disk is full\n"
+
+
+def test_what_must_be_whole_is_not_interrupted_but_what_follows_is() -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt), interrupts.put_off():
+        pressed_before(done)
+    assert done == ["whole"]
