@@ -124,7 +124,7 @@ def are_fresh(outline: pl.DataFrame, accused: pl.Series) -> bool:
 
 
 def are_late_there(
-    wanted: pl.DataFrame, absent: pl.Series, collectives: pl.DataFrame | pl.LazyFrame
+    wanted: pl.DataFrame, absent: pl.Series, collectives: pl.LazyFrame
 ) -> bool:
     """Whether ranks that did not come yet used to come late to this very call.
 
@@ -133,15 +133,14 @@ def are_late_there(
     """
     calls = wanted.filter(~pl.col("is_p2p").fill_null(False))
     made = (
-        collectives.lazy()
-        .filter(
+        collectives.filter(
             ~pl.col("is_p2p").fill_null(False)
             & pl.col("pg_desc").is_in(
                 calls["pg_desc"].unique().implode(), nulls_equal=True
             )
             & pl.col("t").is_not_null()
         )
-        .select("rank", *GROUP, "seq", "t", place().alias("what"))
+        .select("rank", *GROUP, "seq", "t", _place().alias("what"))
         .collect()
     )
     for call in calls.to_dicts():
@@ -193,7 +192,7 @@ def _is_outlier(
     return float(str(mine)) > max(FAR * float(str(usually)), MARGIN_NS)
 
 
-def place() -> pl.Expr:
+def _place() -> pl.Expr:
     """Say what a call is: its stack and operation, or without one its sizes as well."""
     same_place = pl.struct("stack", "op").hash(seed=0)
     bare = pl.col("stack").is_null()
@@ -228,7 +227,7 @@ def may_come(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
             & pl.col("pg_desc").is_in(wanted["pg_desc"].unique().implode())
             & pl.col("rank").is_in(ranks.to_series())
         )
-        .select("rank", *GROUP, "seq", place().alias("what"))
+        .select("rank", *GROUP, "seq", _place().alias("what"))
         .collect()
     )
     here = wanted.select("call", *GROUP, "seq", "waiting", "absent")

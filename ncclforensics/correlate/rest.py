@@ -143,16 +143,17 @@ def judged(
     standings: pl.DataFrame,
     seen: pl.DataFrame,
     collectives: pl.LazyFrame,
-    outline: pl.DataFrame,
+    outline_: pl.DataFrame,
 ) -> Rest:
     """Say whether the open calls alone show a job that stands still as a whole.
 
     Of what is not known, because a dump is torn or lost, nothing is concluded either
-    way. `seen` is the `evidence`, `outline` that of all `collectives`.
+    way. `seen` is the `evidence`, `outline_` the outline of all
+    `collectives`.
     """
     told = waits.graph(calls)
     accused = roots.filter(pl.col("why") != "stuck")
-    if moments.are_fresh(outline, accused["rank"]):
+    if moments.are_fresh(outline_, accused["rank"]):
         return "moves"
     circling = {rank for circle in waits.circles(calls) for rank in circle}
     unseen = set(calls["unseen"].explode().drop_nulls())

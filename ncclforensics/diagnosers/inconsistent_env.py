@@ -119,11 +119,10 @@ def _odd(frames: Frames, name: str, told: pl.DataFrame) -> pl.DataFrame | None:
         return None
     # not printed is not set only for a rank of the same host that came as far
     mine = common.numbers(told["rank"])
-    ranks = frames["ranks"].drop_nulls("host")
-    homes = ranks.filter(pl.col("rank").is_in(list(mine)))["host"].unique()
-    beside = common.numbers(ranks.filter(pl.col("host").is_in(homes.implode()))["rank"])
+    homes = common.hosts_of(frames, mine)
+    beside = common.ranks_on(frames, homes)
     far = common.numbers(frames.message(*FAR)["rank"])
     without = [rank for rank in beside if rank not in mine and rank in far]
-    if homes.len() != 1 or len(mine) >= FEW * (len(mine) + len(without)):
+    if len(homes) != 1 or len(mine) >= FEW * (len(mine) + len(without)):
         return None
     return told.select(columns)

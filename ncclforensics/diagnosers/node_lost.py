@@ -90,12 +90,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if told.is_empty():
         return
     hosts = common.strings(named["host"].filter(~named["host"].str.contains(r"[\[,]")))
-    # a pod's name is its host's for those who run in it
-    pods = common.strings(told["pod"]) if "pod" in told.columns else ()
+    pods = common.pods(told)
     hosts = hosts or pods
-    ranks = common.numbers(
-        frames["ranks"].filter(pl.col("host").is_in([*hosts, *pods]))["rank"]
-    )
+    ranks = common.ranks_on(frames, [*hosts, *pods])
     ranks = ranks or (_without_evidence(frames) if len(hosts) == 1 else ())
     weak = told["message"].is_in(list(WEAK)).all()
     who = common.plural("node", hosts) if hosts else "a node"

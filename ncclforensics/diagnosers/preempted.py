@@ -88,11 +88,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     nodes = lines["node"] if "node" in lines.columns else lines["host"].clear()
     hosts = common.strings(nodes) or common.strings(lines["host"])
-    # a pod's name is its host's for those who run in it
-    pods = common.strings(lines["pod"]) if "pod" in lines.columns else ()
-    ranks = common.numbers(
-        frames["ranks"].filter(pl.col("host").is_in(list(pods)))["rank"]
-    )
+    pods = common.pods(lines)
+    ranks = common.ranks_on(frames, pods)
     hosts = hosts or pods
     where = f" on {common.some(hosts)}" if hosts else ""
     where += f" with {common.plural('rank', ranks)}" if ranks else ""

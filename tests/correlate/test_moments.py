@@ -148,7 +148,7 @@ def late_there(before, step=0.001, clock=0.0):
     call = {**CALLS.row(0, named=True), "seq": 7, "absent": [0], "done": []}
     wanted = tables.rows("calls", [call])
     gone = pl.Series("rank", [0])
-    return moments.are_late_there(wanted, gone, tables.rows("collectives", made))
+    return moments.are_late_there(wanted, gone, tables.rows("collectives", made).lazy())
 
 
 @pytest.mark.parametrize("clock", [0.0, 3_600.0, -3_600.0])

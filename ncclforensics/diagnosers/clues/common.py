@@ -81,6 +81,17 @@ def hosts_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
     return strings(mine["host"])
 
 
+def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:
+    """Return the global ranks of some hosts, as far as they are known."""
+    mine = frames["ranks"].filter(pl.col("host").is_in(list(hosts)))
+    return numbers(mine["rank"])
+
+
+def pods(lines: pl.DataFrame) -> tuple[str, ...]:
+    """Return the pods that lines name: in a pod, its name is the host's."""
+    return strings(lines["pod"]) if "pod" in lines.columns else ()
+
+
 def devices_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
     """Return the CUDA devices of some global ranks, as far as they are known."""
     mine = frames["ranks"].filter(pl.col("rank").is_in(list(ranks)))
