@@ -103,7 +103,8 @@ def _with_manifest(
         _row(source, counted[source.name], told.get(source.name, {}), sha256)
         for source, sha256 in zip(sources, hashed, strict=True)
     ]
-    notes = pl.concat([read["notes"], *map(_changed, sources)])
+    changed = [note for note in map(_changed, sources) if note]
+    notes = pl.concat([read["notes"], tables.noted(changed)])
     manifest = tables.rows("sources", rows)
     return Frames({**read.tables, "notes": notes, "sources": manifest}, read.messages)
 
@@ -133,20 +134,20 @@ def _row(
     }
 
 
-def _changed(source: Source) -> pl.DataFrame:
+def _changed(source: Source) -> Note | None:
     """Return a note if a file is not as large any more as when it was found."""
     if source.kind not in READERS:
-        return tables.empty("notes")
+        return None
     try:
         size = source.path.stat().st_size
     except OSError as error:
         text = f"went away while it was read: {error.strerror}"
     else:
         if size == source.bytes:
-            return tables.empty("notes")
+            return None
         text = f"had {source.bytes:,} bytes when it was found and has {size:,} now"
         text = f"{text}: somebody writes to it, and what is read of it may change"
-    return tables.noted([Note("parsers", text, source.name)])
+    return Note("parsers", text, source.name)
 
 
 def digest(source: Source) -> str | None:
