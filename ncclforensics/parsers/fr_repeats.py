@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 # entries of one length that are worth a look together
 FEWEST = 4
 # entries that may stay: some that every dump has, and a share of all
-SOME, SHARE = 64, 1 / 4
+SOME, SHARE = 64, 1 / 2
+# places of the memo, for each that is written, up to which a table of them pays
+SPARSEST = 8
 
 _PUT = rb"(?:q.|r.{4}|\x94)?"
 _KEPT = re.compile(_PUT[:-1], re.DOTALL)
@@ -214,7 +216,7 @@ def _without_repeats(pickle: _Pickle) -> Shortened:
             pickle.places.append(_places(pickle.data, start, part))
     # a place that is written twice would be another value for those in between
     places = np.concatenate(pickle.places)
-    if len(np.unique(places)) < len(places):
+    if not _differ(places):
         raise IrregularError
     implicit = bool(pickle.head.memoized)
     if implicit and len(places):
@@ -228,6 +230,16 @@ def _without_repeats(pickle: _Pickle) -> Shortened:
         np.searchsorted(kept, pickle.repeats),
         tuple(pickle.numbers),
     )
+
+
+def _differ(numbers: Array) -> bool:
+    """Whether no number comes twice; a pickler counts, so few are left out."""
+    top = int(numbers.max(initial=0))
+    if top > SPARSEST * len(numbers):
+        return len(np.unique(numbers)) == len(numbers)
+    met = np.zeros(top + 1, bool)
+    met[numbers] = True
+    return int(np.count_nonzero(met)) == len(numbers)
 
 
 def _as_they_are(pickle: _Pickle, kept: Array) -> Iterator[bytes]:
