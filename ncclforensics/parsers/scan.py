@@ -285,7 +285,7 @@ class Scan:
         """Keep the last routine line of the block before, if `row` is near enough."""
         if self._behind is None:
             return
-        near = self._behind.lines.tail(max(NEAR_LINES - row, 0))
+        near = self._behind.last(max(NEAR_LINES - row, 0))
         last = near[self._routine(near).tail(1)]
         if not last.height:
             return
