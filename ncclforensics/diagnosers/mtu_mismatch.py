@@ -9,7 +9,9 @@ How we know
     No line of NCCL says it. Hosts whose interface of one name, or whose queue pairs,
     show different MTUs, in a job that failed or hangs; or ping with `Message too long,
     mtu=…` or `Frag needed and DF set`. The hosts with the rarer MTU are named; of two
-    hosts that differ, neither.
+    hosts that differ, neither. Without any MTU: dumps in which all members are in a
+    call of 64 KiB or more that nobody finishes, where all calls before it between hosts
+    were small and ended, and NCCL took sockets or RoCE. That is possible, no more.
 
 What to do
     `ping -M do -s 8972 PEER` (9000 less headers) between the hosts, and with -s 1472;
@@ -17,8 +19,8 @@ What to do
     `ip link set dev IFACE mtu 9000`, on every switch port as well.
 
 Looks like
-    A hang in the first large collective without any sign of an MTU is
-    `stuck-in-collective`. Loopback and container bridges have MTUs of their own.
+    A hang in a large collective after others as large is `stuck-in-collective`.
+    Loopback and container bridges have MTUs of their own.
 
 References
     NCCL troubleshooting, networking; ip-link(8); ibv_devinfo(1).
@@ -31,8 +33,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import job
-from ncclforensics.diagnosers import wrong_nic
-from ncclforensics.diagnosers.clues import common
+from ncclforensics.diagnosers import stuck_in_collective, wrong_nic
+from ncclforensics.diagnosers.clues import common, payload, roots
 from ncclforensics.findings import Finding
 from ncclforensics.tables import CITE, TIME
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "network"
-NEEDS = ("system.mtu", "system.mtu_exceeded", "nccl.ib.queue_pair")
+NEEDS = ("system.mtu", "system.mtu_exceeded", "nccl.ib.queue_pair", "nccl.net.")
 MISSING = "nothing shows an MTU: ip link, ping -M do"
 NEXT_TIME = "ip link and ibv_devinfo of every host; NCCL_DEBUG_SUBSYS=INIT,NET"
 EXPLAINS = (
@@ -53,6 +55,7 @@ EXPLAINS = (
 SPREADS = True
 
 LINK, EXCEEDED, PAIR = "system.mtu", "system.mtu_exceeded", "nccl.ib.queue_pair"
+CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
 VERBS = 128  # ibv_mtu: 1 is 256 bytes, and each step doubles it
 SCHEMA = {
@@ -72,6 +75,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     seen, odd = _differing(frames)
     tried = frames.message(EXCEEDED)
     if seen.is_empty() and tried.is_empty():
+        yield from _by_symptom(frames)
         return
     hosts = common.strings(odd["host"])
     if seen.height:
@@ -94,11 +98,50 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         "the ranks wait for it.",
         remedy=(
             f"ping -M do -s 8972 {peer}; ping -M do -s 1472 {peer}    # on {other}",
-            f"ip link show {name}; ibv_devinfo | grep active_mtu",
-            f"ip link set dev {name} mtu 9000      # on all hosts and ports",
+            *_links_of(name),
         ),
         hosts=hosts,
         first_seen=common.first_seen(tried),
+    )
+
+
+def _by_symptom(frames: Frames) -> Iterator[Finding]:
+    """Tell of the first large call over sockets or RoCE, if all are stuck in it."""
+    network = _sockets_or_roce(frames)
+    call = None if network.is_empty() else stuck_in_collective.full_call(frames)
+    large = None if call is None else payload.first_large(frames, call)
+    if call is None or large is None:
+        return
+    failing = common.collective(frames, call)
+    yield Finding(
+        slug="mtu-mismatch",
+        confidence="possible",
+        headline=f"all are stuck in the first large call, {common.call_words(failing)}",
+        evidence=(*large.evidence, *common.cites(network, 2)),
+        explanation=f"Every member made {common.call_words(failing)} and none finished "
+        f"it. {large.words}.",
+        remedy=(*payload.PING, *_links_of("IFACE")),
+        collective=failing,
+        first_seen=roots.onset(frames, call),
+    )
+
+
+def _sockets_or_roce(frames: Frames) -> pl.DataFrame:
+    """Return the lines that say that data goes over what has an MTU to be set."""
+    chosen, devices = frames.message(CHOSEN), frames.message(DEVICES)
+    if "network" in chosen.columns:
+        tcp = chosen.filter(pl.col("network") == "Socket")
+        if tcp.height:
+            return tcp
+    if "devices" in devices.columns:
+        return devices.filter(pl.col("devices").str.contains("/RoCE", literal=True))
+    return devices.clear()
+
+
+def _links_of(name: str) -> tuple[str, ...]:
+    return (
+        f"ip link show {name}; ibv_devinfo | grep active_mtu",
+        f"ip link set dev {name} mtu 9000      # on all hosts and ports",
     )
 
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncclforensics.correlate import rest, waits
 from ncclforensics.correlate.standings import UNLISTED
-from ncclforensics.diagnosers.clues import common, roots, signatures, sums
+from ncclforensics.diagnosers.clues import common, payload, roots, signatures, sums
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -54,33 +54,41 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Tell of the call that all members have joined and most others wait for."""
-    told = waits.graph(frames["calls"])
-    if any(why != "stuck" for why in frames["roots"]["why"]):
+    call = full_call(frames)
+    if call is None:
         return
-    full = [call for call in frames["calls"].to_dicts() if _is_full(call)]
-    if not full or any(True for _ in signatures.splits(frames, "op")):
-        return
-    if any(True for _ in signatures.splits(frames, "shape")):
-        return
-    if any(True for _ in sums.unbalanced(frames)):
-        return
-    blocked = [len(waits.behind(told, call["waiting"])) for call in full]
-    most = max(range(len(full)), key=lambda i: (blocked[i], len(full[i]["waiting"])))
-    call = full[most]
     failing = common.collective(frames, call)
+    large = payload.first_large(frames, call)
     yield Finding(
         slug="stuck-in-collective",
         confidence="likely" if rest.is_told(frames) else "possible",
         headline=f"all {len(call['waiting']):,} members are in "
         f"{common.call_words(failing)}, nobody finishes",
-        evidence=roots.waiting(frames, call),
+        evidence=(*roots.waiting(frames, call), *(large.evidence if large else ())),
         explanation=f"Every member made {common.call_words(failing)} and none finished "
         f"it.{roots.others_behind(frames, call['waiting'])} What these dumps show "
-        "gives no rank the blame.",
-        remedy=REMEDY,
+        f"gives no rank the blame.{f' {large.words}.' if large else ''}",
+        remedy=(*REMEDY, *(payload.PING if large else ())),
         collective=failing,
         first_seen=roots.onset(frames, call),
     )
+
+
+def full_call(frames: Frames) -> dict[str, Any] | None:
+    """Return the row of `calls` that all members have joined, and none has left."""
+    told = waits.graph(frames["calls"])
+    if any(why != "stuck" for why in frames["roots"]["why"]):
+        return None
+    full = [call for call in frames["calls"].to_dicts() if _is_full(call)]
+    if not full or any(True for _ in signatures.splits(frames, "op")):
+        return None
+    if any(True for _ in signatures.splits(frames, "shape")):
+        return None
+    if any(True for _ in sums.unbalanced(frames)):
+        return None
+    blocked = [len(waits.behind(told, call["waiting"])) for call in full]
+    most = max(range(len(full)), key=lambda i: (blocked[i], len(full[i]["waiting"])))
+    return full[most]
 
 
 def _is_full(call: dict[str, Any]) -> bool:
