@@ -146,7 +146,7 @@ def entries(told: Sequence[tuple[Columns, Calls, int]]) -> pl.DataFrame:
         "seq": pl.concat(list(map(_seq, columns))),
         "p2p_seq": whole("p2p_seq_id"),
         "op_id": whole("op_id"),
-        "record_id": whole("record_id"),
+        "record_id": pl.concat(list(map(_record, columns))),
         "t": _time(pl.concat(list(map(_created, columns)))),
         "t_started": _time(whole("time_discovered_started_ns")),
         "t_completed": _time(whole("time_discovered_completed_ns")),
@@ -159,6 +159,20 @@ def _seq(columns: Columns) -> pl.Series:
     """Calls of torch 2.2 and 2.3 count collectives and P2P together."""
     own = "seq_id" in columns.numbers
     return columns.number("seq_id" if own else "collective_seq_id")
+
+
+def _record(columns: Columns) -> pl.Series:
+    """Entries of torch 2.2 have no number: they are counted in their order.
+
+    They count from 1 where a group's first calls have left the ring, and else from 0.
+    """
+    if "record_id" in columns.numbers or "seq_id" not in columns.numbers:
+        return columns.number("record_id")
+    group = columns.shared.get("pg_id", [None] * columns.height)
+    first = _seq(columns).to_frame("seq").with_columns(pl.Series("group", group))
+    oldest = first.group_by("group").agg(pl.col("seq").min())["seq"].max()
+    wrapped = int(str(oldest or 0)) > 1
+    return pl.Series(range(wrapped, columns.height + wrapped), dtype=pl.Int64)
 
 
 def _created(columns: Columns) -> pl.Series:
