@@ -59,7 +59,12 @@ def correlate(
     unproven = tables.empty("calls")
     if not rest.is_proven(known, made):
         how = rest.judged(
-            stuck, found, standing, seen, known.scan("collectives"), collectives
+            standings.with_names(stuck),
+            found,
+            standing,
+            seen,
+            standings.told_apart(known.scan("collectives"), names),
+            collectives,
         )
         unproven = stuck if how == "doubtful" else unproven
         if how != "still":

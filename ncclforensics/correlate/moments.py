@@ -8,6 +8,8 @@ and how the clocks of two hosts differ, their earlier calls in the same group te
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from ncclforensics.correlate.standings import signature
@@ -15,6 +17,7 @@ from ncclforensics.tables import ABORTS_RETIRE, done
 
 GROUP = ("pg", "pg_desc")
 PEERS = 4  # with which a rank is compared
+BARRIER = "barrier"
 EARLIER = 50  # calls of the group by which two clocks are compared
 MARGIN_NS = 1_000_000
 MANY_PEERS = 16  # among which a rank is late
@@ -25,7 +28,7 @@ SPREADS = 2  # times the difference that there was before
 def outlived(
     calls: pl.DataFrame, slow: pl.DataFrame, collectives: pl.LazyFrame
 ) -> bool:
-    """Say whether some rank of `slow` outlived its peers' getting past its own call.
+    """Say whether each rank of `slow` outlived its peers' getting past its own call.
 
     `slow` are rows of `roots` that are "stalled" (peers finished the call) or
     "unstarted" (their GPUs began it).
@@ -74,7 +77,8 @@ def outlived(
     told = pl.concat(found).join(newest, on="rank").drop_nulls()
     late = (pl.col("newest") - pl.col("at")).dt.total_nanoseconds() - pl.col("offset")
     long = pl.max_horizontal(SPREADS * pl.col("spread"), pl.lit(MARGIN_NS))
-    return bool(told.select((late > long).any()).item())
+    proven = told.filter(late > long)["rank"]
+    return set(slow["rank"]) <= set(proven)
 
 
 def _usual(past: pl.DataFrame, group: pl.DataFrame, time: str) -> pl.DataFrame:
@@ -154,13 +158,48 @@ def are_late_there(
     return False
 
 
+def may_be_alone(
+    wanted: pl.DataFrame, absent: pl.Series, collectives: pl.LazyFrame
+) -> bool:
+    """Whether a group's first rank may be at work alone while the others wait for it.
+
+    It saves, loads or writes what the others need, and they wait at a barrier, or at a
+    place where they were not in the last step. `wanted` are rows of `calls`, `absent`
+    the ranks.
+    """
+    calls = wanted.filter(~pl.col("is_p2p").fill_null(False))
+    for call in calls.to_dicts():
+        known = [*(call["members"] or ()), *call["waiting"], *call["absent"]]
+        if min(known) not in {*call["absent"]} & {*absent}:
+            continue
+        if BARRIER in (call["op"] or "") or _is_new(call, collectives):
+            return True
+    return False
+
+
+def _is_new(call: dict[str, Any], collectives: pl.LazyFrame) -> bool:
+    """Whether a rank made a call for the first time, though not the one before it."""
+    made = (
+        collectives.filter(pl.col("rank") == call["waiting"][0])
+        .select("record_id", *GROUP, "seq", "is_p2p", _place().alias("what"))
+        .collect()
+        .sort("record_id")
+        .with_columns(pl.struct(*GROUP, "what").hash(seed=0).alias("what"))
+    )
+    here = [pl.col(c).eq_missing(call[c]) for c in (*GROUP, "seq")]
+    at = made.filter(*here, ~pl.col("is_p2p").fill_null(False))["record_id"].min()
+    *earlier, last = made.filter(pl.col("record_id") < at)["what"].to_list() or [None]
+    now = made.filter(pl.col("record_id") == at)["what"].to_list()
+    return last in earlier and last not in now and not {*now} & {*earlier}
+
+
 def _is_outlier(
     made: pl.DataFrame, seq: int, gone: list[int], peers: list[int]
 ) -> bool:
     """Whether some of `gone` came to earlier calls like `seq` later than all others.
 
-    By far more than any of `peers`, and than to other calls, which also tell by how
-    much its clock differs. `made` are calls of one group: `rank seq t what`.
+    It fell behind there, since the call before, by far more than any of `peers` ever
+    did and than it does elsewhere. `made` are calls of one group: `rank seq t what`.
     """
     is_peer = pl.col("rank").is_in(peers)
     now = made.filter((pl.col("seq") == seq) & is_peer)["what"]
@@ -168,14 +207,21 @@ def _is_outlier(
     late = (
         made.filter((pl.col("seq") < seq) & pl.col("rank").is_in([*peers, *gone]))
         .join(usual, on="seq")
+        .sort("rank", "seq")
         .select(
             *("rank", is_peer.alias("is_peer")),
             pl.col("what").is_in(now.implode()).alias("is_here"),
-            (pl.col("t") - pl.col("at")).dt.total_nanoseconds().alias("late"),
+            (pl.col("t") - pl.col("at"))
+            .dt.total_nanoseconds()
+            .diff()
+            .over("rank")
+            .cast(pl.Float64)
+            .alias("late"),
         )
-        .with_columns(
-            pl.col("late")
-            - pl.col("late").filter(~pl.col("is_here")).median().over("rank")
+        # of several calls at one place the first one tells
+        .filter(
+            ~pl.col("is_here")
+            | ~pl.col("is_here").shift(1).over("rank").fill_null(False)
         )
     )
     elsewhere = late.filter(~pl.col("is_peer") & ~pl.col("is_here"))["late"].abs()

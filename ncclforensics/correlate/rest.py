@@ -16,7 +16,7 @@ import polars as pl
 
 from ncclforensics.correlate import job, moments, outline, waits
 from ncclforensics.correlate.standings import KEY
-from ncclforensics.tables import FAILING
+from ncclforensics.tables import FAILING, done
 
 if TYPE_CHECKING:
     from ncclforensics.tables import Frames
@@ -187,10 +187,24 @@ def judged(
     gone = accused.filter(pl.col("why") == "absent")["rank"]
     if moments.are_late_there(wanted, gone, collectives):
         return "doubtful"
+    if moments.may_be_alone(wanted, gone, collectives):
+        return "doubtful"
+    if not gone.is_empty() and _is_starting(calls, seen, outline_):
+        return "doubtful"
     slow = accused.filter(pl.col("why").is_in(["stalled", "unstarted"]))
     if slow.height and not _is_stalled(calls, slow, len(known), standings, collectives):
         return "doubtful"
     return "still"
+
+
+def _is_starting(
+    calls: pl.DataFrame, seen: pl.DataFrame, outline_: pl.DataFrame
+) -> bool:
+    """Whether nobody has finished a call yet: ranks of a job start one after another."""
+    if outline_.select(done().any()).item():
+        return False
+    begun = pl.col("rank").is_in(calls["waiting"].explode().implode())
+    return bool(seen.filter(begun)["whole"].all())
 
 
 def is_spare(beside: pl.DataFrame, seen: pl.DataFrame) -> bool:

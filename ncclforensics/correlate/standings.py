@@ -132,23 +132,19 @@ def name_groups(
         .join(_world(listed), on=["rank", "pg_desc"], how="left")
         .select(*NAME, pl.coalesce("hash", "agreed", "all"), pl.lit("").alias("turn"))
     )
+    number = pl.col("pg_id").cast(pl.Int64, strict=False).alias("number")
     by_number = (
         listed.filter(nameless)
         .drop_nulls("pg_id")
         .unique(["rank", "pg_id"], keep="first", maintain_order=True)
-        .select("rank", "pg_id", "hash")
+        # two groups of the same members: told apart by which of them came first
+        .with_columns(number.rank("dense").over("rank", "hash").cast(pl.String))
+        .select("rank", "pg_id", "hash", pl.col("number").alias("turn"))
     )
-    # two groups of the same members: told apart by which of them came first
-    number = pl.col("pg_id").cast(pl.Int64, strict=False)
     without_name = (
         used.filter(nameless)
         .join(by_number, on=["rank", "pg_id"], how="left")
-        .with_columns(
-            pl.when(pl.col("hash").is_not_null())
-            .then(number.rank("dense").over("rank", "hash").cast(pl.String))
-            .otherwise("pg_id")
-            .alias("turn")
-        )
+        .with_columns(pl.coalesce("turn", "pg_id"))
     )
     both = pl.concat([with_name, without_name]).with_columns(
         pl.concat_str(
@@ -192,6 +188,25 @@ def grouped(frame: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     return frame.join(
         names, on=NAME, how="left", nulls_equal=True, maintain_order="left"
     )
+
+
+def with_names(calls: pl.DataFrame) -> pl.DataFrame:
+    """Let the `group` of a call stand for a `pg` that its dumps leave out."""
+    nameless = pl.col("pg").fill_null("") == ""
+    return calls.with_columns(
+        pl.when(nameless).then("group").otherwise("pg").alias("pg")
+    )
+
+
+def told_apart(collectives: pl.LazyFrame, names: pl.DataFrame) -> pl.LazyFrame:
+    """Name the groups of calls as `with_names` does, if some have no name."""
+    nameless = names.filter(pl.col("pg").fill_null("") == "")
+    if nameless.is_empty():
+        return collectives
+    told = nameless.select(*NAME, pl.col("group").alias("_group"))
+    return collectives.join(
+        told.lazy(), on=NAME, how="left", nulls_equal=True, maintain_order="left"
+    ).with_columns(pl.coalesce("_group", "pg").alias("pg"))
 
 
 def unfinished(

@@ -135,7 +135,8 @@ def behind(told: Graph, ranks: list[int]) -> set[int]:
 def circles(calls: pl.DataFrame) -> list[tuple[int, ...]]:
     """Return the ranks of each circle of waits that nothing outside of it explains.
 
-    These are the strongly connected components from which no wait leads out.
+    These are the strongly connected components from which no wait leads out. Ranks that
+    are all in one call, which their GPUs have not begun, are none.
     """
     told = graph(calls)
     component = _components(told)
@@ -152,8 +153,12 @@ def circles(calls: pl.DataFrame) -> list[tuple[int, ...]]:
     return sorted(
         tuple(sorted(ranks))
         for number, ranks in size.items()
-        if len(ranks) > 1 and number not in leaves
+        if len(ranks) > 1 and number not in leaves and _calls_of(told, ranks) > 1
     )
+
+
+def _calls_of(told: Graph, ranks: list[int]) -> int:
+    return len({call for rank in ranks for call in told.calls_of[rank]})
 
 
 def _components(told: Graph) -> dict[int, int]:

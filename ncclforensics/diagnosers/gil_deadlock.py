@@ -37,6 +37,7 @@ import polars as pl
 from ncclforensics.correlate import outline, waits
 from ncclforensics.diagnosers.clues import common, heartbeats, roots
 from ncclforensics.findings import Cite, Finding
+from ncclforensics.tables import done
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,11 +134,11 @@ def _poor(frames: Frames) -> dict[int, str]:
     )
     made = (
         frames.scan("collectives")
-        .select("rank", "stack", "state", "retired")
+        .select("rank", "stack", "state", "retired", "backend")
         .group_by("rank")
         .agg(
             pl.col("stack").is_not_null().any().alias("stacks"),
-            ((pl.col("state") == "completed") | pl.col("retired")).any().alias("over"),
+            done().any().alias("over"),
         )
         .collect()
     )
@@ -163,8 +164,6 @@ def _poor(frames: Frames) -> dict[int, str]:
 
 def _proved(frames: Frames) -> pl.Series:
     """Return the members of groups with a finished call: it was made by all of them."""
-    over = (pl.col("state") == "completed") | pl.col("retired")
-    calls = outline.outline(frames)
-    done = calls.filter(over).select("pg", "pg_desc").unique()
-    groups = frames["groups"].join(done, on=["pg", "pg_desc"], how="semi")
+    over = outline.outline(frames).filter(done()).select("pg", "pg_desc").unique()
+    groups = frames["groups"].join(over, on=["pg", "pg_desc"], how="semi")
     return groups["members"].explode().drop_nulls()

@@ -59,7 +59,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that joined a call when the others' timeout had passed."""
     for call in frames["calls"].to_dicts():
         came = len(call["waiting"]) + len(call["behind"])
-        if call["is_p2p"] or came < len(call["members"] or ()) or came < 2:
+        # who is unseen may have come later still, and takes nothing from the late one
+        told = came + len(call["unseen"])
+        if call["is_p2p"] or told < len(call["members"] or ()) or came < 2:
             continue
         late = _late(frames, call)
         ranks = common.numbers(late["rank"])

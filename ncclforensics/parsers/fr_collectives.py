@@ -19,6 +19,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.parsers.fr_fields import NUMBERS, SHARED
+from ncclforensics.parsers.limits import MAX_SEQ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -142,6 +143,21 @@ def numbers(told: Sequence[tuple[Columns, Calls, int]]) -> pl.DataFrame:
     own = list(chain.from_iterable(made.numbers for _, made, _ in told))
     template = pl.Series(own, dtype=pl.UInt64) + bases.repeat_by(heights).explode()
     return pl.DataFrame({**found, "template": template})
+
+
+def counted(rows: pl.DataFrame, made: Calls, base: int) -> pl.Series:
+    """Return `record_id` of the `numbers` of all entries of a dump of torch 2.2.
+
+    It writes none, so they are counted in their order: from 1 where a group's first
+    calls have left the ring, and else from 0.
+    """
+    oldest: dict[str | None, int] = {}
+    for template, seq in rows.group_by("template").agg(pl.col("seq_id").min()).rows():
+        pg_id = made.groups[template - base][0]
+        oldest[pg_id] = min(oldest.get(pg_id, MAX_SEQ), seq or 0)
+    wrapped = max(oldest.values(), default=0) > 1
+    first = int(wrapped)
+    return pl.int_range(first, first + rows.height, eager=True).alias("record_id")
 
 
 def entries(plain: pl.DataFrame) -> pl.DataFrame:

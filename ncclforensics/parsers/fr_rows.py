@@ -14,6 +14,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.parsers.fr_collectives import (
+    counted,
     entries,
     numbers,
     template_base,
@@ -52,6 +53,12 @@ class Entries:
     def height(self) -> int:
         """How many entries the whole dump has."""
         return len(self.short.repeats) if self.short else self.columns.height
+
+    @property
+    def is_uncounted(self) -> bool:
+        """Whether torch 2.2 wrote them, without a number of their own."""
+        told = self.columns.numbers
+        return "seq_id" in told and "record_id" not in told
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +130,23 @@ def _entries(
         from ncclforensics.parsers.fr_spread import spread
 
         plain = spread(plain, [(own.columns.height, own.short) for own in some])
+    if any(own.is_uncounted for own in some):
+        plain = _counted(plain, some, bases)
     return entries(plain)
+
+
+def _counted(
+    plain: pl.DataFrame, some: Sequence[Entries], bases: Sequence[int]
+) -> pl.DataFrame:
+    if "record_id" not in plain.columns:
+        plain = plain.with_columns(pl.lit(None, pl.Int64).alias("record_id"))
+    parts, start = [], 0
+    for own, base in zip(some, bases, strict=True):
+        rows = plain[start : start + own.height]
+        start += own.height
+        uncounted = own.is_uncounted
+        parts.append(counted(rows, own.calls, base) if uncounted else rows["record_id"])
+    return plain.with_columns(pl.concat(parts))
 
 
 def _lines(told: Sequence[Sequence[int]]) -> pl.Series:

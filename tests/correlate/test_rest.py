@@ -106,7 +106,7 @@ def judged(*told, lost=()):
     seen = pl.DataFrame(
         {"rank": [rank for rank in range(16) if rank not in lost]}
     ).with_columns(
-        *(pl.lit(False).alias(c) for c in ("is_stale", "is_older", "is_blind"))
+        *(pl.lit(False).alias(c) for c in ("whole", "is_stale", "is_older", "is_blind"))
     )
     made = tables.empty("collectives").lazy()
     return rest.judged(

@@ -19,6 +19,7 @@ import polars as pl
 from ncclforensics.correlate import waits
 from ncclforensics.correlate.standings import grouped
 from ncclforensics.diagnosers.clues import common, programs
+from ncclforensics.tables import done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -220,7 +221,7 @@ def _came(call: Call) -> float:
 def _has_history(frames: Frames, ranks: tuple[int, ...]) -> bool:
     """Whether the dumps of some ranks hold calls that are over."""
     own = frames.scan("collectives").filter(pl.col("rank").is_in(ranks)).collect()
-    return bool((own["state"] == "completed").any() or own["retired"].any())
+    return bool(own.select(done().any()).item())
 
 
 def _odd(calls: list[Call]) -> tuple[int, ...]:

@@ -97,7 +97,7 @@ def _left_out(mine: pl.DataFrame, waits: pl.DataFrame) -> bool:
     At some place it went on with what used to follow the half, to this day, although
     the longest stretch of its history that led there the same way led to the half.
     """
-    told = ["pg", "pg_desc", "src", "dst", "op"]
+    told = ["group", "src", "dst", "op"]
     half = pl.lit(OTHER_SIDE.get(waits["op"][0])).alias("op")
     wanted = waits.with_columns(half).select(told).unique()
     rows = mine.with_row_index("at").join(wanted, on=told, how="semi", nulls_equal=True)
@@ -136,13 +136,15 @@ def _is_short(
 ) -> bool:
     """Whether a rank posted fewer halves than its peer between two calls of both.
 
-    From one collective of a group that both are in to the next, both sides post as
+    From one collective of a group that both are in to a later one, both sides post as
     many; what a host has enqueued counts, however far its GPU is.
     """
     half = OTHER_SIDE.get(str(call["op"]))
     theirs = program(frames, call["waiting"][0])
-    key = ["pg", "pg_desc", "seq", "op", "in_sizes"]
-    collective = ~pl.col("is_p2p").fill_null(False)
+    key = ["group", "seq", "op", "in_sizes"]
+    # torch 2.3 does not tell which batches are of messages
+    batch = pl.col("op").str.ends_with("coalesced")
+    collective = ~pl.col("is_p2p").fill_null(False) & ~batch
     both = (
         mine.filter(collective)
         .select(*key, pl.col("record_id").alias("mine"))
@@ -154,15 +156,14 @@ def _is_short(
         )
         .sort("mine")
     )
-    pair = [pl.col(c) == waits[c][0] for c in ("src", "dst")]
-    ends = [pl.col(c).eq_missing(call[c]) for c in ("pg", "pg_desc")]
-    for _, told in both.group_by("pg", "pg_desc", maintain_order=True):
+    ends = [pl.col(c) == waits[c][0] for c in ("group", "src", "dst")]
+    for _, told in both.group_by("group", maintain_order=True):
         if told.height > 1:
-            first, last = told.row(-2, named=True), told.row(-1, named=True)
+            first, last = told.row(0, named=True), told.row(-1, named=True)
             own = pl.col("record_id").is_between(first["mine"], last["mine"])
             other = pl.col("record_id").is_between(first["theirs"], last["theirs"])
-            posted = mine.filter(own, pl.col("op") == half, *ends, *pair).height
-            wanted = theirs.filter(other, pl.col("op") == call["op"], *ends, *pair)
+            posted = mine.filter(own, pl.col("op") == half, *ends).height
+            wanted = theirs.filter(other, pl.col("op") == call["op"], *ends)
             if posted < wanted.height:
                 return True
     return False
