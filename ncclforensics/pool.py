@@ -31,7 +31,14 @@ Made = TypeVar("Made")
 PAYS_BYTES = 24 * 1024**2
 PAYS_LOG_BYTES = 512 * 1024**2
 
-THREADS = "POLARS_MAX_THREADS"
+# what a worker's libraries are told before they start: there are as many processes as
+# cores, and memory that glibc gives back is soon asked for again, page by page
+ENVIRONMENT = {
+    "POLARS_MAX_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}
 _spawning = threading.Lock()
 
 
@@ -48,19 +55,27 @@ class Here(Executor):
 class _Process(SpawnProcess):
     @staticmethod
     def _Popen(process: Any) -> Any:  # noqa: N802 - multiprocessing's name
-        with _spawning:
-            main, threads = sys.modules["__main__"], os.environ.get(THREADS)
+        with _spawning, _environment():
+            main = sys.modules["__main__"]
             sys.modules["__main__"] = ModuleType("__main__")
-            # there are as many processes as cores
-            os.environ[THREADS] = "1"
             try:
                 return SpawnProcess._Popen(process)
             finally:
                 sys.modules["__main__"] = main
-                if threads is None:
-                    del os.environ[THREADS]
-                else:
-                    os.environ[THREADS] = threads
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    os.environ.update(ENVIRONMENT)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 class _Context(SpawnContext):

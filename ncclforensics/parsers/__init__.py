@@ -19,7 +19,8 @@ from ncclforensics.parsers import error_json, flight_recorder, log_files, ras_js
 from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+    from concurrent.futures import Future
 
     from ncclforensics.sources import Source
 
@@ -75,35 +76,45 @@ def parse_all(sources: Sequence[Source]) -> Frames:
 
 def _read(reader: Reader | None, sources: Sequence[Source]) -> Frames:
     with ExitStack() as stack:
-        hashed: Iterable[str | None] = map(digest, sources)
+        futures: dict[str, Future[str | None]] = {}
         # logs leave the processor to others, but for those in a worker of a pool
         if reader is log_files.read_all and pl.thread_pool_size() > 1:
             threads = ThreadPoolExecutor(THREADS)
             stack.callback(threads.shutdown, cancel_futures=True)
-            hashed = threads.map(digest, sources)
+            later = [source for source in sources if not log_files.hashes(source)]
+            futures = {s.name: threads.submit(digest, s) for s in later}
         try:
             read = Frames() if reader is None else reader(sources)
         except Partly as partly:
-            some = sources[: partly.done]
-            kept = _with_manifest(partly.frames, some, map(digest, some))
+            kept = _with_manifest(partly.frames, sources[: partly.done], futures)
             raise Partly(kept, partly.done) from partly
-        return _with_manifest(read, sources, hashed)
+        return _with_manifest(read, sources, futures)
 
 
 def _with_manifest(
-    read: Frames, sources: Sequence[Source], hashed: Iterable[str | None]
+    read: Frames,
+    sources: Sequence[Source],
+    futures: Mapping[str, Future[str | None]],
 ) -> Frames:
-    """Add a row of `sources` for each source, and a note where one has changed."""
+    """Add a row of `sources` for each source, and a note where one has changed.
+
+    `futures` are the hashes of those that are hashed beside the reading.
+    """
     told = {row["source"]: row for row in read["sources"].to_dicts()}
     counted: Counter[str] = Counter()
     for name in read.tables.keys() & set(GIVEN):
         given = read[name].group_by("source").len()
         counted.update(dict(given.iter_rows()))
-    rows = [
-        _row(source, counted[source.name], told.get(source.name, {}), sha256)
-        for source, sha256 in zip(sources, hashed, strict=True)
-    ]
-    notes = pl.concat([read["notes"], *map(_changed, sources)])
+    rows = []
+    for source in sources:
+        own = told.get(source.name, {})
+        sha256 = own.get("sha256")
+        if sha256 is None:
+            beside = futures.get(source.name)
+            sha256 = beside.result() if beside else digest(source)
+        rows.append(_row(source, counted[source.name], own, sha256))
+    changed = [note for note in map(_changed, sources) if note]
+    notes = pl.concat([read["notes"], tables.noted(changed)])
     manifest = tables.rows("sources", rows)
     return Frames({**read.tables, "notes": notes, "sources": manifest}, read.messages)
 
@@ -133,20 +144,20 @@ def _row(
     }
 
 
-def _changed(source: Source) -> pl.DataFrame:
+def _changed(source: Source) -> Note | None:
     """Return a note if a file is not as large any more as when it was found."""
     if source.kind not in READERS:
-        return tables.empty("notes")
+        return None
     try:
         size = source.path.stat().st_size
     except OSError as error:
         text = f"went away while it was read: {error.strerror}"
     else:
         if size == source.bytes:
-            return tables.empty("notes")
+            return None
         text = f"had {source.bytes:,} bytes when it was found and has {size:,} now"
         text = f"{text}: somebody writes to it, and what is read of it may change"
-    return tables.noted([Note("parsers", text, source.name)])
+    return Note("parsers", text, source.name)
 
 
 def digest(source: Source) -> str | None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from ncclforensics import tables
 from ncclforensics.notes import Note
 from ncclforensics.parsers import fr_dump, fr_json, fr_rows, unpickler
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.parsers.fr_dump import Dump
     from ncclforensics.parsers.fr_recovery import Loaded
-    from ncclforensics.parsers.fr_repeats import Shortened
+    from ncclforensics.parsers.fr_spread import Shortened
     from ncclforensics.sources.model import Source
 
 # smaller pickles are unpickled as fast as they are shortened
@@ -135,13 +133,12 @@ def _read(
     dump = fr_dump.parts(loaded.value)
     notes = list(fr_dump.ending(loaded, size, dump))
     own, fields = _entries(dump, beside, short) if dump.entries else (None, Columns(0))
-    made = own.calls if own else None
-    found = groups(dump.config, made.first if made else (), source.rank)
-    placed, odd = positions(dump.status, made, found)
+    found = groups(dump.config, own.calls.first if own else (), source.rank)
+    placed, odd = positions(dump.status, _last(own) if own else {}, found)
     cut = loaded.problem is not None
     if own or not cut:
         notes += [
-            *fr_dump.remarks(dump, fields, cut),
+            *fr_dump.remarks(dump, _oldest(fields, short), cut),
             *fr_dump.oddities(dump, fields, found.odd, odd),
         ]
     return Content(found, placed, own, cut), notes
@@ -164,13 +161,17 @@ def _entries(
     if short and fields.odd:
         raise IrregularError
     stacks = beside.stacks.numbers(frames or [None] * len(dump.entries))
-    at = (short.kept + 1).tolist() if short else dump.lines
-    first = dict(zip(reversed(stacks), reversed(at), strict=True))
-    numbers = pl.Series(stacks, dtype=pl.UInt32)
-    lines = pl.Series(dump.lines, dtype=pl.Int64)
-    if short:
-        fields = short.spread(fields)
-        made = made.spread(short.repeats)
-        numbers = numbers.gather(short.repeats)
-        lines = pl.int_range(1, fields.height + 1, eager=True)
-    return Entries(fields, made, lines, numbers, first), fields
+    lines = (short.kept + 1).tolist() if short else dump.lines
+    first = dict(zip(reversed(stacks), reversed(lines), strict=True))
+    return Entries(fields, made, lines, stacks, first, short), fields
+
+
+def _last(own: Entries) -> dict[str | None, bool]:
+    """Return for each pg_id whether the last entry is point to point."""
+    every = range(own.columns.height - 1, -1, -1)
+    return own.calls.last(own.short.latest() if own.short else every)
+
+
+def _oldest(fields: Columns, short: Shortened | None) -> object:
+    told = [fields.number("record_id").min(), short and short.least("record_id")]
+    return min((n for n in told if isinstance(n, int)), default=None)

@@ -8,19 +8,20 @@ looks at each distinct call once, and polars hands the result out to all of them
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.parsers.fr_fields import SHARED
+from ncclforensics.parsers.fr_fields import NUMBERS, SHARED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ncclforensics.parsers.fr_fields import Columns
 
@@ -43,7 +44,7 @@ class Calls:
     """
 
     fields: Mapping[str, Sequence[Any]]
-    numbers: pl.Series
+    numbers: list[int]
     groups: list[GroupKey]
     p2p: list[bool | None]
     firsts: list[int]
@@ -56,16 +57,13 @@ class Calls:
             result.setdefault(group, first)
         return result
 
-    def spread(self, entries: Any) -> Calls:
-        """Return the calls of other entries, each like one of these."""
-        numbers = self.numbers.gather(entries)
-        return replace(self, numbers=numbers, firsts=numbers.arg_unique().to_list())
+    def last(self, latest: Iterable[int]) -> dict[str | None, bool]:
+        """Return for each pg_id whether the last entry is point to point.
 
-    @property
-    def last(self) -> dict[str | None, bool]:
-        """Return for each pg_id whether the last entry is point to point."""
+        `latest` are the entries, or some of each distinct call, from the last one on.
+        """
         result: dict[str | None, bool] = {}
-        for number in self.numbers.reverse().unique(maintain_order=True):
+        for number in dict.fromkeys(map(self.numbers.__getitem__, latest)):
             result.setdefault(self.groups[number][0], self.p2p[number] is True)
         return result
 
@@ -102,13 +100,14 @@ def calls(columns: Columns) -> Calls:
     fields = dict(zip(SHARED, zip(*distinct.values(), strict=True), strict=True))
     pairs = zip(fields["pg_id"], fields["process_group"], strict=True)
     names = zip(fields["profiling_name"], fields["is_p2p"], strict=True)
-    numbers = pl.Series(map(number.__getitem__, keys), dtype=pl.UInt64)
+    own = [number[key] for key in keys]
+    first = dict(zip(reversed(own), range(len(own) - 1, -1, -1), strict=True))
     return Calls(
         fields,
-        numbers,
+        own,
         [_group(pg_id, pair) for pg_id, pair in pairs],
         [_is_p2p(name, told) for name, told in names],
-        numbers.arg_unique().to_list(),
+        [first[n] for n in range(len(first))],
     )
 
 
@@ -130,46 +129,47 @@ def template_base(source: str) -> int:
     return int.from_bytes(digest, "little") >> ENTRY_BITS << ENTRY_BITS
 
 
-def entries(told: Sequence[tuple[Columns, Calls, int]]) -> pl.DataFrame:
-    """Return the rows of `entries` of some dumps, without stack and line.
+def numbers(told: Sequence[tuple[Columns, Calls, int]]) -> pl.DataFrame:
+    """Return the plain numbers of the entries of some dumps, and their `template`.
 
-    With each comes what its templates are counted from. Times that are 0 (JSON's null)
-    or negative are null.
+    With each comes what its templates are counted from. A field that none has is left
+    out.
     """
-    columns = [own for own, _, _ in told]
-
-    def whole(key: str) -> pl.Series:
-        return pl.concat([own.number(key) for own in columns])
-
-    numbers = {
-        "template": pl.concat([made.numbers + base for _, made, base in told]),
-        "seq": pl.concat(list(map(_seq, columns))),
-        "p2p_seq": whole("p2p_seq_id"),
-        "op_id": whole("op_id"),
-        "record_id": whole("record_id"),
-        "t": _time(pl.concat(list(map(_created, columns)))),
-        "t_started": _time(whole("time_discovered_started_ns")),
-        "t_completed": _time(whole("time_discovered_completed_ns")),
-        "duration_ms": whole("duration_ms"),
-    }
-    return pl.DataFrame([series.alias(name) for name, series in numbers.items()])
+    keys = [key for key in NUMBERS if any(key in own.numbers for own, _, _ in told)]
+    found = {key: pl.concat([own.number(key) for own, _, _ in told]) for key in keys}
+    bases = pl.Series([base for _, _, base in told], dtype=pl.UInt64)
+    heights = pl.Series([len(made.numbers) for _, made, _ in told])
+    own = list(chain.from_iterable(made.numbers for _, made, _ in told))
+    template = pl.Series(own, dtype=pl.UInt64) + bases.repeat_by(heights).explode()
+    return pl.DataFrame({**found, "template": template})
 
 
-def _seq(columns: Columns) -> pl.Series:
-    """Calls of torch 2.2 and 2.3 count collectives and P2P together."""
-    own = "seq_id" in columns.numbers
-    return columns.number("seq_id" if own else "collective_seq_id")
+def entries(plain: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of `entries`, of their `numbers` and whatever else is there.
+
+    Times that are 0 (JSON's null) or negative are null.
+    """
+    missing = [key for key in NUMBERS if key not in plain.columns]
+    micros = pl.col("time_created_us")
+    created = pl.when(micros < 2**53).then(micros * 1000)  # ns beyond do not fit
+    return plain.with_columns(
+        pl.lit(None, pl.Int64).alias(key) for key in missing
+    ).select(
+        # calls of torch 2.2 and 2.3 count collectives and P2P together
+        pl.coalesce("seq_id", "collective_seq_id").alias("seq"),
+        pl.col("p2p_seq_id").alias("p2p_seq"),
+        "op_id",
+        "record_id",
+        _time(pl.coalesce(created, "time_created_ns")).alias("t"),
+        _time(pl.col("time_discovered_started_ns")).alias("t_started"),
+        _time(pl.col("time_discovered_completed_ns")).alias("t_completed"),
+        "duration_ms",
+        pl.exclude(*NUMBERS),
+    )
 
 
-def _created(columns: Columns) -> pl.Series:
-    if "time_created_us" not in columns.numbers:
-        return columns.number("time_created_ns")
-    micros = columns.number("time_created_us")
-    return micros.set(micros >= 2**53, None) * 1000  # ns beyond do not fit
-
-
-def _time(nanoseconds: pl.Series) -> pl.Series:
-    return nanoseconds.set(nanoseconds < 1, None).cast(tables.TIME)
+def _time(nanoseconds: pl.Expr) -> pl.Expr:
+    return pl.when(nanoseconds > 0).then(nanoseconds).cast(tables.TIME)
 
 
 def templates(
@@ -186,7 +186,7 @@ def templates(
 
     groups = [group for made, _, _ in told for group in made.groups]
     named = list(map(operation, field("profiling_name")))
-    numbers = [base + n for made, _, base in told for n in range(len(made.groups))]
+    own = [base + n for made, _, base in told for n in range(len(made.groups))]
     plain: dict[str, Sequence[Any]] = {
         "pg": [group[1] for group in groups],
         "pg_id": [group[0] for group in groups],
@@ -209,7 +209,7 @@ def templates(
     }
     return pl.DataFrame(
         [
-            pl.Series("template", numbers, dtype=pl.UInt64),
+            pl.Series("template", own, dtype=pl.UInt64),
             *(pl.Series(name, v, dtype=schema[name]) for name, v in plain.items()),
             *nested(lists, schema).get_columns(),
         ]

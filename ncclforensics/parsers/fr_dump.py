@@ -103,11 +103,13 @@ def ending(loaded: Loaded, size: int, dump: Dump) -> Iterator[str]:
         yield f"the dump ends at byte {loaded.end}, {loaded.problem}: {count}"
 
 
-def remarks(dump: Dump, fields: Columns, cut: bool) -> Iterator[str]:
-    """Note what a sound dump cannot show; one that is `cut` may lack its version."""
+def remarks(dump: Dump, oldest: object, cut: bool) -> Iterator[str]:
+    """Note what a sound dump cannot show; one that is `cut` may lack its version.
+
+    `oldest` is the smallest record_id, None where there is none.
+    """
     if not dump.entries and dump.problem is None:
         yield "no entries: what this rank called is unknown"
-    oldest = fields.number("record_id").min()
     if isinstance(oldest, int) and oldest > 0:
         yield (
             f"the oldest entry is record {oldest}: earlier calls have left the ring"

@@ -15,7 +15,7 @@ import msgspec
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.parsers.fr_collectives import Calls, GroupKey, nested
+from ncclforensics.parsers.fr_collectives import GroupKey, nested
 from ncclforensics.parsers.fr_fields import text_of
 from ncclforensics.parsers.limits import MAX_GROUPS, MAX_MEMBERS, MAX_RANK, MAX_SEQ
 
@@ -128,16 +128,16 @@ def group_rows(
 
 
 def positions(
-    status: object, made: Calls | None, found: Groups
+    status: object, p2p: Mapping[str | None, bool], found: Groups
 ) -> tuple[list[tuple[Any, ...]], int]:
     """Return what `pg_status` says of each group, and how many of its members are odd.
 
     A row is pg_id, name, description, place in the group and the values of COUNTS.
-    Where the last call of a group is point to point, `pg_status` counts those calls:
-    its numbers say nothing about collectives and are left out.
+    Where the last call of a group is point to point, as `p2p` says by pg_id,
+    `pg_status` counts those calls: its numbers say nothing about collectives and are
+    left out.
     """
     names = {group[0]: group for group in found.members}
-    p2p = made.last if made else {}
     rows: list[tuple[Any, ...]] = []
     odd = int(not isinstance(status, dict | None))
     for pg_id, told in _items(status):

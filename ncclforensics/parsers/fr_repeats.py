@@ -10,20 +10,19 @@ unpickled. A pickle that is not as regular as this is not shortened at all.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 from ncclforensics.parsers import fr_opcodes as ops
 from ncclforensics.parsers.fr_fields import NUMBERS
 from ncclforensics.parsers.fr_opcodes import IrregularError
+from ncclforensics.parsers.fr_spread import Numbers, Shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from ncclforensics.parsers.fr_fields import Columns
     from ncclforensics.parsers.fr_opcodes import Part, Walks
 
     Array = np.ndarray[Any, np.dtype[Any]]
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
 # entries of one length that are worth a look together
 FEWEST = 4
 # entries that may stay: some that every dump has, and a share of all
-SOME, SHARE = 64, 1 / 4
+SOME, SHARE = 64, 1 / 2
+# places of the memo, for each that is written, up to which a table of them pays
+SPARSEST = 8
 
 _PUT = rb"(?:q.|r.{4}|\x94)?"
 _KEPT = re.compile(_PUT[:-1], re.DOTALL)
@@ -50,64 +51,6 @@ _LIST = re.compile(
 # what stands between entries where a pickler ends one batch and begins the next
 _BETWEEN = re.compile(rb"(?:e\(|\x95.{8})*", re.DOTALL)
 _TYPES = {ord("K"): "<u1", ord("M"): "<u2", ord("J"): "<i4", ord("G"): ">f8"}
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """The values of one member in some entries."""
-
-    key: str
-    entries: Array
-    values: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Shortened:
-    """A pickle without repeated entries.
-
-    `kept` are the numbers of the entries that it still has, `repeats` says of all which
-    of these they repeat, but for `numbers`.
-    """
-
-    data: bytes
-    kept: Array
-    repeats: Array
-    numbers: tuple[Numbers, ...]
-
-    def spread(self, columns: Columns) -> Columns:
-        """Return the columns of all entries, of those of the kept ones."""
-        return replace(
-            columns,
-            height=len(self.repeats),
-            shared={},
-            numbers={k: self._number(k, v) for k, v in columns.numbers.items()},
-        )
-
-    def _number(self, key: str, kept: pl.Series) -> pl.Series:
-        listed = kept.to_list()
-        missing = np.array([value is None for value in listed])[self.repeats]
-        if missing.all():
-            return pl.Series([None], dtype=kept.dtype).new_from_index(0, len(missing))
-        values = np.array([value or 0 for value in listed])[self.repeats]
-        for told in self.numbers:
-            if told.key == key:
-                values[told.entries] = told.values
-        spread = pl.Series(values, dtype=kept.dtype)
-        return spread.set(pl.Series(missing), None) if missing.any() else spread
-
-    def agrees(self, entries: Sequence[dict[Any, Any]]) -> bool:
-        """Whether the unpickler reads the same numbers out of the kept entries."""
-        if len(entries) != len(self.kept):
-            return False
-        is_kept = np.zeros(len(self.repeats), bool)
-        is_kept[self.kept] = True
-        for told in self.numbers:
-            first = is_kept[told.entries]
-            places = self.repeats[told.entries[first]].tolist()
-            for place, value in zip(places, told.values[first].tolist(), strict=True):
-                if entries[place].get(told.key) != value:
-                    return False
-        return True
 
 
 @dataclass(slots=True)
@@ -157,7 +100,7 @@ def _cut(data: bytes, walks: Walks) -> _Pickle:
     behind = _KEPT.match(data, named)
     if behind is None:
         raise IrregularError
-    first = ops.walk(data, 0, behind.end())
+    first = walks.walk(data, 0, behind.end())
     texts = ops.texts(data, first)
     if not texts:
         raise IrregularError
@@ -166,7 +109,7 @@ def _cut(data: bytes, walks: Walks) -> _Pickle:
     starts = list(map(re.Match.start, entry.finditer(data, named)))
     if len(starts) < FEWEST:
         raise IrregularError
-    head = ops.walk(data, 0, starts[0])
+    head = walks.walk(data, 0, starts[0])
     count = len(starts) + 1
     return _Pickle(
         data,
@@ -273,7 +216,7 @@ def _without_repeats(pickle: _Pickle) -> Shortened:
             pickle.places.append(_places(pickle.data, start, part))
     # a place that is written twice would be another value for those in between
     places = np.concatenate(pickle.places)
-    if len(np.unique(places)) < len(places):
+    if not _differ(places):
         raise IrregularError
     implicit = bool(pickle.head.memoized)
     if implicit and len(places):
@@ -287,6 +230,16 @@ def _without_repeats(pickle: _Pickle) -> Shortened:
         np.searchsorted(kept, pickle.repeats),
         tuple(pickle.numbers),
     )
+
+
+def _differ(numbers: Array) -> bool:
+    """Whether no number comes twice; a pickler counts, so few are left out."""
+    top = int(numbers.max(initial=0))
+    if top > SPARSEST * len(numbers):
+        return len(np.unique(numbers)) == len(numbers)
+    met = np.zeros(top + 1, bool)
+    met[numbers] = True
+    return int(np.count_nonzero(met)) == len(numbers)
 
 
 def _as_they_are(pickle: _Pickle, kept: Array) -> Iterator[bytes]:

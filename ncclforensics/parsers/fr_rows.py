@@ -7,12 +7,18 @@ and stacks. So what dumps hold stays plain until some are together.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.parsers.fr_collectives import entries, template_base, templates
+from ncclforensics.parsers.fr_collectives import (
+    entries,
+    numbers,
+    template_base,
+    templates,
+)
 from ncclforensics.parsers.fr_groups import COUNTS, group_rows
 from ncclforensics.parsers.fr_stacks import stack_rows
 
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from ncclforensics.parsers.fr_collectives import Calls
     from ncclforensics.parsers.fr_fields import Columns
     from ncclforensics.parsers.fr_groups import Groups
+    from ncclforensics.parsers.fr_spread import Shortened
     from ncclforensics.parsers.fr_stacks import Interner
     from ncclforensics.sources.model import Source
 
@@ -30,14 +37,21 @@ if TYPE_CHECKING:
 class Entries:
     """The entries of a dump: a `line`, a call and the number of a stack of each.
 
-    `stacks` says of each stack at which line it comes first.
+    `stacks` says of each stack at which line it comes first. Where the dump is `short`,
+    they are those that it keeps.
     """
 
     columns: Columns
     calls: Calls
-    lines: pl.Series
-    numbers: pl.Series
+    lines: list[int]
+    numbers: list[int]
     stacks: Mapping[int, int]
+    short: Shortened | None = None
+
+    @property
+    def height(self) -> int:
+        """How many entries the whole dump has."""
+        return len(self.short.repeats) if self.short else self.columns.height
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +66,7 @@ class Content:
     @property
     def rows(self) -> int:
         """How many rows it gives, without templates and stacks."""
-        height = self.entries.columns.height if self.entries else 0
+        height = self.entries.height if self.entries else 0
         return height + len(self.groups.members) + len(self.positions)
 
 
@@ -82,29 +96,38 @@ def frames(
         some = [own for _, _, own in made]
         sources = [source for source, _, _ in made]
         bases = [template_base(source.name) for source in sources]
-        ids = pl.Series(interner.ids, dtype=pl.UInt64)
-        found["entries"] = entries(
-            [
-                (own.columns, own.calls, base)
-                for own, base in zip(some, bases, strict=True)
-            ]
-        ).hstack(
-            [
-                ids.gather(pl.concat([own.numbers for own in some])).alias("stack"),
-                pl.concat([own.lines for own in some]).alias("line"),
-            ]
-        )
-        firsts = [own.lines.gather(own.calls.firsts) for own in some]
+        found["entries"] = _entries(some, bases, interner)
+        firsts = [[own.lines[n] for n in own.calls.firsts] for own in some]
         found["templates"] = templates(
             [
                 (own.calls, content.groups.places.get, base)
                 for (_, content, own), base in zip(made, bases, strict=True)
             ]
-        ).hstack([pl.concat(firsts).alias("line"), *_cites(sources, map(len, firsts))])
+        ).hstack([_lines(firsts), *_cites(sources, map(len, firsts))])
         found["stacks"] = stack_rows(
             interner, [(s.name, own.stacks) for s, _, own in made]
         )
     return {name: tables.conform(name, frame) for name, frame in found.items()}
+
+
+def _entries(
+    some: Sequence[Entries], bases: Sequence[int], interner: Interner
+) -> pl.DataFrame:
+    plain = numbers(
+        [(own.columns, own.calls, base) for own, base in zip(some, bases, strict=True)]
+    )
+    stacks = [number for own in some for number in own.numbers]
+    ids = pl.Series("stack", interner.ids, dtype=pl.UInt64)
+    plain = plain.hstack([ids.gather(stacks), _lines([own.lines for own in some])])
+    if any(own.short for own in some):
+        from ncclforensics.parsers.fr_spread import spread
+
+        plain = spread(plain, [(own.columns.height, own.short) for own in some])
+    return entries(plain)
+
+
+def _lines(told: Sequence[Sequence[int]]) -> pl.Series:
+    return pl.Series("line", list(chain.from_iterable(told)), dtype=pl.Int64)
 
 
 def _first_lines(own: Entries | None) -> Mapping[Any, int]:

@@ -9,6 +9,7 @@ pool of ours, does without (`expendable`) and is killed by a timer.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from contextlib import contextmanager
@@ -31,10 +32,12 @@ _expendable = False
 def expendable() -> None:
     """Begin a worker of a pool: it may die of what it reads, its parent will notice.
 
-    Ctrl-C is the parent's affair, which ends its workers itself.
+    Ctrl-C is the parent's affair, which ends its workers itself. What a worker reads
+    holds no cycles that a collector would have to look for.
     """
     global _expendable
     _expendable = True
+    gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 20
 LONGEST_BYTES = 16 << 20
 FEW_BYTES = 1 << 16
+TAIL_BYTES = 1 << 17  # of a block, in which its last lines are looked for first
 _BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -54,6 +55,15 @@ class Block:
         if self._lines is None:
             self._lines = _numbered(_lines(self.data), self.first)
         return self._lines
+
+    def last(self, count: int) -> pl.DataFrame:
+        """Return the last lines, without taking all of them apart where few will do."""
+        start = self.data.find(b"\n", max(len(self.data) - TAIL_BYTES, 0)) + 1
+        if self._lines is None and start:
+            raw = _lines(self.data[start:])
+            if raw.len() >= count:
+                return _numbered(raw, self.first + self.count - raw.len()).tail(count)
+        return self.lines.tail(count)
 
 
 def blocks(

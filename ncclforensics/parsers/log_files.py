@@ -120,12 +120,20 @@ def _side_by_side(
 
 def _tasks(source: Source, search: scan.Search) -> Iterator[Callable[[], list[Kept]]]:
     """Yield what scans a source: all of it, or each of its spans."""
-    spans = -(-source.bytes // scan.SPAN_BYTES)
-    if source.compression is not None or spans < 2 or _is_utf16(source):
+    if hashes(source):
         yield bound(_whole, source, search)
     else:
-        for index in range(spans):
+        for index in range(_spans(source)):
             yield bound(_span, source, search, index)
+
+
+def hashes(source: Source) -> bool:
+    """Whether a log is read from its beginning to its end, and so hashed on the way."""
+    return source.compression is not None or _spans(source) < 2 or _is_utf16(source)
+
+
+def _spans(source: Source) -> int:
+    return -(-source.bytes // scan.SPAN_BYTES)
 
 
 def _is_utf16(source: Source) -> bool:
@@ -141,9 +149,9 @@ def _whole(source: Source, search: scan.Search) -> list[Kept]:
     try:
         if scan.is_wrapped(source, search):
             return [Kept(in_pieces=True)]
-        with source.open() as stream:
+        with source.open(hashed=True) as stream:
             kept.extend(scan.in_order(stream, search))
-            return [*kept, Kept(trouble=stream.damage)]
+            return [*kept, Kept(trouble=stream.damage, sha256=stream.sha256)]
     except scan.InPiecesError:
         return [Kept(in_pieces=True)]
     except (OSError, EOFError, ValueError) as error:
@@ -243,12 +251,12 @@ def _told(log: _Log) -> Frames:
     kept, name = log.kept, log.source.name
     noted = [{"stage": "parsers", "text": t, "source": name} for t in kept.notes()]
     cut = not kept.whole or kept.trouble is not None
-    counted = [{"lines": kept.count, "cut": cut, "source": name}]
+    row = {"lines": kept.count, "cut": cut, "sha256": kept.sha256, "source": name}
     ends = endings.end(log.source, kept.count)
     return Frames(
         {
             "notes": tables.rows("notes", noted),
-            "sources": tables.rows("sources", counted),
+            "sources": tables.rows("sources", [row]),
             **({} if ends is None else {"events": ends}),
         }
     )

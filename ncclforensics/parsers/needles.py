@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ncclforensics.parsers.lines import Block
 
 HITS = {"row": pl.Int64(), "needle": pl.Int64()}
+NONE = pl.DataFrame(schema=HITS)
 
 
 class Finder(Protocol):
@@ -82,7 +83,7 @@ class _Hyperscan:
         scratch = self._own.scratch
         self._searched.scan(block.data, match_event_handler=found, scratch=scratch)
         if not ends:
-            return pl.DataFrame(schema=HITS)
+            return NONE
         behind = (block.lines["raw"].str.len_bytes().cast(pl.Int64) + 1).cum_sum()
         rows = behind.search_sorted(pl.Series(ends, dtype=pl.Int64), side="right")
         hits = {"row": rows.cast(pl.Int64), "needle": which}

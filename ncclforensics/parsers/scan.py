@@ -101,7 +101,8 @@ class Kept:
 
     `lines` have `line` and `raw`, in order; those numbered `own` are to be recognised,
     the others stand under them. Lines count from 1. `count` is how many lines there
-    are; `whole` whether the last one ends; `trouble` why reading stopped early.
+    are; `whole` whether the last one ends; `trouble` why reading stopped early;
+    `sha256` that of the file, where it was hashed on the way.
     """
 
     lines: list[pl.DataFrame] = field(default_factory=list)
@@ -115,6 +116,7 @@ class Kept:
     long: set[int] = field(default_factory=set)
     cut: set[int] = field(default_factory=set)
     left_out: Counter[str] = field(default_factory=Counter)
+    sha256: str | None = None
 
     def met(self, block: Block) -> None:
         """Count a block's lines, and note what is wrong with them."""
@@ -283,7 +285,7 @@ class Scan:
         """Keep the last routine line of the block before, if `row` is near enough."""
         if self._behind is None:
             return
-        near = self._behind.lines.tail(max(NEAR_LINES - row, 0))
+        near = self._behind.last(max(NEAR_LINES - row, 0))
         last = near[self._routine(near).tail(1)]
         if not last.height:
             return
@@ -375,6 +377,7 @@ def numbered(parts: Iterable[Kept]) -> Kept:
         log.left_out.update(part.left_out)
         log.in_pieces |= part.in_pieces
         log.trouble = log.trouble or part.trouble
+        log.sha256 = log.sha256 or part.sha256
         log.count += part.count
         log.whole = part.whole if part.count else log.whole
     return log

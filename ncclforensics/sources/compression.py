@@ -8,6 +8,7 @@ little input at a time, so that no single call can fill the memory.
 from __future__ import annotations
 
 import bz2
+import hashlib
 import io
 import lzma
 import zlib
@@ -135,16 +136,59 @@ class Unpacked(io.RawIOBase):
         return b""
 
 
+class Hashed(io.FileIO):
+    """A file that is hashed while it is read, from its beginning to its end."""
+
+    sha256: str | None = None  # of all of it, once its end was read
+
+    def __init__(self, path: Path) -> None:
+        """Open `path`. Raises OSError."""
+        super().__init__(path)
+        self._hash = hashlib.sha256()
+
+    def seekable(self) -> bool:
+        """Return False: each byte is hashed once."""
+        return False
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        """Read and hash the next bytes."""
+        count = super().readinto(buffer)
+        self._met(memoryview(buffer).cast("B")[:count])
+        return count
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read and hash the next bytes."""
+        data: bytes = super().read(size)
+        self._met(data)
+        return data
+
+    def _met(self, data: bytes | memoryview) -> None:
+        self._hash.update(data)
+        if not data:
+            self.sha256 = self._hash.hexdigest()
+
+
 class Reader(io.BufferedReader):
     """A file's content; `damage` says why it ended early, None if it did not."""
+
+    def __init__(self, packed: io.FileIO, compression: str | None) -> None:
+        """Read `packed`, unpacked if `compression` names a codec."""
+        self._packed = packed
+        super().__init__(
+            packed if compression is None else Unpacked(packed, compression)
+        )
 
     @property
     def damage(self) -> str | None:
         """One line on the damage met so far."""
         return getattr(self.raw, "damage", None)
 
+    @property
+    def sha256(self) -> str | None:
+        """The SHA-256 of the file as it lies there, if it was hashed to its end."""
+        return getattr(self._packed, "sha256", None)
 
-def open_file(path: Path, compression: str | None) -> Reader:
+
+def open_file(path: Path, compression: str | None, hashed: bool = False) -> Reader:
     """Open `path` and unpack it if `compression` names a codec. Raises OSError."""
-    packed = io.FileIO(path)
-    return Reader(packed if compression is None else Unpacked(packed, compression))
+    return Reader(Hashed(path) if hashed else io.FileIO(path), compression)

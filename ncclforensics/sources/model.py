@@ -38,14 +38,15 @@ class Source:
     stream: str | None = None
     pid: int | None = None
 
-    def open(self) -> Reader:
+    def open(self, hashed: bool = False) -> Reader:
         """Return the content as a binary stream, unpacked if it is compressed.
 
         Reading never raises on damage: the stream ends where the file is cut, damaged
         or unpacks without end, and its `damage` then says why, for the reader to note.
-        Raises OSError where the file cannot be opened or read at all.
+        `hashed`, it knows the file's SHA-256 when it comes to the end. Raises OSError
+        where the file cannot be opened or read at all.
         """
-        return open_file(self.path, self.compression)
+        return open_file(self.path, self.compression, hashed)
 
 
 @dataclass(frozen=True, slots=True)

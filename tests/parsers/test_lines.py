@@ -4,8 +4,10 @@ import io
 import random
 
 import pytest
+from polars.testing import assert_frame_equal
 
-from ncclforensics.parsers.lines import blocks
+from ncclforensics.parsers import lines
+from ncclforensics.parsers.lines import blocks, decoded
 
 
 def read(data, size=1 << 20, longest=1 << 20):
@@ -71,3 +73,13 @@ def test_nul_bytes_stay_inside_their_line():
 def test_a_long_line_is_cut_where_a_progress_bar_redraws():
     rows, _, _ = read(b"aaaa\rbbbb\rcccc\rdd\n", 12, 12)
     assert [text for _, text in rows] == ["aaaa\rbbbb", "cccc\rdd"]
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\n\n", b" the end"])
+@pytest.mark.parametrize("size", [1, 40, 700])
+def test_the_last_lines_are_those_of_all(monkeypatch, ends, size):
+    monkeypatch.setattr(lines, "TAIL_BYTES", size)
+    data = b"".join(b"line %d\n" % n for n in range(60)) + ends
+    for count in (0, 1, 3, 50, 100):
+        expected = decoded(data, 7).lines.tail(count)
+        assert_frame_equal(decoded(data, 7).last(count), expected)
