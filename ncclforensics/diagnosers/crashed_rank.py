@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, deaths, ras_status
+from ncclforensics.diagnosers.clues import common, deaths, exits, ras_status
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ NEEDS = (
     *("exits", "python.traceback", "torchelastic.error_file", "python.fatal"),
     *("c10d.watchdog.terminated", "slurm.task_ended", "launchers.", "ncclras."),
     *("python.dataloader", "python.device_assert", "python.cuda_error"),
-    *("nccl_tests.cuda_failure", "uncaught.of_rank"),
+    *("nccl_tests.cuda_failure", "uncaught.of_rank", "nccl.cuda.failure"),
 )
 MISSING = "no exit codes, and no stderr of the ranks"
 NEXT_TIME = "keep stderr of every rank and the launcher's own output"
@@ -89,7 +89,11 @@ def _by_reason(first: pl.DataFrame) -> list[pl.DataFrame]:
 def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
     """Return the finding of ranks that fell for one reason."""
     ranks = common.numbers(first["rank"])
-    hosts = common.strings(first["host"]) or common.hosts_of(frames, ranks)
+    hosts = (
+        common.strings(first["host"])
+        or common.hosts_of(frames, ranks)
+        or _ended_on(frames, ranks)
+    )
     why = str(first["why"][0])
     who = common.plural("rank", ranks) if ranks else "a process"
     where = f" on {common.some(hosts)}" if hosts else ""
@@ -125,6 +129,12 @@ def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
 
 def _is_missed(frames: Frames) -> bool:
     return bool((frames["events"]["role"] == "victim").any())
+
+
+def _ended_on(frames: Frames, ranks: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the hosts where launchers saw these ranks end."""
+    ends = exits.ended(frames).filter(pl.col("rank").is_in(list(ranks)))
+    return common.strings(ends["host"])
 
 
 def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:

@@ -87,8 +87,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ]
     shared = ["text", "t", "rank", "host", "source", "line"]
     lines = pl.concat([frame.select(shared) for frame in certain])
-    nvls = frames.message(*NVLS).filter(pl.col("level").ne_missing("INFO"))
-    likely = nvls.select(shared)
+    likely = _multicast(frames).select(shared)
     if lines.is_empty() and likely.is_empty():
         yield from _stopped_first(frames)
         return
@@ -109,6 +108,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         hosts=hosts,
         first_seen=common.first_seen(told),
     )
+
+
+def _multicast(frames: Frames) -> pl.DataFrame:
+    """Return where multicast failed, in files in which no step was made since.
+
+    NCCL has other ways over NVLink; where it took one of them, nothing was lost.
+    """
+    lines = frames.message(*NVLS).filter(pl.col("level").ne_missing("INFO"))
+    steps = frames.message(*job.STEPS).group_by("source")
+    last = steps.agg(pl.col("line").max().alias("_step"))
+    told = lines.join(last, on="source", how="left", maintain_order="left")
+    return told.filter((pl.col("line") > pl.col("_step")).fill_null(True))
 
 
 def _unlike(frames: Frames, message: str, column: str, healthy: str) -> pl.DataFrame:

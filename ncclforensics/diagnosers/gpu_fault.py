@@ -107,6 +107,7 @@ HARMLESS = {
     69: "mostly a fault of the program",
 }
 LOST = ("kernel.gpu_lost", "nvidia.smi.gpu_lost", "nvidia.nvml.gpu_lost")
+OF_AMD = ("system.hsa.hang", "kernel.amdgpu_reset")
 RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
 ECC = "uncorrectable ECC error"
 APART_NS = 2_000_000_000
@@ -230,7 +231,7 @@ def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
         xids.filter(pl.col("xid").is_in(list(BROKEN | LINK))),
         _in_columns(lost).with_columns(pl.lit(79, pl.Int64).alias("xid")),
         _in_columns(fatal),
-        _in_columns(frames.message("system.hsa.hang")),
+        _in_columns(frames.message(*OF_AMD)),
     ]
     return system.ranks_on(frames, pl.concat(parts)).select(COLUMNS)
 

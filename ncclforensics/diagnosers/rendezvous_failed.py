@@ -62,7 +62,7 @@ UNREACHED = (
     *("c10d.store.unknown_host", "c10d.store.socket_timeout"),
     "c10d.store.connect_failed",
     *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
-    "launchers.mpi.no_slots",
+    *("launchers.mpi.no_slots", "launchers.horovod.task_not_started"),
     *LOGINS,
 )
 STORES = ("c10d.store.connect_timeout", "c10d.store.connect_timeout.old")

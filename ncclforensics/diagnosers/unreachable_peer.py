@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ncclforensics.tables import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", "c10d.gloo.connect")
+NEEDS = ("nccl.", "c10d.gloo.connect", "launchers.mpi.connect_failed")
 MISSING = "no NCCL_DEBUG log"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET on every rank"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
@@ -53,6 +53,7 @@ FAILED = (
     *("nccl.socket.connect_failed", "nccl.socket.connect_exhausted"),
     *("nccl.socket.connect_gave_up", "nccl.socket.connect_failed.early"),
     *("c10d.gloo.connect_error", "c10d.gloo.connect_failed"),
+    "launchers.mpi.connect_failed",
 )
 RETRY = ("nccl.socket.connect_retry",)
 REASONS = ("error", "timeout", "poll_error", "errno", "what")

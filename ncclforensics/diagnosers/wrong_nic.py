@@ -8,8 +8,9 @@ What it means
 How we know
     `no socket interface found`; or `Bootstrap : Using` and `NET/Socket : Using` bind an
     interface whose kind cannot reach another host, in a job of several hosts; or hosts
-    whose interfaces share no subnet with the rest; or hosts that use Socket while the
-    others use IB. The hosts with the odd choice are named.
+    whose interfaces share no subnet with the rest, or with the address that
+    NCCL_COMM_ID names; or hosts that use Socket while the others use IB. The hosts with
+    the odd choice are named.
 
 What to do
     Name the right interface on every host: `export NCCL_SOCKET_IFNAME=eth0`, or exclude
@@ -64,7 +65,8 @@ PAIRED = 0.5  # an odd choice is one that fewer than this share of the hosts mad
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose choice of network is the odd one."""
     using = _using(frames)
-    for look in (_no_interface, _local_only, _network_differs, _subnet_differs):
+    looks = (_no_interface, _no_way_there, _local_only, _network_differs)
+    for look in (*looks, _subnet_differs):
         if found := look(frames, using):
             yield found
             return
@@ -118,6 +120,27 @@ def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         "that this host has.",
         (*common.cites(lines, 4), *common.cites(asked, 2)),
         instead=instead,
+    )
+
+
+def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:
+    """Find hosts without an interface in the subnet of the address they were given."""
+    lines = frames.message("nccl.net.no_same_subnet")
+    lines = lines.filter(pl.col("level").ne_missing("INFO"))
+    if lines.is_empty() or _all_joined(frames):
+        return None
+    hosts = common.strings(lines["host"])
+    bound = using.filter(pl.col("host").is_in(hosts))
+    peers = common.some(common.strings(lines["peer"]), 2)
+    where = common.some(hosts) or "a host"
+    return _finding(
+        frames,
+        lines,
+        "likely",
+        f"{where} has no interface in the subnet of {peers}",
+        f"{where} was told to meet at {peers}, an address that none of its interfaces "
+        "shares a network with: a container on a bridge has only its own.",
+        (*common.cites(lines, 4), *common.cites(bound, 2)),
     )
 
 

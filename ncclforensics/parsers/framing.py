@@ -32,7 +32,9 @@ DECORATIONS = {
     "torch": r"\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
     # its template may be the user's: `[trainer0|0]:`
     "torchrun": r"\[[A-Za-z_][A-Za-z_-]*(?P<tee_rank>\d{1,6})(?:\|\d{1,7})?\]:",
-    "ray": r"\([^\n]{0,200}?pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
+    # vLLM names its workers by their rank, as long as tensors are all it splits
+    "ray": r"\((?:(?:Worker_TP|VllmWorker rank=)(?P<vllm_rank>\d{1,5})(?:_EP\d{1,5})? "
+    r"|[^\n]{0,200}?)pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
     "kernel": r"(?:[a-z]+ *:[a-z]+ *: +)?(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
     r"\d\d:\d\d:\d\d)|(?P<sys_iso>\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)) "
     r"(?P<sys_host>[\w.-]+) "
@@ -45,7 +47,11 @@ DECORATIONS = {
     r"\[?[\w./-]+\.py:\d+\] ?",
     "facility": r"[a-z]+ *:[a-z]+ *: +",
     "iso": r"\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
-    r"(?:Z|[+-]\d\d:?\d\d)?)\]?(?: \| [A-Z]+ +\| |[ :]|$)",
+    r"(?:Z|[+-]\d\d:?\d\d)?)"
+    r"(?: (?:TP(?P<sglang_rank>\d{1,5})|(?:DP|PP)\d{1,5} TP\d{1,5})(?: EP\d{1,5})?)?"
+    r"\]?(?: \| [A-Z]+ +\| |[ :]|$)",
+    # Kaggle's seconds since the notebook began, and the number of the line
+    "kaggle": r"\d{1,7}\.\d{1,3}s[ \t]+(?:\d{1,7}[ \t]+)?",
     "slurmstepd": r"slurmstepd-(?P<step_host>[\w.-]+): ",
     "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host|trainer|master)[\w.-]*\d"
     r"|[a-z][a-z0-9-]*\d(?:\.[a-z][a-z0-9-]*){2,5}|(?:\d{1,3}\.){3}\d{1,3}): ",
@@ -63,6 +69,8 @@ _SAYS = (
     "tee_rank",
     "ray_pid",
     "ray_ip",
+    "vllm_rank",
+    "sglang_rank",
     "sys_t",
     "sys_iso",
     "sys_host",
@@ -80,6 +88,7 @@ _SPEAKERS = (
     "tee_rank",
     "ray_pid",
     "ray_ip",
+    "sglang_rank",
     "worker",
     "task",
 )
@@ -146,7 +155,9 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         return pl.coalesce(names).cast(pl.Int64, strict=False)
 
     who = {
-        "rank": number("head_rank", "torch_rank", "mpi_rank"),
+        "rank": number(
+            *("head_rank", "torch_rank", "mpi_rank", "vllm_rank", "sglang_rank")
+        ),
         "local_rank": number("tee_rank"),
         "task": number("task"),
         "host": pl.coalesce(

@@ -17,7 +17,7 @@ _NCCL = (
     # `<cluster>` is what people put in place of a name, the same for all hosts
     r"(?:(?P<nccl_host>[A-Za-z0-9_.-]+)|<[\w .-]{1,40}>)"
     r":(?P<nccl_pid>\d{1,10}|X+):(?:\d+|X+) "
-    r"(?:\[(?P<nccl_dev>-?\d{1,6})\] [^\n\x1e]{0,300}?)?"
+    r"(?:\[(?P<nccl_dev>-?\d{1,6})\] [^\n\x1e]{0,300}?|[\w/.]+\.(?:cc|h):\d+ )?"
     r"NCCL (?P<nccl_level>WARN|INFO|TRACE|CALL|ERROR|VERSION|ATTN) ?"
 )
 # Where people took off host and process before they posted the line, or quote only its

@@ -388,3 +388,66 @@ def test_ranks_that_fall_for_different_reasons_are_told_apart(analyzed, second, 
     ranked = analyzed(files).ranked
     told = [f.ranks for _, f in ranked.findings if f.slug == "crashed-rank"]
     assert sorted(told) == named
+
+
+def slurm(*ends):
+    return "".join(f"srun: error: gpu0001: {end}\n" for end in ends)
+
+
+LAST_WORDS = "FileExistsError: [Errno 17] File exists: '/data/S043'\n"
+
+
+def test_the_last_line_of_a_traceback_belongs_to_the_only_task_that_failed(analyzed):
+    ends = slurm("task 3: Exited with exit code 1", "tasks 0-2: Terminated")
+    found = analyzed({"job.log": LAST_WORDS + ends}).ranked.verdict
+    assert (found.slug, found.ranks, found.hosts) == (
+        *("crashed-rank", (3,)),
+        ("gpu0001",),
+    )
+
+
+def test_the_last_lines_of_two_tracebacks_belong_to_nobody(analyzed):
+    ends = slurm("task 3: Exited with exit code 1", "tasks 0-2: Terminated")
+    log = LAST_WORDS + "ValueError: the batch is empty\n" + ends
+    assert analyzed({"job.log": log}).ranked.outcome == "inconclusive"
+
+
+def test_the_last_line_of_a_traceback_alone_may_have_been_caught(analyzed):
+    assert analyzed({"job.log": LAST_WORDS}).ranked.outcome == "inconclusive"
+
+
+def sticky(host, error="an illegal memory access was encountered"):
+    return f"{host}:7:9 [0] enqueue.cc:1556 NCCL WARN Cuda failure 700 '{error}'\n"
+
+
+def test_an_error_that_stays_with_its_process_is_that_process_own(analyzed):
+    found = analyzed({"job.log": sticky("gpu0002")}).ranked.verdict
+    assert (found.slug, found.hosts) == ("crashed-rank", ("gpu0002",))
+
+
+def test_one_such_error_may_have_brought_about_the_other(analyzed):
+    log = sticky("gpu0001") + sticky("gpu0002")
+    assert analyzed({"job.log": log}).ranked.outcome == "inconclusive"
+
+
+ACTOR = """ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing.
+\tclass_name: create_colocated_worker_cls.<locals>.WorkerDict
+\tactor_id: d5f5
+\tpid: 41011
+\tname: fLhSWorkerDict_{}:6
+\tip: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "address", "ranks", "hosts"),
+    [
+        (0, "192.0.2.12", (6,), ("192.0.2.12",)),
+        # how many ranks are on the nodes before is not told
+        (1, "192.0.2.12", (), ("192.0.2.12",)),
+        (0, "xxxxxxx", (6,), ()),
+    ],
+)
+def test_the_name_of_an_actor_tells_its_rank(analyzed, node, address, ranks, hosts):
+    found = analyzed({"job.log": ACTOR.format(node, address)}).ranked.verdict
+    assert (found.slug, found.ranks, found.hosts) == ("crashed-rank", ranks, hosts)

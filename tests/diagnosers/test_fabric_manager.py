@@ -128,3 +128,10 @@ def test_an_init_that_nccl_gave_up_is_no_hang(analyzed):
         "closed by remote peer gpu0002<4>\n"
     )
     assert not found(analyzed(logs))
+
+
+def test_multicast_that_failed_in_a_job_that_went_on_accuses_nobody(analyzed):
+    line = "gpu0002:7:9 [0] transport/nvls.cc:621 NCCL WARN Cuda failure 1 'invalid argument'\n"
+    steps = "".join(f"step {n} loss 1.{n}\n" for n in range(4))
+    assert found(analyzed({"job.log": steps + line}))
+    assert not found(analyzed({"job.log": line + steps}))

@@ -240,3 +240,26 @@ CLOSED = "torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
 def test_a_rendezvous_that_an_agent_left_as_it_was_told_to_did_not_fail(analyzed):
     assert verdict(analyzed({"job.log": CLOSED}))[0] == "rendezvous-failed"
     assert verdict(analyzed({"job.log": CLOSED + TOLD})) == "inconclusive"
+
+
+TIMED_OUT = (
+    "[rank1]:[E712 07:09:16.129000000 ProcessGroupNCCL.cpp:685] [Rank 1] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=8, "
+    "NumelOut=8, Timeout(ms)=600000) ran for 600002 milliseconds before timing out.\n"
+)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "\t     [0] finished collective #40, but didn't join collective #41 (count from 1)\n",
+        "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the "
+        "desync are:\n\t   - [1] joined but didn't finish collective #41 (count from 1)\n"
+        "\t     [0] finished collective #40, but didn't join collective #41 (count from 1)\n",
+        "\t - To our best knowledge, ranks [0] are the lagging ranks that caused this "
+        "timeout. They never joined any collectives\n",
+    ],
+)
+def test_a_part_of_a_desync_report_still_names_the_rank(analyzed, part):
+    found = analyzed({"job.log": TIMED_OUT + part}).ranked.verdict
+    assert (found.slug, found.ranks) == ("missing-rank", (0,))

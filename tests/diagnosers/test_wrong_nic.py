@@ -112,3 +112,16 @@ def test_no_address_to_bind_means_that_no_interface_was_left(analyzed, text):
     line = log("gpu1", f"misc/socket.cc:72 NCCL WARN {text}").replace(" NCCL INFO", "")
     (finding,) = found(analyzed({"a.log": line}))
     assert finding.hosts == ("gpu1",)
+
+
+NO_SUBNET = (
+    "gpu0001:100:100 [0] include/socket.h:197 NCCL WARN Net : No interface found in the "
+    "same subnet as remote address 192.0.2.91<27030>\n"
+)
+
+
+def test_a_host_without_a_way_to_the_address_it_was_given_is_named(analyzed):
+    log_ = NO_SUBNET + using("gpu0001", "eth0", "172.17.0.3")
+    (finding,) = found(analyzed({"rank_1.log": log_}))
+    assert (finding.hosts, finding.confidence) == (("gpu0001",), "likely")
+    assert "192.0.2.91" in finding.headline

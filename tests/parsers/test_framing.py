@@ -192,3 +192,25 @@ def test_a_progress_bar_redrawn_with_carriage_returns_is_many_lines():
 
 def test_nested_rank_prefixes_are_all_peeled():
     assert only("[rank1]: [rank1]: Last error:")["text"] == "Last error:"
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        ("(Worker_TP7 pid=481) stuck", 7),
+        ("(VllmWorker rank=3 pid=481) stuck", 3),
+        ("[2026-11-20 12:00:00 TP14] stuck", 14),
+        # with pipelines, or with copies of the model, this is a place in a group
+        ("(Worker_PP1_TP0 pid=481) stuck", None),
+        ("[2026-11-20 12:00:00 DP1 TP0] stuck", None),
+        ("[2026-11-20 12:00:00 PP1 TP0 EP0] stuck", None),
+    ],
+)
+def test_workers_that_split_only_tensors_are_called_by_their_rank(line, rank):
+    told = only(line)
+    assert (told["text"], told["rank"]) == ("stuck", rank)
+
+
+@pytest.mark.parametrize("stamp", ["4600.0s  ", "4600.1s\t12\t"])
+def test_seconds_of_a_notebook_are_taken_off(stamp):
+    assert only(stamp + "stuck")["text"] == "stuck"

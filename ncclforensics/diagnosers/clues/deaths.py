@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TRACEBACKS = ("python.traceback", "torchelastic.error_file")
 HEADLESS = "uncaught.of_rank"  # the last line of a traceback that is not here
+NAMELESS = "uncaught.exception"  # the same, of a process that does not say its rank
 # exceptions that a process raises because of others, or that report another's end
 ECHOES = (
     r"(?:Dist(?:Backend|Network|Store)?Error|ChildFailedError|SignalException"
@@ -47,6 +48,11 @@ NOT_A_NUMBER = ("launchers.megatron.nan", "launchers.megatron.nan.checked")
 FATAL = (
     *("python.dataloader.killed", "python.dataloader.exited"),
     *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
+)
+# of CUDA's errors those that a process's own kernel brings about, and that stay with it
+STICKY = (
+    r"illegal memory access|illegal instruction|misaligned address"
+    r"|unspecified launch failure|device-side assert|invalid program counter"
 )
 RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
 OF_VICTIMS = (1, -signal.SIGABRT)
@@ -122,16 +128,22 @@ def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
     # the exception that a traceback ends with, and a line that tells it once more
     places = nameless.select("source", "line").unique().height
     texts = words.filter(pl.col("rank").is_null())["text"].unique().len()
+    rank = _only_ended(frames)
+    if texts != 1 or places > 1 or rank is None:
+        return words
+    # who has words of its own needs no others'
+    if rank in frames["events"].filter(pl.col("role") != "agent")["rank"]:
+        return words
+    return words.with_columns(pl.coalesce("rank", pl.lit(rank)).alias("rank"))
+
+
+def _only_ended(frames: Frames) -> int | None:
+    """Return the only rank that is told to have ended badly and by itself."""
     ended = exits.ended(frames).filter(
         (pl.col("code") != 0) & ~pl.col("code").is_in(SENT_BY_AGENT)
     )
     known = common.numbers(ended["rank"])
-    if texts != 1 or places > 1 or len(known) != 1 or ended["rank"].null_count():
-        return words
-    # who has words of its own needs no others'
-    if known[0] in frames["events"].filter(pl.col("role") != "agent")["rank"]:
-        return words
-    return words.with_columns(pl.coalesce("rank", pl.lit(known[0])).alias("rank"))
+    return known[0] if len(known) == 1 and not ended["rank"].null_count() else None
 
 
 def first(deaths: pl.DataFrame) -> pl.DataFrame:
@@ -156,7 +168,8 @@ def _fault() -> pl.Expr:
 def _raised(frames: Frames) -> pl.DataFrame:
     """Return the uncaught exceptions, in SCHEMA and `echo`."""
     lines = pl.concat(
-        [frames.message(*TRACEBACKS), _headless(frames)], how="diagonal_relaxed"
+        [frames.message(*TRACEBACKS), _headless(frames), _nameless(frames)],
+        how="diagonal_relaxed",
     )
     if "exception" not in lines.columns:
         return pl.DataFrame(schema=RAISED)
@@ -215,6 +228,17 @@ def _headless(frames: Frames) -> pl.DataFrame:
         first, on=key, how="left", maintain_order="left"
     )
     return lines.filter((pl.col("line") < pl.col("head")).fill_null(True)).drop("head")
+
+
+def _nameless(frames: Frames) -> pl.DataFrame:
+    """Return the only line of an exception that is left, where one rank ended badly.
+
+    Of several nobody can say which was not caught, nor whose it is.
+    """
+    lines = frames.message(NAMELESS)
+    if lines["text"].n_unique() != 1 or frames.message(*TRACEBACKS, HEADLESS).height:
+        return lines.clear()
+    return lines.head(1) if _only_ended(frames) is not None else lines.clear()
 
 
 def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
@@ -294,7 +318,7 @@ def _of_lines(frames: Frames) -> pl.DataFrame:
     In SCHEMA, for where no traceback tells it as well; a process that was told to end
     is an echo.
     """
-    lines = frames.message(*FATAL)
+    lines = pl.concat([frames.message(*FATAL), _of_nccl(frames)], how="diagonal")
     told = ~pl.col("text").str.contains(r"signal: Terminated")
     return lines.filter(told & ~stops.after_stop(frames, lines)).select(
         "rank",
@@ -305,6 +329,19 @@ def _of_lines(frames: Frames) -> pl.DataFrame:
         pl.lit("traceback").alias("by"),
         *("t", "text", "source", "line"),
     )
+
+
+def _of_nccl(frames: Frames) -> pl.DataFrame:
+    """Return the CUDA errors that stay with their process, as NCCL meets them.
+
+    Of several processes one may have brought down the others.
+    """
+    lines = frames.message("nccl.cuda.failure")
+    mine = lines.filter(
+        (pl.col("level") == "WARN") & pl.col("text").str.contains(STICKY)
+    )
+    alone = mine.select("host", "pid").unique().height == 1
+    return mine if alone else mine.clear()
 
 
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:

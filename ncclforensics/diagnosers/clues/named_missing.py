@@ -74,6 +74,8 @@ def _barrier(frames: Frames) -> Finding | None:
 
 def _desync(frames: Frames) -> Finding | None:
     lines = frames.message("c10d.desync_report")
+    if lines.is_empty():
+        lines = frames.message("c10d.desync_report.headless")
     if "kind" not in lines.columns:
         return None
     lagging = lines.filter(

@@ -3,9 +3,11 @@
     \tclass_name: Worker
     \tactor_id: 9f0c
     \tpid: 41011
+    \tname: fLhSWorkerDict_0:3
     \tip: 10.20.0.12
 
-The potential root causes below them are the same text every time.
+verl names its actors by node and place: on the first node the place is the rank. The
+potential root causes below them are the same text every time.
 """
 
 from __future__ import annotations
@@ -13,12 +15,20 @@ from __future__ import annotations
 import re
 
 _PID = re.compile(r"(?m)^[ \t]+pid: (\d{1,9})[ \t\r]*$")
-_IP = re.compile(r"(?m)^[ \t]+ip: ([\w.:-]+)[ \t\r]*$")
+# `xxx` is what people put in place of an address
+_IP = re.compile(r"(?m)^[ \t]+ip: (?![xX.*]+[ \t\r]*$)([\w.:-]+)[ \t\r]*$")
+_FIRST_NODES = re.compile(r"(?m)^[ \t]+name: \w*WorkerDict_0:(\d{1,3})[ \t\r]*$")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row with the `pid` and `host` (an address) of the dead, or none."""
-    pid, ip = _PID.search(text), _IP.search(text)
+    """Return one row with `pid`, `host` (an address), `rank` of the dead, or none."""
+    pid, ip, rank = (form.search(text) for form in (_PID, _IP, _FIRST_NODES))
     if not pid and not ip:
         return []
-    return [{"pid": int(pid[1]) if pid else None, "host": ip[1] if ip else None}]
+    return [
+        {
+            "pid": int(pid[1]) if pid else None,
+            "host": ip[1] if ip else None,
+            "rank": int(rank[1]) if rank else None,
+        }
+    ]
