@@ -15,7 +15,7 @@ import polars as pl
 
 from ncclforensics import grammar, tables
 from ncclforensics.notes import Note
-from ncclforensics.parsers import framing, limits, partial
+from ncclforensics.parsers import captures, framing, limits, partial
 from ncclforensics.parsers.scan import WRAPPED
 from ncclforensics.tables import CITE, SCHEMAS, Frames
 
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
 
 # columns that say what the event is; a structure's key of that name is kept beside it
 OWN_COLUMNS = ("message", "role", "level", "text")
-TYPES = {column: kind for schema in SCHEMAS.values() for column, kind in schema.items()}
-# what a structure's `KINDS` call the types of its own columns
-INNER: dict[str, pl.DataType] = {
-    "int": pl.Int64(),
-    "ints": pl.List(pl.Int64()),
-    "strings": pl.List(pl.String()),
-    "bool": pl.Boolean(),
-}
 FOUND = "_found"  # whether a row of a message came out of its inner structure
 
 
@@ -242,7 +234,7 @@ def _structured(
     inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
     inner = inner.rename({c: f"{c}_text" for c in inner.columns if c in OWN_COLUMNS})
     # what was torn off everywhere is null, and still has the type of its column
-    types = TYPES | {c: INNER[kind] for c, kind in _typed_by(structure).items()}
+    types = captures.inner(str(message.inner))
     inner = inner.with_columns(
         pl.col(c).cast(types.get(c, pl.String()))
         for c, kind in inner.schema.items()
@@ -261,11 +253,6 @@ def _structured(
         ),
     )
     return typed.drop("_start", *(f"{c}_inner" for c in clashes)), is_cut
-
-
-def _typed_by(structure: object) -> Mapping[str, str]:
-    """Return the kinds (keys of INNER) of a structure's columns that are no strings."""
-    return getattr(structure, "KINDS", {})
 
 
 def _like(column: str, name: str, frame: pl.DataFrame) -> pl.Expr:
