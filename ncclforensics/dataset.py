@@ -57,7 +57,7 @@ def name(frames: Frames) -> str:
 
 def is_one(path: str) -> bool:
     """Say whether `path` is a dataset: a folder with shares, or a store's address."""
-    return "://" in path or (Path(path) / SHARES).is_dir()
+    return "://" in path or any((Path(path) / SHARES).glob("*.parquet"))
 
 
 def load(roots: Sequence[str], beside: Frames | None = None) -> Frames:
@@ -86,7 +86,9 @@ def _share(
     """Read one share, without the files that were `read` in another one."""
     if lacking := _lacking(names):
         raise ValueError(f"share {share} holds no {lacking}")
-    part = {n: pl.read_parquet(f"{root}/{n}/{share}.parquet") for n in names}
+    part = {
+        n: pl.read_parquet(f"{root}/{n}/{share}.parquet", glob=False) for n in names
+    }
     files = dict(part["sources"].select("source", "sha256").iter_rows())
     again = [file for file in files if file in read]
     for file in again:
@@ -117,9 +119,10 @@ def _share(
 
 def _shares(root: str) -> list[tuple[str, list[str]]]:
     """Return each share's name and its frames, sorted."""
-    listed = pl.read_parquet(
-        f"{root}/{SHARES}/*.parquet", include_file_paths="path", glob=True
-    )
+    files: str | list[Path] = f"{root}/{SHARES}/*.parquet"
+    if "://" not in root:  # a folder here may have a name that looks like a pattern
+        files = sorted(Path(root, SHARES).glob("*.parquet"))
+    listed = pl.read_parquet(files, include_file_paths="path", glob="://" in root)
     stem = pl.col("path").str.replace_all(r"\\", "/", literal=True)
     stem = stem.str.extract(r"([0-9a-f]{16})\.parquet$")
     names = pl.col("frame").cast(pl.String)

@@ -117,6 +117,17 @@ def test_a_share_that_names_a_file_elsewhere_is_not_read(tmp_path):
     assert report(tmp_path) == before
 
 
+def test_a_folder_with_a_name_like_a_pattern_is_that_folder(tmp_path):
+    ingest(HUNG / "fr", to=tmp_path / "run[1]")
+    (tmp_path / "run1").mkdir()
+    assert report(tmp_path / "run[1]") == report(HUNG / "fr")
+
+
+def test_evidence_in_a_folder_called_shares_is_evidence(tmp_path):
+    shutil.copytree(HUNG / "fr", tmp_path / "shares")
+    assert '"missing-rank"' in report(tmp_path)
+
+
 def test_a_dataset_is_not_ingested_again(tmp_path):
     ingest(HUNG, to=tmp_path)
     assert cli.main(["ingest", str(tmp_path), "-o", str(tmp_path / "b")]) == 2
