@@ -8,6 +8,7 @@ terminal wrapped. Only recognised lines leave this module.
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # columns that say what the event is; a structure's key of that name is kept beside it
 OWN_COLUMNS = ("message", "role", "level", "text")
+# columns of ranks, and of how many there are
+RANKS = re.compile(r"(?:^|_)n?ranks?$|^world_size$")
 FOUND = "_found"  # whether a row of a message came out of its inner structure
 
 
@@ -71,11 +74,13 @@ def taken(
     frames: dict[str, pl.DataFrame] = {}
     fed: dict[str, list[pl.DataFrame]] = {"events": []}
     full: list[str] = []
-    for message_id, frame in found.items():
+    odd: set[str] = set()
+    for message_id, taken_ in found.items():
         message = by_id[message_id]
-        whole = frame
+        whole = frame = _believed(taken_, odd)
         if message.inner:
             whole, is_cut = _structured(frame, message, lines, room)
+            whole = _believed(whole, odd)
             room -= whole.height
             full += [message_id] if is_cut else []
         told = _event(whole, message).drop(FOUND, strict=False)
@@ -87,10 +92,34 @@ def taken(
             row = _event(rows, message).with_columns(*constants)
             fed.setdefault(message.feeds, []).append(row)
     conforming = {name: _conforming(name, rows) for name, rows in fed.items() if rows}
+    notes = []
     if full:
-        text = f"more of {', '.join(full)} than is read: their details are incomplete"
-        conforming["notes"] = tables.noted([Note("parsers", text)])
+        notes.append(
+            f"more of {', '.join(full)} than is read: their details are incomplete"
+        )
+    if odd:
+        beyond = f"beyond {limits.MAX_RANK:,}"
+        notes.append(f"{', '.join(sorted(odd))} {beyond}: damage, not read")
+    if notes:
+        conforming["notes"] = tables.noted(Note("parsers", text) for text in notes)
     return Frames(conforming, frames)
+
+
+def _believed(frame: pl.DataFrame, odd: set[str]) -> pl.DataFrame:
+    """Give null for ranks and numbers of ranks that no job has; adds their columns."""
+    counting = [c for c in frame.columns if RANKS.search(c)]
+    beyond = {c for c in counting if _highest(frame[c]) >= limits.MAX_RANK}
+    if not beyond:
+        return frame
+    odd |= beyond
+    return frame.with_columns(
+        pl.when(pl.col(c) < limits.MAX_RANK).then(c).alias(c) for c in beyond
+    )
+
+
+def _highest(numbers: pl.Series) -> int:
+    highest = numbers.max() if numbers.dtype == pl.Int64 else None
+    return highest if isinstance(highest, int) else -1
 
 
 def structure_rows(frames: Frames, messages: Sequence[Message]) -> int:

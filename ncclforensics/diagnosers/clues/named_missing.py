@@ -39,6 +39,8 @@ REQUESTED = "c10d.dump.requested"
 CITED = ("source", "line")
 # this many ranks have to have timed out for each one that did not
 MANY = 2
+# ranks of all lists of Horovod together
+MOST = 1 << 22
 # how agents end their workers, and srun its tasks
 AGENTS = (-signal.SIGTERM,)
 SRUNS = (-signal.SIGTERM, -signal.SIGKILL)
@@ -128,12 +130,15 @@ def _not_ready(frames: Frames) -> pl.DataFrame:
     if "ready" not in lines.columns:
         return lines
     ready = pl.col("ready").str.split(",").cast(pl.List(pl.Int64))
-    lines = lines.drop_nulls("ready").with_columns(ready.alias("ready"))
+    # a stall is told again and again, and each time with all ranks
+    told = ["source", "tensor", "ready"]
+    lines = lines.drop_nulls("ready").unique(told, keep="first", maintain_order=True)
+    lines = lines.with_columns(ready.alias("ready"))
     seen = [lines["ready"].list.max().max(), frames["ranks"]["rank"].max()]
     highest = max(int(str(rank)) for rank in seen if rank is not None)
     known = pl.int_ranges(0, highest + 1)
     absent = known.list.set_difference("ready").list.sort()
-    return lines.with_columns(
+    return lines.head(MOST // (highest + 1)).with_columns(
         absent.cast(pl.List(pl.String)).list.join(",").alias("missing")
     )
 
