@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fuzz.targets import conforming, stored
+from fuzz.targets import PARSERS, conforming, stored
 from ncclforensics import tables
 from ncclforensics.parsers import flight_recorder, fr_rows, framing, log_files
 from ncclforensics.parsers.flight_recorder import Beside
@@ -75,7 +75,19 @@ def _framed(inputs: Sequence[bytes], _: Beside) -> None:
     assert framed["t"].drop_nulls().dt.year().is_between(1677, 2262).all()
 
 
+def _structure(data: bytes, _: Beside) -> Any:
+    number = data[0] % len(PARSERS) if data else 0
+    return number, PARSERS[number].parse(data[1:].decode("utf-8", "replace"))
+
+
+def _structures(told: Sequence[Any], _: Beside) -> None:
+    for number in range(len(PARSERS)):
+        rows = [row for own, found in told if own == number for row in found]
+        pl.DataFrame(rows, infer_schema_length=None, strict=False)
+
+
 PILES = {
+    "inner": Pile(_structure, _structures, 400),
     "dump": Pile(_content("flight_recorder_pickle"), _rows, 400),
     "dump_json": Pile(_content("flight_recorder_json"), _rows, 400),
     "log": Pile(_bytes, _log, 1000),
