@@ -17,6 +17,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.errors import UsageError
+from ncclforensics.parsers import captures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +57,7 @@ def name(frames: Frames) -> str:
 
 def is_one(path: str) -> bool:
     """Say whether `path` is a dataset: a folder with shares, or a store's address."""
-    return "://" in path or (Path(path) / SHARES).is_dir()
+    return "://" in path or any((Path(path) / SHARES).glob("*.parquet"))
 
 
 def load(roots: Sequence[str], beside: Frames | None = None) -> Frames:
@@ -83,7 +84,11 @@ def _share(
     root: str, share: str, names: Sequence[str], read: dict[str, str | None]
 ) -> Frames:
     """Read one share, without the files that were `read` in another one."""
-    part = {n: pl.read_parquet(f"{root}/{n}/{share}.parquet") for n in names}
+    if lacking := _lacking(names):
+        raise ValueError(f"share {share} holds no {lacking}")
+    part = {
+        n: pl.read_parquet(f"{root}/{n}/{share}.parquet", glob=False) for n in names
+    }
     files = dict(part["sources"].select("source", "sha256").iter_rows())
     again = [file for file in files if file in read]
     for file in again:
@@ -103,23 +108,33 @@ def _share(
             new["templates"], on="template", how="semi", maintain_order="left"
         )
     known = {n: f for n, f in new.items() if n in tables.SCHEMAS}
-    messages = {n: f for n, f in new.items() if n.startswith(MESSAGE)}
+    messages = {
+        n.removeprefix(MESSAGE): f for n, f in new.items() if n.startswith(MESSAGE)
+    }
     return tables.Frames(
         {n: tables.conform(n, frame) for n, frame in known.items()},
-        {n.removeprefix(MESSAGE): frame for n, frame in messages.items()},
+        {i: captures.conform(i, frame) for i, frame in messages.items()},
     )
 
 
 def _shares(root: str) -> list[tuple[str, list[str]]]:
     """Return each share's name and its frames, sorted."""
-    listed = pl.read_parquet(
-        f"{root}/{SHARES}/*.parquet", include_file_paths="path", glob=True
-    )
+    files: str | list[Path] = f"{root}/{SHARES}/*.parquet"
+    if "://" not in root:  # a folder here may have a name that looks like a pattern
+        files = sorted(Path(root, SHARES).glob("*.parquet"))
+    listed = pl.read_parquet(files, include_file_paths="path", glob="://" in root)
     stem = pl.col("path").str.replace_all(r"\\", "/", literal=True)
     stem = stem.str.extract(r"([0-9a-f]{16})\.parquet$")
-    shares = listed.select(stem.alias("share"), "frame").drop_nulls("share")
+    names = pl.col("frame").cast(pl.String)
+    shares = listed.select(stem.alias("share"), names).drop_nulls()
     grouped = shares.group_by("share").agg(pl.col("frame").sort()).sort("share")
     return [(share, frames) for share, frames in grouped.rows() if _plain(frames)]
+
+
+def _lacking(names: Sequence[str]) -> str | None:
+    """Return what frame the others of a share cannot be read without."""
+    needed = {"sources", *({"templates"} if "entries" in names else ())}
+    return min(needed.difference(names), default=None)
 
 
 def _plain(frames: Iterable[str]) -> bool:

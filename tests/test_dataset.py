@@ -117,6 +117,17 @@ def test_a_share_that_names_a_file_elsewhere_is_not_read(tmp_path):
     assert report(tmp_path) == before
 
 
+def test_a_folder_with_a_name_like_a_pattern_is_that_folder(tmp_path):
+    ingest(HUNG / "fr", to=tmp_path / "run[1]")
+    (tmp_path / "run1").mkdir()
+    assert report(tmp_path / "run[1]") == report(HUNG / "fr")
+
+
+def test_evidence_in_a_folder_called_shares_is_evidence(tmp_path):
+    shutil.copytree(HUNG / "fr", tmp_path / "shares")
+    assert '"missing-rank"' in report(tmp_path)
+
+
 def test_a_dataset_is_not_ingested_again(tmp_path):
     ingest(HUNG, to=tmp_path)
     assert cli.main(["ingest", str(tmp_path), "-o", str(tmp_path / "b")]) == 2
@@ -130,3 +141,21 @@ def test_an_address_of_a_store_is_read_through_polars(tmp_path):
     shutil.copytree(HUNG, copy)
     ingest(copy, to=(tmp_path / "second").as_uri())
     assert report((tmp_path / "second").as_uri()) == report(HUNG)
+
+
+@pytest.mark.parametrize("lost", ["sources", "templates"])
+def test_a_share_without_what_others_stand_on_is_said(tmp_path, lost, capsys):
+    ingest(HUNG / "fr", to=tmp_path)
+    (file,) = (tmp_path / "shares").iterdir()
+    told = pl.read_parquet(file)
+    told.filter(pl.col("frame") != lost).write_parquet(file)
+    assert cli.main(["analyze", str(tmp_path)]) == 2
+    assert f"holds no {lost}" in capsys.readouterr().err
+
+
+def test_captures_of_another_type_are_said_in_one_line(tmp_path, capsys):
+    ingest(HUNG, to=tmp_path)
+    (file,) = next(tmp_path.glob("message.*")).iterdir()
+    pl.read_parquet(file).with_columns(pl.lit(1).alias("text")).write_parquet(file)
+    assert cli.main(["analyze", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

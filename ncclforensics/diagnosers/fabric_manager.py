@@ -143,6 +143,8 @@ def _stopped_first(frames: Frames) -> Iterator[Finding]:
     process = communicators.PROCESS
     began = known.filter(pl.col("nranks") == known["nranks"].max())
     began = began.drop_nulls(process).unique(process, keep="first", maintain_order=True)
+    if began.is_empty():
+        return
     ends = began.select(*process, pl.col("line").alias("_start"))
     nccl = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
     # what NCCL itself gave up with tells more, and ends the others' logs as well

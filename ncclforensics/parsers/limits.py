@@ -38,8 +38,9 @@ MAX_FRAMES = 512
 MAX_GROUPS = 100_000
 MAX_MEMBERS = 2_000_000
 
-# a rank or a count beyond is damage
-MAX_RANK = 2**31
+# a rank, a number of ranks, or a count beyond is damage; the largest jobs have some
+# hundred thousand ranks
+MAX_RANK = 2**20
 MAX_SEQ = 2**40
 
 # bytes of an error file, whose call stack is some kilobytes, and of ncclras' JSON, with

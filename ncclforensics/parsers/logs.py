@@ -8,6 +8,7 @@ terminal wrapped. Only recognised lines leave this module.
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import polars as pl
 
 from ncclforensics import grammar, tables
 from ncclforensics.notes import Note
-from ncclforensics.parsers import framing, limits, partial
+from ncclforensics.parsers import captures, framing, limits, partial
 from ncclforensics.parsers.scan import WRAPPED
 from ncclforensics.tables import CITE, SCHEMAS, Frames
 
@@ -26,14 +27,8 @@ if TYPE_CHECKING:
 
 # columns that say what the event is; a structure's key of that name is kept beside it
 OWN_COLUMNS = ("message", "role", "level", "text")
-TYPES = {column: kind for schema in SCHEMAS.values() for column, kind in schema.items()}
-# what a structure's `KINDS` call the types of its own columns
-INNER: dict[str, pl.DataType] = {
-    "int": pl.Int64(),
-    "ints": pl.List(pl.Int64()),
-    "strings": pl.List(pl.String()),
-    "bool": pl.Boolean(),
-}
+# columns of ranks, and of how many there are
+RANKS = re.compile(r"(?:^|_)n?ranks?$|^world_size$")
 FOUND = "_found"  # whether a row of a message came out of its inner structure
 
 
@@ -79,11 +74,13 @@ def taken(
     frames: dict[str, pl.DataFrame] = {}
     fed: dict[str, list[pl.DataFrame]] = {"events": []}
     full: list[str] = []
-    for message_id, frame in found.items():
+    odd: set[str] = set()
+    for message_id, taken_ in found.items():
         message = by_id[message_id]
-        whole = frame
+        whole = frame = _believed(taken_, odd)
         if message.inner:
             whole, is_cut = _structured(frame, message, lines, room)
+            whole = _believed(whole, odd)
             room -= whole.height
             full += [message_id] if is_cut else []
         told = _event(whole, message).drop(FOUND, strict=False)
@@ -95,10 +92,34 @@ def taken(
             row = _event(rows, message).with_columns(*constants)
             fed.setdefault(message.feeds, []).append(row)
     conforming = {name: _conforming(name, rows) for name, rows in fed.items() if rows}
+    notes = []
     if full:
-        text = f"more of {', '.join(full)} than is read: their details are incomplete"
-        conforming["notes"] = tables.noted([Note("parsers", text)])
+        notes.append(
+            f"more of {', '.join(full)} than is read: their details are incomplete"
+        )
+    if odd:
+        beyond = f"beyond {limits.MAX_RANK:,}"
+        notes.append(f"{', '.join(sorted(odd))} {beyond}: damage, not read")
+    if notes:
+        conforming["notes"] = tables.noted(Note("parsers", text) for text in notes)
     return Frames(conforming, frames)
+
+
+def _believed(frame: pl.DataFrame, odd: set[str]) -> pl.DataFrame:
+    """Give null for ranks and numbers of ranks that no job has; adds their columns."""
+    counting = [c for c in frame.columns if RANKS.search(c)]
+    beyond = {c for c in counting if _highest(frame[c]) >= limits.MAX_RANK}
+    if not beyond:
+        return frame
+    odd |= beyond
+    return frame.with_columns(
+        pl.when(pl.col(c) < limits.MAX_RANK).then(c).alias(c) for c in beyond
+    )
+
+
+def _highest(numbers: pl.Series) -> int:
+    highest = numbers.max() if numbers.dtype == pl.Int64 else None
+    return highest if isinstance(highest, int) else -1
 
 
 def structure_rows(frames: Frames, messages: Sequence[Message]) -> int:
@@ -242,7 +263,7 @@ def _structured(
     inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
     inner = inner.rename({c: f"{c}_text" for c in inner.columns if c in OWN_COLUMNS})
     # what was torn off everywhere is null, and still has the type of its column
-    types = TYPES | {c: INNER[kind] for c, kind in _typed_by(structure).items()}
+    types = captures.inner(str(message.inner))
     inner = inner.with_columns(
         pl.col(c).cast(types.get(c, pl.String()))
         for c, kind in inner.schema.items()
@@ -261,11 +282,6 @@ def _structured(
         ),
     )
     return typed.drop("_start", *(f"{c}_inner" for c in clashes)), is_cut
-
-
-def _typed_by(structure: object) -> Mapping[str, str]:
-    """Return the kinds (keys of INNER) of a structure's columns that are no strings."""
-    return getattr(structure, "KINDS", {})
 
 
 def _like(column: str, name: str, frame: pl.DataFrame) -> pl.Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ncclforensics.sources import limits
 from ncclforensics.sources.scratch import EndlessError, Scratch
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 # notes kept of one archive; a hostile one would fill the report with refusals
 MOST_NOTES = 50
+NOTED = 80  # characters of a path that is too long
 
 
 @dataclass(slots=True)
@@ -51,6 +53,10 @@ class Contents:
 
     def accepts(self, member: str) -> bool:
         """Tell whether `member` lies inside the archive's own place; note if not."""
+        if len(member) > limits.MAX_PATH:
+            text = f"refused: its path has {len(member):,} characters"
+            self.note(text, member[:NOTED] + "…")
+            return False
         parts = member.replace("\\", "/").split("/")
         if not parts[0] or ".." in parts or not plain(member):
             self.note("refused: it would land outside its place", member)

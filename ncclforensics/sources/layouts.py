@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ncclforensics.sources import limits
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -150,5 +152,7 @@ def _add(who: Who, match: re.Match[str] | None) -> None:
         return
     for field, value in match.groupdict().items():
         if value is not None:
-            is_text = field in ("host", "stream")
-            who[field] = value if is_text else int(value)
+            if field in ("host", "stream"):
+                who[field] = value
+            elif len(value) <= limits.MAX_DIGITS:
+                who[field] = int(value)

@@ -25,6 +25,12 @@ MAX_RATIO = 1000
 # below this many unpacked bytes the ratio is not asked: some blanks are no bomb
 RATIO_FREE_BYTES = 64 * 1024**2
 
+# characters of a member's path: no longer one can be opened on Linux
+MAX_PATH = 4096
+
+# digits of a number in a path, all of which are ranks, pids or counts of restarts
+MAX_DIGITS = 9
+
 # archives inside archives: one inside another is opened, a third is only listed
 MAX_DEPTH = 2
 

@@ -16,6 +16,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.errors import UsageError
+from ncclforensics.parsers import captures
 from ncclforensics.report.as_json import load
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def _frames(files: Mapping[str, Path], *, with_calls: bool) -> tables.Frames:
     messages: dict[str, pl.DataFrame] = {}
     for name, file in files.items():
         if name.startswith(MESSAGE):
-            messages[name.removeprefix(MESSAGE)] = pl.read_parquet(file)
+            message = name.removeprefix(MESSAGE)
+            messages[message] = captures.conform(message, pl.read_parquet(file))
         elif name in tables.SCHEMAS and (with_calls or name != CALLS):
             found[name] = tables.conform(name, pl.read_parquet(file))
     return tables.Frames(found, messages)

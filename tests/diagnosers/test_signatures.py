@@ -87,3 +87,11 @@ def test_of_two_the_one_that_evaluates_alone_made_no_mistake(function, kind):
     strays = [split.strays for split in signatures.strays(told, "conditional")]
     assert strays == ([(1,)] if kind else [])
     assert bool(list(signatures.splits(told, "shape"))) == (kind is None)
+
+
+def test_an_entry_without_an_operation_is_on_no_side():
+    told = [
+        (rank, "0", 7, {"op": op, **sizes(8)})
+        for rank, op in enumerate(("all_reduce", "all_reduce", None))
+    ]
+    assert not list(signatures.splits(frames(told), "op"))

@@ -11,18 +11,26 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import random
 import sys
 import threading
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import atheris
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["ncclforensics", "pickletools", "tarfile"]):
+    from fuzz.mutation import mutated
+    from fuzz.piled import BLIND, PILES
     from fuzz.targets import TARGETS, seeds
     from ncclforensics.parsers import fr_taster
 
-SECONDS, MEGABYTES = 20, 3000  # that one input may take
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECONDS, MEGABYTES = 120, 3000  # that one input may take, on a machine that is busy
 
 
 def main() -> None:
@@ -38,9 +46,12 @@ def main() -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     for seed in seeds(given.target):
         (corpus / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
-    target = TARGETS[given.target]
+    target = together(given.target, given.corpus)
     # a child that tries each pickle first would be most of the work
     fr_taster.expendable()
+    if given.target in BLIND:
+        blind(target, given)
+        return
     options = [
         f"-runs={given.runs}",
         f"-max_len={given.longest}",
@@ -56,6 +67,42 @@ def main() -> None:
     atheris.Setup([sys.argv[0], *options, str(corpus)], target)
     threading.stack_size(0)
     atheris.Fuzz()
+
+
+def together(name: str, corpus: Path) -> Callable[[bytes], None]:
+    """Return a target, or what takes its inputs in piles and finds the one to blame."""
+    pile = PILES.get(name)
+    if pile is None:
+        return TARGETS[name]
+
+    def take(data: bytes) -> None:
+        try:
+            pile.take(data)
+        except BaseException:
+            inputs = pile.inputs
+            for each in inputs:
+                try:
+                    TARGETS[name](each)
+                except BaseException:
+                    inputs = [each]
+                    break
+            for number, each in enumerate(inputs):
+                (corpus / f"{name}-crash-{number}").write_bytes(each)
+            raise
+
+    return take
+
+
+def blind(target: Callable[[bytes], None], given: argparse.Namespace) -> None:
+    """Run a campaign without coverage; raises what the target raises."""
+    rnd = random.Random(given.runs)
+    texts = list(seeds(given.target))
+    began = time.monotonic()
+    for number in range(1, given.runs + 1):
+        target(mutated(rnd, texts, given.longest))
+        if number % 100_000 == 0:
+            print(f"#{number} {time.monotonic() - began:.0f} s", flush=True)
+    print(f"stat::number_of_executed_units: {given.runs}")
 
 
 if __name__ == "__main__":

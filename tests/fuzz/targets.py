@@ -14,29 +14,40 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import polars as pl
 
-from ncclforensics import grammar, tables
+from ncclforensics import dataset, grammar, tables
+from ncclforensics.errors import UsageError
 from ncclforensics.parsers import (
     error_json,
     flight_recorder,
+    fr_dump,
     fr_json,
+    fr_repeats,
+    fr_rows,
+    framing,
     log_files,
     parse,
     structures,
     unpickler,
 )
 from ncclforensics.parsers import ras_json as ras
+from ncclforensics.parsers.flight_recorder import Beside
+from ncclforensics.parsers.fr_opcodes import IrregularError, Walks
 from ncclforensics.parsers.lines import blocks
-from ncclforensics.report import clean
+from ncclforensics.report import as_json, clean
+from ncclforensics.report.formats import render
 from ncclforensics.sources import discover, layouts, voices
 from ncclforensics.sources.kinds import KINDS, kind_of
 from ncclforensics.sources.model import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from ncclforensics.report.contract import Report
 
 HERE = Path(__file__).parent
 JOBS = HERE.parent / "fixtures" / "jobs"
@@ -50,6 +61,7 @@ PARSERS = [
 ]
 PLAIN = (dict, list, tuple, str, int, float, bool, bytes, bytearray, type(None))
 SMALL = 4096  # bytes of a seed
+FORMS = ("text", "json", "jsonl", "markdown", "github")
 BLOCK = 64  # bytes of a block of lines, so that short inputs have several
 
 
@@ -88,6 +100,30 @@ def dump_json(data: bytes) -> None:
     conforming(flight_recorder.read(stored(data, "flight_recorder_json")))
 
 
+def repeats(data: bytes) -> None:
+    """Shorten a pickle by its repeats: what it says stays, or it is read whole."""
+    short = fr_repeats.shortened(data, Walks())
+    if short is None:
+        return
+    loaded = unpickler.load(short.data)
+    entries = fr_dump.parts(loaded.value).entries
+    if loaded.problem is not None or not short.agrees(entries):
+        return
+    source = stored(data, "flight_recorder_pickle")
+    besides = Beside(), Beside()
+    try:
+        told = flight_recorder._read(source, besides[0], loaded, 0, short)
+    except IrregularError:
+        return
+    whole = flight_recorder._read(source, besides[1], unpickler.load(data), 0)
+    frames = [
+        fr_rows.frames([(source, content)], beside.stacks)
+        for (content, _), beside in zip((told, whole), besides, strict=True)
+    ]
+    for name in frames[1]:
+        assert frames[0][name].equals(frames[1][name]), name
+
+
 def error_file(data: bytes) -> None:
     """Read an error file of torchelastic."""
     conforming(error_json.read(stored(data, "error_json")))
@@ -118,6 +154,41 @@ def lines(data: bytes) -> None:
 def log(data: bytes) -> None:
     """Recognise the messages of a text log."""
     conforming(log_files.read(stored(data, "log")))
+
+
+def framed(data: bytes) -> None:
+    """Take a line apart: what was put around it, its header, its time."""
+    line = {"line": [1], "raw": [data.decode("utf-8", "replace")]}
+    framed = framing.frame(pl.DataFrame(line))
+    assert framed["t"].drop_nulls().dt.year().is_between(1677, 2262).all()
+
+
+def saved(data: bytes) -> None:
+    """Read a saved report, and write it in every form that is printed."""
+    try:
+        report = as_json.decode(data)
+    except msgspec.DecodeError:
+        return
+    for form in FORMS:
+        assert not set(render(report, form)) & set("\x1b\x9b\r\0"), form
+
+
+def share(data: bytes) -> None:
+    """Read a dataset of which one file is not as it was written."""
+    number, _, content = data.partition(b"\n")
+    folder = FOLDER / "dataset"
+    if not folder.is_dir():
+        dataset.save(log_files.read(stored(_LOG, "log")), str(folder))
+    files = sorted(folder.rglob("*.parquet"))
+    file = files[int(number[:3]) % len(files) if number[:3].isdigit() else 0]
+    before = file.read_bytes()
+    file.write_bytes(content)
+    try:
+        dataset.load([str(folder)])
+    except UsageError:
+        pass
+    finally:
+        file.write_bytes(before)
 
 
 def kind(data: bytes) -> None:
@@ -162,7 +233,6 @@ def text(data: bytes) -> None:
 def whole(data: bytes) -> None:
     """Analyze a folder of up to eight files, from the bytes to every rendered form."""
     from ncclforensics.analysis import analyze
-    from ncclforensics.report.formats import render
 
     folder = FOLDER / "whole"
     folder.mkdir(exist_ok=True)
@@ -171,7 +241,7 @@ def whole(data: bytes) -> None:
     for number, part in enumerate(data.split(SEPARATOR)[:8]):
         (folder / f"rank_{number}").write_bytes(part)
     found = analyze([str(folder)])
-    for form in ("text", "json", "jsonl", "markdown", "github"):
+    for form in FORMS:
         told = render(found.report, form, width=None, colour=False)
         assert "\x1b" not in told
 
@@ -181,7 +251,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
         *(pickled, dump, dump_json, error_file, ras_json, inner, lines, log),
-        *(kind, archive, source, text, whole),
+        *(repeats, framed, saved, share, kind, archive, source, text, whole),
     )
 }
 
@@ -218,6 +288,16 @@ def seeds(target: str) -> Iterable[bytes]:
                 "\n".join(samples[at : at + 20]).encode()
                 for at in range(0, len(samples), 20)
             ]
+        case "framed":
+            return [sample.encode() for sample in samples]
+        case "repeats":
+            return [pickle.dumps(_many(_SMALL), p) for p in range(2, 6)]
+        case "saved":
+            return [as_json.render_json(_report()).encode()]
+        case "share":
+            share(b"")
+            files = sorted((FOLDER / "dataset").rglob("*.parquet"))
+            return [b"%d\n" % n + f.read_bytes() for n, f in enumerate(files)]
         case "archive":
             return _archives()
         case "whole":
@@ -229,6 +309,20 @@ def seeds(target: str) -> Iterable[bytes]:
 def logs_of(contents: dict[Path, bytes]) -> list[bytes]:
     """Return the text among some files."""
     return [c for f, c in contents.items() if f.suffix in (".log", ".err", ".out")]
+
+
+def _many(dump: dict[str, Any]) -> dict[str, Any]:
+    """Repeat a dump's entry until repeats are taken out of it."""
+    (entry,) = dump["entries"]
+    numbers = range(2 * fr_repeats.SOME)
+    told = [entry | {"record_id": n, "collective_seq_id": n} for n in numbers]
+    return dump | {"entries": told}
+
+
+def _report() -> Report:
+    from ncclforensics.analysis import analyze
+
+    return analyze([str(next(JOBS.glob("torch-missing-rank-two-hosts")))]).report
 
 
 def _archives() -> list[bytes]:
@@ -277,6 +371,11 @@ _SMALL = {
         }
     ],
 }
+_LOG = b"""gpu1:1:2 [0] NCCL INFO Using network IB
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "/job/train.py", line 3, in step
+[rank3]: ValueError: bad batch
+"""
 _ERROR = (
     b'{"message": {"message": "RuntimeError: boom", "extraInfo": {"py_callstack": '
     b'"Traceback (most recent call last):\\n  File \\"/a.py\\", line 3, in f\\n    g()'

@@ -50,9 +50,10 @@ def never_started(frames: Frames) -> Finding | None:
     for (_,), lines in hung.group_by("key", maintain_order=True):
         size = int(lines["nranks"][0])
         there = common.numbers(lines["comm_rank"])
+        if len(there) < max(MOST * size, FEWEST):
+            continue
         missing = tuple(sorted(set(range(size)) - set(there)))
-        few = len(there) < max(MOST * size, FEWEST)
-        if not missing or few or _torn(frames, lines, began):
+        if not missing or _torn(frames, lines, began):
             continue
         if _unread(frames, began, missing):
             continue

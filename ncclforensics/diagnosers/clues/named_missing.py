@@ -125,15 +125,21 @@ def _not_ready(frames: Frames) -> pl.DataFrame:
     """Return the stalled tensors with the ranks that are `missing` in Horovod's lists.
 
     Early releases print who came. Ranks above the highest one seen may lack as well.
+    Where fewer came than lack, those few may be the ones who made another call.
     """
     lines = frames.message(READY)
     if "ready" not in lines.columns:
         return lines
-    ready = pl.col("ready").str.split(",").cast(pl.List(pl.Int64))
-    lines = lines.drop_nulls("ready").with_columns(ready.alias("ready"))
+    # a stall is told again and again, and each time with all ranks
+    told = ["source", "tensor", "ready"]
+    lines = lines.drop_nulls("ready").unique(told, keep="first", maintain_order=True)
+    ready = pl.col("ready").str.split(",").cast(pl.List(pl.Int64)).list.unique()
+    lines = lines.with_columns(ready.alias("ready"))
     seen = [lines["ready"].list.max().max(), frames["ranks"]["rank"].max()]
-    highest = max(int(str(rank)) for rank in seen if rank is not None)
-    known = pl.int_ranges(0, highest + 1)
+    size = 1 + max((int(str(rank)) for rank in seen if rank is not None), default=0)
+    if lines.is_empty() or (2 * lines["ready"].list.len() < size).any():
+        return lines
+    known = pl.int_ranges(0, size)
     absent = known.list.set_difference("ready").list.sort()
     return lines.with_columns(
         absent.cast(pl.List(pl.String)).list.join(",").alias("missing")

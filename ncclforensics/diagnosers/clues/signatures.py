@@ -153,7 +153,9 @@ def _from_votes(frames: Frames, votes: pl.DataFrame, aspect: Aspect) -> Iterator
         votes = votes.filter(
             (pl.col("op").n_unique().over(key) == 1) & ~pl.col("op").is_in(UNEVEN)
         ).drop_nulls("shape")
-    differing = votes.filter(pl.col(aspect).n_unique().over(key) > 1)
+    # a damaged entry has no operation, and is on no side
+    side = pl.when(pl.col("rank").is_not_null()).then(pl.col(aspect)).drop_nulls()
+    differing = votes.filter(side.n_unique().over(key) > 1)
     group = key if key == ["call"] else key[:2]
     first = differing.filter(pl.col("seq").eq_missing(pl.col("seq").min().over(group)))
     for _, call in first.group_by(group, maintain_order=True):

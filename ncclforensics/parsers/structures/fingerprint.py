@@ -29,7 +29,12 @@ _OPS = (
     *("_REDUCE_SCATTER_BASE", "COALESCED", "_ALLREDUCE_SPARSE", "UNKNOWN"),
     "REDUCE_SCATTER_TENSOR_COALESCED",
 )
-KINDS = {"shape": "ints", "differs": "strings", "is_peer": "bool"}
+KINDS = {
+    "shape": "ints",
+    "differs": "strings",
+    "is_peer": "bool",
+    "op_reliable": "bool",
+}
 GLUE = ("", " ", "\n")  # broken in a word, broken at a space, as it is
 _ASPECTS = {
     "Sequence number": "seq",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pyparsing as pp
 
+from ncclforensics.parsers.limits import MAX_RANK
 from ncclforensics.parsers.structures.limits import capped
 
 MOST_TENSORS = 200
@@ -22,7 +23,8 @@ _ONE = (
 
 def parse(text: str) -> list[dict[str, object]]:
     """Return a row for each tensor: `tensor` and `ready`, the ranks as `0,1,3`."""
-    return [
-        {"tensor": found["tensor"], "ready": ",".join(found["ready"])}
-        for found, _, _ in _ONE.scan_string(capped(text), max_matches=MOST_TENSORS)
-    ]
+    rows: list[dict[str, object]] = []
+    for found, _, _ in _ONE.scan_string(capped(text), max_matches=MOST_TENSORS):
+        if ready := [rank for rank in found["ready"] if int(rank) < MAX_RANK]:
+            rows.append({"tensor": found["tensor"], "ready": ",".join(ready)})
+    return rows

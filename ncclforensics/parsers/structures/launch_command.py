@@ -11,6 +11,7 @@ import re
 
 from ncclforensics.parsers.structures.limits import capped
 
+KINDS = {"node_rank": "int", "each": "int"}
 _NODE = re.compile(r"--(?:node[_-]rank|machine[_-]rank|rank)[= ](\d{1,6})\b")
 _EACH = re.compile(r"--(?:nproc[_-]per[_-]node|num[_-]gpus)[= ](\d{1,4})\b")
 _GPUS = re.compile(r"\bCUDA_VISIBLE_DEVICES=(\d+(?:,\d+)*)\b")

@@ -139,27 +139,33 @@ def _coded(
 
 
 def _gaps(found: Survey, columns: Columns) -> pl.DataFrame:
-    """Return `rank col code` of calls before a rank's first and behind its last."""
+    """Return `rank col code` of calls before a rank's first and behind its last.
+
+    The calls of a group are counted for it: a number that is damaged may lie a billion
+    behind the one before.
+    """
     kinds = found.groups.select("gid", "kind", "p2p")
     numbers = found.numbers.join(kinds, on="gid").filter(~pl.col("p2p"))
-    group = numbers.group_by("gid").agg(
-        pl.col("n").min().alias("lowest"), pl.col("n").max().alias("highest")
+    ordered = numbers.sort("gid", "n").select(
+        *("gid", "n", "kind", "finished"),
+        pl.int_range(pl.len()).over("gid").alias("place"),
+        pl.len().over("gid").cast(pl.Int64).alias("places"),
     )
-    spans = found.spans.join(group, on="gid").filter(
-        (pl.col("first") > pl.col("lowest")) | (pl.col("last") < pl.col("highest"))
+    first = ordered.select("gid", "places", first="n", begin="place")
+    last = ordered.select("gid", last="n", end="place")
+    spans = found.spans.join(first, on=["gid", "first"]).join(last, on=["gid", "last"])
+    gaps = (
+        pl.int_ranges(0, "begin"),
+        pl.int_ranges(pl.col("end") + 1, "places"),
     )
-    before = spans.select(
-        "rank", "gid", pl.int_ranges("lowest", "first").alias("n")
-    ).explode("n", empty_as_null=False)
-    behind = spans.select(
-        "rank",
-        "gid",
-        pl.int_ranges(pl.col("last") + 1, pl.col("highest") + 1).alias("n"),
-    ).explode("n", empty_as_null=False)
     return (
-        pl.concat([before, behind])
-        .join(numbers.select("gid", "n", "kind", "finished"), on=["gid", "n"])
-        .join(found.spans.select("rank", "gid", "last"), on=["rank", "gid"])
+        pl.concat(
+            spans.select("rank", "gid", "last", gap.alias("place")).explode(
+                "place", empty_as_null=False
+            )
+            for gap in gaps
+        )
+        .join(ordered.drop("places"), on=["gid", "place"])
         .join(columns.table, on=["kind", "n"])
         .select(
             "rank",

@@ -1,0 +1,95 @@
+"""Mutates texts without guidance: what is written in them stays, its values do not.
+
+For targets whose work is done in Rust, where a fuzzer sees no coverage: it would drop
+every seed but one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+NUMBER = re.compile(rb"\d+")
+WORD = re.compile(rb"[A-Za-z_./-]{2,}")
+NUMBERS = (
+    *(b"0", b"-1", b"00", b"4294967296", b"2147483648", b"9223372036854775807"),
+    *(b"9223372036854775808", b"18446744073709551616", b"9" * 40, b"9" * 400),
+    *(b"1e999", b"NaN", b"0x7f", b"\xd9\xa3", b"9999", b"1.5", b""),
+)
+ODD = (
+    *(b"\0", b"\r", b"\n", b"\r\n", b"\t", b"\x1b[2J", b"\x1b]0;x\x07", b"\x1b]52;c;"),
+    *(
+        b"\xff",
+        b"\xc3",
+        b"\xed\xa0\x80",
+        b"\xef\xbb\xbf",
+        b"\xff\xfe",
+        b"\x1e",
+        b"\x85",
+    ),
+    *(
+        b"\xe2\x80\xae",
+        b"\xe2\x80\xa8",
+        b"[",
+        b"]",
+        b"(",
+        b")",
+        b"{",
+        b'"',
+        b"\\",
+        b"\\n",
+    ),
+    *(
+        b"<b>",
+        b"|",
+        b"`",
+        b"-",
+        b":",
+        b" ",
+        b"  \n",
+        b"%s",
+        b"$(x)",
+        b"a" * 300,
+        b"[" * 200,
+    ),
+    *(b'{"log":"', b"> ", b"[rank3]: ", b"Failures:", b"9999-12-31 23:59:59"),
+)
+
+
+def mutated(rnd: Random, seeds: Sequence[bytes], longest: int) -> bytes:
+    """Return a seed with some changes, of `longest` bytes at most."""
+    data = rnd.choice(seeds)
+    for _ in range(rnd.choice((0, 1, 1, 2, 3, 5))):
+        data = _changed(rnd, data, seeds)
+    return data[:longest]
+
+
+def _changed(rnd: Random, data: bytes, seeds: Sequence[bytes]) -> bytes:
+    at, to = sorted(rnd.randrange(len(data) + 1) for _ in range(2))
+    match rnd.randrange(8):
+        case 0 | 1:
+            return _replaced(rnd, NUMBER, data, rnd.choice(NUMBERS))
+        case 2:
+            other = WORD.findall(rnd.choice(seeds)) or [b""]
+            return _replaced(rnd, WORD, data, rnd.choice(other))
+        case 3:
+            return data[:at] + rnd.choice(ODD) + data[at:]
+        case 4:
+            return data[:at] + data[to:]
+        case 5:
+            return data[:at] + rnd.choice(seeds)[-rnd.randrange(1, 200) :]
+        case 6:
+            return data[:to] + data[at:to] * rnd.randrange(1, 4) + data[to:]
+    return data[:at] + rnd.randbytes(1) + data[at + 1 :]
+
+
+def _replaced(rnd: Random, what: re.Pattern[bytes], data: bytes, by: bytes) -> bytes:
+    found = list(what.finditer(data))
+    if not found:
+        return data
+    match = rnd.choice(found)
+    return data[: match.start()] + by + data[match.end() :]

@@ -1,0 +1,97 @@
+"""Targets of which many inputs are read together, as dumps and lines are in earnest.
+
+A frame costs more than the few bytes of an input, and text is taken apart in Rust,
+where no coverage is seen. So `each` does what Python does with one input and
+`together` makes the frames of some hundred; both are what the target of that name
+does with one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from fuzz.targets import PARSERS, conforming, stored
+from ncclforensics import tables
+from ncclforensics.parsers import flight_recorder, fr_rows, framing, log_files
+from ncclforensics.parsers.flight_recorder import Beside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+@dataclass(slots=True)
+class Pile:
+    """A target in two parts, and the inputs that wait for the second.
+
+    `each` is told what those of one pile share.
+    """
+
+    each: Callable[[bytes, Beside], Any]
+    together: Callable[[Sequence[Any], Beside], object]
+    most: int
+    inputs: list[bytes] = field(default_factory=list)
+    _told: list[Any] = field(default_factory=list)
+    _beside: Beside = field(default_factory=Beside)
+
+    def take(self, data: bytes) -> None:
+        """Read an input, and all that wait once there are enough."""
+        if len(self._told) >= self.most:
+            self.inputs, self._told, self._beside = [], [], Beside()
+        self.inputs.append(data)
+        self._told.append(self.each(data, self._beside))
+        if len(self._told) >= self.most:
+            self.together(self._told, self._beside)
+
+
+def _content(kind: str) -> Callable[[bytes, Beside], Any]:
+    def read(data: bytes, beside: Beside) -> Any:
+        source = stored(data, kind)
+        content, _ = flight_recorder._content(source, beside)
+        return content and (source, content)
+
+    return read
+
+
+def _rows(told: Sequence[Any], beside: Beside) -> None:
+    conforming(tables.Frames(fr_rows.frames(list(filter(None, told)), beside.stacks)))
+
+
+def _bytes(data: bytes, _: Beside) -> bytes:
+    return data
+
+
+def _log(inputs: Sequence[bytes], _: Beside) -> None:
+    conforming(log_files.read(stored(b"\n".join(inputs), "log")))
+
+
+def _framed(inputs: Sequence[bytes], _: Beside) -> None:
+    raw = [data.decode("utf-8", "replace") for data in inputs]
+    lines = {"line": range(1, len(raw) + 1), "raw": raw}
+    framed = framing.frame(pl.DataFrame(lines, {"line": pl.Int64, "raw": pl.String}))
+    assert framed["line"].is_sorted()
+    assert framed["t"].drop_nulls().dt.year().is_between(1677, 2262).all()
+
+
+def _structure(data: bytes, _: Beside) -> Any:
+    number = data[0] % len(PARSERS) if data else 0
+    return number, PARSERS[number].parse(data[1:].decode("utf-8", "replace"))
+
+
+def _structures(told: Sequence[Any], _: Beside) -> None:
+    for number in range(len(PARSERS)):
+        rows = [row for own, found in told if own == number for row in found]
+        pl.DataFrame(rows, infer_schema_length=None, strict=False)
+
+
+PILES = {
+    "inner": Pile(_structure, _structures, 400),
+    "dump": Pile(_content("flight_recorder_pickle"), _rows, 400),
+    "dump_json": Pile(_content("flight_recorder_json"), _rows, 400),
+    "log": Pile(_bytes, _log, 1000),
+    "framed": Pile(_bytes, _framed, 2000),
+}
+# whose coverage is not seen: mutated without it
+BLIND = {"log", "framed"}
