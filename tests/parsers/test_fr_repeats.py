@@ -188,3 +188,20 @@ def test_the_benchmarks_dumps_have_the_opcodes_of_torchs(torch_dump):
     for told in ours["entries"]:
         told["time_discovered_completed_ns"] = None  # Gloo does not tell
     assert shape(pickled(ours, "c10d")) == shape(torch_dump)
+
+
+@pytest.mark.parametrize("bare", [True, False])
+@pytest.mark.parametrize("oldest", [1, 300])
+def test_entries_without_a_number_are_counted_in_their_order(tmp_path, oldest, bare):
+    entries = job(400, 2)["entries"]
+    for n, entry in enumerate(entries):
+        del entry["record_id"], entry["collective_seq_id"]
+        entry["seq_id"] = oldest + n
+    path = tmp_path / "rank_3"
+    told = entries if bare else {"version": "1.3", "entries": entries}
+    found = same_frames(path, pickle.dumps(told, protocol=2))
+    assert (found is None) == bare
+    source = Source(path.name, path, "flight_recorder_pickle", "", rank=3)
+    first = int(oldest > 1)
+    told = flight_recorder.read_all([source])["entries"]["record_id"]
+    assert told.to_list() == list(range(first, first + 400))
