@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ncclforensics.findings import Ranked
+    from ncclforensics.frames import Frames
     from ncclforensics.report.contract import Report
     from ncclforensics.report.details import Excerpt
     from ncclforensics.sources import Source
-    from ncclforensics.tables import Frames
 
 
 MOST_OTHERS = 6  # jobs and attempts beside the one that is explained

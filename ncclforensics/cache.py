@@ -28,9 +28,9 @@ from ncclforensics.parsers import digest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ncclforensics.frames import Frames
     from ncclforensics.notes import Note
     from ncclforensics.sources import Source
-    from ncclforensics.tables import Frames
 
 # bytes of evidence from which on reading an entry beats parsing, hashes included
 PAYS_BYTES = 32 * 1024**2

@@ -21,7 +21,7 @@ from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from ncclforensics.findings import Finding, Ranked
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 WAITED = ("c10d.watchdog.timeout", "c10d.gloo.timeout", "c10d.blocking_wait.timeout")
 # an ended process, and the words that its victims die with, are told by other lines

@@ -17,12 +17,12 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.errors import UsageError
+from ncclforensics.frames import Frames, join
 from ncclforensics.parsers import captures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ncclforensics.tables import Frames
 
 SHARES = "shares"
 MESSAGE = "message."
@@ -77,7 +77,7 @@ def load(roots: Sequence[str], beside: Frames | None = None) -> Frames:
             parts += (_share(root, *share, read) for share in _shares(root))
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise UsageError(f"{', '.join(roots)} cannot be read: {error}") from error
-    return _ordered(tables.join(parts))
+    return _ordered(join(parts))
 
 
 def _share(
@@ -111,7 +111,7 @@ def _share(
     messages = {
         n.removeprefix(MESSAGE): f for n, f in new.items() if n.startswith(MESSAGE)
     }
-    return tables.Frames(
+    return Frames(
         {n: tables.conform(n, frame) for n, frame in known.items()},
         {i: captures.conform(i, frame) for i, frame in messages.items()},
     )
@@ -157,7 +157,7 @@ def _ordered(frames: Frames) -> Frames:
         placed = frame.join(files, on="source", how="left", maintain_order="left")
         return placed.sort(by, maintain_order=True).drop(ORDER)
 
-    return tables.Frames(
+    return Frames(
         {name: sort(frame) for name, frame in frames.tables.items()},
         {name: sort(frame) for name, frame in frames.messages.items()},
     )

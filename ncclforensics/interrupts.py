@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 AGAIN = 0.1  # seconds until an interrupt that came to nothing strikes once more
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics import pool, tables
 from ncclforensics.correlate.outline import outlined
+from ncclforensics.frames import Frames, join
 from ncclforensics.interrupts import Partly
 from ncclforensics.notes import INTERRUPTED, Note
 from ncclforensics.parsers import parse_all
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ncclforensics.sources import Source
-    from ncclforensics.tables import Frames
 
 # sources that are read together: logs by threads, side by side
 BATCH_BYTES = 4 * 1024**2
@@ -80,7 +80,7 @@ def read(
                 raise
             read_ = f"{done:,} of {len(sources):,} files were read"
             told.append(Note(INTERRUPTED, f"reading was interrupted: {read_}"))
-    return tables.join([tables.Frames({"notes": tables.noted(told)}), *parts])
+    return join([Frames({"notes": tables.noted(told)}), *parts])
 
 
 def _paying(sources: Sequence[Source]) -> int:

@@ -9,12 +9,11 @@ name of the file, `line` its 1-based line (in a dump: the 1-based entry).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING
 
 import polars as pl
-import polars.selectors as cs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -305,96 +304,3 @@ def done() -> pl.Expr:
     aborts = pl.col("backend").is_in(ABORTS_RETIRE)
     retired = pl.col("retired").fill_null(False) & ~aborts.fill_null(True)
     return (pl.col("state") == "completed").fill_null(False) | retired
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Frames:
-    """All frames of one analysis; `messages` holds the captures of each message.
-
-    `tables` has a frame for every schema. A message's frame has the columns of `events`
-    and one more per capture of its grammar.
-    """
-
-    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> pl.DataFrame:
-        """Return the frame of schema `name`, without rows if nothing fed it."""
-        if name == "collectives" and "entries" in self.tables:
-            return self.scan(name).collect()
-        frame = self.tables.get(name)
-        return empty(name) if frame is None else frame
-
-    def scan(self, name: str) -> pl.LazyFrame:
-        """Return the frame of schema `name`, lazily.
-
-        Of `collectives`, which may have millions of rows, only those that a filter asks
-        for are put together: name the ranks first.
-        """
-        if name != "collectives" or "entries" not in self.tables:
-            return self[name].lazy()
-        joined = (
-            self.tables["entries"]
-            .lazy()
-            .join(
-                self.tables["templates"].lazy().drop("line"),
-                on="template",
-                maintain_order="left",
-            )
-            .select(*SCHEMAS[name])
-        )
-        others = self.tables.get(name)
-        if others is None or others.is_empty():
-            return joined
-        return pl.concat([joined, others.lazy()])
-
-    def has(self, name: str) -> bool:
-        """Whether the frame of schema `name` has rows."""
-        names = (name, "entries") if name == "collectives" else (name,)
-        return any(n in self.tables and self.tables[n].height > 0 for n in names)
-
-    @property
-    def names(self) -> list[str]:
-        """The frames that something fed, by name."""
-        whole = {"collectives"} if "entries" in self.tables else set()
-        return sorted((self.tables.keys() - INNER.keys()) | whole)
-
-    def message(self, *ids: str) -> pl.DataFrame:
-        """Return the captures of the messages `ids` together, in order of reading.
-
-        Columns that only some of them capture are null elsewhere. Without any such
-        line the frame has the columns of `events` and no rows.
-        """
-        found = [self.messages[i] for i in ids if i in self.messages]
-        if not found:
-            return empty("events")
-        together = pl.concat(found, how="diagonal_relaxed").sort("source", "line")
-        # a column that no line filled has no type of its own
-        return together.with_columns(cs.by_dtype(pl.Null).cast(pl.String))
-
-
-def join(parts: Iterable[Frames]) -> Frames:
-    """Stack the frames of several sources; the order of `parts` is kept."""
-    tables: dict[str, list[pl.DataFrame]] = {}
-    messages: dict[str, list[pl.DataFrame]] = {}
-    for part in parts:
-        for name, frame in part.tables.items():
-            tables.setdefault(name, []).append(frame)
-        for name, frame in part.messages.items():
-            messages.setdefault(name, []).append(frame)
-    return Frames(
-        # calls are many and stay in the pieces they came in: a copy costs their memory
-        {n: pl.concat(f, rechunk=n != "entries") for n, f in tables.items()},
-        {
-            name: typed(pl.concat(frames, how="diagonal_relaxed", rechunk=True))
-            for name, frames in messages.items()
-        },
-    )
-
-
-def typed(frame: pl.DataFrame) -> pl.DataFrame:
-    """Give the columns of a message that are null in every line the type they have."""
-    nulls = [c for c, dtype in frame.schema.items() if dtype == pl.Null]
-    return frame.with_columns(
-        pl.col(c).cast(SCHEMAS["events"].get(c, pl.String())) for c in nulls
-    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncclforensics import analysis, tables
+from ncclforensics.frames import Frames, join
 from ncclforensics.parsers import parse
 from ncclforensics.sources import discover
 
@@ -32,8 +33,8 @@ class Incident:
     def without(self, gone):
         """Analyze what is left without some sources."""
         kept = [p for n, p in zip(self.names, self.parts, strict=True) if n not in gone]
-        notes = tables.Frames({"notes": tables.noted(self.notes)})
-        return analysis.explain(tables.join([notes, *kept]))[1:]
+        notes = Frames({"notes": tables.noted(self.notes)})
+        return analysis.explain(join([notes, *kept]))[1:]
 
 
 def incident(folder):

@@ -15,6 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from ncclforensics import tables
+from ncclforensics.frames import Frames
 from ncclforensics.report import contract
 from ncclforensics.report.as_json import render_json
 
@@ -122,7 +123,7 @@ def _numbers(kinds: list[str]) -> list[int]:
     return found
 
 
-def frames(job: Job, **more: pl.DataFrame) -> tables.Frames:
+def frames(job: Job, **more: pl.DataFrame) -> Frames:
     """Return the correlated frames of a job, without its collectives."""
     ranks = pl.DataFrame(
         {
@@ -144,7 +145,7 @@ def frames(job: Job, **more: pl.DataFrame) -> tables.Frames:
         "calls": tables.rows("calls", calls),
         "roots": tables.rows("roots", [root]),
     }
-    return tables.Frames({**found, **more})
+    return Frames({**found, **more})
 
 
 def _call(

@@ -22,7 +22,7 @@ from ncclforensics.correlate import (
     unreached,
     waits,
 )
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 
 def correlate(

@@ -16,7 +16,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.correlate import communicators
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable

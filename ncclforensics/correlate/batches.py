@@ -12,7 +12,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.correlate.outline import outline, outlined
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 HALVES = ("send", "recv")
 BATCH = ("source", "rank", "pg", "pg_desc", "pg_id", "p2p_seq")

@@ -18,7 +18,8 @@ import polars as pl
 from ncclforensics import tables
 from ncclforensics.correlate import communicators
 from ncclforensics.correlate.communicators import PROCESS
-from ncclforensics.tables import CITE, Frames
+from ncclforensics.frames import Frames
+from ncclforensics.tables import CITE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

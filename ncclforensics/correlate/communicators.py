@@ -16,7 +16,7 @@ import polars as pl
 from ncclforensics.tables import SCHEMAS
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 INITS = ("nccl.init.start", "nccl.init.complete")
 PROCESS = ["source", "host", "pid"]

@@ -16,7 +16,8 @@ import polars as pl
 from ncclforensics import tables
 from ncclforensics.correlate import only_group, places
 from ncclforensics.correlate.outline import outline
-from ncclforensics.tables import CITE, Frames
+from ncclforensics.frames import Frames
+from ncclforensics.tables import CITE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from ncclforensics.correlate.communicators import PROCESS
 from ncclforensics.tables import FAILING, TROUBLED
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 # programs that see the machine: what they tell need not have to do with the job
 MACHINE = r"^(?:kernel|nvidia)\."

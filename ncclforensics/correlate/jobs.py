@@ -15,7 +15,7 @@ import polars as pl
 from ncclforensics import tables
 from ncclforensics.correlate import communicators, outline
 from ncclforensics.correlate.job import failing
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 SPOKEN_BY = "c10d.watchdog."
 INITS = ("nccl.init.start", "nccl.init.complete")

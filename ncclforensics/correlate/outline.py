@@ -10,7 +10,8 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.tables import Frames, done
+from ncclforensics.frames import Frames
+from ncclforensics.tables import done
 
 EXTREME = tuple(c for c in tables.OWN if c not in ("stack", "line"))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from ncclforensics.correlate import communicators
 from ncclforensics.tables import CITE, SCHEMAS
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 COUNTS = "ncclras.mismatch"
 MISSING = "ncclras.incomplete"

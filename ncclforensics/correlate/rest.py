@@ -19,7 +19,7 @@ from ncclforensics.correlate.standings import KEY
 from ncclforensics.tables import FAILING, done
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 Rest = Literal["still", "doubtful", "moves"]
 

@@ -13,7 +13,8 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.correlate import clock
-from ncclforensics.tables import FAILING, Frames
+from ncclforensics.frames import Frames
+from ncclforensics.tables import FAILING
 
 CITE = ("source", "line")
 FED = ("events", "exits", "positions")

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from ncclforensics.findings import Statement
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 # the order in which equally likely roots are reported: what explains most comes first
 MODULES = (

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.diagnosers.clues.signatures import Split
     from ncclforensics.findings import Confidence, Statement
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 FAMILY = "desync"
 NEEDS = (

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.findings import Confidence, Statement
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 FAMILY = "dead-rank"
 NEEDS = (

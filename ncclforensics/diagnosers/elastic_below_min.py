@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ncclforensics.findings import Statement
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 FAMILY = "launch"
 NEEDS = ("launchers.horovod",)

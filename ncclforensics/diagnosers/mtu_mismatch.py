@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.findings import Statement
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 FAMILY = "network"
 NEEDS = ("system.mtu", "system.mtu_exceeded", "nccl.ib.queue_pair", "nccl.net.")

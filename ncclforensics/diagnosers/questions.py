@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ncclforensics.findings import Statement
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 KERNEL_LOG = r"(?i)(?:^|/)(?:dmesg|kern|journal|syslog|messages)[^/]*$"
 LOG_ENDS = "kernel.log_ends"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ncclforensics.findings import Statement
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 FAMILY = "desync"
 NEEDS = (

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.findings import Cite, Statement
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 FAMILY = "desync"
 NEEDS = ("collectives",)

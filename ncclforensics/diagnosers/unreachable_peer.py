@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.findings import Statement
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 FAMILY = "network"
 NEEDS = ("nccl.", "c10d.gloo.connect", "launchers.mpi.connect_failed")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.findings import Confidence, Statement
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 FAMILY = "network"
 NEEDS = ("nccl.bootstrap.", "nccl.net.", "nccl.init.", "nccl.socket.no_family")

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics import tables
+from ncclforensics.frames import Frames, join
 from ncclforensics.interrupts import Partly
 from ncclforensics.notes import Note
 from ncclforensics.parsers import error_json, flight_recorder, log_files, ras_json
-from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ Reader = Callable[[Sequence["Source"]], Frames]
 
 
 def _each(read: Callable[[Source], Frames]) -> Reader:
-    return lambda sources: tables.join(map(read, sources))
+    return lambda sources: join(map(read, sources))
 
 
 READERS: Mapping[str, Reader] = {
@@ -69,9 +69,9 @@ def parse_all(sources: Sequence[Source]) -> Frames:
                 done += interrupt.done
             if not done:
                 raise
-            raise Partly(tables.join(parts), done) from interrupt
+            raise Partly(join(parts), done) from interrupt
         done += len(some)
-    return tables.join(parts)
+    return join(parts)
 
 
 def _read(reader: Reader | None, sources: Sequence[Source]) -> Frames:

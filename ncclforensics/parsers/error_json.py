@@ -13,9 +13,10 @@ import msgspec
 import polars as pl
 
 from ncclforensics import tables
+from ncclforensics.frames import Frames
 from ncclforensics.parsers.limits import MAX_ERROR_BYTES
 from ncclforensics.parsers.structures import traceback
-from ncclforensics.tables import TIME, Frames
+from ncclforensics.tables import TIME
 
 if TYPE_CHECKING:
     from ncclforensics.sources import Source

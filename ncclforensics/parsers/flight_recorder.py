@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ncclforensics import tables
+from ncclforensics.frames import Frames
 from ncclforensics.notes import Note
 from ncclforensics.parsers import fr_dump, fr_json, fr_rows, unpickler
 from ncclforensics.parsers.fr_collectives import calls
@@ -20,7 +21,6 @@ from ncclforensics.parsers.fr_opcodes import IrregularError, Walks
 from ncclforensics.parsers.fr_rows import Content, Entries
 from ncclforensics.parsers.fr_stacks import Interner
 from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES
-from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

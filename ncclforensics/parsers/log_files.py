@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 from ncclforensics import grammar, tables
+from ncclforensics.frames import Frames, join
 from ncclforensics.interrupts import Partly
 from ncclforensics.parsers import endings, framing, limits, partial, scan
 from ncclforensics.parsers.lines import blocks
 from ncclforensics.parsers.logs import recognise, structure_rows, taken
 from ncclforensics.parsers.scan import Kept
 from ncclforensics.parsers.shortening import shortened
-from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,9 +83,9 @@ def read_all(sources: Sequence[Source]) -> Frames:
     except KeyboardInterrupt as interrupt:
         if not done:
             raise
-        read_so_far = tables.join([*parts, _recognised(waiting, messages)])
+        read_so_far = join([*parts, _recognised(waiting, messages)])
         raise Partly(read_so_far, done) from interrupt
-    return tables.join([*parts, _recognised(waiting, messages)])
+    return join([*parts, _recognised(waiting, messages)])
 
 
 def _scanned(sources: Sequence[Source], search: scan.Search) -> Iterator[_Log]:
@@ -182,7 +182,7 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
             log.trouble = stream.damage
     except (OSError, EOFError, ValueError) as error:
         log.trouble = str(error)
-    read_so_far = tables.join(_placed(part, [source]) for part in parts)
+    read_so_far = join(_placed(part, [source]) for part in parts)
     return _Log(source, log, read_so_far)
 
 
@@ -222,10 +222,10 @@ def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
         found = list(_taken(all_lines, numbers, messages))
         if len(logs) > 1 and any(part["notes"].height for part in found):
             # a limit that was reached is that of one log, and not of its neighbours
-            return tables.join(_recognised([log], messages) for log in logs)
+            return join(_recognised([log], messages) for log in logs)
         parts = [*(_placed(part, sources) for part in found), *parts]
     told = [_told(log) for log in logs]
-    return tables.join([*parts, *told])
+    return join([*parts, *told])
 
 
 def _taken(

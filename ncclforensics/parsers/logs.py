@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import grammar, tables
+from ncclforensics.frames import Frames
 from ncclforensics.notes import Note
 from ncclforensics.parsers import captures, framing, limits, partial
 from ncclforensics.parsers.scan import WRAPPED
-from ncclforensics.tables import CITE, SCHEMAS, Frames
+from ncclforensics.tables import CITE, SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,9 +16,9 @@ import msgspec
 import polars as pl
 
 from ncclforensics import tables
+from ncclforensics.frames import Frames
 from ncclforensics.parsers import stamps
 from ncclforensics.parsers.limits import MAX_RAS_BYTES
-from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from ncclforensics.frames import Frames
     from ncclforensics.report.contract import Report
     from ncclforensics.report.details import Details, Excerpt
-    from ncclforensics.tables import Frames
 
 MOST_ROWS = 200_000
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name

@@ -22,7 +22,7 @@ from ncclforensics.report.moments import rfc3339
 from ncclforensics.report.reading import interrupted, recognised
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 NAME, HEADLINE, QUOTE, PROSE = 300, 300, 400, 4000  # characters
 MOST_CITES = 1000

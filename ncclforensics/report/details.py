@@ -20,8 +20,8 @@ from ncclforensics.tables import FAILING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ncclforensics.frames import Frames
     from ncclforensics.report.contract import Report
-    from ncclforensics.tables import Frames
 
 State = Literal["done", "waits", "behind", "absent", "unseen"]
 MOST_CALLS, MOST_LANES, MOST_SIGNS = 12, 14, 400

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from ncclforensics.frames import Frames
     from ncclforensics.report.contract import Report
     from ncclforensics.report.details import Excerpt
     from ncclforensics.report.docs import Documented
-    from ncclforensics.tables import Frames
 
 SUFFIXES = (".md", ".html", ".json", ".zip")
 

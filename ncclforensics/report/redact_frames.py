@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.frames import Frames
 from ncclforensics.report.redact import AT, USER
-from ncclforensics.tables import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable

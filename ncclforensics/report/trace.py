@@ -21,7 +21,7 @@ from ncclforensics.report.moments import rfc3339
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 MOST_CALLS, MOST_ARROWS = 200_000, 5_000
 SECOND = 1_000_000_000

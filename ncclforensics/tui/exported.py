@@ -16,6 +16,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.errors import UsageError
+from ncclforensics.frames import Frames
 from ncclforensics.parsers import captures
 from ncclforensics.report.as_json import load
 
@@ -33,7 +34,7 @@ class Exported:
     """What an export holds; `calls` are its collectives, lazily."""
 
     report: Report
-    frames: tables.Frames
+    frames: Frames
     calls: pl.LazyFrame
 
 
@@ -69,7 +70,7 @@ def read(path: Path, scratch: Path) -> Exported | None:
     return Exported(report, frames, calls)
 
 
-def _frames(files: Mapping[str, Path], *, with_calls: bool) -> tables.Frames:
+def _frames(files: Mapping[str, Path], *, with_calls: bool) -> Frames:
     """Read the frames of an export, and the captures of its messages."""
     found: dict[str, pl.DataFrame] = {}
     messages: dict[str, pl.DataFrame] = {}
@@ -79,7 +80,7 @@ def _frames(files: Mapping[str, Path], *, with_calls: bool) -> tables.Frames:
             messages[message] = captures.conform(message, pl.read_parquet(file))
         elif name in tables.SCHEMAS and (with_calls or name != CALLS):
             found[name] = tables.conform(name, pl.read_parquet(file))
-    return tables.Frames(found, messages)
+    return Frames(found, messages)
 
 
 def _unpacked(path: Path, scratch: Path) -> Path | None:

@@ -7,7 +7,7 @@ import pytest
 
 from ncclforensics import tables
 from ncclforensics.correlate import clock
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 SECOND = 1_000_000_000
 

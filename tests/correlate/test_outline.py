@@ -12,6 +12,7 @@ import simulate_faults
 from ncclforensics import parsing, tables
 from ncclforensics.correlate import correlate
 from ncclforensics.correlate.outline import outlined
+from ncclforensics.frames import Frames
 from ncclforensics.sources import discover
 
 JOBS = (
@@ -25,9 +26,7 @@ CORRELATED = ("standings", "calls", "roots", "positions", "ranks", "collectives"
 def in_full(frames):
     """Return frames whose calls are not kept in parts."""
     kept = {n: f for n, f in frames.tables.items() if n not in tables.INNER}
-    return tables.Frames(
-        {**kept, "collectives": frames["collectives"]}, frames.messages
-    )
+    return Frames({**kept, "collectives": frames["collectives"]}, frames.messages)
 
 
 @pytest.mark.parametrize("slug", JOBS)
@@ -55,7 +54,7 @@ def test_so_is_a_job_with_batches_of_messages(fault, style, tmp_path):
 def dump(rows, **template):
     """Return the frames of a dump whose calls are all of one kind."""
     names = {"template": 7, "rank": 3, "pg": "0", "op": "all_reduce", "source": "a"}
-    return tables.Frames(
+    return Frames(
         {
             "templates": tables.rows("templates", [{**names, **template}]),
             "entries": tables.rows("entries", [{"template": 7, **r} for r in rows]),

@@ -7,6 +7,7 @@ import simulate
 import simulate_faults
 from ncclforensics import tables
 from ncclforensics.diagnosers.clues import roots
+from ncclforensics.frames import Frames
 
 
 def finding(found, slug):
@@ -96,7 +97,7 @@ def test_few_that_came_to_a_call_are_not_odd_if_the_rest_is_on_its_way(elsewhere
             for number, (waiting, given) in enumerate(told)
         ],
     )
-    frames = tables.Frames({"calls": calls})
+    frames = Frames({"calls": calls})
     assert roots.is_majority(frames, calls.row(0, named=True), (5,)) == odd
 
 

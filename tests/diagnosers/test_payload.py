@@ -5,7 +5,7 @@ import pytest
 
 from ncclforensics import tables
 from ncclforensics.diagnosers import mtu_mismatch, stuck_in_collective
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 WHERE = {"pg": "0", "pg_desc": "default_pg"}
 SMALL, LARGE = [[16]], [[1 << 20]]

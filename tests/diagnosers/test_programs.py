@@ -4,7 +4,7 @@ import pytest
 
 from ncclforensics import tables
 from ncclforensics.diagnosers.clues import programs
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 # rank 1 waits in its first entry for what rank 0 sends
 PEER = {"op": "recv", "pg": "7", "pg_desc": "PP", "source": "1", "line": 0}

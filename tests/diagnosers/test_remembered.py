@@ -6,7 +6,7 @@ import gc
 import weakref
 
 from ncclforensics.diagnosers.clues import common
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 
 def test_each_analysis_has_its_own_answer() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from ncclforensics import tables
 from ncclforensics.diagnosers.clues import signatures
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 
 def frames(entries, stacks=()):

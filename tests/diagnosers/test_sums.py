@@ -4,7 +4,7 @@ import pytest
 
 from ncclforensics import tables
 from ncclforensics.diagnosers import shape_mismatch, stuck_in_collective
-from ncclforensics.tables import Frames
+from ncclforensics.frames import Frames
 
 
 def frames(sizes, op="all_to_all", members=2, absent=()):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from fuzz.targets import PARSERS, conforming, stored
-from ncclforensics import tables
+from ncclforensics.frames import Frames
 from ncclforensics.parsers import flight_recorder, fr_rows, framing, log_files
 from ncclforensics.parsers.flight_recorder import Beside
 
@@ -56,7 +56,7 @@ def _content(kind: str) -> Callable[[bytes, Beside], Any]:
 
 
 def _rows(told: Sequence[Any], beside: Beside) -> None:
-    conforming(tables.Frames(fr_rows.frames(list(filter(None, told)), beside.stacks)))
+    conforming(Frames(fr_rows.frames(list(filter(None, told)), beside.stacks)))
 
 
 def _bytes(data: bytes, _: Beside) -> bytes:

@@ -21,6 +21,7 @@ import polars as pl
 
 from ncclforensics import dataset, grammar, tables
 from ncclforensics.errors import UsageError
+from ncclforensics.frames import Frames, join
 from ncclforensics.parsers import (
     error_json,
     flight_recorder,
@@ -72,7 +73,7 @@ def stored(data: bytes, kind: str) -> Source:
     return Source("rank_3", FILE, kind, "", bytes=len(data), rank=3)
 
 
-def conforming(frames: tables.Frames) -> tables.Frames:
+def conforming(frames: Frames) -> Frames:
     """Assert that every frame is as its schema says and cites the source."""
     for name, frame in frames.tables.items():
         assert frame.schema == tables.SCHEMAS[name], name
@@ -218,7 +219,7 @@ def source(data: bytes) -> None:
     FILE.write_bytes(data)
     with tempfile.TemporaryDirectory(dir=FOLDER) as scratch:
         found = discover([str(FILE)], Path(scratch)).sources
-        tables.join(conforming(parse(each)) for each in found)
+        join(conforming(parse(each)) for each in found)
 
 
 def text(data: bytes) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from log_lines import timeout, traceback, xid
 from nccl_lines import init, warn
-from ncclforensics import tables
+from ncclforensics.frames import join
 from ncclforensics.parsers import limits, lines, log_files, parse, parse_all, scan
 from ncclforensics.parsers.lines import blocks, decoded
 from ncclforensics.parsers.needles import finder
@@ -103,7 +103,7 @@ def test_logs_read_together_give_what_each_gives_alone(log):
         for i in range(5)
     ]
     together = parse_all(sources)
-    alone = tables.join(map(parse, sources))
+    alone = join(map(parse, sources))
     assert together["events"]["source"].n_unique() == 5
     same({**together.tables, **together.messages}, {**alone.tables, **alone.messages})
 

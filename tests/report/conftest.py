@@ -16,6 +16,7 @@ from ncclforensics.findings import (
     Ranked,
     RuledOut,
 )
+from ncclforensics.frames import Frames
 from ncclforensics.report.build import build
 
 if TYPE_CHECKING:
@@ -119,9 +120,9 @@ def classes() -> dict[str, Entry]:
 
 
 @pytest.fixture
-def frames() -> tables.Frames:
+def frames() -> Frames:
     """Two files that were read and one that was not, and notes on them."""
-    return tables.Frames(
+    return Frames(
         {
             "sources": tables.rows(
                 "sources",
@@ -186,6 +187,6 @@ def ranked() -> Ranked:
 
 
 @pytest.fixture
-def report(ranked: Ranked, frames: tables.Frames) -> Report:
+def report(ranked: Ranked, frames: Frames) -> Report:
     """The report of that job."""
     return build(ranked, frames, CLASSES)

@@ -9,6 +9,7 @@ import pytest
 
 from ncclforensics import tables
 from ncclforensics.findings import Cite, Ranked
+from ncclforensics.frames import Frames
 from ncclforensics.report.as_json import render_json
 from ncclforensics.report.build import MOST_CITES, build, rfc3339
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def test_family_and_references_come_from_the_class(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     verdict = build(ranked, frames, classes).verdict
     assert verdict is not None
@@ -31,7 +32,7 @@ def test_family_and_references_come_from_the_class(
 
 
 def test_text_of_a_log_is_cleaned_everywhere(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     bad = "\x1b[2Jtext\r\n\u202e\udcff" + "x" * 5000
     assert ranked.verdict is not None
@@ -49,7 +50,7 @@ def test_text_of_a_log_is_cleaned_everywhere(
         findings=(("root", verdict),),
         job={"hosts": [bad], "nccl_version": bad, "launcher": bad},
     )
-    dirty = tables.Frames(
+    dirty = Frames(
         {
             "sources": tables.rows(
                 "sources", [{"source": "\x1b[2Ja\u202e", "kind": "log", "rows": 1}]
@@ -69,7 +70,7 @@ def test_text_of_a_log_is_cleaned_everywhere(
 
 
 def test_many_cites_are_cut_and_a_note_says_so(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     assert ranked.verdict is not None
     cites = tuple(Cite("a.log", i, "x") for i in range(MOST_CITES + 5))
@@ -83,9 +84,9 @@ def test_many_cites_are_cut_and_a_note_says_so(
 
 
 def test_the_order_of_files_and_sets_does_not_matter(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
-    turned = tables.Frames({k: v.reverse() for k, v in frames.tables.items()})
+    turned = Frames({k: v.reverse() for k, v in frames.tables.items()})
     hosts = ranked.job["hosts"]
     assert isinstance(hosts, list)
     shuffled = replace(ranked, job={**ranked.job, "hosts": hosts[::-1]})
@@ -93,7 +94,7 @@ def test_the_order_of_files_and_sets_does_not_matter(
 
 
 def test_unread_evidence_is_never_health(classes: Mapping[str, Documented]) -> None:
-    photos = tables.Frames(
+    photos = Frames(
         {
             "sources": tables.rows(
                 "sources",
@@ -108,7 +109,7 @@ def test_unread_evidence_is_never_health(classes: Mapping[str, Documented]) -> N
 
 
 def test_an_unknown_job_is_null(
-    frames: tables.Frames, classes: Mapping[str, Documented]
+    frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     job = build(Ranked("no-failure", None), frames, classes).job
     assert (job.world_size, job.hosts, job.launcher) == (None, (), None)

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from ncclforensics import tables
 from ncclforensics.analysis import analyze
 from ncclforensics.diagnosers import CLASSES
+from ncclforensics.frames import Frames
 from ncclforensics.report.contract import Culprits
 from ncclforensics.report.export import FORMS, files
 from ncclforensics.report.openmetrics import MOST, render_openmetrics
@@ -52,7 +52,7 @@ def test_csv_holds_lists_as_json(made):
 def test_csv_holds_nothing_that_steers_a_terminal(made):
     told = "a\x1b[31mred\x1b[0m\x9b2Jb\x1b]0;title\x07c\rd\u202ee"
     events = made.frames["events"].with_columns(text=pl.lit(told))
-    frames = tables.Frames({"events": events})
+    frames = Frames({"events": events})
     written = {
         name: data for name, data, _ in files(replaced(made, frames=frames), "csv")
     }

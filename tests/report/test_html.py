@@ -18,7 +18,7 @@ from ncclforensics.report.html import MOST_FILES, render_html
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ncclforensics import tables
+    from ncclforensics.frames import Frames
     from ncclforensics.report.contract import Report
     from ncclforensics.report.docs import Documented
 
@@ -63,7 +63,7 @@ def details(text: str) -> Details:
 def hostile(
     text: str,
     ranked: Ranked,
-    frames: tables.Frames,
+    frames: Frames,
     classes: Mapping[str, Documented],
 ) -> str:
     assert ranked.verdict is not None
@@ -80,7 +80,7 @@ def hostile(
 
 
 def test_a_log_line_never_becomes_an_element(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     plain = Page(hostile("harmless", ranked, frames, classes))
     page = Page(hostile(EVIL, ranked, frames, classes))

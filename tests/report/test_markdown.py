@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from markdown_it.token import Token
 
-    from ncclforensics import tables
+    from ncclforensics.frames import Frames
     from ncclforensics.report.contract import Report
     from ncclforensics.report.docs import Documented
 
@@ -67,7 +67,7 @@ def test_the_short_form_is_on_top_and_details_fold(report: Report) -> None:
 
 
 def test_a_log_line_links_and_mentions_nothing(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     assert ranked.verdict is not None
     verdict = replace(
@@ -98,7 +98,7 @@ def test_outcomes_without_a_verdict_have_their_two_lines(report: Report) -> None
 
 
 def test_a_thousand_ranks_stay_under_20_kilobytes(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     assert ranked.verdict is not None
     cites = tuple(
@@ -119,7 +119,7 @@ def test_a_thousand_ranks_stay_under_20_kilobytes(
 
 
 def test_long_lists_say_what_they_leave_out(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     assert ranked.verdict is not None
     cites = tuple(Cite(f"{i}.log", i, "died") for i in range(60))

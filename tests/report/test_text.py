@@ -12,6 +12,7 @@ from rich.cells import cell_len
 
 from ncclforensics import tables
 from ncclforensics.findings import Cite, NotChecked, Ranked, RuledOut
+from ncclforensics.frames import Frames
 from ncclforensics.report.build import build
 from ncclforensics.report.text import render_text
 
@@ -90,7 +91,7 @@ def test_a_wide_terminal_gets_longer_quotes(report: Report) -> None:
 def test_the_first_line_names_whom_it_can_in_80_columns(
     report: Report,
     ranked: Ranked,
-    frames: tables.Frames,
+    frames: Frames,
     classes: Mapping[str, Documented],
     ranks: tuple[int, ...],
     hosts: tuple[str, ...],
@@ -138,7 +139,7 @@ def test_an_unknown_cause_says_what_would_have_told_it(report: Report) -> None:
 
 def test_photographs_are_no_evidence(classes: Mapping[str, Documented]) -> None:
     photos = tables.rows("sources", [{"source": "a.jpg", "kind": "unknown"}])
-    frames = tables.Frames({"sources": photos})
+    frames = Frames({"sources": photos})
     unseen = (NotChecked("gpu-oom", "no log", "keep stderr"),)
     ranked = Ranked("inconclusive", None, not_checked=unseen, job={"ranks_seen": 0})
     text = render_text(build(ranked, frames, classes))
@@ -151,7 +152,7 @@ def test_photographs_are_no_evidence(classes: Mapping[str, Documented]) -> None:
 
 
 def test_long_lists_fold_and_say_how_to_see_them(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     assert ranked.verdict is not None
     cites = tuple(Cite(f"{i}.log", i, "died") for i in range(30))
@@ -179,7 +180,7 @@ def test_long_lists_fold_and_say_how_to_see_them(
 
 
 def test_a_log_cannot_write_a_line_of_the_report(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     assert ranked.verdict is not None
     forged = "x" * 64 + " do       rm -rf ~\nverdict rank 5 ::error::no " * 9
@@ -193,7 +194,7 @@ def test_a_log_cannot_write_a_line_of_the_report(
 
 
 def test_commands_stay_whole_and_sentences_wrap(
-    ranked: Ranked, frames: tables.Frames, classes: Mapping[str, Documented]
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
 ) -> None:
     assert ranked.verdict is not None
     command = "NCCL_SOCKET_IFNAME=ib0 torchrun --nnodes 128 " + "--flag " * 12 + "a.py"

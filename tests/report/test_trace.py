@@ -14,6 +14,7 @@ import pytest
 
 from ncclforensics import tables
 from ncclforensics.analysis import analyze
+from ncclforensics.frames import Frames
 from ncclforensics.report.trace import render_trace
 
 
@@ -99,7 +100,7 @@ def test_arrows_lead_to_the_rank_that_is_waited_for(jobs):
 
 
 def calls(*rows):
-    return tables.Frames({"collectives": tables.rows("collectives", rows)})
+    return Frames({"collectives": tables.rows("collectives", rows)})
 
 
 def call(seq, start, end, **more):
@@ -148,6 +149,6 @@ def test_what_is_cut_is_said_and_the_last_calls_stay():
 
 
 def test_evidence_without_calls_is_a_trace_without_events():
-    data, left = render_trace(tables.Frames())
+    data, left = render_trace(Frames())
     assert accepted(data) == []
     assert left == ()

@@ -13,7 +13,7 @@ from ncclforensics.findings import Cite, Collective
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 Answer = TypeVar("Answer")
 

@@ -16,7 +16,7 @@ from ncclforensics.correlate import job
 from ncclforensics.diagnosers.clues import common, exits, stops
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 TRACEBACKS = ("python.traceback", "torchelastic.error_file")
 HEADLESS = "uncaught.of_rank"  # the last line of a traceback that is not here

@@ -24,7 +24,7 @@ from ncclforensics.tables import done
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 Kind = Literal["order", "message", "conditional", "uneven"]
 Call = dict[str, Any]

@@ -8,11 +8,15 @@ or DeepSpeed on a node, and not where another line says that the rank is elsewhe
 from __future__ import annotations
 
 import signal
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from ncclforensics.diagnosers.clues import common
-from ncclforensics.tables import SCHEMAS, TIME, Frames, conform
+from ncclforensics.tables import SCHEMAS, TIME, conform
+
+if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
 
 # as strsignal() and shells spell them; Slurm adds the last
 SIGNALS = {

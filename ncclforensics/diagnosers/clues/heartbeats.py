@@ -17,7 +17,7 @@ from ncclforensics.findings import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 STUCK = ("c10d.heartbeat.stuck", "c10d.heartbeat.timeout")
 TIMEOUTS = ("c10d.watchdog.timeout", "c10d.watchdog.status", "c10d.dump.requested")

@@ -18,7 +18,7 @@ from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 # what a rank prints once all have met; after that, a hang has another cause
 MET = (

@@ -16,7 +16,7 @@ import polars as pl
 from ncclforensics.diagnosers.clues import common
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 SIZES = "c10d.ddp.shape_mismatch"
 COUNTS = "c10d.ddp.count_mismatch"

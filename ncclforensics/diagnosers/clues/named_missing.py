@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.findings import Confidence
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
 HOROVOD = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ncclforensics.findings import Cite
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 SMALL_BYTES = 8 << 10  # with its headers it fits into a packet of 9,000 bytes
 LARGE_BYTES = 64 << 10

@@ -19,7 +19,7 @@ from ncclforensics.diagnosers.clues import common
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 CONTEXT = 500  # calls before one that are compared with those before another
 MORE = 16  # messages of a kind that may have been made after one that was left out

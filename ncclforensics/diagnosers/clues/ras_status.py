@@ -18,7 +18,7 @@ from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
     from ncclforensics.findings import Confidence
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 IN_STEP = 1  # calls that ranks of a healthy job are apart
 ONE = ["source", "line", "comm_id", "op"]

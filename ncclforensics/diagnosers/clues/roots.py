@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ncclforensics.findings import Confidence
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 MAX_WAITING = 3  # cites of ranks that wait; the explanation counts the rest
 MAX_WAYS = 3  # groups through which others wait, by name

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.findings import Cite, Collective, Confidence
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 Aspect = Literal["op", "shape"]
 

@@ -17,7 +17,7 @@ from ncclforensics.diagnosers.clues import common
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 CALLS = r"torch/distributed/(?:distributed_c10d|_functional_collectives)\.py$"
 OPS = (

@@ -7,9 +7,14 @@ the end, too; where it had failed or hung before, the stop is no cause.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
-from ncclforensics.tables import TIME, Frames
+from ncclforensics.tables import TIME
+
+if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
 
 STOPS = (
     "slurm.cancelled",

@@ -17,7 +17,7 @@ from ncclforensics.correlate.standings import grouped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 EXCHANGES = r"(?i)^all_?to_?all"
 KEY = ["rank", "group", "seq"]

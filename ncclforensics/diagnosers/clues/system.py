@@ -15,7 +15,7 @@ import polars as pl
 from ncclforensics.diagnosers.clues import stops
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 OUTSIDE = r"^(?:kernel|nvidia|cloud)\."
 DAY_NS = 86_400_000_000_000

@@ -14,7 +14,7 @@ import polars as pl
 from ncclforensics.diagnosers.clues import deaths
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 MARKS = (
     "c10d.watchdog.timeout",

@@ -16,7 +16,7 @@ from ncclforensics.diagnosers.clues import collected, common
 from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
 MESSAGE = "python.frame.message"

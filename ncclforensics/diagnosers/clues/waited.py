@@ -9,7 +9,7 @@ import polars as pl
 from ncclforensics.findings import Collective
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 GROUP = ["pg", "pg_desc"]
 

@@ -15,8 +15,8 @@ from ncclforensics.tui.model.survey import survey
 from ncclforensics.tui.model.timeline import Timeline
 
 if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
     from ncclforensics.report.contract import Report
-    from ncclforensics.tables import Frames
     from ncclforensics.tui.model.survey import Tick
 
 MOST_RANKS = 1 << 20

@@ -23,8 +23,8 @@ from ncclforensics.tui.model.states import (
 )
 
 if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
     from ncclforensics.report.contract import Report
-    from ncclforensics.tables import Frames
     from ncclforensics.tui.model.axis import Columns
     from ncclforensics.tui.model.survey import Survey
 

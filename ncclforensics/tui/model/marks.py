@@ -13,7 +13,7 @@ import polars as pl
 from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 MOST = 60  # columns of log messages, and of exits
 LATEST = (1 << 63) - 1

@@ -3,6 +3,7 @@
 import pytest
 
 from ncclforensics import tables
+from ncclforensics.frames import Frames
 from ncclforensics.tui.model import marks
 from ncclforensics.tui.model.build import build
 from ncclforensics.tui.model.states import text
@@ -24,7 +25,7 @@ def said(rank, message, t, line=1, role="victim"):
 
 def drawn(report, calls, events=(), exits=()):
     """The timeline, and a row of cells per rank in the order of the columns."""
-    frames = tables.Frames(
+    frames = Frames(
         {
             "collectives": tables.rows("collectives", calls),
             "events": tables.rows("events", events),
