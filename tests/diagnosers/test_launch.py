@@ -163,7 +163,7 @@ def test_srun_tells_on_which_hosts(analyzed):
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
         "srun: error: gpu0003: task 2: Exited with exit code 1\n"
     )
-    assert verdict(analyzed({"job.log": log})) == ("port-in-use", (), ("gpu0002",))
+    assert verdict(analyzed({"job.log": log})) == ("port-in-use", (1,), ("gpu0002",))
 
 
 @pytest.mark.parametrize(
