@@ -35,7 +35,7 @@ import polars as pl
 from ncclforensics.correlate import job
 from ncclforensics.diagnosers import stuck_in_collective, wrong_nic
 from ncclforensics.diagnosers.clues import common, payload, roots
-from ncclforensics.findings import Finding
+from ncclforensics.findings import Finding, NotChecked
 from ncclforensics.tables import CITE, TIME
 
 if TYPE_CHECKING:
@@ -70,12 +70,14 @@ SCHEMA = {
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose MTU is not that of the others, in a job that failed."""
-    if not job.signs_of_failure(frames):
+    failed = bool(job.signs_of_failure(frames))
+    if not any(frames.message(m).height for m in (LINK, EXCEEDED, PAIR)):
+        symptom = _by_symptom(frames) if failed else None
+        yield symptom or NotChecked("mtu-mismatch", MISSING, NEXT_TIME)
         return
     seen, odd = _differing(frames)
     tried = frames.message(EXCEEDED)
-    if seen.is_empty() and tried.is_empty():
-        yield from _by_symptom(frames)
+    if not failed or (seen.is_empty() and tried.is_empty()):
         return
     hosts = common.strings(odd["host"])
     if seen.height:
@@ -105,15 +107,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
-def _by_symptom(frames: Frames) -> Iterator[Finding]:
+def _by_symptom(frames: Frames) -> Finding | None:
     """Tell of the first large call over sockets or RoCE, if all are stuck in it."""
     network = _sockets_or_roce(frames)
     call = None if network.is_empty() else stuck_in_collective.full_call(frames)
     large = None if call is None else payload.first_large(frames, call)
     if call is None or large is None:
-        return
+        return None
     failing = common.collective(frames, call)
-    yield Finding(
+    return Finding(
         slug="mtu-mismatch",
         confidence="possible",
         headline=f"all are stuck in the first large call, {common.call_words(failing)}",
