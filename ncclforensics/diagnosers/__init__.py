@@ -163,18 +163,13 @@ def diagnose(
     for want of any evidence; both in the order in which it most often would have told.
     """
     told: list[Statement] = []
-    blind: list[NotChecked] = []
+    blind: list[Statement] = []
     wanted = [c for c in CLASSES if (not select or c in select) and c not in ignore]
     for diagnoser in map(CLASSES.__getitem__, wanted):
-        if not can_see(frames, diagnoser.needs):
-            missing, next_time = diagnoser.missing, diagnoser.next_time
-            blind.append(NotChecked(diagnoser.slug, missing, next_time))
-            continue
-        for statement in diagnoser.diagnose(frames):
-            if isinstance(statement, NotChecked):
-                blind.append(statement)
-            else:
-                told.append(statement)
+        lacking = NotChecked(diagnoser.slug, diagnoser.missing, diagnoser.next_time)
+        seeing = can_see(frames, diagnoser.needs)
+        statements = list(diagnoser.diagnose(frames)) if seeing else [lacking]
+        (blind if lacking in statements else told).extend(statements)
     # what one class says of itself is better than the answer to a general question
     said = {s.slug for s in told if not isinstance(s, Finding)}
     answers = [s for s in questions.asked(frames, told) if s.slug in wanted]
@@ -182,9 +177,9 @@ def diagnose(
     answered = {s.slug for s in answers}
     yield from told
     yield from sorted(answers, key=lambda s: FAMILIES.index(CLASSES[s.slug].family))
-    for lacking in sorted(blind, key=lambda s: FAMILIES.index(CLASSES[s.slug].family)):
-        if lacking.slug not in answered:
-            yield lacking
+    for own in sorted(blind, key=lambda s: FAMILIES.index(CLASSES[s.slug].family)):
+        if own.slug not in answered:
+            yield own
 
 
 def can_see(frames: Frames, needs: tuple[str, ...]) -> bool:
