@@ -39,14 +39,15 @@ def held_up(
         .with_columns(passed.alias("passed"))
         .sort("rank", "passed", p2p & pl.col("passed"), "record_id")
     )
-    if not made["marks_p2p"].any():
+    marked = bool(made["marks_p2p"].any())
+    if not marked:
         # nobody's messages are marked as over: those that were passed tell nothing
         ordered = ordered.filter(~(p2p & pl.col("passed")))
     # the first that nothing passed, and the first collective that something did
     chosen = ordered.filter(
         pl.int_range(pl.len()).over("rank", "passed", p2p & pl.col("passed")) == 0
     )
-    numbered = _in_turn(ordered, chosen).with_columns(
+    numbered = _in_turn(ordered, chosen, of_messages=marked).with_columns(
         pl.int_range(pl.len()).over("rank").alias("choice")
     )
     both = pl.concat([numbered, _batched(ordered, numbered)])
@@ -84,29 +85,44 @@ def held_up(
     return pl.concat([from_dumps, from_logs]).sort("rank", "choice")
 
 
-def _in_turn(open_calls: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
-    """Take the oldest open collective of its group for each one that was chosen.
+def _in_turn(
+    open_calls: pl.DataFrame, chosen: pl.DataFrame, *, of_messages: bool
+) -> pl.DataFrame:
+    """Take the oldest open call of its stream for each one that was chosen.
 
-    Collectives of one group end in their order, whatever calls of others do meanwhile.
+    Collectives of one group end in their order, whatever calls of others do meanwhile,
+    and so do the messages between two ranks; of messages that are not marked when they
+    are over, none is known to be open.
     """
-    collective = ~pl.col("is_p2p").fill_null(False)
+    place = chosen.with_row_index("place")
+    stream = ["rank", "group", "p2p", "low", "high"]
     oldest = (
-        open_calls.filter(collective)
+        _with_stream(open_calls)
         .sort("record_id", maintain_order=True)
-        .unique(["rank", "group"], keep="first", maintain_order=True)
+        .unique(stream, keep="first", maintain_order=True)
         .drop("passed")
     )
-    place = chosen.with_row_index("place")
-    taken = place.filter(collective).select("place", "rank", "group", "passed")
+    told = ~pl.col("is_p2p").fill_null(False) | pl.lit(of_messages)
+    taken = _with_stream(place.filter(told)).select("place", "passed", *stream)
     return (
         pl.concat(
             [
-                place.filter(~collective),
-                taken.join(oldest, on=["rank", "group"]).select(place.columns),
+                place.filter(~told),
+                taken.join(oldest, on=stream, nulls_equal=True).select(place.columns),
             ]
         )
         .sort("place")
         .drop("place")
+    )
+
+
+def _with_stream(calls: pl.DataFrame) -> pl.DataFrame:
+    """Add what tells the stream of a call beside its group: for messages, both ends."""
+    p2p = pl.col("is_p2p").fill_null(False)
+    return calls.with_columns(
+        p2p.alias("p2p"),
+        pl.when(p2p).then(pl.min_horizontal("src", "dst")).alias("low"),
+        pl.when(p2p).then(pl.max_horizontal("src", "dst")).alias("high"),
     )
 
 

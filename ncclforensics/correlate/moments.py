@@ -220,7 +220,8 @@ def _is_outlier(
         )
         # of several calls at one place the first one tells
         .filter(
-            ~pl.col("is_here") | ~pl.col("is_here").shift(1).over("rank").fill_null(False)
+            ~pl.col("is_here")
+            | ~pl.col("is_here").shift(1).over("rank").fill_null(False)
         )
     )
     elsewhere = late.filter(~pl.col("is_peer") & ~pl.col("is_here"))["late"].abs()

@@ -193,7 +193,9 @@ def grouped(frame: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 def with_names(calls: pl.DataFrame) -> pl.DataFrame:
     """Let the `group` of a call stand for a `pg` that its dumps leave out."""
     nameless = pl.col("pg").fill_null("") == ""
-    return calls.with_columns(pl.when(nameless).then("group").otherwise("pg").alias("pg"))
+    return calls.with_columns(
+        pl.when(nameless).then("group").otherwise("pg").alias("pg")
+    )
 
 
 def told_apart(collectives: pl.LazyFrame, names: pl.DataFrame) -> pl.LazyFrame:
