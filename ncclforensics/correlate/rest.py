@@ -200,7 +200,7 @@ def judged(
 def _is_starting(
     calls: pl.DataFrame, seen: pl.DataFrame, outline_: pl.DataFrame
 ) -> bool:
-    """Whether nobody has finished a call yet: ranks of a job start one after another."""
+    """Whether nobody has finished a call yet: ranks start one after the other."""
     if outline_.select(done().any()).item():
         return False
     begun = pl.col("rank").is_in(calls["waiting"].explode().implode())

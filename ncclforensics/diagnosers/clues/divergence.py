@@ -296,15 +296,22 @@ def _is_new(
     theirs = _entries(frames, call, call["behind"][:SAMPLE])
     enqueued = theirs.filter(pl.col("seq") == call["seq"])["what"]
     collided = len(list(_sides(frames, call))) > 1 or (enqueued != what).any()
-    named = not call["behind"] and _is_named(frames, stack, others)
+    named = not call["behind"] and _is_named(frames, stack, odd, others)
     return collided or named or now["op"][0] == "barrier"
 
 
-def _is_named(frames: Frames, stack: int | None, others: tuple[Call, ...]) -> bool:
-    """Whether the functions that only this side is in tell what its call is for."""
-    theirs = [programs.way(frames, c["stack"]) for c in others if not c["is_p2p"]]
+def _is_named(
+    frames: Frames, stack: int | None, odd: tuple[int, ...], others: tuple[Call, ...]
+) -> bool:
+    """Whether the functions that only this side is in tell what its call is for.
+
+    What a few do alone, not half of them do.
+    """
+    collective = [c for c in others if not c["is_p2p"]]
     mine = programs.way(frames, stack)
-    return bool(theirs) and all(kind_by_name(mine, way) for way in theirs)
+    told = {kind_by_name(mine, programs.way(frames, c["stack"])) for c in collective}
+    few = len(odd) < len({rank for c in collective for rank in c["waiting"]})
+    return told == {"uneven"} or (told == {"conditional"} and few)
 
 
 def _kind(

@@ -197,9 +197,9 @@ def is_out_of_place(frames: Frames, call: Call, rank: int) -> bool:
 def left_loop(frames: Frames, call: Call, rank: int) -> bool:
     """Whether a rank went out of its loop where its way so far went round before.
 
-    It has made this call before, so it is no stray one, but more seldom than what used
-    to follow here. Where it came to it from here, no more of the way there was like
-    this time's than where it went round.
+    It has made this call before, so it is no stray one, but more seldom than it has
+    been here. Where it came to it from here, no more of the way there was like this
+    time's than where it went round.
     """
     mine = program(frames, rank)
     here = (pl.col("seq") == call["seq"]) & (pl.col("group") == call["group"])
@@ -214,7 +214,10 @@ def left_loop(frames: Frames, call: Call, rank: int) -> bool:
     if not round_ or times[made[now]] >= max(times[made[i]] for i in round_):
         return False
     if not out:
-        return 0 < SELDOM * times[made[now]] <= len(round_)
+        alike = {i: _likeness(made, now, [i]) for i in round_}
+        here = [i for i in round_ if 2 * alike[i] >= max(alike.values())]
+        behind = made[here[0] : now].count(made[now])
+        return 0 < SELDOM * behind <= len(here)
     if len(out) > len(round_):
         return False
     # a way that is the same to where the ring begins may have been so for longer
