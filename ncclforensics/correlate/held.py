@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.correlate.standings import ROOTED
+
 # what two sides have to agree on to be in one call; the number of a P2P call is its
 # rank's own, so the two sides take its place
 SAME = ("group", "seq", "src", "dst")
@@ -39,6 +41,7 @@ def held_up(
         .with_columns(passed.alias("passed"))
         .sort("rank", "passed", p2p & pl.col("passed"), "record_id")
     )
+    ordered = _without_delivered(ordered, standings)
     marked = bool(made["marks_p2p"].any())
     if not marked:
         # nobody's messages are marked as over: those that were passed tell nothing
@@ -83,6 +86,24 @@ def held_up(
         .select(from_dumps.columns)
     )
     return pl.concat([from_dumps, from_logs]).sort("rank", "choice")
+
+
+def _without_delivered(
+    open_calls: pl.DataFrame, standings: pl.DataFrame
+) -> pl.DataFrame:
+    """Leave out the messages of ranks that others have got past in a collective.
+
+    It is that call which such a rank's GPU is in: the others finished it with what the
+    rank had sent.
+    """
+    front = standings.group_by("group").agg(pl.col("completed").max().alias("front"))
+    p2p = pl.col("is_p2p").fill_null(False)
+    behind = (
+        open_calls.filter(~p2p & ~pl.col("op").is_in(ROOTED))
+        .join(front, on="group")
+        .filter(pl.col("seq") <= pl.col("front"))["rank"]
+    )
+    return open_calls.filter(~(p2p & pl.col("rank").is_in(behind.implode())))
 
 
 def _in_turn(

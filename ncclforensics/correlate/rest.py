@@ -256,8 +256,14 @@ def _is_stalled(
     """
     over = (pl.col("done").list.len() > 0) & ~pl.col("is_p2p").fill_null(False)
     lagging = set(calls.filter(over)["waiting"].explode().drop_nulls())
+    wanted = set(
+        calls.select(pl.concat_list("behind", "absent").explode().drop_nulls())
+        .to_series()
+        .to_list()
+    )
     ranks = set(slow["rank"])
-    if lagging - ranks or len(ranks) > max(FEW, FEW_OF * known):
+    # one that lags as well and that nobody has come as far as to wait for is another
+    if (lagging - ranks) & wanted or len(lagging | ranks) > max(FEW, FEW_OF * known):
         return False
     if len(ranks) <= FEW_OF * known or moments.outlived(calls, slow, collectives):
         return True

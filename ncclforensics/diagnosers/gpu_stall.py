@@ -79,7 +79,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if not found:
         return
     call, first, blocked = found[0]
-    ranks = tuple(sorted({rank for _, some, _ in found for rank in some}))
+    named = {rank for _, some, _ in found for rank in some}
+    ranks = tuple(sorted({*named, *_proven(frames, _beside(frames))}))
     failing = common.collective(frames, call)
     own = (
         frames["standings"]
@@ -111,6 +112,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         collective=failing,
         first_seen=common.first_seen(own),
     )
+
+
+def _beside(frames: Frames) -> tuple[int, ...]:
+    """Return the ranks that are in a call which all others have finished.
+
+    Nobody may have come as far as to wait for them.
+    """
+    states = ("behind", "absent", "unseen", "unstarted")
+    alone = ~pl.col("is_p2p").fill_null(False) & (pl.col("done").list.len() > 0)
+    for state in states:
+        alone &= pl.col(state).list.len() == 0
+    return common.numbers(frames["calls"].filter(alone)["waiting"].explode())
 
 
 def _partly_seen(frames: Frames, call: dict[str, Any]) -> bool:

@@ -221,9 +221,10 @@ def _came(call: Call) -> float:
 
 
 def _has_history(frames: Frames, ranks: tuple[int, ...]) -> bool:
-    """Whether the dumps of some ranks hold calls that are over."""
+    """Whether the dumps of some ranks hold collectives that are over."""
     own = frames.scan("collectives").filter(pl.col("rank").is_in(ranks)).collect()
-    return bool(own.select(done().any()).item())
+    over = done() & ~pl.col("is_p2p").fill_null(False)
+    return bool(own.select(over.any()).item())
 
 
 def _entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:

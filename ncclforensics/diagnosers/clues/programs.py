@@ -81,7 +81,7 @@ def skipped(frames: Frames, call: Call, ranks: Iterable[int]) -> bool:
     if waits.is_empty():
         return False
     return any(
-        mine.select(done().any()).item()
+        mine.select((done() & ~pl.col("is_p2p").fill_null(False)).any()).item()
         and (_left_out(mine, waits) or _is_short(frames, call, waits, mine))
         for mine in (program(frames, rank) for rank in ranks)
     )
