@@ -144,6 +144,7 @@ def judged(
     seen: pl.DataFrame,
     collectives: pl.LazyFrame,
     outline_: pl.DataFrame,
+    stacks: pl.DataFrame,
 ) -> Rest:
     """Say whether the open calls alone show a job that stands still as a whole.
 
@@ -187,7 +188,7 @@ def judged(
     gone = accused.filter(pl.col("why") == "absent")["rank"]
     if moments.are_late_there(wanted, gone, collectives):
         return "doubtful"
-    if moments.may_be_alone(wanted, gone, collectives):
+    if moments.may_be_alone(wanted, gone, collectives, stacks):
         return "doubtful"
     if not gone.is_empty() and _is_starting(calls, seen, outline_):
         return "doubtful"
