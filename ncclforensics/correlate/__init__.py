@@ -65,6 +65,7 @@ def correlate(
             seen,
             standings.told_apart(known.scan("collectives"), names),
             collectives,
+            known["stacks"],
         )
         unproven = stuck if how == "doubtful" else unproven
         if how != "still":

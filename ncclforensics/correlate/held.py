@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.correlate.standings import ROOTED
+
 # what two sides have to agree on to be in one call; the number of a P2P call is its
 # rank's own, so the two sides take its place
 SAME = ("group", "seq", "src", "dst")
@@ -39,14 +41,16 @@ def held_up(
         .with_columns(passed.alias("passed"))
         .sort("rank", "passed", p2p & pl.col("passed"), "record_id")
     )
-    if not made["marks_p2p"].any():
+    ordered = _without_delivered(ordered, standings)
+    marked = bool(made["marks_p2p"].any())
+    if not marked:
         # nobody's messages are marked as over: those that were passed tell nothing
         ordered = ordered.filter(~(p2p & pl.col("passed")))
     # the first that nothing passed, and the first collective that something did
     chosen = ordered.filter(
         pl.int_range(pl.len()).over("rank", "passed", p2p & pl.col("passed")) == 0
     )
-    numbered = _in_turn(ordered, chosen).with_columns(
+    numbered = _in_turn(ordered, chosen, of_messages=marked).with_columns(
         pl.int_range(pl.len()).over("rank").alias("choice")
     )
     both = pl.concat([numbered, _batched(ordered, numbered)])
@@ -84,29 +88,62 @@ def held_up(
     return pl.concat([from_dumps, from_logs]).sort("rank", "choice")
 
 
-def _in_turn(open_calls: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
-    """Take the oldest open collective of its group for each one that was chosen.
+def _without_delivered(
+    open_calls: pl.DataFrame, standings: pl.DataFrame
+) -> pl.DataFrame:
+    """Leave out the messages of ranks that others have got past in a collective.
 
-    Collectives of one group end in their order, whatever calls of others do meanwhile.
+    It is that call which such a rank's GPU is in: the others finished it with what the
+    rank had sent.
     """
-    collective = ~pl.col("is_p2p").fill_null(False)
+    front = standings.group_by("group").agg(pl.col("completed").max().alias("front"))
+    p2p = pl.col("is_p2p").fill_null(False)
+    behind = (
+        open_calls.filter(~p2p & ~pl.col("op").is_in(ROOTED))
+        .join(front, on="group")
+        .filter(pl.col("seq") <= pl.col("front"))["rank"]
+    )
+    return open_calls.filter(~(p2p & pl.col("rank").is_in(behind.implode())))
+
+
+def _in_turn(
+    open_calls: pl.DataFrame, chosen: pl.DataFrame, *, of_messages: bool
+) -> pl.DataFrame:
+    """Take the oldest open call of its stream for each one that was chosen.
+
+    Collectives of one group end in their order, whatever calls of others do meanwhile,
+    and so do the messages between two ranks; of messages that are not marked when they
+    are over, none is known to be open.
+    """
+    place = chosen.with_row_index("place")
+    stream = ["rank", "group", "p2p", "low", "high"]
     oldest = (
-        open_calls.filter(collective)
+        _with_stream(open_calls)
         .sort("record_id", maintain_order=True)
-        .unique(["rank", "group"], keep="first", maintain_order=True)
+        .unique(stream, keep="first", maintain_order=True)
         .drop("passed")
     )
-    place = chosen.with_row_index("place")
-    taken = place.filter(collective).select("place", "rank", "group", "passed")
+    told = ~pl.col("is_p2p").fill_null(False) | pl.lit(of_messages)
+    taken = _with_stream(place.filter(told)).select("place", "passed", *stream)
     return (
         pl.concat(
             [
-                place.filter(~collective),
-                taken.join(oldest, on=["rank", "group"]).select(place.columns),
+                place.filter(~told),
+                taken.join(oldest, on=stream, nulls_equal=True).select(place.columns),
             ]
         )
         .sort("place")
         .drop("place")
+    )
+
+
+def _with_stream(calls: pl.DataFrame) -> pl.DataFrame:
+    """Add what tells the stream of a call beside its group: for messages, both ends."""
+    p2p = pl.col("is_p2p").fill_null(False)
+    return calls.with_columns(
+        p2p.alias("p2p"),
+        pl.when(p2p).then(pl.min_horizontal("src", "dst")).alias("low"),
+        pl.when(p2p).then(pl.max_horizontal("src", "dst")).alias("high"),
     )
 
 

@@ -18,6 +18,7 @@ from ncclforensics.tables import ABORTS_RETIRE, done
 GROUP = ("pg", "pg_desc")
 PEERS = 4  # with which a rank is compared
 BARRIER = "barrier"
+SAVES = r"(?i)save|saving|checkpoint|ckpt"
 EARLIER = 50  # calls of the group by which two clocks are compared
 MARGIN_NS = 1_000_000
 MANY_PEERS = 16  # among which a rank is late
@@ -159,13 +160,16 @@ def are_late_there(
 
 
 def may_be_alone(
-    wanted: pl.DataFrame, absent: pl.Series, collectives: pl.LazyFrame
+    wanted: pl.DataFrame,
+    absent: pl.Series,
+    collectives: pl.LazyFrame,
+    stacks: pl.DataFrame,
 ) -> bool:
     """Whether a group's first rank may be at work alone while the others wait for it.
 
-    It saves, loads or writes what the others need, and they wait at a barrier, or at a
-    place where they were not in the last step. `wanted` are rows of `calls`, `absent`
-    the ranks.
+    It saves, loads or writes what the others need, and they wait at a barrier, in a
+    function that saves, or at a place where they were not in the step before. `wanted`
+    are rows of `calls`, `absent` the ranks.
     """
     calls = wanted.filter(~pl.col("is_p2p").fill_null(False))
     for call in calls.to_dicts():
@@ -174,11 +178,14 @@ def may_be_alone(
             continue
         if BARRIER in (call["op"] or "") or _is_new(call, collectives):
             return True
+        way = stacks.filter(pl.col("stack") == pl.lit(call["stack"], pl.UInt64))
+        if way["function"].str.contains(SAVES).any():
+            return True
     return False
 
 
 def _is_new(call: dict[str, Any], collectives: pl.LazyFrame) -> bool:
-    """Whether a rank made a call for the first time, though not the one before it."""
+    """Whether a rank made a call for the first time, after ones that it repeats."""
     made = (
         collectives.filter(pl.col("rank") == call["waiting"][0])
         .select("record_id", *GROUP, "seq", "is_p2p", _place().alias("what"))
@@ -188,9 +195,9 @@ def _is_new(call: dict[str, Any], collectives: pl.LazyFrame) -> bool:
     )
     here = [pl.col(c).eq_missing(call[c]) for c in (*GROUP, "seq")]
     at = made.filter(*here, ~pl.col("is_p2p").fill_null(False))["record_id"].min()
-    *earlier, last = made.filter(pl.col("record_id") < at)["what"].to_list() or [None]
-    now = made.filter(pl.col("record_id") == at)["what"].to_list()
-    return last in earlier and last not in now and not {*now} & {*earlier}
+    now = made.filter(pl.col("record_id") == at)["what"].implode()
+    earlier = made.filter(pl.col("record_id") < at)["what"]
+    return bool(earlier.is_duplicated().any()) and not earlier.is_in(now).any()
 
 
 def _is_outlier(

@@ -144,6 +144,7 @@ def judged(
     seen: pl.DataFrame,
     collectives: pl.LazyFrame,
     outline_: pl.DataFrame,
+    stacks: pl.DataFrame,
 ) -> Rest:
     """Say whether the open calls alone show a job that stands still as a whole.
 
@@ -187,7 +188,7 @@ def judged(
     gone = accused.filter(pl.col("why") == "absent")["rank"]
     if moments.are_late_there(wanted, gone, collectives):
         return "doubtful"
-    if moments.may_be_alone(wanted, gone, collectives):
+    if moments.may_be_alone(wanted, gone, collectives, stacks):
         return "doubtful"
     if not gone.is_empty() and _is_starting(calls, seen, outline_):
         return "doubtful"
@@ -200,7 +201,7 @@ def judged(
 def _is_starting(
     calls: pl.DataFrame, seen: pl.DataFrame, outline_: pl.DataFrame
 ) -> bool:
-    """Whether nobody has finished a call: ranks of a job start one after another."""
+    """Whether nobody has finished a call yet: ranks start one after the other."""
     if outline_.select(done().any()).item():
         return False
     begun = pl.col("rank").is_in(calls["waiting"].explode().implode())
@@ -256,8 +257,14 @@ def _is_stalled(
     """
     over = (pl.col("done").list.len() > 0) & ~pl.col("is_p2p").fill_null(False)
     lagging = set(calls.filter(over)["waiting"].explode().drop_nulls())
+    wanted = set(
+        calls.select(pl.concat_list("behind", "absent").explode().drop_nulls())
+        .to_series()
+        .to_list()
+    )
     ranks = set(slow["rank"])
-    if lagging - ranks or len(ranks) > max(FEW, FEW_OF * known):
+    # one that lags as well and that nobody has come as far as to wait for is another
+    if (lagging - ranks) & wanted or len(lagging | ranks) > max(FEW, FEW_OF * known):
         return False
     if len(ranks) <= FEW_OF * known or moments.outlived(calls, slow, collectives):
         return True

@@ -8,8 +8,8 @@ What it means
 How we know
     Following who waits for whom over all groups leads back to where it began, and all
     calls of the circle are ones that its ranks make in every step. Every rank of the
-    circle is named, with the call that each is in; where both calls are of the same
-    members and fewer took one than the other, those few.
+    circle is named, with the call that each is in: which of the two orders is the wrong
+    one, no dump tells.
 
 What to do
     Make every rank enter the groups in one order, or give the calls streams and async
@@ -49,7 +49,7 @@ REMEDY = ("make every rank enter these groups in the same order",)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks of each circle of waits, or those that took the odd order."""
+    """Name the ranks of each circle of waits."""
     for found in divergence.divergences(frames):
         if found.kind != "order":
             continue

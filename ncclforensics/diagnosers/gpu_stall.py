@@ -31,8 +31,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.correlate import outline
+from ncclforensics.correlate.standings import grouped
 from ncclforensics.diagnosers.clues import common, roots, unrecorded
 from ncclforensics.findings import Finding
+from ncclforensics.tables import done
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +79,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if not found:
         return
     call, first, blocked = found[0]
-    ranks = tuple(sorted({rank for _, some, _ in found for rank in some}))
+    named = {rank for _, some, _ in found for rank in some}
+    ranks = tuple(sorted({*named, *_proven(frames, _beside(frames))}))
     failing = common.collective(frames, call)
     own = (
         frames["standings"]
@@ -110,6 +114,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
+def _beside(frames: Frames) -> tuple[int, ...]:
+    """Return the ranks that are in a call which all others have finished.
+
+    Nobody may have come as far as to wait for them.
+    """
+    states = ("behind", "absent", "unseen", "unstarted")
+    alone = ~pl.col("is_p2p").fill_null(False) & (pl.col("done").list.len() > 0)
+    for state in states:
+        alone &= pl.col(state).list.len() == 0
+    return common.numbers(frames["calls"].filter(alone)["waiting"].explode())
+
+
 def _partly_seen(frames: Frames, call: dict[str, Any]) -> bool:
     """Whether lines alone tell of it, and not of all ranks below the highest one.
 
@@ -122,11 +138,21 @@ def _partly_seen(frames: Frames, call: dict[str, Any]) -> bool:
 
 
 def _proven(frames: Frames, ranks: tuple[int, ...]) -> tuple[int, ...]:
-    """Keep the ranks whose call no peer could have finished without them."""
+    """Keep the ranks whose call no peer could have finished without them.
+
+    Nor could it have finished a later one of that group that needs all members.
+    """
     begun = frames["roots"].filter(pl.col("why") == "unstarted")["rank"]
     held = frames["standings"].filter(
         pl.col("rank").is_in(ranks) & pl.col("waits_in").is_not_null()
     )
     first = held.sort("place").unique("rank", keep="first", maintain_order=True)
     rooted = pl.col("op").str.contains(ROOTED) & ~pl.col("rank").is_in(begun.implode())
-    return common.numbers(first.filter(~rooted)["rank"])
+    together = outline.outline(frames).filter(
+        done() & ~pl.col("op").str.contains(ROOTED)
+    )
+    named = grouped(together, frames["group_names"]).group_by("group")
+    over = named.agg(pl.col("seq").max().alias("over"))
+    told = first.join(over, on="group", how="left")
+    later = (pl.col("over") > pl.col("waits_in")).fill_null(False)
+    return common.numbers(told.filter(~rooted | later)["rank"])

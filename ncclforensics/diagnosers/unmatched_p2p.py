@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.correlate.held import OTHER_SIDE
 from ncclforensics.diagnosers.clues import (
     common,
     divergence,
@@ -61,12 +62,50 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if call["is_p2p"] and programs.skipped(frames, call, ranks):
             told = roots.spread(frames, call, ranks, blocked)
             yield _finding(frames, call, ranks, f"{told} It waits for nobody.")
+    for call, ranks, blocked in roots.by_call(frames, "stuck"):
+        if _halved(frames, call, ranks):
+            told = roots.spread(frames, call, ranks, blocked)
+            more = (
+                " It is in the other half of that exchange, and posted this one never."
+            )
+            yield _finding(frames, call, ranks, told + more)
     for found in divergence.divergences(frames):
         if found.kind == "message":
             told = "It went on" + divergence.elsewhere(frames, found)
             behind = roots.others_behind(frames, found.ranks)
             yield _finding(frames, found.call, found.odd, told + behind)
     yield from _unrecorded(frames)
+
+
+def _halved(frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
+    """Whether a rank posted only one half of an exchange that used to be one batch.
+
+    `call` is the half that its peer waits in; both are in the other half, which ends
+    with the batch of the peer.
+    """
+    if not call["is_p2p"] or len(ranks) != 1 or {*ranks} != {*call["absent"]}:
+        return False
+    calls = frames["calls"].filter(
+        (pl.col("group") == call["group"]) & (pl.col("call") != call["call"])
+    )
+    pair = {*ranks, *call["waiting"]}
+    if not any(pair == {*here} for here in calls.filter("is_p2p")["waiting"]):
+        return False
+    batches = (
+        programs.program(frames, ranks[0])
+        .filter(
+            pl.col("op").is_in(list(OTHER_SIDE)) & (pl.col("group") == call["group"])
+        )
+        .with_columns(
+            pl.min_horizontal("src", "dst").alias("low"),
+            pl.max_horizontal("src", "dst").alias("high"),
+        )
+        .group_by("p2p_seq", "low", "high")
+        .agg(pl.col("op").n_unique().alias("halves"), pl.col("record_id").max())
+        .drop_nulls("p2p_seq")
+        .sort("record_id")["halves"]
+    )
+    return batches.len() > 1 and batches[-1] == 1 and batches[:-1].max() == 2
 
 
 def _unrecorded(frames: Frames) -> Iterator[Finding]:

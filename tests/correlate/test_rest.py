@@ -116,6 +116,7 @@ def judged(*told, lost=()):
         seen,
         made,
         tables.empty("outline"),
+        tables.empty("stacks"),
     )
 
 

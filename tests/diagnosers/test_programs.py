@@ -29,6 +29,7 @@ def entries(rank, program):
                 "pg": "7",
                 "pg_desc": "PP",
                 "seq": number if letter not in ops else 0,
+                "state": "completed",
             }
         )
     return made

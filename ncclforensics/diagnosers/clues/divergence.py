@@ -127,11 +127,12 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
             rest = tuple(c for c in calls if c is not alone[0])
             kind = _kind(frames, alone[0], gone, stack, rest)
             return Divergence(kind, ranks, gone, alone[0], rest)
-        if not any(c["is_p2p"] for c in inside):
+        # what is over is not in a dump of open calls
+        if _has_history(frames, gone) and not any(c["is_p2p"] for c in inside):
             past.append(Divergence("message", ranks, gone, call, others))
     if len(past) == 1:
         return past[0]
-    odd = _odd(calls) or ranks
+    odd = ranks
     talk = [call for call in calls if call["is_p2p"]]
     if len(talk) == len(calls) or (talk and not _has_history(frames, ranks)):
         odd = ()  # some side may have left out its half
@@ -150,7 +151,8 @@ def _after_loop(
     left = [
         call
         for call in few[:SAMPLE_CALLS]
-        if all(
+        # they run one program, of which not all keep as much
+        if any(
             programs.left_loop(frames, call, rank)
             for rank in sorted({*call["waiting"]} & {*ranks})[:SAMPLE]
         )
@@ -219,17 +221,10 @@ def _came(call: Call) -> float:
 
 
 def _has_history(frames: Frames, ranks: tuple[int, ...]) -> bool:
-    """Whether the dumps of some ranks hold calls that are over."""
+    """Whether the dumps of some ranks hold collectives that are over."""
     own = frames.scan("collectives").filter(pl.col("rank").is_in(ranks)).collect()
-    return bool(own.select(done().any()).item())
-
-
-def _odd(calls: list[Call]) -> tuple[int, ...]:
-    """Return the few of two calls of the same members, if one is taken by fewer."""
-    if len(calls) != 2 or calls[0]["members"] != calls[1]["members"]:
-        return ()
-    few, many = sorted((call["waiting"] for call in calls), key=len)
-    return tuple(few) if len(few) < len(many) else ()
+    over = done() & ~pl.col("is_p2p").fill_null(False)
+    return bool(own.select(over.any()).item())
 
 
 def _entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
@@ -302,7 +297,22 @@ def _is_new(
     theirs = _entries(frames, call, call["behind"][:SAMPLE])
     enqueued = theirs.filter(pl.col("seq") == call["seq"])["what"]
     collided = len(list(_sides(frames, call))) > 1 or (enqueued != what).any()
-    return collided or now["op"][0] == "barrier"
+    named = not call["behind"] and _is_named(frames, stack, odd, others)
+    return collided or named or now["op"][0] == "barrier"
+
+
+def _is_named(
+    frames: Frames, stack: int | None, odd: tuple[int, ...], others: tuple[Call, ...]
+) -> bool:
+    """Whether the functions that only this side is in tell what its call is for.
+
+    What a few do alone, not half of them do.
+    """
+    collective = [c for c in others if not c["is_p2p"]]
+    mine = programs.way(frames, stack)
+    told = {kind_by_name(mine, programs.way(frames, c["stack"])) for c in collective}
+    few = len(odd) < len({rank for c in collective for rank in c["waiting"]})
+    return told == {"uneven"} or (told == {"conditional"} and few)
 
 
 def _kind(
@@ -325,7 +335,10 @@ def _kind(
 
 def kind_by_name(mine: programs.Way, theirs: programs.Way) -> Kind | None:
     """Tell by the functions that only one side is in what its call is for."""
-    own = " ".join(str(frame[0]) for frame in mine if frame not in theirs and frame[0])
+    if not theirs:
+        return None
+    both = {frame[0] for frame in theirs}
+    own = " ".join(str(name) for name, _, _ in mine if name not in both)
     if FEW_DO.search(own):
         return "conditional"
     return "uneven" if AT_THE_END.search(own) else None

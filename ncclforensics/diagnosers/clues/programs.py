@@ -7,7 +7,7 @@ did before; and stacks tell which of two places of the code comes first.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -15,6 +15,7 @@ import polars as pl
 from ncclforensics.correlate.held import OTHER_SIDE
 from ncclforensics.correlate.standings import UNEVEN, grouped, signature
 from ncclforensics.diagnosers.clues import common
+from ncclforensics.tables import done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 CONTEXT = 500  # calls before one that are compared with those before another
 MORE = 16  # messages of a kind that may have been made after one that was left out
+SELDOM = 2  # times rarer than a step is what comes after the loop
 FEW = 2  # ranks whose Python did not give its stacks
 Call = dict[str, Any]
 Way = list[tuple[str, str, int | None]]
@@ -72,13 +74,15 @@ def order(frames: Frames, mine: int | None, theirs: int | None) -> int:
 def skipped(frames: Frames, call: Call, ranks: Iterable[int]) -> bool:
     """Whether one of some ranks left out its half of a message and went on.
 
-    `call` is the message that its other side waits in.
+    `call` is the message that its other side waits in. A dump of open calls only does
+    not tell: it lacks the messages that are over.
     """
     waits = _waits(frames, call)
     if waits.is_empty():
         return False
     return any(
-        _left_out(mine, waits) or _is_short(frames, call, waits, mine)
+        mine.select((done() & ~pl.col("is_p2p").fill_null(False)).any()).item()
+        and (_left_out(mine, waits) or _is_short(frames, call, waits, mine))
         for mine in (program(frames, rank) for rank in ranks)
     )
 
@@ -193,8 +197,9 @@ def is_out_of_place(frames: Frames, call: Call, rank: int) -> bool:
 def left_loop(frames: Frames, call: Call, rank: int) -> bool:
     """Whether a rank went out of its loop where its way so far went round before.
 
-    It has gone on to this call from here before, so it is no stray one; but where it
-    did, no more of the way there was like this time's than where it went round.
+    It has made this call before, so it is no stray one, but more seldom than it has
+    been here. Where it came to it from here, no more of the way there was like this
+    time's than where it went round.
     """
     mine = program(frames, rank)
     here = (pl.col("seq") == call["seq"]) & (pl.col("group") == call["group"])
@@ -205,7 +210,15 @@ def left_loop(frames: Frames, call: Call, rank: int) -> bool:
     usual = [i for i in range(1, now) if made[i - 1] == made[now - 1]]
     out = [i for i in usual if made[i] == made[now]]
     round_ = [i for i in usual if made[i] != made[now]]
-    if not 0 < len(out) <= len(round_):
+    times = Counter(made[:now])
+    if not round_ or times[made[now]] >= max(times[made[i]] for i in round_):
+        return False
+    if not out:
+        alike = {i: _likeness(made, now, [i]) for i in round_}
+        here = [i for i in round_ if 2 * alike[i] >= max(alike.values())]
+        behind = made[here[0] : now].count(made[now])
+        return 0 < SELDOM * behind <= len(here)
+    if len(out) > len(round_):
         return False
     # a way that is the same to where the ring begins may have been so for longer
     begins = any(_likeness(made, now, [place]) == place for place in round_)

@@ -241,17 +241,23 @@ def _by_name(
     frames: Frames, odd: pl.DataFrame, usual: pl.DataFrame
 ) -> divergence.Kind | None:
     """Say what a side does by the functions that it alone is in."""
-    mine, theirs = (programs.way(frames, side["stack"][0]) for side in (odd, usual))
+    mine, theirs = (programs.way(frames, _stack(side)) for side in (odd, usual))
     return divergence.kind_by_name(mine, theirs)
 
 
 def _is_new(frames: Frames, side: pl.DataFrame) -> bool:
     """Whether nobody was before where the ranks of a side are."""
-    stack = side["stack"][0]
+    stack = _stack(side)
     if stack is None:
         return False
     there = frames.scan("collectives").filter(pl.col("stack") == stack).collect()
     return there.height <= side.height
+
+
+def _stack(side: pl.DataFrame) -> int | None:
+    """Return where a side is, told by the first of its ranks whose dump says so."""
+    told = side["stack"].drop_nulls()
+    return int(told[0]) if told.len() else None
 
 
 def _unheard(call: pl.DataFrame) -> int:
