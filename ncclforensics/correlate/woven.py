@@ -54,17 +54,28 @@ def _on_two_hosts(frames: Frames) -> str:
 
 
 def _ended_twice(frames: Frames) -> str:
-    """Find a rank that one agent's log tells two exit codes of, in one attempt."""
+    """Find a rank with two exit codes in one agent's log, or a process with two ranks.
+
+    Of one attempt: a restarted rank ends again.
+    """
     exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     known = exits.drop_nulls(["rank", "code", "source"])
-    codes = known.group_by("source", "attempt", "rank").agg(
+    told = known.group_by("source", "attempt", "rank").agg(
         pl.col("code").unique().sort()
     )
-    twice = codes.filter(pl.col("code").list.len() > 1).sort("source", "rank")
-    if twice.is_empty():
-        return ""
-    rank, ends = twice.select("rank", "code").row(0)
-    return f"rank {rank} ended with exit code {ends[0]} and with {ends[1]}"
+    ends = told.filter(pl.col("code").list.len() > 1).sort("source", "rank")
+    for rank, codes in ends.select("rank", "code").head(1).iter_rows():
+        return f"rank {rank} ended with exit codes {' and '.join(map(str, codes))}"
+    process = ["source", "attempt", "host", "pid"]
+    of = (
+        known.drop_nulls(["host", "pid"])
+        .group_by(process)
+        .agg(pl.col("rank").unique().sort())
+    )
+    shared = of.filter(pl.col("rank").list.len() > 1).sort("source", "pid")
+    for pid, ranks in shared.select("pid", "rank").head(1).iter_rows():
+        return f"process {pid} is rank {' and rank '.join(map(str, ranks))}"
+    return ""
 
 
 def _in_turns(frames: Frames) -> str:
