@@ -28,7 +28,7 @@ from ncclforensics import (
     parsing,
     ranking,
 )
-from ncclforensics.correlate import correlate, job
+from ncclforensics.correlate import correlate, job, woven
 from ncclforensics.correlate.span import ALWAYS, Span, within
 from ncclforensics.interrupts import put_off
 from ncclforensics.report.build import build, other
@@ -156,7 +156,9 @@ def conclude(
 ) -> tuple[Ranked, Report]:
     """Return what correlated frames, just made or exported once, say of the failure."""
     told = job.facts(joined, world_size)
-    statements = diagnosers.diagnose(joined, select, ignore)
+    statements = list(diagnosers.diagnose(joined, select, ignore))
+    if why := woven.told(joined):
+        statements = [ranking.unnamed(statement, why) for statement in statements]
     # where nothing of the job was read, nothing is known to be well
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)

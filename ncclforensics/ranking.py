@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ncclforensics.causes import Class
-    from ncclforensics.findings import Role
+    from ncclforensics.findings import Role, Statement
 
 T = TypeVar("T")
 CONFIDENCES = ("certain", "likely", "possible")
@@ -68,6 +68,23 @@ def rank(
         not_checked=tuple(s for s in told if isinstance(s, NotChecked)),
         job=job,
         causes=tuple(None if (c := brought[n]) is None else place[c] for n in order),
+    )
+
+
+def unnamed(statement: Statement, why: str) -> Statement:
+    """Take the names off a finding of evidence that is of two jobs at once."""
+    if not isinstance(statement, Finding):
+        return statement
+    return dataclasses.replace(
+        statement,
+        confidence="possible",
+        headline=f"two jobs are woven together here, and one shows {statement.slug}",
+        explanation=f"{statement.explanation} But {why}: lines of two jobs stand in "
+        "one file, and which of them this is cannot be told. Give the files of each "
+        "job alone.",
+        ranks=(),
+        hosts=(),
+        devices=(),
     )
 
 

@@ -57,7 +57,7 @@ LINES = (
     "slurm.cancelled",
     "slurm.state",
     "slurm.sacct.timeout",
-    "slurm.submitit.timed_out",
+    *("slurm.submitit.timed_out", "slurm.allocation_ended"),
     "launchers.pbs.walltime",
     "launchers.lsf.runlimit",
     "launchers.kubernetes.deadline",

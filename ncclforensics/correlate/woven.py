@@ -1,0 +1,101 @@
+"""Two jobs in one stream: evidence in which nobody can be told from his namesake.
+
+Two jobs that write to one file, or whose files were joined line by line, both have a
+rank 0. That shows where one rank is on two hosts, where one agent saw it end in two
+ways, or where communicators of all ranks on the same GPUs have no process in common
+and speak in turns. One job after the other in a file is no such case: its lines do not
+cross.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate import communicators
+
+if TYPE_CHECKING:
+    from ncclforensics.tables import Frames
+
+PROCESS = ["host", "pid"]
+
+
+def told(frames: Frames) -> str:
+    """Say by what two jobs are known to be woven together; nothing where they are not.
+
+    `frames` are correlated: who printed a line is filled in.
+    """
+    return _on_two_hosts(frames) or _ended_twice(frames) or _in_turns(frames)
+
+
+def _on_two_hosts(frames: Frames) -> str:
+    """Find a rank on two hosts, which NCCL, or agents, call by these names.
+
+    What another program calls a host may be a second name of it.
+    """
+    events = frames["events"]
+    nccl = events.filter(pl.col("message").str.starts_with("nccl."))
+    exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
+    parts = [
+        part.select("rank", "host", "attempt")
+        for part in (events, exits, frames["sources"])
+    ]
+    claims = pl.concat(parts).drop_nulls(["rank", "host"])
+    attempt = pl.col("attempt")
+    current = attempt.is_null() | (attempt == attempt.max().over("rank"))
+    for names in (nccl.drop_nulls(PROCESS)["host"], exits["host"].drop_nulls()):
+        known = claims.filter(current & pl.col("host").is_in(names.unique().implode()))
+        of = known.group_by("rank").agg(pl.col("host").unique().sort())
+        twice = of.filter(pl.col("host").list.len() > 1).sort("rank")
+        for rank, hosts in twice.head(1).iter_rows():
+            return f"rank {rank} is on {' and on '.join(hosts[:2])}"
+    return ""
+
+
+def _ended_twice(frames: Frames) -> str:
+    """Find a rank with two exit codes in one agent's log, or a process with two ranks.
+
+    Of one attempt: a restarted rank ends again.
+    """
+    exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
+    known = exits.drop_nulls(["rank", "code", "source"])
+    told = known.group_by("source", "attempt", "rank").agg(
+        pl.col("code").unique().sort()
+    )
+    ends = told.filter(pl.col("code").list.len() > 1).sort("source", "rank")
+    for rank, codes in ends.select("rank", "code").head(1).iter_rows():
+        return f"rank {rank} ended with exit codes {' and '.join(map(str, codes))}"
+    process = ["source", "attempt", "host", "pid"]
+    of = (
+        known.drop_nulls(["host", "pid"])
+        .group_by(process)
+        .agg(pl.col("rank").unique().sort())
+    )
+    shared = of.filter(pl.col("rank").list.len() > 1).sort("source", "pid")
+    for pid, ranks in shared.select("pid", "rank").head(1).iter_rows():
+        return f"process {pid} is rank {' and rank '.join(map(str, ranks))}"
+    return ""
+
+
+def _in_turns(frames: Frames) -> str:
+    """Find communicators of all ranks whose processes write between those of others."""
+    strange = communicators.strangers(frames)
+    if strange.is_empty():
+        return ""
+    known = communicators.inits(frames).drop_nulls(["key", "pid"])
+    of = known.join(strange.select("key"), on="key").select("key", *PROCESS).unique()
+    spans = (
+        frames["events"]
+        .join(of, on=PROCESS)
+        .group_by("source", "key")
+        .agg(pl.col("line").min().alias("first"), pl.col("line").max().alias("last"))
+    )
+    crossed = spans.join(spans, on="source", suffix="_other").filter(
+        (pl.col("key") < pl.col("key_other"))
+        & (pl.col("first") < pl.col("last_other"))
+        & (pl.col("first_other") < pl.col("last"))
+    )
+    if crossed.is_empty():
+        return ""
+    return f"{strange.height} communicators of all ranks write in turns to one file"
