@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.tables import Frames
 
+_striking = threading.Lock()
 AGAIN = 0.1  # seconds until an interrupt that came to nothing strikes once more
 
 
@@ -42,6 +43,8 @@ def noticed() -> Iterator[Callable[[], bool]]:
 
     def strike(_number: int, _frame: FrameType | None) -> None:
         came.set()
+        if _striking.locked():
+            return
         if not _starting("polars"):
             raise KeyboardInterrupt
         _again()
@@ -76,9 +79,11 @@ def _never_ignored(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _again() -> None:
+    """Let an interrupt strike a little later; one that comes meanwhile is the same."""
     again = threading.Timer(AGAIN, _thread.interrupt_main)
     again.daemon = True
-    with contextlib.suppress(RuntimeError):  # no thread starts while Python ends
+    # no thread starts while Python ends
+    with _striking, contextlib.suppress(RuntimeError):
         again.start()
 
 
