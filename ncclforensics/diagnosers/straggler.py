@@ -58,7 +58,7 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that joined a call when the others' timeout had passed."""
     for call in frames["calls"].to_dicts():
-        came = len(call["waiting"] or ()) + len(call["behind"] or ())
+        came = len(call["waiting"]) + len(call["behind"])
         if call["is_p2p"] or came < len(call["members"] or ()) or came < 2:
             continue
         if call["seq"] is None:
