@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from types import FrameType
 
     from ncclforensics.tables import Frames
@@ -117,3 +118,22 @@ def _masked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Give a folder of its own, which no Ctrl-C leaves behind."""
+    # most commands need none, and start without these
+    import shutil
+    import tempfile
+    from pathlib import Path
+
+    folder = None
+    try:
+        with put_off():
+            folder = tempfile.mkdtemp()
+        yield Path(folder)
+    finally:
+        if folder is not None:
+            with put_off():
+                shutil.rmtree(folder, ignore_errors=True)
