@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing itself would be most of this import
 if TYPE_CHECKING:
+    from typing import Any
+
     from ncclforensics.incident import Incident, analyze
 
 __version__ = "0.1.0"

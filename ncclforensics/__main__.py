@@ -1,14 +1,31 @@
 """The process: `python -m ncclforensics`, and what is installed as `ncclforensics`."""
 
+from __future__ import annotations
+
+import os
 import signal
 import sys
-from typing import NoReturn
 
-from ncclforensics.cli import main
+TYPE_CHECKING = False  # typing takes longer to import than all of this
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def _stop(*_: object) -> NoReturn:
+    """End where there is nothing yet to clean up: before the command line is there."""
+    os.write(2, b"\nncclforensics: error: interrupted\n")
+    os._exit(130)
 
 
 def run() -> NoReturn:
-    """Run the command line and exit; a Ctrl-C after the answer has nothing to stop."""
+    """Run the command line and exit.
+
+    A Ctrl-C while it is imported ends the process, one after the answer has nothing to
+    stop.
+    """
+    signal.signal(signal.SIGINT, _stop)
+    from ncclforensics.cli import main
+
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

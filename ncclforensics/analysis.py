@@ -10,11 +10,8 @@ wider; everything after it works on frames of the whole job.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,14 +27,15 @@ from ncclforensics import (
 )
 from ncclforensics.correlate import correlate, job, woven
 from ncclforensics.correlate.span import ALWAYS, Span, within
-from ncclforensics.interrupts import put_off
+from ncclforensics.interrupts import scratch_folder
 from ncclforensics.report.build import build, other
 from ncclforensics.report.reading import interrupted
 from ncclforensics.sources import discover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
+    from pathlib import Path
 
     from ncclforensics.findings import Ranked
     from ncclforensics.frames import Frames
@@ -96,7 +94,7 @@ def analyze(
     """
     with ExitStack() as stack:
         if scratch is None:
-            scratch = stack.enter_context(_scratch())
+            scratch = stack.enter_context(scratch_folder())
         datasets = [path for path in paths if dataset.is_one(path)]
         found = discover([path for path in paths if path not in datasets], scratch)
         frames = None if kept is None else cache.find(kept, found.sources, found.notes)
@@ -113,20 +111,6 @@ def analyze(
         quoted = excerpts.read(built, found.sources) if quote else ()
     sources = tuple(found.sources)
     return Analysis(joined, ranked, built, quoted, sources, is_from_cache)
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """Give a folder of its own, which no Ctrl-C leaves behind."""
-    folder = None
-    try:
-        with put_off():
-            folder = tempfile.mkdtemp()
-        yield Path(folder)
-    finally:
-        if folder is not None:
-            with put_off():
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def explain(

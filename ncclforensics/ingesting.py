@@ -8,6 +8,7 @@ import click
 
 from ncclforensics import console, options, stdout
 from ncclforensics.errors import ExitCode, UsageError
+from ncclforensics.interrupts import scratch_folder
 from ncclforensics.options import examples, processes
 
 if TYPE_CHECKING:
@@ -42,17 +43,14 @@ def ingest(
     Several hosts may write into one DIR at once, and `analyze`, `timeline` and `export`
     take it as a PATH. What is in it is what was parsed; no conclusion is.
     """
-    import tempfile
-    from pathlib import Path
-
     from ncclforensics import dataset, parsing
     from ncclforensics.sources import discover
 
     if any(dataset.is_one(path) for path in paths):
         raise UsageError("a dataset is ingested already: give it to `analyze`")
     progress = console.progress(enabled=not (quiet or no_progress))
-    with tempfile.TemporaryDirectory() as scratch, processes(jobs) as executor:
-        found = discover(paths, Path(scratch)).under(name)
+    with scratch_folder() as scratch, processes(jobs) as executor:
+        found = discover(paths, scratch).under(name)
         frames = parsing.read(found.sources, found.notes, executor, progress)
         share = dataset.save(frames, output)
     if not quiet:

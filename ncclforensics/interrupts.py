@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from types import FrameType
 
     from ncclforensics.frames import Frames
 
+_striking = threading.Lock()
 AGAIN = 0.1  # seconds until an interrupt that came to nothing strikes once more
 
 
@@ -42,6 +44,8 @@ def noticed() -> Iterator[Callable[[], bool]]:
 
     def strike(_number: int, _frame: FrameType | None) -> None:
         came.set()
+        if _striking.locked():
+            return
         if not _starting("polars"):
             raise KeyboardInterrupt
         _again()
@@ -76,9 +80,11 @@ def _never_ignored(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _again() -> None:
+    """Let an interrupt strike a little later; one that comes meanwhile is the same."""
     again = threading.Timer(AGAIN, _thread.interrupt_main)
     again.daemon = True
-    with contextlib.suppress(RuntimeError):  # no thread starts while Python ends
+    # no thread starts while Python ends
+    with _striking, contextlib.suppress(RuntimeError):
         again.start()
 
 
@@ -112,3 +118,22 @@ def _masked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Give a folder of its own, which no Ctrl-C leaves behind."""
+    # most commands need none, and start without these
+    import shutil
+    import tempfile
+    from pathlib import Path
+
+    folder = None
+    try:
+        with put_off():
+            folder = tempfile.mkdtemp()
+        yield Path(folder)
+    finally:
+        if folder is not None:
+            with put_off():
+                shutil.rmtree(folder, ignore_errors=True)

@@ -83,6 +83,17 @@ class _Context(SpawnContext):
 
 
 class _Pool(ProcessPoolExecutor):
+    def end(self) -> None:
+        """End the processes, at once where somebody stopped waiting for them.
+
+        One that outlived its parent would miss what they share, and say so.
+        """
+        with put_off():
+            if self._pending_work_items:
+                for process in list((self._processes or {}).values()):
+                    process.kill()
+            self.shutdown(cancel_futures=True)
+
     def submit(self, *args: Any, **options: Any) -> Future[Any]:
         """Take work, and start the process for it, without being interrupted."""
         with put_off():
@@ -109,7 +120,7 @@ def processes(jobs: int) -> Iterator[Executor]:
     try:
         yield pool
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.end()
 
 
 def _track() -> None:

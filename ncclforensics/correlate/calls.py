@@ -146,8 +146,10 @@ def _calls(
             for state in STATES
         )
     )
-    found = distinct.with_columns(pl.col("printed").alias("seq")).join(
-        by_state, on="call", how="left", maintain_order="left"
+    found = (
+        distinct.with_columns(pl.col("printed").alias("seq"))
+        .join(by_state, on="call", how="left", maintain_order="left")
+        .with_columns(pl.col(STATES).fill_null([]))
     )
     schema = tables.SCHEMAS["calls"]
     return tables.conform(

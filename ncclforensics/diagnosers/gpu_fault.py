@@ -222,7 +222,8 @@ def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
         # the three-line form names the GPU two lines above
         named = which.select("source", pl.col("line") + 2, pl.col("pci").alias("above"))
         lost = lost.join(named, on=["source", "line"], how="left")
-        lost = lost.with_columns(pl.coalesce("pci", "above").alias("pci"))
+        told = [c for c in ("pci", "above") if c in lost.columns]
+        lost = lost.with_columns(pl.coalesce(told).alias("pci"))
     fatal = frames.message("kernel.sxid")
     if "severity" in fatal.columns:
         # an NVSwitch belongs to all GPUs of its node

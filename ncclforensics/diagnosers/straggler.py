@@ -63,6 +63,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         told = came + len(call["unseen"])
         if call["is_p2p"] or told < len(call["members"] or ()) or came < 2:
             continue
+        if call["seq"] is None:
+            continue
         late = _late(frames, call)
         ranks = common.numbers(late["rank"])
         if ranks and 2 * len(ranks) < came + 1:

@@ -108,5 +108,6 @@ def write(path: Path, data: bytes, *, force: bool) -> None:
         draft.write_bytes(data)
         draft.replace(path)
     except OSError as caught:
-        draft.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {caught.strerror}") from caught
+    finally:
+        draft.unlink(missing_ok=True)

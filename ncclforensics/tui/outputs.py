@@ -104,6 +104,7 @@ class Outputs(App[int]):
             except FileExistsError:
                 continue
             except OSError as caught:
+                Path(name).unlink(missing_ok=True)  # half of it may be there
                 self.notify(f"{name}: {caught.strerror}", severity="error")
                 return
             self.notify(f"Wrote {name}")

@@ -45,11 +45,14 @@ def differing(frames: Frames) -> Models | None:
     return _by_sizes(frames, sizes) if sizes.height else None
 
 
-def _by_counts(lines: pl.DataFrame) -> Models:
+def _by_counts(lines: pl.DataFrame) -> Models | None:
     sides: dict[int, set[int]] = defaultdict(set)
-    for rank, params, peer, theirs in lines.select(
+    told = lines.select(
         pl.coalesce("rank", "group_rank"), "params", "peer_rank", "peer_params"
-    ).iter_rows():
+    ).drop_nulls()
+    if told.is_empty():
+        return None
+    for rank, params, peer, theirs in told.iter_rows():
         sides[params].add(rank)
         sides[theirs].add(peer)
     nothing = sides.pop(0, set())

@@ -64,9 +64,10 @@ def _barrier(frames: Frames) -> Finding | None:
     )
     if lines.is_empty() or "missing" not in lines.columns:
         return None
-    ranks = common.numbers(
-        lines["missing"].str.extract_all(r"\d+").explode().cast(pl.Int64)
-    )
+    listed = lines["missing"].str.extract_all(r"\d+").explode()
+    ranks = common.numbers(listed.cast(pl.Int64, strict=False))
+    if not ranks:
+        return None
     return _finding(
         frames, lines, ranks, Collective(op="barrier"), "a barrier names it"
     )
@@ -106,7 +107,7 @@ def _horovod(frames: Frames) -> Finding | None:
         return None
     numbers = pl.col("missing").cast(pl.String).str.extract_all(r"\d+")
     lacking = listed.drop_nulls("missing").with_columns(
-        numbers.cast(pl.List(pl.Int64)).alias("missing")
+        numbers.cast(pl.List(pl.Int64), strict=False).alias("missing")
     )
     steps = frames.message(*STEPS).select("source", pl.col("line").alias("step_line"))
     later = lacking.join(steps, on="source").filter(
