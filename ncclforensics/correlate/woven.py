@@ -16,7 +16,7 @@ import polars as pl
 from ncclforensics.correlate import communicators
 
 if TYPE_CHECKING:
-    from ncclforensics.tables import Frames
+    from ncclforensics.frames import Frames
 
 PROCESS = ["host", "pid"]
 
