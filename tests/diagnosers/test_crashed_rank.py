@@ -451,3 +451,17 @@ ACTOR = """ray.exceptions.ActorDiedError: The actor died unexpectedly before fin
 def test_the_name_of_an_actor_tells_its_rank(analyzed, node, address, ranks, hosts):
     found = analyzed({"job.log": ACTOR.format(node, address)}).ranked.verdict
     assert (found.slug, found.ranks, found.hosts) == ("crashed-rank", ranks, hosts)
+
+
+@pytest.mark.parametrize(
+    ("later", "ranks"), [("Segmentation fault (core dumped)", (0, 1)), ("Killed", (1,))]
+)
+def test_a_fault_behind_the_teardown_is_its_tasks_own_if_it_began_with_one(
+    analyzed, later, ranks
+):
+    log = (
+        "srun: error: gpu0002: task 1: Segmentation fault (core dumped)\n"
+        "srun: Terminating job step 20370799.1\n"
+        f"srun: error: gpu0001: task 0: {later}\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", ranks)

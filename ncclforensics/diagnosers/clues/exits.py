@@ -52,6 +52,8 @@ OURS = (
     r"(?i)^(?:python|pt_|torchrun|ray::|train|pretrain|dataloader|accelerate|deepspeed)"
 )
 TABLES = ("torchelastic.child_failed", "torchelastic.child_failed.others")
+# srun's words for what no launcher sends
+FAULTS = r"^(?:Segmentation fault|Bus error|Floating point exception|Illegal instr)"
 MOST_TASKS = 1 << 16  # of one line
 SHELL = 128  # a shell's code of a process that signal N ended is this and N
 SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
@@ -128,7 +130,10 @@ def torn_down(frames: Frames) -> pl.DataFrame:
 
 
 def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
-    """Return how tasks ended; `is_torn` are those behind the step's teardown."""
+    """Return how tasks ended; `is_torn` are those behind the step's teardown.
+
+    srun sends no fault: who has the one that brought the teardown about has it himself.
+    """
     lines = frames.message("slurm.task_ended")
     if lines.is_empty():
         return pl.DataFrame(schema=SCHEMA)
@@ -136,6 +141,8 @@ def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
     first = torn.group_by("source").agg(pl.col("line").min().alias("torn"))
     placed = lines.join(first, on="source", how="left", maintain_order="left")
     behind = (pl.col("line") > pl.col("torn")).fill_null(False)
+    before = placed.filter(~behind & pl.col("end").str.contains(FAULTS))["end"]
+    behind &= ~pl.col("end").is_in(before.implode())
     rows = [
         {
             **{c: line[c] for c in ("t", "attempt", "source", "line", "text")},
