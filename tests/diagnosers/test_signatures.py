@@ -3,7 +3,7 @@
 import pytest
 
 from ncclforensics import tables
-from ncclforensics.diagnosers.clues import signatures
+from ncclforensics.diagnosers.clues import divergence, signatures
 from ncclforensics.tables import Frames
 
 
@@ -87,3 +87,12 @@ def test_of_two_the_one_that_evaluates_alone_made_no_mistake(function, kind):
     strays = [split.strays for split in signatures.strays(told, "conditional")]
     assert strays == ([(1,)] if kind else [])
     assert bool(list(signatures.splits(told, "shape"))) == (kind is None)
+
+
+def test_a_dump_without_stacks_says_nothing_of_what_a_call_is_for():
+    """The functions that both sides are in tell nothing either, at whatever line."""
+    here, there = [("train_epoch", "t.py", 7)], [("train_epoch", "t.py", 9)]
+    away = [("end_of_epoch", "t.py", 20)]
+    assert divergence.kind_by_name(away, []) is None
+    assert divergence.kind_by_name(here, there) is None
+    assert divergence.kind_by_name(away, there) == "uneven"
