@@ -195,6 +195,8 @@ def _is_new(call: dict[str, Any], collectives: pl.LazyFrame) -> bool:
     )
     here = [pl.col(c).eq_missing(call[c]) for c in (*GROUP, "seq")]
     at = made.filter(*here, ~pl.col("is_p2p").fill_null(False))["record_id"].min()
+    if at is None:
+        return False
     now = made.filter(pl.col("record_id") == at)["what"].implode()
     earlier = made.filter(pl.col("record_id") < at)["what"]
     return bool(earlier.is_duplicated().any()) and not earlier.is_in(now).any()

@@ -115,6 +115,7 @@ def _finding(
     who = common.plural("rank", ranks)
     seconds = float(str(late["after"].max())) / 1e3
     timeout = float(str(late["timeout_ms"].max())) / 1e3
+    came = "All that left a dump" if call["unseen"] else "All members"
     cited = tuple(
         Cite(
             row["source"],
@@ -125,10 +126,10 @@ def _finding(
     )
     return Finding(
         slug="straggler",
-        confidence="certain",
+        confidence="likely" if call["unseen"] else "certain",
         headline=f"{who} came {seconds:,.1f} s late to {common.call_words(failing)}",
         evidence=(*cited, *roots.waiting(frames, call)),
-        explanation=f"All members made {common.call_words(failing)}, but {who} made it "
+        explanation=f"{came} made {common.call_words(failing)}, but {who} made it "
         f"{seconds:,.1f} s after the first, when the timeout of {timeout:,.0f} s had "
         f"passed and the others had given up.{spied.at_work(frames, ranks)}",
         remedy=REMEDY,

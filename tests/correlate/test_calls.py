@@ -146,3 +146,40 @@ def test_a_rank_is_in_the_call_that_its_gpu_has_begun(started, group):
     told = tables.empty("standings")
     found = calls.calls(made, told, NO_MESSAGES, evidence, groups)
     assert found["group"].to_list() == [group]
+
+
+def held_in(*made, completed=None):
+    """What rank 0 is held in, of (op, seq, columns) in the order in which it made them.
+
+    Its peers have completed so much in group g.
+    """
+    rows = [
+        {"rank": 0, "op": op, "seq": seq, "record_id": n, "line": n, "backend": "nccl"}
+        | {"is_p2p": op in ("send", "recv"), "state": "scheduled", **more}
+        for n, (op, seq, more) in enumerate(made)
+    ]
+    entries = tables.rows("collectives", rows).with_columns(pl.lit("g").alias("group"))
+    over = pl.col("state") == "completed"
+    done = entries.filter(over)["record_id"].max()
+    summary = pl.DataFrame(
+        {"rank": [0], "newest_done": [done], "marks_p2p": [True]},
+        schema_overrides={"newest_done": pl.Int64},
+    )
+    peers = [{"rank": 1, "group": "g", "completed": completed}]
+    standing = tables.rows("standings", peers)
+    found = held.held_up(entries.filter(~over), summary, standing, MEMBERS)
+    return found.filter(pl.col("choice") == 0)["line"].to_list()
+
+
+def test_messages_of_two_ranks_end_in_their_order_whatever_passed_them():
+    send, recv = {"src": 0, "dst": 1}, {"src": 1, "dst": 0}
+    step = ("all_reduce", 1, {"state": "completed"})
+    assert held_in(("send", 0, send), step, ("recv", 0, recv)) == [0]
+    other = {"src": 0, "dst": 2}
+    assert 2 in held_in(("send", 0, other), step, ("recv", 0, recv))
+
+
+@pytest.mark.parametrize(("completed", "line"), [(5, 1), (4, 0)])
+def test_a_rank_that_others_got_past_is_in_that_call_and_in_no_message(completed, line):
+    made = ("send", 0, {"src": 0, "dst": 1}), ("all_reduce", 5, {})
+    assert held_in(*made, completed=completed) == [line]

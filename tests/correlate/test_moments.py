@@ -155,3 +155,38 @@ def late_there(before, step=0.001, clock=0.0):
 def test_a_rank_that_saves_while_others_wait_may_save_again(clock):
     assert late_there(5.0, clock=clock)
     assert not late_there(0.002, clock=clock)
+
+
+def may_be_alone(program, gone=0, op="all_reduce", function="step"):
+    """Whether a rank may be alone while its peer waits in the last call of a program.
+
+    Calls of one letter are made at one place.
+    """
+    peer = 1 - gone
+    made = [
+        entry(peer, seq, seq, record_id=seq, stack=ord(letter), op=op)
+        for seq, letter in enumerate(program)
+    ]
+    call = {"seq": len(program) - 1, "op": op, "waiting": [peer], "absent": [gone]}
+    more = {"members": [0, 1], "stack": ord(program[-1])}
+    wanted = tables.rows("calls", [{**CALLS.row(0, named=True), **call, **more}])
+    way = tables.rows("stacks", [{"stack": ord(program[-1]), "function": function}])
+    told = tables.rows("collectives", made).lazy()
+    return moments.may_be_alone(wanted, pl.Series("rank", [gone]), told, way)
+
+
+def test_a_first_rank_may_be_at_work_where_nobody_was_in_the_step_before():
+    assert may_be_alone("iababs")
+    assert may_be_alone("iababes")
+    assert not may_be_alone("iababs", gone=1)
+
+
+def test_a_first_rank_that_is_late_for_a_call_of_every_step_is_not_at_work_alone():
+    assert not may_be_alone("iababa")
+    assert not may_be_alone("iab")  # no step is known yet
+
+
+def test_barriers_and_functions_that_save_need_no_history():
+    assert may_be_alone("b", op="barrier")
+    assert may_be_alone("s", function="save_checkpoint")
+    assert not may_be_alone("s")

@@ -90,7 +90,7 @@ def test_dumps_of_different_moments_are_a_doubt_with_a_reason(tmp_path):
     assert any("second set" in told.next_time for told in found.ranked.not_checked)
 
 
-def judged(*told, lost=()):
+def judged(*told, lost=(), whole=False):
     """Judge calls of 16 ranks, given as (waiting, {state: ranks})."""
     calls = tables.rows(
         "calls",
@@ -106,7 +106,8 @@ def judged(*told, lost=()):
     seen = pl.DataFrame(
         {"rank": [rank for rank in range(16) if rank not in lost]}
     ).with_columns(
-        *(pl.lit(False).alias(c) for c in ("whole", "is_stale", "is_older", "is_blind"))
+        pl.lit(whole).alias("whole"),
+        *(pl.lit(False).alias(c) for c in ("is_stale", "is_older", "is_blind")),
     )
     made = tables.empty("collectives").lazy()
     return rest.judged(
@@ -130,3 +131,9 @@ def test_ranks_that_wait_for_a_lost_dump_alone_do_not_show_that_a_job_runs():
 def test_one_of_sixteen_that_is_not_there_yet_stands_out_and_four_do_not():
     assert judged((list(range(1, 16)), {"absent": [0]})) == "still"
     assert judged((list(range(4, 16)), {"absent": [0, 1, 2, 3]})) == "doubtful"
+
+
+@pytest.mark.parametrize(("whole", "how"), [(True, "doubtful"), (False, "still")])
+def test_ranks_of_a_job_that_starts_come_one_after_the_other(whole, how):
+    """Unless only open calls are dumped."""
+    assert judged((list(range(1, 16)), {"absent": [0]}), whole=whole) == how

@@ -149,3 +149,20 @@ def test_the_end_of_a_batch_ends_its_messages():
 
     batch = entry(0, 3, op="coalesced", is_p2p=True, state="completed")
     assert open_calls([message(1), message(2), batch, message(4)]) == [(0, 4)]
+
+
+def test_which_of_two_groups_of_the_same_members_is_told_by_all_that_a_dump_lists():
+    """Rank 1 has no call of the first one in its ring any more."""
+    nameless = {"pg": None, "pg_desc": None}
+    groups = [
+        group(rank, [0, 1], pg_id=number, **nameless)
+        for rank in (0, 1)
+        for number in ("0", "1")
+    ]
+    entries = [
+        entry(rank, 1, pg_id=number, **nameless)
+        for rank, number in ((0, "0"), (0, "1"), (1, "1"))
+    ]
+    _, names = named(groups, entries)
+    of = {(row["rank"], row["pg_id"]): row["group"] for row in names.to_dicts()}
+    assert of[1, "1"] == of[0, "1"] != of[0, "0"]

@@ -96,3 +96,7 @@ def test_the_call_where_most_wait_is_told_and_messages_only_without_one():
 def test_nothing_waits_in_no_calls():
     assert waits.roots(tables.empty("calls")).is_empty()
     assert waits.circles(tables.empty("calls")) == []
+
+
+def test_ranks_that_have_not_begun_one_call_wait_in_no_circle():
+    assert waits.circles(calls(([0, 1, 2, 3], {"unstarted": [2, 3]}))) == []

@@ -6,6 +6,7 @@ import judging
 import simulate
 import simulate_faults
 from ncclforensics import tables
+from ncclforensics.analysis import analyze
 from ncclforensics.diagnosers.clues import roots
 from ncclforensics.frames import Frames
 
@@ -200,3 +201,13 @@ def test_a_full_call_with_one_dump_lost_is_not_called_full(tmp_path):
     member = case.job.groups[group].members[0]
     found = judging.analysis(case, tmp_path, lost=frozenset({member}))
     assert finding(found, "stuck-in-collective") is None
+
+
+def test_a_late_rank_is_told_though_a_dump_is_lost(tmp_path):
+    case = judging.played("late", 1)
+    judging.analysis(case, tmp_path)
+    lost = next(rank for rank in range(16) if rank not in case.ranks)
+    (tmp_path / f"nccl_trace_rank_{lost}").unlink()
+    told = finding(analyze([str(tmp_path)]), "straggler")
+    assert set(told.ranks) == set(case.ranks)
+    assert told.confidence == "likely"

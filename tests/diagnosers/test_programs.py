@@ -85,6 +85,10 @@ def test_a_rank_that_leaves_its_loop_earlier_than_last_time():
     assert left_loop("i" + "abc" * 5 + "vs" + "abc" * 3 + "v")
 
 
+def test_a_rank_that_leaves_its_loop_by_another_way_than_last_time():
+    assert left_loop("i" + "abc" * 5 + "vs" + "abc" * 3 + "s")
+
+
 def test_a_ring_that_begins_in_the_epoch_before_shows_it_as_well():
     assert left_loop("bcabc" + "vs" + "abc" * 2 + "v")
 
@@ -96,6 +100,8 @@ def test_a_ring_that_begins_in_the_epoch_before_shows_it_as_well():
         "i" + "abc" * 5 + "vs" + "abc" * 5 + "v",  # an epoch as long as the last
         "i" + "aaab" * 5 + "vs" + "aaab" * 2 + "aaab",  # a loop in the loop
         "i" + "abc" * 5 + "x",  # a call of which nobody knows
+        "i" + "abc" * 5 + "ac",  # a call of every step, too early
+        "iab" + "abc" * 5 + "i",  # one from before the loop
         "v",
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from ncclforensics import tables
-from ncclforensics.diagnosers.clues import signatures
+from ncclforensics.diagnosers.clues import divergence, signatures
 from ncclforensics.frames import Frames
 
 
@@ -95,3 +95,12 @@ def test_an_entry_without_an_operation_is_on_no_side():
         for rank, op in enumerate(("all_reduce", "all_reduce", None))
     ]
     assert not list(signatures.splits(frames(told), "op"))
+
+
+def test_a_dump_without_stacks_says_nothing_of_what_a_call_is_for():
+    """The functions that both sides are in tell nothing either, at whatever line."""
+    here, there = [("train_epoch", "t.py", 7)], [("train_epoch", "t.py", 9)]
+    away = [("end_of_epoch", "t.py", 20)]
+    assert divergence.kind_by_name(away, []) is None
+    assert divergence.kind_by_name(here, there) is None
+    assert divergence.kind_by_name(away, there) == "uneven"

@@ -167,6 +167,17 @@ def test_torch_2_2_writes_a_bare_list_with_one_counter_and_microseconds(parse):
     ]
 
 
+@pytest.mark.parametrize(("first", "records"), [(1, [0, 1, 2]), (8, [1, 2, 3])])
+def test_entries_of_torch_2_2_are_counted_from_1_where_older_ones_are_gone(
+    parse, first, records
+):
+    made = [
+        {"pg_id": 0, "profiling_name": "nccl:all_reduce", "seq_id": first + number}
+        for number in range(3)
+    ]
+    assert parse(made)["collectives"]["record_id"].to_list() == records
+
+
 def test_torch_2_3_lists_its_groups_by_pg_id(parse):
     new = ("process_group", "collective_seq_id", "p2p_seq_id", "is_p2p", "input_dtypes")
     kept = {key: value for key, value in entry().items() if key not in new}

@@ -127,8 +127,8 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
             rest = tuple(c for c in calls if c is not alone[0])
             kind = _kind(frames, alone[0], gone, stack, rest)
             return Divergence(kind, ranks, gone, alone[0], rest)
-        # what is over is not in a dump of open calls
-        if _has_history(frames, gone) and not any(c["is_p2p"] for c in inside):
+        over = not _has_history(frames, gone) and _may_be_over(frames, call, gone)
+        if not over and not any(c["is_p2p"] for c in inside):
             past.append(Divergence("message", ranks, gone, call, others))
     if len(past) == 1:
         return past[0]
@@ -225,6 +225,28 @@ def _has_history(frames: Frames, ranks: tuple[int, ...]) -> bool:
     own = frames.scan("collectives").filter(pl.col("rank").is_in(ranks)).collect()
     over = done() & ~pl.col("is_p2p").fill_null(False)
     return bool(own.select(over.any()).item())
+
+
+def _may_be_over(frames: Frames, call: Call, gone: tuple[int, ...]) -> bool:
+    """Whether a message may be one of many that only its own rank has not seen end.
+
+    Of calls that are over a dump of open calls shows nothing: where a rank has messages
+    to and from another one open, and that one has none, its GPU may be the one behind.
+    """
+    talk = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("is_p2p")
+            & pl.col("rank").is_in([*call["waiting"], *gone])
+            & (pl.col("state") != "completed")
+            & pl.col("pg").eq_missing(call["pg"])
+            & pl.col("pg_desc").eq_missing(call["pg_desc"])
+        )
+        .collect()
+    )
+    own = talk.filter(pl.col("rank").is_in(call["waiting"]))["op"]
+    theirs = talk.filter(pl.col("rank").is_in(gone))
+    return own.n_unique() > 1 and theirs.is_empty()
 
 
 def _entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:

@@ -74,15 +74,16 @@ def order(frames: Frames, mine: int | None, theirs: int | None) -> int:
 def skipped(frames: Frames, call: Call, ranks: Iterable[int]) -> bool:
     """Whether one of some ranks left out its half of a message and went on.
 
-    `call` is the message that its other side waits in. A dump of open calls only does
-    not tell: it lacks the messages that are over.
+    `call` is the message that its other side waits in. The order of calls does not
+    tell in a dump of open calls only, which lacks the messages that are over.
     """
     waits = _waits(frames, call)
     if waits.is_empty():
         return False
+    over = done() & ~pl.col("is_p2p").fill_null(False)
     return any(
-        mine.select((done() & ~pl.col("is_p2p").fill_null(False)).any()).item()
-        and (_left_out(mine, waits) or _is_short(frames, call, waits, mine))
+        _is_short(frames, call, waits, mine)
+        or (mine.select(over.any()).item() and _left_out(mine, waits))
         for mine in (program(frames, rank) for rank in ranks)
     )
 
