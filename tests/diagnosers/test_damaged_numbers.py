@@ -16,8 +16,7 @@ PARAMS = (
 )
 LOST = (
     "[ 1843.305511] NVRM: The NVIDIA GPU 0000:9b:00.0\n"
-    "[ 1843.305512] NVRM: (PCI ID: 10de:2330) installed in this system has\n"
-    "[ 1843.305513] NVRM: GPU has fallen off the bus.\n"
+    "slurmstepd: error: NVML: Failed to get usage(15): GPU is lost\n"
 )
 
 
