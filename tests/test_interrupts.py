@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -121,3 +122,31 @@ def test_what_must_be_whole_is_not_interrupted_but_what_follows_is() -> None:
     with pytest.raises(KeyboardInterrupt), interrupts.put_off():
         pressed_before(done)
     assert done == ["whole"]
+
+
+IMPORTED = """
+import os, signal, sys
+class Pressing:
+    def find_spec(self, name, *_):
+        if name == "ncclforensics.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Pressing())
+from ncclforensics.__main__ import run
+run()
+"""
+
+
+def test_an_interrupt_while_the_program_is_imported_is_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED, "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 130
+    assert done.stderr == "\nncclforensics: error: interrupted\n"
+
+
+def test_an_interrupt_while_another_is_made_to_strike_again_is_the_same(capfd) -> None:
+    with interrupts.noticed() as came:
+        with interrupts._striking:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert came()
+    assert capfd.readouterr().err == ""

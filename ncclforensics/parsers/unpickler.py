@@ -10,10 +10,16 @@ was whole before the end.
 from __future__ import annotations
 
 import pickle
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from ncclforensics.parsers.fr_memory import ceiling
 from ncclforensics.parsers.fr_recovery import Loaded, recover
 from ncclforensics.parsers.fr_taster import deadline, survives
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class RefusedError(pickle.UnpicklingError):
@@ -83,8 +89,22 @@ def load(data: bytes) -> Loaded:
     return Loaded(value, end, None)
 
 
+@contextmanager
+def _unprinted() -> Iterator[None]:
+    """Keep CPython from printing an error of its own, beside the one that it raises.
+
+    It does where it has no memory for a bytearray, of whose exports it reads garbage.
+    """
+    printing = sys.excepthook
+    sys.excepthook = lambda *_: None
+    try:
+        yield
+    finally:
+        sys.excepthook = printing
+
+
 def _loaded(data: bytes) -> tuple[object, int]:
     """Return what the C unpickler makes of `data`, and where it ended."""
     stream = _Stream(data)
-    with ceiling(), deadline(len(data)):
+    with ceiling(), deadline(len(data)), _unprinted():
         return PlainUnpickler(stream).load(), stream.position
