@@ -161,7 +161,7 @@ def _is_short(
         )
         .sort("mine")
     )
-    ends = [pl.col(c) == waits[c][0] for c in ("group", "src", "dst")]
+    ends = [pl.col(c).eq_missing(waits[c][0]) for c in ("group", "src", "dst")]
     for _, told in both.group_by("group", maintain_order=True):
         if told.height > 1:
             first, last = told.row(0, named=True), told.row(-1, named=True)
