@@ -100,6 +100,8 @@ def walk(data: bytes, start: int, end: int) -> Part:
         else:
             raise IrregularError
         behind = content + size
+        if behind > end:  # a length that the bytes do not have, up to 4 GiB
+            raise IrregularError
         if size:
             kind = PLACE if op in PUTS else CONTENT
             part.kinds[content - start : behind - start] = bytes([kind]) * size

@@ -5,6 +5,7 @@ import pickle
 import pickletools
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from ncclforensics.parsers import flight_recorder, fr_repeats, unpickler
+from ncclforensics.parsers import flight_recorder, fr_opcodes, fr_repeats, unpickler
 from ncclforensics.parsers.fr_opcodes import Walks
 from ncclforensics.sources import Source
 
@@ -208,3 +209,13 @@ def test_entries_without_a_number_are_counted_in_their_order(tmp_path, oldest, b
     first = int(oldest > 1)
     told = flight_recorder.read_all([source])["entries"]["record_id"]
     assert told.to_list() == list(range(first, first + 400))
+
+
+def test_a_length_that_the_bytes_do_not_have_takes_no_memory():
+    tracemalloc.start()
+    try:
+        with pytest.raises(fr_opcodes.IrregularError):
+            fr_opcodes.walk(b"X\xff\xff\xff\x0f", 0, 5)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
