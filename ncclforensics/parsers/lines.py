@@ -167,7 +167,8 @@ def _newlines(data: bytes) -> int:
 
 
 def _lines(data: bytes) -> pl.Series:
-    return pl.read_lines(io.BytesIO(data), name="raw")["raw"]
+    # polars takes text that begins with `x^` for a compressed file; behind an LF not
+    return pl.read_lines(io.BytesIO(b"\n" + data), name="raw")["raw"][1:]
 
 
 def utf8(stream: BinaryIO) -> BinaryIO:

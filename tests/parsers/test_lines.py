@@ -83,3 +83,11 @@ def test_the_last_lines_are_those_of_all(monkeypatch, ends, size):
     for count in (0, 1, 3, 50, 100):
         expected = decoded(data, 7).lines.tail(count)
         assert_frame_equal(decoded(data, 7).last(count), expected)
+
+
+@pytest.mark.parametrize("head", [b"x^", b"x\x01", b"\x1f\x8b\x08", b"(\xb5/\xfd"])
+def test_text_that_begins_like_a_compressed_file_is_text(head):
+    rows, *_ = read(head + b"2\nthe second\n")
+    assert [line for line, _ in rows] == [1, 2]
+    assert rows[1][1] == "the second"
+    assert rows[0][1].endswith("2")
