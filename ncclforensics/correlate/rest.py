@@ -149,8 +149,7 @@ def judged(
     """Say whether the open calls alone show a job that stands still as a whole.
 
     Of what is not known, because a dump is torn or lost, nothing is concluded either
-    way. `seen` is the `evidence`, `outline_` the outline of all
-    `collectives`.
+    way. `seen` is the `evidence`, `outline_` the outline of all `collectives`.
     """
     told = waits.graph(calls)
     accused = roots.filter(pl.col("why") != "stuck")

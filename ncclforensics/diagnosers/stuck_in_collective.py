@@ -74,6 +74,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
+@common.remembered
 def full_call(frames: Frames) -> dict[str, Any] | None:
     """Return the row of `calls` that all members have joined, and none has left."""
     told = waits.graph(frames["calls"])

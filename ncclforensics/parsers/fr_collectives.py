@@ -155,8 +155,7 @@ def counted(rows: pl.DataFrame, made: Calls, base: int) -> pl.Series:
     for template, seq in rows.group_by("template").agg(pl.col("seq_id").min()).rows():
         pg_id = made.groups[template - base][0]
         oldest[pg_id] = min(oldest.get(pg_id, MAX_SEQ), seq or 0)
-    wrapped = max(oldest.values(), default=0) > 1
-    first = int(wrapped)
+    first = int(max(oldest.values(), default=0) > 1)
     return pl.int_range(first, first + rows.height, eager=True).alias("record_id")
 
 

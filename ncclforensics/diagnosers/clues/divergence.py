@@ -132,11 +132,12 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
             past.append(Divergence("message", ranks, gone, call, others))
     if len(past) == 1:
         return past[0]
-    odd = ranks
     talk = [call for call in calls if call["is_p2p"]]
-    if len(talk) == len(calls) or (talk and not _has_history(frames, ranks)):
-        odd = ()  # some side may have left out its half
-    return Divergence("order", ranks, odd, calls[0], tuple(calls[1:]))
+    # some side may have left out its half of a message
+    open_ = len(talk) == len(calls) or (talk and not _has_history(frames, ranks))
+    return Divergence(
+        "order", ranks, () if open_ else ranks, calls[0], tuple(calls[1:])
+    )
 
 
 def _after_loop(

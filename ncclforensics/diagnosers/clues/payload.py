@@ -75,7 +75,7 @@ def first_large(frames: Frames, call: Mapping[str, Any]) -> FirstLarge | None:
     )
     if made.is_empty() or made["record_id"][0] != 0:
         return None
-    at_home = _groups_at_home(frames)
+    at_home = _at_home(frames, made["group"].unique())
     made = made.filter(~pl.col("group").is_in(at_home) | pl.col("group").is_null())
     own = (pl.col("group") == call["group"]) & (pl.col("seq") == call["seq"])
     mine, before = made.filter(own), made.filter(~own & done())
@@ -107,10 +107,12 @@ def _bytes(row: Sequence[Any]) -> int | None:
     return most
 
 
-def _groups_at_home(frames: Frames) -> list[str]:
-    """Return the groups all of whose members are known to be on one host."""
+def _at_home(frames: Frames, groups: pl.Series) -> list[str]:
+    """Return those of some groups all of whose members are known to be on one host."""
     names = frames["groups"].select("rank", "pg", "pg_id", "pg_desc", "members")
-    known = grouped(names, frames["group_names"]).drop_nulls("group")
+    known = grouped(names, frames["group_names"]).filter(
+        pl.col("group").is_in(groups.implode())
+    )
     each = known.unique("group").select("group", "members").iter_rows()
     return [group for group, members in each if _is_at_home(frames, members)]
 
