@@ -98,3 +98,43 @@ def test_a_process_more_pays_for_what_is_beside_the_largest_source(monkeypatch):
     assert pool.paying([much, much - 1], much) == 1
     assert pool.paying([much, much], much) == 2
     assert pool.paying([much // 10] * 1000, much) == 4
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_processes_are_forked_where_no_thread_is_lost(evidence, busy):
+    script = (
+        "import sys\n"
+        "import polars\n"
+        "from ncclforensics import parsing, pool\n"
+        "from ncclforensics.analysis import analyze\n"
+        "if sys.argv[1] == 'True':\n"
+        "    polars.thread_pool_size()  # starts polars' own\n"
+        "parsing.BATCH_BYTES = pool.PAYS_BYTES = 1\n"
+        "made = pool.processes\n"
+        "def told(jobs):\n"
+        "    print(type(pool._context()).__name__, jobs > 1)\n"
+        "    return made(jobs)\n"
+        "pool.processes = told\n"
+        "pool.cores = lambda: 2\n"
+        "print(analyze(sys.argv[2:]).report.outcome)\n"
+    )
+    command = [sys.executable, "-c", script, str(busy), evidence]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    kind = "ForkContext" if sys.platform == "linux" and not busy else "_Context"
+    assert (done.stdout, done.stderr) == (f"{kind} True\nfailure\n", "")
+
+
+@pytest.mark.parametrize("start", ["", "import polars; polars.thread_pool_size()\n"])
+def test_no_process_outlives_one_that_is_killed(start):
+    script = (
+        f"{start}import os, time\n"
+        "from ncclforensics import pool\n"
+        "with pool.processes(2) as executor:\n"
+        "    print(*executor.map(abs, [-1, -2]), flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    command = [sys.executable, "-c", script]
+    # the pipe ends when nobody is left that holds it
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert done.stdout
