@@ -9,6 +9,7 @@ guard, and nothing of it runs twice.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 import threading
@@ -19,6 +20,8 @@ from multiprocessing.context import BaseContext, SpawnContext, SpawnProcess
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import polars as pl
 
 from ncclforensics.interrupts import put_off
 from ncclforensics.parsers.fr_taster import expendable
@@ -86,7 +89,8 @@ def _context() -> BaseContext:
 
 def _begin() -> None:
     """Begin a worker: it reads with one thread, and does not outlive its parent."""
-    os.environ.update(ENVIRONMENT)
+    # sets the environment, and lets polars look at it again
+    pl.Config.load(json.dumps({"environment": ENVIRONMENT}))
     if keep := getattr(ctypes.CDLL(None), "mallopt", None):  # only glibc has it
         keep(M_MMAP_THRESHOLD, KEPT_BYTES)
         keep(M_TRIM_THRESHOLD, KEPT_BYTES)

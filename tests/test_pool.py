@@ -100,6 +100,20 @@ def test_a_process_more_pays_for_what_is_beside_the_largest_source(monkeypatch):
     assert pool.paying([much // 10] * 1000, much) == 4
 
 
+def test_a_process_reads_with_one_thread():
+    script = (
+        "from polars import thread_pool_size as threads\n"
+        "from ncclforensics import pool\n"
+        "for _ in range(2):  # the second time polars has threads here\n"
+        "    with pool.processes(2) as executor:\n"
+        "        print(executor.submit(threads).result(), end=' ')\n"
+        "    threads()\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.stderr) == ("1 1 ", "")
+
+
 @pytest.mark.parametrize("busy", [False, True])
 def test_processes_are_forked_where_no_thread_is_lost(evidence, busy):
     script = (
