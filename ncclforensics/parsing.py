@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
     from ncclforensics.sources import Source
 
-# sources that are read together: logs by threads, side by side
+# sources that are read together, for much is done once for all of them; more of many,
+# but in so many parts for each process that all of them end at a time
 BATCH_BYTES = 4 * 1024**2
+MOST_BYTES = 16 * 1024**2
+PARTS = 16
+# logs are read by threads, side by side
 BATCH_LOG_BYTES = 512 * 1024**2
 HERE_LOG_BYTES = 1024**3
 
@@ -46,9 +50,9 @@ def read(
     done = shown = 0
     with ExitStack() as stack:
         if executor is None:
-            jobs = _paying(sources)
-            executor = stack.enter_context(pool.processes(jobs))
+            executor = stack.enter_context(pool.processes(_paying(sources)))
         here = isinstance(executor, pool.Here)
+        share = sum(source.bytes for source in sources) // (pool.cores() * PARTS)
         batches = [
             batch
             for is_log, run in groupby(sources, lambda source: source.kind == "log")
@@ -56,7 +60,7 @@ def read(
                 run,
                 (HERE_LOG_BYTES if here else BATCH_LOG_BYTES)
                 if is_log
-                else BATCH_BYTES,
+                else min(MOST_BYTES, max(share, BATCH_BYTES)),
             )
         ]
         read_by = pool.spread(

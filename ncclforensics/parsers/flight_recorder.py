@@ -7,6 +7,7 @@ becomes null and a note.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ncclforensics import tables
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ncclforensics.parsers.fr_dump import Dump
+    from ncclforensics.parsers.fr_layouts import Layout
     from ncclforensics.parsers.fr_recovery import Loaded
     from ncclforensics.parsers.fr_spread import Shortened
     from ncclforensics.sources.model import Source
@@ -35,12 +37,26 @@ FEWEST_BYTES = 1 << 16
 STACK_TYPES = (list, tuple, type(None))
 
 
+@cache
+def _walks() -> Walks:
+    return Walks()
+
+
+@cache
+def _layouts() -> list[Layout]:
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What dumps read together share: their stacks, and how their entries are built."""
+    """What dumps read together share: stacks, and how entries are built and lie.
+
+    The latter is as good for any other dump, and kept for those that come later.
+    """
 
     stacks: Interner = field(default_factory=Interner)
-    walks: Walks = field(default_factory=Walks)
+    walks: Walks = field(default_factory=_walks)
+    layouts: list[Layout] = field(default_factory=_layouts)
 
 
 def read(source: Source) -> Frames:
@@ -60,32 +76,41 @@ def read_all(sources: Sequence[Source]) -> Frames:
     told = []
     notes: list[Note] = []
     for source in sources:
-        content, texts = _content(source, beside)
+        content, texts, sha256 = _content(source, beside)
         if content is not None:
             found.append((source, content))
         cut = content.cut if content else None
         rows = content.rows if content else 0
-        told.append({"source": source.name, "cut": cut, "rows": rows})
+        own = {"source": source.name, "cut": cut, "rows": rows, "sha256": sha256}
+        told.append(own)
         notes += (Note("parsers", text, source.name) for text in texts)
     manifest = {"sources": tables.rows("sources", told), "notes": tables.noted(notes)}
     return Frames(fr_rows.frames(found, beside.stacks) | manifest)
 
 
-def _content(source: Source, beside: Beside) -> tuple[Content | None, list[str]]:
-    """Read one file, and say what is odd about it; None where nothing can be read."""
-    content, notes = _of_file(source, beside)
+def _content(
+    source: Source, beside: Beside
+) -> tuple[Content | None, list[str], str | None]:
+    """Read one file, and say what is odd about it; None where nothing can be read.
+
+    The third is its SHA-256, if it was read to its end.
+    """
+    try:
+        with source.open(hashed=True) as stream:
+            data = stream.read(MAX_BYTES + 1)
+        content, notes = _of_data(source, data, stream.damage, beside)
+        sha256 = stream.sha256
+    except OSError as error:
+        content, sha256 = None, None
+        notes = [f"cannot be read: {error.strerror or error}"]
     if source.rank is None:
         notes = [*notes, "no rank in the file's name: its rows belong to no rank"]
-    return content, notes
+    return content, notes, sha256
 
 
-def _of_file(source: Source, beside: Beside) -> tuple[Content | None, list[str]]:
-    try:
-        with source.open() as stream:
-            data = stream.read(MAX_BYTES + 1)
-            damage = getattr(stream, "damage", None)
-    except OSError as error:
-        return None, [f"cannot be read: {error.strerror or error}"]
+def _of_data(
+    source: Source, data: bytes, damage: str | None, beside: Beside
+) -> tuple[Content | None, list[str]]:
     notes = [f"the file is damaged: {damage}"] if damage else []
     if len(data) > MAX_BYTES:
         data = data[:MAX_BYTES]
@@ -106,7 +131,7 @@ def _parts(source: Source, data: bytes, beside: Beside) -> tuple[Content, list[s
         # numpy takes a tenth of a second to import, which small dumps do not need
         from ncclforensics.parsers.fr_repeats import shortened
 
-        short = shortened(data, beside.walks)
+        short = shortened(data, beside.walks, beside.layouts)
     if short is not None and len(short.repeats) <= MAX_ENTRIES:
         loaded = unpickler.load(short.data)
         entries = fr_dump.parts(loaded.value).entries
@@ -173,5 +198,5 @@ def _last(own: Entries) -> dict[str | None, bool]:
 
 
 def _oldest(fields: Columns, short: Shortened | None) -> object:
-    told = [fields.number("record_id").min(), short and short.least("record_id")]
-    return min((n for n in told if isinstance(n, int)), default=None)
+    told = [*fields.number("record_id"), short and short.least("record_id")]
+    return min((n for n in told if n is not None), default=None)

@@ -18,7 +18,7 @@ import msgspec
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.parsers.fr_fields import NUMBERS, SHARED
+from ncclforensics.parsers.fr_fields import NUMBERS, SHARED, dtype
 from ncclforensics.parsers.limits import MAX_SEQ
 
 if TYPE_CHECKING:
@@ -137,7 +137,13 @@ def numbers(told: Sequence[tuple[Columns, Calls, int]]) -> pl.DataFrame:
     out.
     """
     keys = [key for key in NUMBERS if any(key in own.numbers for own, _, _ in told)]
-    found = {key: pl.concat([own.number(key) for own, _, _ in told]) for key in keys}
+    found = {
+        key: pl.Series(
+            list(chain.from_iterable(own.number(key) for own, _, _ in told)),
+            dtype=dtype(key),
+        )
+        for key in keys
+    }
     bases = pl.Series([base for _, _, base in told], dtype=pl.UInt64)
     heights = pl.Series([len(made.numbers) for _, made, _ in told])
     own = list(chain.from_iterable(made.numbers for _, made, _ in told))

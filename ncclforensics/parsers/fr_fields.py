@@ -66,21 +66,18 @@ OPTIONAL = {"time_discovered_started_ns", "time_discovered_completed_ns", "durat
 class Columns:
     """Entries as columns of clean values; a field that no entry has is left out.
 
-    `shared` has lists, `numbers` Series (Int64, Float64). `odd` counts, per field, the
+    `numbers` are integers, or floats. `odd` counts, per field, the
     entries whose value was missing or of another type and is null now.
     """
 
     height: int
     shared: dict[str, list[Any]] = field(default_factory=dict)
-    numbers: dict[str, pl.Series] = field(default_factory=dict)
+    numbers: dict[str, list[Any]] = field(default_factory=dict)
     odd: dict[str, int] = field(default_factory=dict)
 
-    def number(self, key: str) -> pl.Series:
-        """Return a field of NUMBERS, all null if no entry has it."""
-        found = self.numbers.get(key)
-        if found is None:
-            return pl.Series([None], dtype=_dtype(key)).new_from_index(0, self.height)
-        return found
+    def number(self, key: str) -> list[Any]:
+        """Return a field of NUMBERS, all None if no entry has it."""
+        return self.numbers.get(key) or [None] * self.height
 
 
 def columns(entries: Sequence[dict[Any, Any]], careful: bool = False) -> Columns:
@@ -104,7 +101,7 @@ def columns(entries: Sequence[dict[Any, Any]], careful: bool = False) -> Columns
             if not _fits(kind | None, values):
                 values = _cleaned(values, kind)
             result.odd[key] = values.count(None) - missing
-            result.numbers[key] = pl.Series(values, dtype=_dtype(key))
+            result.numbers[key] = values
     result.odd = {key: count for key, count in result.odd.items() if count}
     return result
 
@@ -127,7 +124,8 @@ def text_of(value: Any) -> str | None:
     return value[:MAX_TEXT].encode("utf-8", "replace").decode()
 
 
-def _dtype(key: str) -> pl.DataType:
+def dtype(key: str) -> pl.DataType:
+    """Return the type of a field of NUMBERS: Int64 or Float64."""
     return pl.Float64() if NUMBERS[key] is float else pl.Int64()
 
 

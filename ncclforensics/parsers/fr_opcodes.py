@@ -32,6 +32,7 @@ ARGUMENTS = {
 LENGTHS = {ord("X"): 4, 0x8C: 1, LONG1: 1}
 MASK = b"\xff".ljust(256, b"\0")  # of the bytes that make the structure
 MOST_KNOWN = 16  # parts of one length
+MOST_BYTES = 16 * 1024**2  # of parts that are known
 
 
 class IrregularError(Exception):
@@ -63,10 +64,11 @@ class Walks:
     def __init__(self) -> None:
         """Begin with none."""
         self._known: dict[int, list[tuple[int, int, Part]]] = {}
+        self._bytes = 0
 
     def walk(self, data: bytes, start: int, end: int) -> Part:
         """Return what `walk` does."""
-        known = self._known.setdefault(end - start, [])
+        known = self._known.get(end - start, ())
         found = int.from_bytes(data[start:end], "little")
         for mask, structure, part in known:
             if found & mask == structure:
@@ -74,8 +76,15 @@ class Walks:
         part = walk(data, start, end)
         mask = int.from_bytes(part.kinds.translate(MASK), "little")
         if len(known) < MOST_KNOWN:
-            known.append((mask, found & mask, part))
+            self._keep(end - start, (mask, found & mask, part))
         return part
+
+    def _keep(self, length: int, known: tuple[int, int, Part]) -> None:
+        self._bytes += length
+        if self._bytes > MOST_BYTES:
+            self._known.clear()
+            self._bytes = length
+        self._known.setdefault(length, []).append(known)
 
 
 def walk(data: bytes, start: int, end: int) -> Part:

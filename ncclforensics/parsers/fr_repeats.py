@@ -17,8 +17,9 @@ import numpy as np
 
 from ncclforensics.parsers import fr_opcodes as ops
 from ncclforensics.parsers.fr_fields import NUMBERS
+from ncclforensics.parsers.fr_layouts import Column, Head, Layout, find, fixed, keep
 from ncclforensics.parsers.fr_opcodes import IrregularError
-from ncclforensics.parsers.fr_spread import Numbers, Shortened
+from ncclforensics.parsers.fr_spread import Shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,45 +55,52 @@ _TYPES = {ord("K"): "<u1", ord("M"): "<u2", ord("J"): "<i4", ord("G"): ">f8"}
 
 
 @dataclass(slots=True)
-class _Pickle:
-    """A pickle cut at its entries.
+class _Entries:
+    """The entries of a pickle between its first and its last one, as a Layout has them.
 
-    The first entry, number 0, is in the `head`; entry n is between starts[n - 1] and
-    starts[n], the last one with all that follows. `texts` are what the head keeps.
-    `parts` are those entries that were
-    walked, `counts` says how many values each keeps without writing out their places.
+    `kinds` has what each byte of them is, `numbers` has by key and type some entries,
+    and where they hold such numbers.
     """
 
     data: bytes
-    starts: Array
-    head: Part
-    texts: dict[bytes, bytes]
+    head: Head
     walks: Walks
+    starts: Array
+    kinds: Array
     repeats: Array
     counts: Array
     parts: dict[int, Part] = field(default_factory=dict)
-    numbers: list[Numbers] = field(default_factory=list)
+    numbers: dict[tuple[str, str], list[tuple[Array, Array]]] = field(
+        default_factory=dict
+    )
+    texts: dict[bytes, bytes] = field(default_factory=dict)
     places: list[Array] = field(default_factory=list)
 
+    def rows(self, of: bytes | Array, at: int, entries: Array, length: int) -> Any:
+        """Give the bytes of entries of one length, of what has them from `at` on."""
+        height = int(self.starts[-1]) - length + 1
+        every: Array = np.ndarray((height, length), np.uint8, of, at, (1, 1))
+        return every, self.starts[entries - 1]
 
-def shortened(data: bytes, walks: Walks) -> Shortened | None:
+
+def shortened(data: bytes, walks: Walks, known: list[Layout]) -> Shortened | None:
     """Take repeated entries out of a pickle; None if it is not regular enough.
 
-    `walks` are those of the dumps beside it, whose entries are built alike.
+    `walks` and `known` are those of the dumps beside it, whose entries are built alike,
+    and often lie alike.
     """
     try:
-        pickle = _cut(data, walks)
-        lengths = np.diff(pickle.starts)[:-1]  # the last one is kept
-        for length in np.unique(lengths):
-            entries = np.flatnonzero(lengths == length) + 1
-            while len(entries) >= FEWEST:
-                entries = _compare(pickle, entries, int(length))
-        return _without_repeats(pickle)
+        head = _head(data, walks)
+        layout = find(known, data, head)
+        if layout is None:
+            layout = _laid_out(data, head, walks)
+            keep(known, layout)
+        return _without_repeats(data, head, layout, walks)
     except IrregularError:
         return None
 
 
-def _cut(data: bytes, walks: Walks) -> _Pickle:
+def _head(data: bytes, walks: Walks) -> Head:
     found = _LIST.search(data)
     if found is None:
         raise IrregularError
@@ -100,27 +108,73 @@ def _cut(data: bytes, walks: Walks) -> _Pickle:
     behind = _KEPT.match(data, named)
     if behind is None:
         raise IrregularError
-    first = walks.walk(data, 0, behind.end())
-    texts = ops.texts(data, first)
+    texts = ops.texts(data, walks.walk(data, 0, behind.end()))
     if not texts:
         raise IrregularError
     fetched = re.escape(b"(" + next(reversed(texts)))
     entry = re.compile(rb"\}" + _PUT + fetched, re.DOTALL)
-    starts = list(map(re.Match.start, entry.finditer(data, named)))
-    if len(starts) < FEWEST:
+    second = entry.search(data, named)
+    if second is None:
         raise IrregularError
-    head = walks.walk(data, 0, starts[0])
-    count = len(starts) + 1
-    return _Pickle(
-        data,
-        np.array([*starts, len(data)]),
-        head,
-        ops.texts(data, head),
-        walks,
-        np.arange(count),
-        np.zeros(count, np.int64),
-        places=[_places(data, 0, head)],
+    part = walks.walk(data, 0, second.start())
+    return Head(part, second.start(), ops.texts(data, part), entry)
+
+
+def _laid_out(data: bytes, head: Head, walks: Walks) -> Layout:
+    """Find out which entries repeat others, and where they differ."""
+    found = list(map(re.Match.start, head.entry.finditer(data, head.end)))
+    if len(found) < FEWEST:
+        raise IrregularError
+    starts = np.array(found) - head.end
+    every = np.arange(len(starts) + 1)
+    own = _Entries(
+        *(data, head, walks, starts),
+        kinds=np.zeros(int(starts[-1]), np.uint8),
+        repeats=every.copy(),
+        counts=np.zeros(len(every), np.int64),
     )
+    lengths = np.diff(starts)
+    for length in np.unique(lengths):
+        entries = np.flatnonzero(lengths == length) + 1
+        while len(entries) >= FEWEST:
+            entries = _compare(own, entries, int(length))
+    kept = np.flatnonzero(own.repeats == every)
+    if len(kept) > SOME + SHARE * len(every):
+        raise IrregularError
+    for number in map(int, kept[1:-1]):
+        if number not in own.parts:
+            part = own.parts[number] = _entry(own, number)
+            own.counts[number] = len(part.memoized)
+            start, end = map(int, starts[number - 1 : number + 1])
+            own.kinds[start:end] = part.kinds
+            own.places.append(_places(data, head.end + start, part))
+    repeated = np.bincount(own.repeats)
+    free = [
+        slice(*starts[number - 1 : number + 1].tolist())
+        for number in kept[1:-1].tolist()
+        if repeated[number] == 1
+    ]
+    return Layout(
+        starts,
+        kept,
+        np.searchsorted(kept, own.repeats),
+        own.counts,
+        np.concatenate([np.zeros(0, np.int64), *own.places]),
+        own.parts,
+        [*_columns(own, kept)],
+        own.texts,
+        np.frombuffer(data, np.uint8, len(own.kinds), head.end),
+        fixed(own.kinds, free),
+    )
+
+
+def _columns(own: _Entries, kept: Array) -> Iterator[Column]:
+    is_kept = own.repeats == np.arange(len(own.repeats))
+    for (key, dtype), found in own.numbers.items():
+        entries, places = map(np.concatenate, zip(*found, strict=True))
+        at = np.flatnonzero(is_kept[entries])
+        among = np.searchsorted(kept, entries[at]).tolist()
+        yield Column(key, np.dtype(dtype), entries, places, at, among)
 
 
 def _places(data: bytes, start: int, part: Part) -> Array:
@@ -129,22 +183,21 @@ def _places(data: bytes, start: int, part: Part) -> Array:
     return np.array([ops.number(row[at]) for at in part.places], np.int64)
 
 
-def _compare(pickle: _Pickle, entries: Array, length: int) -> Array:
+def _compare(own: _Entries, entries: Array, length: int) -> Array:
     """Find the repeats among entries of one length; return those built otherwise."""
-    starts = pickle.starts[entries - 1]
-    part = _entry(pickle, int(entries[0]))
-    row = pickle.data[starts[0] : starts[0] + length]
+    start = own.head.end + int(own.starts[entries[0] - 1])
+    part = _entry(own, int(entries[0]))
+    row = own.data[start : start + length]
     numbers = []
     kinds = np.array(part.kinds)
     for code, op, at in part.numbers:
-        key = pickle.texts.get(row[code], b"").decode("latin-1")
+        key = own.head.texts.get(row[code], b"").decode("latin-1")
         if key in NUMBERS and (op != ops.LONG1 or at.stop - at.start == 8):
             kinds[at] = ops.NUMBER
-            numbers.append((key, _TYPES.get(op, "<i8"), at))
-    windows = np.ndarray(
-        (len(pickle.data) - length + 1, length), np.uint8, pickle.data, strides=(1, 1)
-    )
-    rows = windows[starts]
+            numbers.append((key, _TYPES.get(op, "<i8"), at.start))
+            own.texts[row[code]] = own.head.texts[row[code]]
+    windows, at = own.rows(own.data, own.head.end, entries, length)
+    rows = windows[at]
     first, which, repeat = _alike(rows, kinds <= ops.CONTENT)
     # what repeats an entry of another structure has that structure, too
     fixed = kinds == ops.STRUCTURE
@@ -152,13 +205,14 @@ def _compare(pickle: _Pickle, entries: Array, length: int) -> Array:
     alike = ~other[which] & repeat
     others = entries[~alike]
     entries, rows, first = entries[alike], rows[alike], entries[first[which]][alike]
-    pickle.repeats[entries] = first
-    pickle.counts[entries] = len(part.memoized)
-    pickle.parts.update(dict.fromkeys(entries.tolist(), part))
-    for key, dtype, at in numbers:
-        values = np.ascontiguousarray(rows[:, at]).view(dtype)
-        pickle.numbers.append(Numbers(key, entries, values[:, 0]))
-    _keep_places(pickle, rows, kinds)
+    own.repeats[entries] = first
+    own.counts[entries] = len(part.memoized)
+    own.parts.update(dict.fromkeys(np.unique(first).tolist(), part))
+    windows, at = own.rows(own.kinds, 0, entries, length)
+    windows[at] = kinds
+    for key, dtype, within in numbers:
+        own.numbers.setdefault((key, dtype), []).append((entries, at + within))
+    _keep_places(own, rows, kinds)
     left: Array = others
     return left
 
@@ -180,7 +234,7 @@ def _alike(rows: Array, same: Array) -> tuple[Array, Array, Array]:
     return first, which, (words == words[first[which]]).all(axis=1)
 
 
-def _keep_places(pickle: _Pickle, rows: Array, kinds: Array) -> None:
+def _keep_places(own: _Entries, rows: Array, kinds: Array) -> None:
     """Read the places in the memo that entries of one kind write out."""
     at = np.flatnonzero(kinds == ops.PLACE)
     if not len(at):
@@ -188,47 +242,42 @@ def _keep_places(pickle: _Pickle, rows: Array, kinds: Array) -> None:
     for run in np.split(at, np.flatnonzero(np.diff(at) > 1) + 1):
         wide = np.zeros((len(rows), 8), np.uint8)
         wide[:, : len(run)] = rows[:, run]
-        pickle.places.append(wide.view(np.int64)[:, 0])
+        own.places.append(wide.view(np.int64)[:, 0])
 
 
-def _entry(pickle: _Pickle, number: int) -> Part:
+def _entry(own: _Entries, number: int) -> Part:
     """Walk one entry, which has to be whole and nothing but an entry."""
-    start, end = map(int, pickle.starts[number - 1 : number + 1])
-    part = pickle.walks.walk(pickle.data, start, end)
-    if part.closed is None:
-        raise IrregularError
-    between = _BETWEEN.fullmatch(pickle.data, start + part.closed, end)
-    if between is None and end < len(pickle.data):
+    start, end = (own.starts[number - 1 : number + 1] + own.head.end).tolist()
+    part = own.walks.walk(own.data, start, end)
+    if part.closed is None or not _BETWEEN.fullmatch(
+        own.data, start + part.closed, end
+    ):
         raise IrregularError
     return part
 
 
-def _without_repeats(pickle: _Pickle) -> Shortened:
-    numbers = np.arange(len(pickle.repeats))
-    kept = np.flatnonzero(pickle.repeats == numbers)
-    if len(kept) > SOME + SHARE * len(numbers):
+def _without_repeats(
+    data: bytes, head: Head, layout: Layout, walks: Walks
+) -> Shortened:
+    """Leave out what repeats, in a pickle of this layout."""
+    start = head.end + len(layout.data)
+    last = walks.walk(data, start, len(data))
+    if last.closed is None:
         raise IrregularError
-    for number in map(int, kept[1:]):
-        if number not in pickle.parts:
-            part = pickle.parts[number] = _entry(pickle, number)
-            pickle.counts[number] = len(part.memoized)
-            start = int(pickle.starts[number - 1])
-            pickle.places.append(_places(pickle.data, start, part))
+    outer = [_places(data, 0, head.part), _places(data, start, last)]
     # a place that is written twice would be another value for those in between
-    places = np.concatenate(pickle.places)
+    places = np.concatenate([*outer, layout.places])
     if not _differ(places):
         raise IrregularError
-    implicit = bool(pickle.head.memoized)
+    implicit = bool(head.part.memoized)
     if implicit and len(places):
         raise IrregularError
-    pieces = list(
-        _written_out(pickle, kept) if implicit else _as_they_are(pickle, kept)
-    )
+    pieces = _written_out if implicit else _as_they_are
     return Shortened(
-        b"".join(pieces),
-        kept,
-        np.searchsorted(kept, pickle.repeats),
-        tuple(pickle.numbers),
+        b"".join(pieces(data, head, layout, last)),
+        layout.kept,
+        layout.repeats,
+        tuple(column.read(data, head.end) for column in layout.columns),
     )
 
 
@@ -242,29 +291,41 @@ def _differ(numbers: Array) -> bool:
     return int(np.count_nonzero(met)) == len(numbers)
 
 
-def _as_they_are(pickle: _Pickle, kept: Array) -> Iterator[bytes]:
-    starts = pickle.starts.tolist()
-    yield pickle.data[: starts[0]]
-    for number in kept[1:].tolist():
-        yield pickle.data[starts[number - 1] : starts[number]]
+def _pieces(
+    data: bytes, head: Head, layout: Layout, last: Part
+) -> Iterator[tuple[int, int, int, Part]]:
+    """Yield each kept entry's number and where it stands; the head is the first's."""
+    yield 0, 0, head.end, head.part
+    between = layout.kept[1:-1]
+    starts = (layout.starts[between - 1] + head.end).tolist()
+    ends = (layout.starts[between] + head.end).tolist()
+    for number, start, end in zip(between.tolist(), starts, ends, strict=True):
+        yield number, start, end, layout.parts[number]
+    yield len(layout.starts), head.end + len(layout.data), len(data), last
 
 
-def _written_out(pickle: _Pickle, kept: Array) -> Iterator[bytes]:
+def _as_they_are(
+    data: bytes, head: Head, layout: Layout, last: Part
+) -> Iterator[bytes]:
+    for _, start, end, _ in _pieces(data, head, layout, last):
+        yield data[start:end]
+
+
+def _written_out(
+    data: bytes, head: Head, layout: Layout, last: Part
+) -> Iterator[bytes]:
     """Write out the places of the memo, which protocol 4 counts; drop its frames."""
-    before = len(pickle.head.memoized) + np.cumsum(pickle.counts) - pickle.counts
-    starts = [0, *pickle.starts.tolist()]
-    for number in kept.tolist():
-        part = pickle.parts[number] if number else pickle.head
-        start, end = starts[number], starts[number + 1]
+    before = len(head.part.memoized) + np.cumsum(layout.counts) - layout.counts
+    for number, start, end, part in _pieces(data, head, layout, last):
         place = int(before[number]) if number else 0
         seams = [(at, True) for at in part.memoized] + [
             (at, False) for at in part.frames
         ]
         done = start
         for at, is_put in sorted(seams):
-            yield pickle.data[done : start + at]
+            yield data[done : start + at]
             if is_put:
                 yield b"r" + place.to_bytes(4, "little")
                 place += 1
             done = start + at + (1 if is_put else 9)
-        yield pickle.data[done:end]
+        yield data[done:end]

@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The values of one member in some entries."""
+    """The values of one member in some entries.
+
+    Of these, those of the index `at` are kept, as the kept entries of the index `kept`.
+    """
 
     key: str
     entries: Array
     values: Array
+    at: Array
+    kept: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +50,13 @@ class Shortened:
         """Whether the unpickler reads the same numbers out of the kept entries."""
         if len(entries) != len(self.kept):
             return False
-        is_kept = np.zeros(len(self.repeats), bool)
-        is_kept[self.kept] = True
-        for told in self.numbers:
-            first = is_kept[told.entries]
-            places = self.repeats[told.entries[first]].tolist()
-            for place, value in zip(places, told.values[first].tolist(), strict=True):
-                if entries[place].get(told.key) != value:
-                    return False
-        return True
+        return all(
+            entries[place].get(told.key) == value
+            for told in self.numbers
+            for place, value in zip(
+                told.kept, told.values[told.at].tolist(), strict=True
+            )
+        )
 
     def least(self, key: str) -> int | None:
         """Return the smallest value of a member among those that differ."""

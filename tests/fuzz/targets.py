@@ -103,7 +103,7 @@ def dump_json(data: bytes) -> None:
 
 def repeats(data: bytes) -> None:
     """Shorten a pickle by its repeats: what it says stays, or it is read whole."""
-    short = fr_repeats.shortened(data, Walks())
+    short = fr_repeats.shortened(data, Walks(), [])
     if short is None:
         return
     loaded = unpickler.load(short.data)

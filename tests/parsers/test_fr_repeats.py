@@ -64,7 +64,7 @@ def same_frames(path, data):
     assert short.names == expected.names
     for name in short.tables:
         assert_frame_equal(short[name], expected[name])
-    return fr_repeats.shortened(data, Walks())
+    return fr_repeats.shortened(data, Walks(), [])
 
 
 @pytest.mark.parametrize("pickler", PICKLERS)
