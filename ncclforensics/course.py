@@ -125,6 +125,8 @@ def _seen(frames: Frames, verdict: Finding | None) -> tuple[Seen, ...]:
         & ~pl.col("message").str.contains(OUTSIDE)
         & ~pl.col("message").str.contains(TWICE)
     )
+    if told.is_empty():
+        return ()
     # an agent ends others only because somebody had failed
     agents = pl.col("message").str.starts_with("torchelastic.")
     kinds = (

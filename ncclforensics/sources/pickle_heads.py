@@ -24,6 +24,7 @@ KEYS = (
     "comm_lib_version",
     "nccl_comm_state",
 )
+MOST_TOLD = 3
 # a word of many vocabularies: believed only as the first or second key
 COMMON = "entries"
 COMMON_WITHIN = 256
@@ -76,15 +77,15 @@ def dump(head: bytes) -> str | None:
     protocol = pickle(head)
     if protocol is None:
         return None
-    found = [
+    found = (
         key
         for key, word, openings in _KEYS
         if (at := head.find(word, 0, COMMON_WITHIN if key == COMMON else None)) > 0
         and head[:at].endswith(openings)
-    ]
-    if found:
+    )
+    if told := list(itertools.islice(found, MOST_TOLD)):
         shape = ", a bare list of entries" if head[2:3] == b"]" else ""
-        return f"{protocol}{shape} holding {_listed(found[:3])}"
+        return f"{protocol}{shape} holding {_listed(told)}"
     opening = _OPENING.match(head) if len(head) <= SHORT else None
     if opening is None:
         return None
