@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import dumps
+from installed import compiled
 
 LOAD = """
 import pickle, sys
@@ -155,6 +156,7 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--skip", nargs="*", default=[], choices=["torch"])
     options = parser.parse_args()
+    compiled()
     print(
         f"{os.cpu_count()} cores, {options.entries:,} entries a rank as"
         f" {options.pickler} writes them, median of {options.repeat}"

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from flight_recorder import Cost, measured
+from installed import compiled
 
 LOOP = """
 import sys
@@ -168,6 +169,7 @@ def main() -> int:
     )
     parser.add_argument("--into", help="an empty folder with room for the logs")
     options = parser.parse_args()
+    compiled()
     print(f"{os.cpu_count()} cores, median of {options.repeat}")
     print(
         f"{'case':7} {'program':14} {'files':>5} {'MB':>7} {'rows':>11} {'s':>8}"
