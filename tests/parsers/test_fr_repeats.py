@@ -14,7 +14,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from ncclforensics.parsers import flight_recorder, fr_opcodes, fr_repeats, unpickler
+from ncclforensics.parsers import (
+    flight_recorder,
+    fr_dump,
+    fr_layouts,
+    fr_opcodes,
+    fr_repeats,
+    fr_taster,
+    unpickler,
+)
 from ncclforensics.parsers.fr_opcodes import Walks
 from ncclforensics.sources import Source
 
@@ -40,18 +48,22 @@ def pickled(told, pickler):
     return b"".join(writer.parts) + b"."
 
 
-def same_frames(path, data):
+def same_frames(path, data, *before):
     """Read a pickle with and without a look for repeats; say if there were any.
 
-    Beside it stands a usual one, whose entries are as long as some of its own.
+    Beside it stands a usual one, whose entries are as long as some of its own, and what
+    was read `before`, which may be laid out like it.
     """
     path.write_bytes(data)
     usual = path.with_name("rank_4")
     if not usual.exists():
         usual.write_bytes(pickled(job(40, "c10d"), "c10d"))
+    others = [path.with_name(f"rank_{10 + n}") for n, _ in enumerate(before)]
+    for other, content in zip(others, before, strict=True):
+        other.write_bytes(content)
     sources = [
         Source(file.name, file, "flight_recorder_pickle", "", rank=rank)
-        for rank, file in ((4, usual), (3, path))
+        for rank, file in enumerate((usual, *others, path))
     ]
     whole, short = flight_recorder.FEWEST_BYTES, []
     try:
@@ -99,6 +111,7 @@ KEYS = ["record_id", "pg_id", "collective_seq_id", "time_created_ns", "state", "
     gone=st.lists(st.tuples(st.integers(0, 199), st.sampled_from(KEYS)), max_size=3),
 )
 def test_odd_values_change_nothing_of_that(tmp_path, pickler, changes, gone):
+    usual = pickled(job(200, pickler), pickler)
     told = job(200, pickler)
     for entry, key, value in changes:
         told["entries"][entry][key] = value
@@ -108,7 +121,7 @@ def test_odd_values_change_nothing_of_that(tmp_path, pickler, changes, gone):
         data = pickled(told, pickler)
     except (OverflowError, KeyError):  # c10d writes no such numbers and tuples
         return
-    same_frames(tmp_path / "rank_3", data)
+    same_frames(tmp_path / "rank_3", data, usual)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80)
@@ -121,10 +134,44 @@ def test_odd_values_change_nothing_of_that(tmp_path, pickler, changes, gone):
 )
 @example(pickler="c10d", flips=[], cut=0.9)
 def test_damage_is_read_as_it_is_in_the_whole(tmp_path, pickler, flips, cut):
-    data = bytearray(pickled(job(120, pickler), pickler))
+    usual = pickled(job(120, pickler), pickler)
+    data = bytearray(usual)
     for where, byte in flips:
         data[int(where * len(data))] = byte
-    same_frames(tmp_path / "rank_3", bytes(data[: int(cut * len(data))]))
+    same_frames(tmp_path / "rank_3", bytes(data[: int(cut * len(data))]), usual)
+
+
+@pytest.mark.parametrize("pickler", PICKLERS)
+def test_a_dump_laid_out_like_one_before_is_cut_up_as_that_was(monkeypatch, pickler):
+    made = []
+    monkeypatch.setattr(
+        fr_repeats,
+        "_laid_out",
+        lambda *asked, known=fr_repeats._laid_out: made.append(1) or known(*asked),
+    )
+    first, later = job(700, pickler), job(700, pickler)
+    for n, entry in enumerate(later["entries"]):
+        entry["record_id"] += 300_000  # as wide as before where it was wide
+        entry["time_created_ns"] += n
+    layouts = []
+    for told in (first, first, later):
+        data = pickled(told, pickler)
+        found = fr_repeats.shortened(data, Walks(), layouts)
+        alone = fr_repeats.shortened(data, Walks(), [])
+        assert found.data == alone.data
+        assert found.repeats.tolist() == alone.repeats.tolist()
+        for own, other in zip(found.numbers, alone.numbers, strict=True):
+            assert own.values.tolist() == other.values.tolist()
+    assert len(made) == 3 + len(layouts)
+    assert len(layouts) == 2
+
+
+def test_no_more_layouts_are_kept_than_pay():
+    layouts = []
+    for entries in range(700, 700 + 2 * fr_layouts.MOST):
+        data = pickled(job(entries, "c10d"), "c10d")
+        assert fr_repeats.shortened(data, Walks(), layouts) is not None
+    assert len(layouts) == fr_layouts.MOST
 
 
 def entry(number, inside=b""):
@@ -219,3 +266,34 @@ def test_a_length_that_the_bytes_do_not_have_takes_no_memory():
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+def entries_of(data):
+    """Return a pickle's entries; None where it is damaged."""
+    loaded = unpickler.load(data)
+    return None if loaded.problem else fr_dump.parts(loaded.value).entries
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of odd escapes
+@pytest.mark.parametrize("pickler", ["c10d", 4])
+def test_a_byte_that_differs_is_no_layout_of_before(monkeypatch, pickler):
+    monkeypatch.setattr(fr_taster, "_expendable", True)  # no child for each
+    usual = pickled(job(40, pickler), pickler)
+    walks, layouts = Walks(), []
+    assert fr_repeats.shortened(usual, walks, layouts) is not None
+    laid_out_so = 0
+    for at in range(0, len(usual), 7):
+        data = bytearray(usual)
+        data[at] ^= 1
+        found = fr_repeats.shortened(bytes(data), walks, layouts[-1:])
+        kept = found and entries_of(found.data)
+        whole = entries_of(bytes(data))
+        if not kept or not found.agrees(kept) or not whole:
+            continue  # it is read as a whole, or its frames are of another length
+        told = [dict(kept[number]) for number in found.repeats]
+        for own in found.numbers:
+            for entry, value in zip(own.entries, own.values.tolist(), strict=True):
+                told[entry][own.key] = value
+        assert repr(told) == repr(whole)  # a list may hold itself
+        laid_out_so += 1
+    assert laid_out_so > 50  # a time or a number is another
