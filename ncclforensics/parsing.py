@@ -7,10 +7,10 @@ together in the order of the sources. Work of a process that is lost is done aga
 from __future__ import annotations
 
 from contextlib import ExitStack
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
-from ncclforensics import pool, tables
+from ncclforensics import grammar, pool, tables
 from ncclforensics.correlate.outline import outlined
 from ncclforensics.frames import Frames, join
 from ncclforensics.interrupts import Partly
@@ -29,7 +29,7 @@ BATCH_BYTES = 4 * 1024**2
 MOST_BYTES = 16 * 1024**2
 PARTS = 16
 # logs are read by threads, side by side
-BATCH_LOG_BYTES = 512 * 1024**2
+MOST_LOG_BYTES = 512 * 1024**2
 HERE_LOG_BYTES = 1024**3
 
 
@@ -49,19 +49,15 @@ def read(
     parts = []
     done = shown = 0
     with ExitStack() as stack:
+        if any(source.kind == "log" for source in sources):
+            grammar.load()  # the processes that are forked have it then, too
         if executor is None:
             executor = stack.enter_context(pool.processes(_paying(sources)))
         here = isinstance(executor, pool.Here)
-        share = sum(source.bytes for source in sources) // (pool.cores() * PARTS)
         batches = [
             batch
             for is_log, run in groupby(sources, lambda source: source.kind == "log")
-            for batch in _batches(
-                run,
-                (HERE_LOG_BYTES if here else BATCH_LOG_BYTES)
-                if is_log
-                else min(MOST_BYTES, max(share, BATCH_BYTES)),
-            )
+            for batch in _batches(list(run), is_log, here)
         ]
         read_by = pool.spread(
             parse_all if here else parsed,
@@ -99,16 +95,22 @@ def parsed(sources: Sequence[Source]) -> Frames:
     return outlined(parse_all(sources))
 
 
-def _batches(sources: Iterable[Source], most: int) -> Iterator[Sequence[Source]]:
-    """Cut sources into runs of `most` bytes, worth a message between processes."""
-    batch: list[Source] = []
-    for source in sources:
-        if batch and sum(s.bytes for s in (*batch, source)) > most:
-            yield batch
-            batch = []
-        batch.append(source)
-    if batch:
-        yield batch
+def _batches(
+    sources: Sequence[Source], is_log: bool, here: bool
+) -> Iterator[Sequence[Source]]:
+    """Cut sources into runs of as many bytes, worth a message between processes."""
+    ends = list(accumulate(source.bytes for source in sources))
+    if not is_log:
+        share = ends[-1] // (pool.cores() * PARTS)
+        each = min(MOST_BYTES, max(share, BATCH_BYTES))
+    elif here:
+        each = HERE_LOG_BYTES
+    else:
+        rounds = 1 + ends[-1] // (pool.cores() * MOST_LOG_BYTES)
+        each = 1 + ends[-1] // (pool.cores() * rounds)
+    numbered = zip([0, *ends], sources, strict=False)
+    for _, run in groupby(numbered, lambda told: told[0] // max(each, 1)):
+        yield [source for _, source in run]
 
 
 def _lost(error: BaseException) -> Note:
