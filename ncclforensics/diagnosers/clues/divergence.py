@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate import waits
-from ncclforensics.diagnosers.clues import common, programs, turns
+from ncclforensics.diagnosers.clues import common, halves, programs, turns
 from ncclforensics.tables import done
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
         if call["is_p2p"]
         for rank in sorted({*call["absent"], *call["behind"]} & circle)
         if programs.skipped(frames, call, (rank,))
+        or halves.has_fewer_open(frames, call, rank)
     }
     taken = turns.went_ahead(frames, calls[:SAMPLE_CALLS])
     if taken is not None and not turns.is_usual_way(frames, taken):
