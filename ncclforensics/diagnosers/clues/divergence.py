@@ -147,8 +147,20 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
     if len(talk) == len(calls) or (talk and not _has_history(frames, ranks)):
         return Divergence("order", ranks, (), calls[0], tuple(calls[1:]))
     made = [call for call in calls if not call["is_p2p"]][:SAMPLE_CALLS]
+    if len(made) == len(calls) and (left := turns.where_ways_part(frames, made)):
+        return _parted(ranks, left, calls)
     early = min(made, key=lambda call: _way_gone(frames, call))
     return _in_turn(frames, ranks, early, calls)
+
+
+def _parted(ranks: tuple[int, ...], left: list[Call], calls: list[Call]) -> Divergence:
+    """Name those who left their loop, where they are not the most."""
+    call = left[0]
+    odd = tuple(sorted({*call["waiting"]} & {*ranks}))
+    others = tuple(c for c in calls if c is not call)
+    if len(left) == 1 and 2 * len(odd) <= len(ranks):
+        return Divergence("uneven", ranks, odd, call, others)
+    return Divergence("order", ranks, (), call, others)
 
 
 def _stray(
@@ -175,7 +187,11 @@ def _in_turn(
     odd = tuple(sorted({*call["waiting"]} & {*ranks}))
     if gone < EXTRA and 2 * len(odd) <= len(ranks):
         return Divergence("conditional", ranks, odd, call, others)
-    return Divergence("order", ranks, ranks if gone >= IN_TURN else (), call, others)
+    told = [c for c in (call, *others[:SAMPLE]) if not c["is_p2p"]]
+    heads = [c["waiting"][0] for c in told]
+    known = all(turns.is_known(frames, c, heads) for c in told)
+    everyone = ranks if known and gone >= IN_TURN else ()
+    return Divergence("order", ranks, everyone, call, others)
 
 
 def _way_gone(frames: Frames, call: Call) -> float:

@@ -16,6 +16,7 @@ import polars as pl
 
 from ncclforensics.correlate.standings import grouped
 from ncclforensics.diagnosers.clues import programs
+from ncclforensics.tables import done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 Call = dict[str, Any]
 Side = tuple[tuple[int, ...], int | None]
 
+BARRIER = "barrier"
 FEW = 4  # ranks of each side whose history is looked at
 
 
@@ -57,12 +59,14 @@ def stray(frames: Frames, call: Call) -> Side | None:
     if len(few[0]) == len(many[0]) or not {*few[0]} <= {*call["waiting"]}:
         return None
     what = next(what for what, side in sides.items() if side is few)
-    earlier = programs.entries(frames, call, (*few[0][:1], *many[0][:1])).filter(
-        (pl.col("seq") < call["seq"]) & (pl.col("what") == what)
+    made = programs.entries(frames, call, (few[0][0], many[0][0])).filter(
+        pl.col("seq") < call["seq"]
     )
-    own = earlier["rank"].is_in(few[0]).any()
-    theirs = earlier["rank"].is_in(many[0]).any()
-    return None if own and not theirs else few
+    own = (pl.col("rank") == few[0][0]) & (pl.col("what") == what)
+    apart = made.filter(own).join(
+        made.filter((pl.col("rank") == many[0][0]) & (pl.col("what") != what)), on="seq"
+    )
+    return few if apart.is_empty() else None
 
 
 def usual(frames: Frames, calls: Iterable[Call], circle: set[int]) -> set[int]:
@@ -129,8 +133,51 @@ def _made(
 
 def is_usual_way(frames: Frames, call: Call) -> bool:
     """Whether the first rank of a call came to it from where it came before."""
-    made, now = _way(frames, call, call["waiting"][0])
+    return _is_usual(*_way(frames, call, call["waiting"][0]))
+
+
+def _is_usual(made: list[int], now: int) -> bool:
     return any(made[i - 1 : i + 1] == made[now - 1 : now + 1] for i in range(1, now))
+
+
+def where_ways_part(frames: Frames, calls: list[Call]) -> list[Call]:
+    """Return the rarest of the calls to which the first ranks came as they had before.
+
+    Where all of them did so, none was made before another: the ways part, as at the end
+    of a loop. None where one of them is at a place that it had not come to like that.
+    """
+    ways = [_way(frames, call, call["waiting"][0]) for call in calls]
+    if not all(_is_usual(made, now) for made, now in ways):
+        return []
+    times = [
+        max(
+            other[: at if other is made else None].count(made[now])
+            for other, at in ways
+        )
+        for made, now in ways
+    ]
+    return [c for c, count in zip(calls, times, strict=True) if count == min(times)]
+
+
+def is_known(frames: Frames, call: Call, ranks: Iterable[int]) -> bool:
+    """Whether one of some ranks made such a call before, as far as that can be told.
+
+    A dump of open calls says nothing of what was made before; there any call will do
+    that may be one of each step, which a barrier seldom is.
+    """
+    everyone = (*ranks, call["waiting"][0])
+    made = programs.entries(frames, call, everyone)
+    now = made.filter(pl.col("seq") == call["seq"])["what"].implode()
+    earlier = made.filter((pl.col("seq") < call["seq"]) & pl.col("what").is_in(now))
+    if not earlier.is_empty():
+        return True
+    past = any(_has_past(programs.program(frames, rank)) for rank in everyone)
+    return not past and (call["stack"] is not None or BARRIER not in call["op"])
+
+
+def _has_past(program: pl.DataFrame) -> bool:
+    over = done() & ~pl.col("is_p2p").fill_null(False)
+    return bool(program.select(over.any()).item())
 
 
 def share_of_way(frames: Frames, call: Call) -> float | None:
