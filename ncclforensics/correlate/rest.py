@@ -181,6 +181,8 @@ def judged(
     allowed = min(FREE * len(known), max(FEW, FREE_OF_MANY * len(known)))
     if len(known - held) > allowed or any(not ranks <= held for ranks in moving):
         return "moves"
+    if len(vague) > len(held):
+        return "doubtful"
     if seen["is_older"].any() or not _is_few(calls, accused, len(known), collectives):
         return "doubtful"
     wanted = calls.filter(pl.col("call").is_in(accused["call"].implode()))
