@@ -29,7 +29,7 @@ FREE = 1 / 10
 FREE_OF_MANY = 1 / 32
 # more ranks than these, or than this share, do not fall behind their peers at once
 FEW = 2
-FEW_OF = 1 / 6
+FEW_OF = 1 / 8
 # nor does so large a share stop making calls at once, and never a quarter
 MANY_OF = 1 / 8
 QUARTER = 1 / 4
