@@ -95,9 +95,10 @@ def ended(collectives: pl.DataFrame) -> pl.DataFrame:
         )
         .join(newest, on="source", how="left")
     )
-    left_out = not (collectives["state"] == "completed").any()
-    gone = pl.col("_state").is_null() & (pl.col("record_id") < pl.col("last"))
-    over = pl.when(gone & pl.lit(left_out)).then(pl.lit("completed"))
+    over = pl.lit(None, pl.String)
+    if not (collectives["state"] == "completed").any():
+        told = told.join(_next(collectives), on=["source", "record_id"], how="left")
+        over = pl.when(_is_left_out()).then(pl.lit("completed"))
     said = told.select(
         "row",
         pl.coalesce("_state", over).alias("_state"),
@@ -108,6 +109,27 @@ def ended(collectives: pl.DataFrame) -> pl.DataFrame:
         .join(said, on="row", how="left", maintain_order="left")
         .with_columns(pl.coalesce(f"_{c}", c).alias(c) for c in TOLD)
         .select(collectives.columns)
+    )
+
+
+def _is_left_out() -> pl.Expr:
+    """Whether the entry that closes a batch is not in the dump, as the batch is over.
+
+    That is known where something follows the batch. The newest one is such a batch as
+    well if behind an earlier one an entry is left out: so batches have one.
+    """
+    unclosed = pl.col("_state").is_null()
+    newest = pl.col("record_id").max().over(BATCH)
+    cut_off = unclosed & (pl.col("next") > pl.col("record_id") + 1)
+    lost = pl.col("p2p_seq").filter(cut_off).min().over("source", "pg", "pg_id")
+    return unclosed & ((newest < pl.col("last")) | (pl.col("p2p_seq") > lost))
+
+
+def _next(collectives: pl.DataFrame) -> pl.DataFrame:
+    """Return the record that follows each one in its dump: `source record_id next`."""
+    made = collectives.select("source", "record_id").drop_nulls().unique()
+    return made.sort("source", "record_id").with_columns(
+        pl.col("record_id").shift(-1).over("source").alias("next")
     )
 
 

@@ -29,7 +29,7 @@ FREE = 1 / 10
 FREE_OF_MANY = 1 / 32
 # more ranks than these, or than this share, do not fall behind their peers at once
 FEW = 2
-FEW_OF = 1 / 6
+FEW_OF = 1 / 8
 # nor does so large a share stop making calls at once, and never a quarter
 MANY_OF = 1 / 8
 QUARTER = 1 / 4
@@ -181,6 +181,8 @@ def judged(
     allowed = min(FREE * len(known), max(FEW, FREE_OF_MANY * len(known)))
     if len(known - held) > allowed or any(not ranks <= held for ranks in moving):
         return "moves"
+    if len(vague) > len(held):
+        return "doubtful"
     if seen["is_older"].any() or not _is_few(calls, accused, len(known), collectives):
         return "doubtful"
     wanted = calls.filter(pl.col("call").is_in(accused["call"].implode()))

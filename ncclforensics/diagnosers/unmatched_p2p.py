@@ -32,6 +32,7 @@ from ncclforensics.correlate.held import OTHER_SIDE
 from ncclforensics.diagnosers.clues import (
     common,
     divergence,
+    halves,
     programs,
     roots,
     unrecorded,
@@ -62,8 +63,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if call["is_p2p"] and programs.skipped(frames, call, ranks):
             told = roots.spread(frames, call, ranks, blocked)
             yield _finding(frames, call, ranks, f"{told} It waits for nobody.")
-    for call, ranks, blocked in roots.by_call(frames, "stuck"):
-        if _halved(frames, call, ranks):
+    for call, ranks, blocked in _stuck(frames):
+        if _halved(frames, call, ranks) or halves.has_fewer_open(
+            frames, call, ranks[0]
+        ):
             told = roots.spread(frames, call, ranks, blocked)
             more = (
                 " It is in the other half of that exchange, and posted this one never."
@@ -75,6 +78,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             behind = roots.others_behind(frames, found.ranks)
             yield _finding(frames, found.call, found.odd, told + behind)
     yield from _unrecorded(frames)
+
+
+def _stuck(frames: Frames) -> Iterator[tuple[dict[str, Any], tuple[int, ...], int]]:
+    """Yield the messages that wait for a root's half, which is stuck in a call itself.
+
+    That root, as the only one that is `ranks`, and how many are blocked.
+    """
+    for _, ranks, blocked in roots.by_call(frames, "stuck"):
+        for rank in ranks:
+            missing = pl.col("is_p2p") & (pl.col("absent") == [rank])
+            for call in frames["calls"].filter(missing).to_dicts():
+                yield call, (rank,), blocked
 
 
 def _halved(frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]) -> bool:

@@ -53,6 +53,27 @@ def test_a_batch_whose_end_was_left_out_is_over_where_only_open_calls_are_dumped
     assert states(made) == ["completed"] * 2 + ["scheduled"] * 3
 
 
+def test_so_is_the_newest_one_where_the_ends_of_others_were_left_out():
+    made = entries(
+        ("send", 1, "scheduled"),
+        ("recv", 1, "scheduled"),
+        ("coalesced", 1, "left out"),
+        ("send", 2, "scheduled"),
+        ("recv", 2, "scheduled"),
+    ).filter(pl.col("state") != "left out")
+    assert states(made) == ["completed"] * 4
+
+
+def test_the_newest_one_stays_open_where_batches_have_no_ends_at_all():
+    made = entries(
+        ("send", 1, "scheduled"),
+        ("recv", 1, "scheduled"),
+        ("send", 2, "scheduled"),
+        ("recv", 2, "scheduled"),
+    )
+    assert states(made) == ["completed"] * 2 + ["scheduled"] * 2
+
+
 def test_without_its_end_a_batch_of_a_whole_dump_stays_open():
     made = entries(
         ("all_reduce", 0, "completed"),

@@ -128,6 +128,11 @@ def test_ranks_that_wait_for_a_lost_dump_alone_do_not_show_that_a_job_runs():
     assert judged(many, lost=[0]) == "moves"
 
 
+def test_what_most_wait_in_for_a_lost_dump_outweighs_one_that_waits_for_another():
+    most = (list(range(3, 16)), {"unseen": [0]})
+    assert judged(most, ([1], {"absent": [2]}), lost=[0]) == "doubtful"
+
+
 def test_one_of_sixteen_that_is_not_there_yet_stands_out_and_four_do_not():
     assert judged((list(range(1, 16)), {"absent": [0]})) == "still"
     assert judged((list(range(4, 16)), {"absent": [0, 1, 2, 3]})) == "doubtful"

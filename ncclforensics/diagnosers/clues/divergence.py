@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate import waits
-from ncclforensics.correlate.standings import grouped
-from ncclforensics.diagnosers.clues import common, programs
+from ncclforensics.diagnosers.clues import common, halves, programs, turns
 from ncclforensics.tables import done
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ncclforensics.frames import Frames
 
@@ -33,6 +32,9 @@ Call = dict[str, Any]
 FEW_CAME = 0.5
 SAMPLE_CALLS = 16  # of a large circle
 SAMPLE = 4  # ranks of each side whose history is looked at
+# of the usual way from one call to the next like it: with less an extra one was made,
+# with as much it was its turn
+EXTRA, IN_TURN = 0.5, 0.75
 # names of functions in which a few ranks make calls of their own, and of those that
 # all ranks come to at the end
 FEW_DO = re.compile(
@@ -86,15 +88,23 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
         if call["is_p2p"]
         for rank in sorted({*call["absent"], *call["behind"]} & circle)
         if programs.skipped(frames, call, (rank,))
+        or halves.has_fewer_open(frames, call, rank)
     }
-    if len(left_out) == 1:
+    taken = turns.went_ahead(frames, calls[:SAMPLE_CALLS])
+    if taken is not None and not turns.is_usual_way(frames, taken):
+        return _in_turn(frames, ranks, taken, calls)
+    if len(left_out) == 1 and taken is None:
         ((rank, call),) = left_out.items()
         others = tuple(c for c in calls if c is not call)
         return Divergence("message", ranks, (rank,), call, others)
     if (found := _after_loop(frames, ranks, calls)) is not None:
         return found
+    if (found := _stray(frames, ranks, calls)) is not None:
+        return found
+    if taken is not None:
+        return _in_turn(frames, ranks, taken, calls)
     best: Divergence | None = None
-    usual = _usual(frames, calls, circle)
+    usual = turns.usual(frames, calls, circle)
     for call in calls:
         if call["is_p2p"] or call["call"] in usual:
             continue
@@ -134,10 +144,63 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
         return past[0]
     talk = [call for call in calls if call["is_p2p"]]
     # some side may have left out its half of a message
-    open_ = len(talk) == len(calls) or (talk and not _has_history(frames, ranks))
-    return Divergence(
-        "order", ranks, () if open_ else ranks, calls[0], tuple(calls[1:])
-    )
+    if len(talk) == len(calls) or (talk and not _has_history(frames, ranks)):
+        return Divergence("order", ranks, (), calls[0], tuple(calls[1:]))
+    made = [call for call in calls if not call["is_p2p"]][:SAMPLE_CALLS]
+    if len(made) == len(calls) and (left := turns.where_ways_part(frames, made)):
+        return _parted(ranks, left, calls)
+    early = min(made, key=lambda call: _way_gone(frames, call))
+    return _in_turn(frames, ranks, early, calls)
+
+
+def _parted(ranks: tuple[int, ...], left: list[Call], calls: list[Call]) -> Divergence:
+    """Name those who left their loop, where they are not the most."""
+    call = left[0]
+    odd = tuple(sorted({*call["waiting"]} & {*ranks}))
+    others = tuple(c for c in calls if c is not call)
+    if len(left) == 1 and 2 * len(odd) <= len(ranks):
+        return Divergence("uneven", ranks, odd, call, others)
+    return Divergence("order", ranks, (), call, others)
+
+
+def _stray(
+    frames: Frames, ranks: tuple[int, ...], calls: list[Call]
+) -> Divergence | None:
+    """Find the few that spend a number of a group on another call than all others."""
+    for call in calls[:SAMPLE_CALLS]:
+        if call["is_p2p"] or (side := turns.stray(frames, call)) is None:
+            continue
+        odd, stack = side
+        others = tuple(c for c in calls if c is not call)[:SAMPLE_CALLS]
+        if 2 * len(odd) <= len(ranks) and {*odd} <= {*ranks}:
+            kind = _kind(frames, call, odd, stack, others)
+            return Divergence(kind, ranks, odd, {**call, "stack": stack}, others)
+    return None
+
+
+def _in_turn(
+    frames: Frames, ranks: tuple[int, ...], call: Call, calls: list[Call]
+) -> Divergence:
+    """Say whether ranks made a call before its turn, or one like it that is extra."""
+    others = tuple(c for c in calls if c is not call)
+    gone = _way_gone(frames, call)
+    odd = tuple(sorted({*call["waiting"]} & {*ranks}))
+    if gone < EXTRA and 2 * len(odd) <= len(ranks):
+        return Divergence("conditional", ranks, odd, call, others)
+    told = [c for c in (call, *others[:SAMPLE]) if not c["is_p2p"]]
+    heads = [c["waiting"][0] for c in told]
+    known = all(turns.is_known(frames, c, heads) for c in told)
+    everyone = ranks if known and gone >= IN_TURN else ()
+    return Divergence("order", ranks, everyone, call, others)
+
+
+def _way_gone(frames: Frames, call: Call) -> float:
+    """Return how much of the way to a call had been gone: all, if nothing is known.
+
+    The place in the code tells one call from another that looks like it.
+    """
+    known = call["stack"] is None and turns.share_of_way(frames, call)
+    return known or 1.0
 
 
 def _after_loop(
@@ -163,57 +226,6 @@ def _after_loop(
     odd = tuple(sorted({*left[0]["waiting"]} & {*ranks}))
     others = tuple(call for call in calls if call is not left[0])
     return Divergence("uneven", ranks, odd, left[0], others)
-
-
-def _usual(frames: Frames, calls: list[Call], circle: set[int]) -> set[int]:
-    """Return the calls that an absent rank of the circle has made before just so.
-
-    One look at all of them together, for what is left to be few.
-    """
-    rows = [
-        {
-            **{key: call[key] for key in ("call", "group", "seq")},
-            "waiting": [r for r in call["waiting"] if r in circle],
-            "absent": [r for r in (*call["absent"], *call["behind"]) if r in circle][
-                :SAMPLE
-            ],
-        }
-        for call in calls
-        if not call["is_p2p"]
-    ]
-    if not rows:
-        return set()
-    ranks = pl.List(pl.Int64())
-    told = pl.DataFrame(
-        rows, schema_overrides={"waiting": ranks, "absent": ranks}, strict=False
-    ).with_columns(pl.col("seq").cast(pl.Int64))
-    group = ["rank", "group"]
-    waiting = told.explode("waiting").rename({"waiting": "rank"}).drop("absent")
-    absent = told.explode("absent").rename({"absent": "rank"}).drop("waiting", "seq")
-    both = pl.concat([waiting["rank"], absent["rank"]]).unique()
-    made = (
-        frames.scan("collectives")
-        .filter(
-            pl.col("rank").is_in(both.implode()) & ~pl.col("is_p2p").fill_null(False)
-        )
-        .collect()
-        .pipe(grouped, frames["group_names"])
-    )
-    now = made.filter(pl.col("seq").is_in(told["seq"].unique().implode())).join(
-        waiting, on=[*group, "seq"], how="inner"
-    )
-    before = made.join(absent, on=group, how="inner")
-    same = ["call", "what"]
-    known = now.select("call", programs.what(frames)).join(
-        before.select("call", programs.what(frames)).unique(),
-        on=same,
-        how="left",
-        coalesce=True,
-    )
-    fresh = now.select("call", programs.what(frames)).join(
-        before.select("call", programs.what(frames)).unique(), on=same, how="anti"
-    )
-    return set(known["call"]) - set(fresh["call"])
 
 
 def _came(call: Call) -> float:
@@ -250,29 +262,11 @@ def _may_be_over(frames: Frames, call: Call, gone: tuple[int, ...]) -> bool:
     return own.n_unique() > 1 and theirs.is_empty()
 
 
-def _entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
-    """Return the entries of some ranks in the group of a call, with `what` they are.
-
-    That is the stack, or without stacks the operation and its sizes.
-    """
-    return (
-        frames.scan("collectives")
-        .filter(
-            pl.col("rank").is_in(list(ranks))
-            & pl.col("pg").eq_missing(call["pg"])
-            & pl.col("pg_desc").eq_missing(call["pg_desc"])
-            & ~pl.col("is_p2p").fill_null(False)
-        )
-        .collect()
-        .pipe(grouped, frames["group_names"])
-        .filter(pl.col("group") == call["group"])
-        .with_columns(programs.what(frames))
-    )
-
-
 def _sides(frames: Frames, call: Call) -> Iterator[tuple[set[int], int | None]]:
     """Split the ranks that wait in a call by what they call there: ranks and stack."""
-    here = _entries(frames, call, call["waiting"]).filter(pl.col("seq") == call["seq"])
+    here = programs.entries(frames, call, call["waiting"]).filter(
+        pl.col("seq") == call["seq"]
+    )
     for _, side in here.group_by("op", "what", maintain_order=True):
         yield set(side["rank"]), side["stack"][0]
     rest = set(call["waiting"]) - set(here["rank"])
@@ -293,7 +287,7 @@ def _is_new(
     by its number are in something else there, or enqueued something else behind what
     holds them, or if the others are past its place.
     """
-    mine = _entries(frames, call, odd[:SAMPLE])
+    mine = programs.entries(frames, call, odd[:SAMPLE])
     now = mine.filter(pl.col("seq") == call["seq"])
     if now.is_empty():
         return False
@@ -304,12 +298,12 @@ def _is_new(
         if other["is_p2p"]:
             continue
         ranks = [rank for rank in other["waiting"] if rank in missing][:SAMPLE]
-        theirs = _entries(frames, other, ranks)
+        theirs = programs.entries(frames, other, ranks)
         in_it = theirs.filter(pl.col("seq") == other["seq"])
         before = theirs.filter(pl.col("seq") < other["seq"])
         known |= before["what"].is_in(in_it["what"].implode()).any()
         similar |= before["op"].is_in(in_it["op"].implode()).any()
-        made = _entries(frames, call, ranks)
+        made = programs.entries(frames, call, ranks)
         if (made["what"] == what).any():
             return False
         if similar and programs.order(frames, stack, other["stack"]) < 0:
@@ -317,7 +311,7 @@ def _is_new(
     if known:
         # the odd ranks themselves have not made it in this history either
         return not (mine.filter(pl.col("seq") < call["seq"])["what"] == what).any()
-    theirs = _entries(frames, call, call["behind"][:SAMPLE])
+    theirs = programs.entries(frames, call, call["behind"][:SAMPLE])
     enqueued = theirs.filter(pl.col("seq") == call["seq"])["what"]
     collided = len(list(_sides(frames, call))) > 1 or (enqueued != what).any()
     named = not call["behind"] and _is_named(frames, stack, odd, others)
@@ -386,7 +380,7 @@ def _is(call: Call) -> str:
 
 def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
     """Whether some ranks have made such a call before: then they are late for it."""
-    now = _entries(frames, call, call["waiting"][:1]).filter(
+    now = programs.entries(frames, call, call["waiting"][:1]).filter(
         pl.col("seq") == call["seq"]
     )
     if now.is_empty():
@@ -394,5 +388,7 @@ def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
     stack = now["stack"][0]
     if stack is None:
         return False
-    same = _entries(frames, call, ranks[:SAMPLE]).filter(pl.col("stack") == stack)
+    same = programs.entries(frames, call, ranks[:SAMPLE]).filter(
+        pl.col("stack") == stack
+    )
     return not same.is_empty()

@@ -245,6 +245,26 @@ def program(frames: Frames, rank: int) -> pl.DataFrame:
     )
 
 
+def entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
+    """Return the entries of some ranks in the group of a call, with `what` they are.
+
+    That is the stack, or without stacks the operation and its sizes.
+    """
+    return (
+        frames.scan("collectives")
+        .filter(
+            pl.col("rank").is_in(list(ranks))
+            & pl.col("pg").eq_missing(call["pg"])
+            & pl.col("pg_desc").eq_missing(call["pg_desc"])
+            & ~pl.col("is_p2p").fill_null(False)
+        )
+        .collect()
+        .pipe(grouped, frames["group_names"])
+        .filter(pl.col("group") == call["group"])
+        .with_columns(what(frames))
+    )
+
+
 def what(frames: Frames) -> pl.Expr:
     """Say what a call is: its stack, or the operation and its sizes.
 

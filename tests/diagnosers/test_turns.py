@@ -1,0 +1,102 @@
+"""Of ranks in a circle the numbers of their groups tell whose turn a call was."""
+
+import pytest
+
+from ncclforensics import tables
+from ncclforensics.diagnosers.clues import divergence
+from ncclforensics.frames import Frames
+
+RANKS = (0, 1, 2, 3)
+
+
+def group_of(letter):
+    """Capitals are calls of one group, small letters those of another."""
+    return "W" if letter.isupper() else "S"
+
+
+def frames_of(programs, stacks):
+    """Every rank is in the first call behind its bar, and made those behind that."""
+    made, names, held = [], [], {}
+    for rank, program in enumerate(programs):
+        over, ahead = program.split("|")
+        count = {"W": 0, "S": 0}
+        for number, letter in enumerate(over + ahead):
+            group = group_of(letter)
+            count[group] += 1
+            entry = {
+                "rank": rank,
+                "record_id": number,
+                "line": number,
+                "source": str(rank),
+                "op": letter.lower(),
+                "is_p2p": False,
+                "pg": group,
+                "pg_desc": group,
+                "seq": count[group],
+                "stack": ord(letter) if stacks else None,
+                "state": "completed" if number < len(over) else "scheduled",
+            }
+            made.append(entry)
+            if number == len(over):
+                held[rank] = entry
+        names += [
+            {"rank": rank, "pg": g, "pg_desc": g, "pg_id": None, "group": g}
+            for g in count
+        ]
+    calls = []
+    for group, seq in sorted({(held[r]["pg"], held[r]["seq"]) for r in RANKS}):
+        here = {e["rank"] for e in made if (e["pg"], e["seq"]) == (group, seq)}
+        waiting = [r for r in RANKS if (held[r]["pg"], held[r]["seq"]) == (group, seq)]
+        calls.append(
+            {
+                "call": len(calls),
+                "group": group,
+                **{k: held[waiting[0]][k] for k in ("pg", "pg_desc", "op", "stack")},
+                "seq": seq,
+                "is_p2p": False,
+                "members": list(RANKS),
+                "waiting": waiting,
+                "behind": sorted(here - {*waiting}),
+                "absent": [r for r in RANKS if r not in here],
+                **{state: [] for state in ("done", "unseen", "unstarted")},
+            }
+        )
+    return Frames(
+        {
+            "collectives": tables.rows("collectives", made),
+            "group_names": tables.rows("group_names", names),
+            "calls": tables.rows("calls", calls),
+        }
+    )
+
+
+def told(odd, others, *, stacks=False):
+    """Return the kind and the odd ranks of a circle: rank 2's program and the rest's."""
+    programs = [odd if rank == 2 else others for rank in RANKS]
+    (found,) = divergence.divergences(frames_of(programs, stacks))
+    return found.kind, found.odd
+
+
+STEP = "abcdeW"
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+@pytest.mark.parametrize("late", ["abcd|eW", "abcd|e"])
+def test_groups_entered_in_another_order_name_the_circle(late, stacks):
+    assert told(STEP * 3 + "abcd|W", STEP * 3 + late, stacks=stacks) == ("order", RANKS)
+
+
+@pytest.mark.parametrize("late", ["|abcdeW", "|ab"])
+def test_an_extra_call_that_looks_like_the_one_of_a_step_names_who_made_it(late):
+    assert told(STEP * 3 + "|W", STEP * 3 + late) == ("conditional", (2,))
+
+
+def test_one_in_the_middle_of_a_step_may_be_either_and_names_nobody():
+    assert told(STEP * 3 + "abc|W", STEP * 3 + "abc|deW") == ("order", ())
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+def test_a_number_spent_on_another_call_is_no_matter_of_order(stacks):
+    odd, others = STEP * 3 + "abcd|X", STEP * 3 + "abcd|eW"
+    kind, ranks = told(odd, others, stacks=stacks)
+    assert (kind in ("conditional", "uneven"), ranks) == (True, (2,))
