@@ -23,6 +23,12 @@ CLOSING = (
 # what tells nothing of a job: a store that is gone at its end and after rank 0 alike,
 # a stranger's connection
 SAYS_NOTHING = ("c10d.store.lost", "c10d.dump.flag_unreadable", "nccl.socket.stranger")
+# what NCCL tries while it builds a communicator, and may do without
+TRIED = (
+    *("nccl.ib.device_unusable", "nccl.ib.call_failed", "nccl.ib.call_failed.early"),
+    *("nccl.cuda.failure", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable"),
+    *("nccl.syscall_failed", "nccl.net.no_same_subnet"),
+)
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
 WENT_ON = 3  # steps after a traceback that only a living process makes
@@ -74,6 +80,7 @@ def signs_told(frames: Frames) -> int:
             (pl.col("role").is_in(FAILING) | agents) & ~message.str.contains(MACHINE)
         )
         .join(survived(frames), on=["source", "line"], how="anti")
+        .join(_done_without(frames), on=["source", "line"], how="anti")
     )
     if ended_in_order(frames):
         told = told.filter(~message.is_in(CLOSING))
@@ -134,6 +141,24 @@ def survived(frames: Frames) -> pl.DataFrame:
             & pl.col("grows").fill_null(True)
             & (pl.col("bad") < pl.col("line")).fill_null(True)
         )
+        .select("source", "line")
+    )
+
+
+def _done_without(frames: Frames) -> pl.DataFrame:
+    """Return `source` and `line` of failed tries of processes that NCCL then served.
+
+    Their communicator was complete afterwards: they had another device, or none.
+    """
+    tries = frames.message(*TRIED).select(*PROCESS, "line")
+    served = (
+        frames.message("nccl.init.complete")
+        .group_by(PROCESS)
+        .agg(pl.col("line").max().alias("served"))
+    )
+    return (
+        tries.join(served, on=PROCESS)
+        .filter(pl.col("line") < pl.col("served"))
         .select("source", "line")
     )
 

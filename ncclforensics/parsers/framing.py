@@ -60,7 +60,15 @@ DECORATIONS = {
 }
 # a rank and its list of names, as Horovod prints it, and no task's line
 _LISTED = r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
-_DECORATION = "^(?:" + "|".join(DECORATIONS.values()) + ")"
+# whoever quotes a log indents it; in front of a bare name or number a margin says less
+_NEVER_INDENTED = ("pdsh", "accelerate", "srun")
+_DECORATION = (
+    r"^(?:[ \t]*(?:"
+    + "|".join(v for k, v in DECORATIONS.items() if k not in _NEVER_INDENTED)
+    + ")|"
+    + "|".join(DECORATIONS[k] for k in _NEVER_INDENTED)
+    + ")"
+)
 _SAYS = (
     "pod",
     "cri_t",
