@@ -30,6 +30,7 @@ TRIED = (
     *("nccl.syscall_failed", "nccl.net.no_same_subnet"),
 )
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
+LAST_WORDS = 4  # lines at the end of a log
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
 WENT_ON = 3  # steps after a traceback that only a living process makes
 # results of a call: CUDA, system and internal error, invalid usage, lost peer
@@ -85,7 +86,7 @@ def signs_told(frames: Frames) -> int:
     if ended_in_order(frames):
         told = told.filter(~message.is_in(CLOSING))
     lines = told.height + _uncaught(frames) + _unwound(frames) + _refused(frames)
-    lines += _orphaned(frames)
+    lines += _orphaned(frames) + _last_warnings(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     calls = frames["calls"].height + frames["unproven"].height
     return lines + exits + calls + _cut_by_buffer(frames)
@@ -213,6 +214,20 @@ def _orphaned(frames: Frames) -> int:
     """
     lines = frames["events"].filter(pl.col("message").is_in(SAYS_NOTHING))
     return lines.height if lines.height == frames["events"].height else 0
+
+
+def _last_warnings(frames: Frames) -> int:
+    """Count the warnings that nobody knows with which a log ends, and nothing lived.
+
+    A healthy job prints such lines too, and goes on to build its communicators.
+    """
+    lives = frames.message(*STEPS, "nccl.init.complete", "nccl_tests.row")
+    warned = frames.message("nccl.warn").filter(pl.col("level") == "WARN")
+    if warned.is_empty() or lives.height:
+        return 0
+    ends = frames["sources"].select("source", pl.col("lines").alias("end"))
+    last = warned.join(ends.unique("source"), on="source")
+    return last.filter(pl.col("line") + LAST_WORDS > pl.col("end")).height
 
 
 def _refused(frames: Frames) -> int:

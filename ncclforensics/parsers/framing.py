@@ -60,8 +60,9 @@ DECORATIONS = {
 }
 # a rank and its list of names, as Horovod prints it, and no task's line
 _LISTED = r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
-# whoever quotes a log indents it; in front of a bare name or number a margin says less
-_NEVER_INDENTED = ("pdsh", "accelerate", "srun")
+# whoever quotes a log indents it; but of a bare name or number a margin makes something
+# else, and a traceback quotes the source under it
+_NEVER_INDENTED = ("vllm", "pdsh", "accelerate", "srun")
 _DECORATION = (
     r"^(?:[ \t]*(?:"
     + "|".join(v for k, v in DECORATIONS.items() if k not in _NEVER_INDENTED)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import job
-from ncclforensics.diagnosers.clues import common, exits, stops
+from ncclforensics.diagnosers.clues import common, exits, lost_peers, stops
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -110,9 +110,11 @@ def of_own(frames: Frames) -> pl.DataFrame:
     # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
     if silent["rank"].n_unique() != 1:
         return silent.clear()
-    threw = _threw(frames)
+    threw, lost = _threw(frames), _lost(frames)
     return silent.filter(
-        ~pl.col("code").is_in(OF_VICTIMS) | pl.col("rank").is_in(threw.implode())
+        ~pl.col("code").is_in(OF_VICTIMS)
+        | pl.col("rank").is_in(threw.implode())
+        | pl.col("host").is_in(lost.implode())
     )
 
 
@@ -259,6 +261,15 @@ def _threw(frames: Frames) -> pl.Series:
         return lines["rank"].clear()
     own = lines.filter(~pl.col("exception").str.contains(WATCHDOGS))
     return own["rank"].drop_nulls().unique()
+
+
+def _lost(frames: Frames) -> pl.Series:
+    """Return the hosts whose processes others lost, and that lost none themselves."""
+    lines = lost_peers.with_hosts(frames, frames.message("nccl.socket.peer_closed"))
+    pairs = lost_peers.pairs(lines).drop_nulls()
+    return pairs.filter(~pl.col("peer_host").is_in(pairs["host"].implode()))[
+        "peer_host"
+    ].unique()
 
 
 def _reported(frames: Frames) -> pl.DataFrame:
