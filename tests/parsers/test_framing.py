@@ -140,6 +140,7 @@ DECORATED = [
     ("2026-01-02 03:04:05.123 | INFO     | boom", {"rank": None}),
     ("    Fri Aug 11 12:31:45 2023[1,4]<stdout>:boom", {"rank": 4}),
     ("\t[default3]:[rank11]: boom", {"local_rank": 3, "rank": 11}),
+    ("nccl-test-0-1  | boom", {"host": "nccl-test-0-1"}),
     ("stderr: boom", {}),
     ("> > boom", {}),
     ("\x1b[31mboom\x1b[0m", {}),

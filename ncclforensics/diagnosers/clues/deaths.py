@@ -48,6 +48,7 @@ NOT_A_NUMBER = ("launchers.megatron.nan", "launchers.megatron.nan.checked")
 FATAL = (
     *("python.dataloader.killed", "python.dataloader.exited"),
     *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
+    "python.cuda_error.sticky",
 )
 # of CUDA's errors those that a process's own kernel brings about, and that stay with it
 STICKY = (
