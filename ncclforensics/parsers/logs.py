@@ -139,7 +139,7 @@ def _with_wrapped(
 
     A terminal or a page wraps a long message inside a word, or at a space that it
     swallows; both are tried. A line that is then recognised is no fallback's any more.
-    What the lines under it say without it is not its message.
+    What the lines under it say without it is no fallback's message.
     """
     specific = [m for m in by_id.values() if not m.fallback or m.role != "neutral"]
     place = ["line", "part"]
@@ -159,7 +159,8 @@ def _with_wrapped(
         whole = joined.with_columns(text.alias("text"), rest.list.join(glue))
         for message_id, frame in grammar.match(whole, specific).items():
             pattern = by_id[message_id].pattern
-            mine = frame.filter(~pl.col("text_under").str.contains(pattern))
+            alone = pl.col("text_under").str.contains(pattern)
+            mine = frame.filter(~alone) if by_id[message_id].fallback else frame
             # the lines under a message are tried whole; only its own part is its text
             own = pl.col("text").str.extract(f"({pattern})").alias("text")
             if mine.height:
