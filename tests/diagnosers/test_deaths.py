@@ -130,3 +130,17 @@ def test_a_task_that_ended_with_1_where_its_only_peer_lost_it(analyzed):
         for rank in f.ranks
     }
     assert 0 not in ranks
+
+
+@pytest.mark.parametrize(
+    ("thrown", "named"),
+    [("AssertionFailureException", True), ("c10::DistBackendError", False)],
+)
+def test_a_cpp_exception_is_of_the_only_rank_that_aborted(analyzed, thrown, named):
+    log = (
+        f"terminate called after throwing an instance of '{thrown}'\n"
+        "gpu0001: rank 3 died from signal 6\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == (
+        ("crashed-rank", (3,)) if named else None
+    )

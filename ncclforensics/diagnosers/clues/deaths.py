@@ -256,12 +256,17 @@ def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _threw(frames: Frames) -> pl.Series:
-    """Return the ranks that a C++ exception ended which no watchdog throws."""
+    """Return the ranks that a C++ exception ended which no watchdog throws.
+
+    One that stands there without a rank ended the only one that is told to have ended.
+    """
     lines = frames.message("python.cpp_terminate")
     if "exception" not in lines.columns:
         return lines["rank"].clear()
     own = lines.filter(~pl.col("exception").str.contains(WATCHDOGS))
-    return own["rank"].drop_nulls().unique()
+    named = own["rank"].drop_nulls().unique()
+    only = _only_ended(frames) if lines.height == own.height > 0 else None
+    return named if only is None or named.len() else pl.Series("rank", [only])
 
 
 def _lost(frames: Frames) -> pl.Series:
