@@ -2,9 +2,9 @@
 
 Two jobs that write to one file, or whose files were joined line by line, both have a
 rank 0. That shows where one rank is on two hosts, where one agent saw it end in two
-ways, or where communicators of all ranks on the same GPUs have no process in common
-and speak in turns. One job after the other in a file is no such case: its lines do not
-cross.
+ways, where communicators of all ranks on the same GPUs have no process in common and
+speak in turns, or where one rank's clock goes to and fro. One job after the other in a
+file is no such case: its lines do not cross.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 PROCESS = ["host", "pid"]
+APART = pl.duration(minutes=10)  # more than lines wait in any buffer
+QUARTER_S = 15 * 60  # the clocks of two zones are whole quarters of an hour apart
+UNSURE_S = 2
 
 
 def told(frames: Frames) -> str:
@@ -26,7 +29,12 @@ def told(frames: Frames) -> str:
 
     `frames` are correlated: who printed a line is filled in.
     """
-    return _on_two_hosts(frames) or _ended_twice(frames) or _in_turns(frames)
+    return (
+        _on_two_hosts(frames)
+        or _ended_twice(frames)
+        or _in_turns(frames)
+        or _to_and_fro(frames)
+    )
 
 
 def _on_two_hosts(frames: Frames) -> str:
@@ -99,3 +107,21 @@ def _in_turns(frames: Frames) -> str:
     if crossed.is_empty():
         return ""
     return f"{strange.height} communicators of all ranks write in turns to one file"
+
+
+def _to_and_fro(frames: Frames) -> str:
+    """Find a rank whose clock goes back twice in one file.
+
+    Once it does where a file was pasted behind itself.
+    """
+    key = ["source", "rank"]
+    for clock in ("t", "yearless"):
+        timed = frames["events"].drop_nulls([*key, clock]).sort("line")
+        step = pl.col(clock).diff().over(key)
+        off = step.abs().dt.total_seconds() % QUARTER_S
+        zones = (off <= UNSURE_S) | (off >= QUARTER_S - UNSURE_S)
+        back = timed.filter((step < -APART) & ~zones)
+        often = back.group_by(key).len().filter(pl.col("len") > 1).sort(key)
+        for rank in often["rank"].head(1):
+            return f"the clock of rank {rank} goes to and fro"
+    return ""
