@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 PROCESS = ["host", "pid"]
 APART = pl.duration(minutes=10)  # more than lines wait in any buffer
-QUARTER_S = 15 * 60  # the clocks of two zones are whole quarters of an hour apart
-UNSURE_S = 2
 
 
 def told(frames: Frames) -> str:
@@ -112,16 +110,15 @@ def _in_turns(frames: Frames) -> str:
 def _to_and_fro(frames: Frames) -> str:
     """Find a rank whose clock goes back twice in one file.
 
-    Once it does where a file was pasted behind itself.
+    Once it does where a file was pasted behind itself. Each clock is looked at alone:
+    torch's and NCCL's are of their process, a launcher's may be of another time zone.
     """
+    events = frames["events"].drop_nulls(["source", "rank"]).sort("line")
     key = ["source", "rank"]
-    for clock in ("t", "yearless"):
-        timed = frames["events"].drop_nulls([*key, clock]).sort("line")
-        step = pl.col(clock).diff().over(key)
-        off = step.abs().dt.total_seconds() % QUARTER_S
-        zones = (off <= UNSURE_S) | (off >= QUARTER_S - UNSURE_S)
-        back = timed.filter((step < -APART) & ~zones)
-        often = back.group_by(key).len().filter(pl.col("len") > 1).sort(key)
-        for rank in often["rank"].head(1):
+    of_nccl = events.filter(pl.col("message").str.starts_with("nccl."))
+    for lines, clock in ((events, "yearless"), (of_nccl, "t")):
+        back = pl.col(clock).diff().over(key) < -APART
+        often = lines.drop_nulls(clock).filter(back).group_by(key).len()
+        for rank in often.filter(pl.col("len") > 1).sort(key)["rank"].head(1):
             return f"the clock of rank {rank} goes to and fro"
     return ""

@@ -102,8 +102,15 @@ def test_a_rank_whose_clock_goes_to_and_fro_is_of_two_jobs(analyzed):
     [
         ("10:00", "10:01", "14:07", "14:08", "14:09"),  # in order
         ("10:00", "14:07", "10:00", "14:07", "14:08"),  # pasted behind itself
-        ("10:00", "12:00", "10:01", "12:01", "10:02"),  # of two time zones
+        ("10:00", "10:09", "10:01", "10:08", "10:02"),  # out of a buffer
     ],
 )
 def test_a_clock_that_does_not_is_of_one(analyzed, hours):
     assert analyzed({"job.log": clock(*hours)}).ranked.verdict.ranks == (1,)
+
+
+def test_the_clock_of_a_launcher_may_be_of_another_zone(analyzed):
+    lines = clock("10:00", "10:01", "10:02").splitlines(keepends=True)
+    utc = "[rank1]: 2026-08-20T08:00:{:02}Z step {} loss 1.5\n"
+    woven = "".join(f"{utc.format(n, n)}{line}" for n, line in enumerate(lines))
+    assert analyzed({"job.log": woven}).ranked.verdict.ranks == (1,)
