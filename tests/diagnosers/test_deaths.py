@@ -144,3 +144,13 @@ def test_a_cpp_exception_is_of_the_only_rank_that_aborted(analyzed, thrown, name
     assert verdict(analyzed({"job.log": log})) == (
         ("crashed-rank", (3,)) if named else None
     )
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [("tasks 0-3: Terminated", (4, 5, 6, 7)), ("tasks 0-3: Killed", ())],
+)
+def test_all_tasks_of_one_host_that_were_killed_first(analyzed, other, named):
+    log = f"srun: error: gpu0002: tasks 4-7: Killed\nsrun: error: gpu0001: {other}\n"
+    found = analyzed({"job.log": log}).ranked.verdict
+    assert (found.ranks if found else ()) == named

@@ -60,7 +60,6 @@ OF_VICTIMS = (1, -signal.SIGABRT)
 # what a watchdog throws that lost a peer, up to torch 2.0 and since; and Gloo, in the
 # receiver of a tensor that is too large, whoever is wrong about its size
 WATCHDOGS = r"^(?:std::runtime_error|c10::Dist\w*Error|gloo::\w+)$"
-SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 APART_NS = 2_000_000_000
 
 SCHEMA = {
@@ -109,6 +108,8 @@ def of_own(frames: Frames) -> pl.DataFrame:
         return gone
     # a bare exit code tells of its own fault only where every other one is explained;
     # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
+    if exits.are_of_one_host(frames, silent):
+        return silent
     if silent["rank"].n_unique() != 1:
         return silent.clear()
     threw, lost = _threw(frames), _lost(frames)
@@ -143,7 +144,7 @@ def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
 def _only_ended(frames: Frames) -> int | None:
     """Return the only rank that is told to have ended badly and by itself."""
     ended = exits.ended(frames).filter(
-        (pl.col("code") != 0) & ~pl.col("code").is_in(SENT_BY_AGENT)
+        (pl.col("code") != 0) & ~pl.col("code").is_in(exits.SENT_BY_AGENT)
     )
     known = common.numbers(ended["rank"])
     return known[0] if len(known) == 1 and not ended["rank"].null_count() else None
@@ -372,7 +373,7 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
         exits.ended(frames)
         .filter(
             (code != 0)
-            & ~code.is_in(SENT_BY_AGENT)
+            & ~code.is_in(exits.SENT_BY_AGENT)
             & (_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False))
         )
         .with_columns(
