@@ -23,7 +23,14 @@ CLOSING = (
 # what tells nothing of a job: a store that is gone at its end and after rank 0 alike,
 # a stranger's connection
 SAYS_NOTHING = ("c10d.store.lost", "c10d.dump.flag_unreadable", "nccl.socket.stranger")
+# what NCCL tries while it builds a communicator, and may do without
+TRIED = (
+    *("nccl.ib.device_unusable", "nccl.ib.call_failed", "nccl.ib.call_failed.early"),
+    *("nccl.cuda.failure", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable"),
+    *("nccl.syscall_failed", "nccl.net.no_same_subnet"),
+)
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
+LAST_WORDS = 4  # lines at the end of a log
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
 WENT_ON = 3  # steps after a traceback that only a living process makes
 # results of a call: CUDA, system and internal error, invalid usage, lost peer
@@ -74,11 +81,12 @@ def signs_told(frames: Frames) -> int:
             (pl.col("role").is_in(FAILING) | agents) & ~message.str.contains(MACHINE)
         )
         .join(survived(frames), on=["source", "line"], how="anti")
+        .join(_done_without(frames), on=["source", "line"], how="anti")
     )
     if ended_in_order(frames):
         told = told.filter(~message.is_in(CLOSING))
     lines = told.height + _uncaught(frames) + _unwound(frames) + _refused(frames)
-    lines += _orphaned(frames)
+    lines += _orphaned(frames) + _last_warnings(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     calls = frames["calls"].height + frames["unproven"].height
     return lines + exits + calls + _cut_by_buffer(frames)
@@ -138,6 +146,24 @@ def survived(frames: Frames) -> pl.DataFrame:
     )
 
 
+def _done_without(frames: Frames) -> pl.DataFrame:
+    """Return `source` and `line` of failed tries of processes that NCCL then served.
+
+    Their communicator was complete afterwards: they had another device, or none.
+    """
+    tries = frames.message(*TRIED).select(*PROCESS, "line")
+    served = (
+        frames.message("nccl.init.complete")
+        .group_by(PROCESS)
+        .agg(pl.col("line").max().alias("served"))
+    )
+    return (
+        tries.join(served, on=PROCESS)
+        .filter(pl.col("line") < pl.col("served"))
+        .select("source", "line")
+    )
+
+
 def _uncaught(frames: Frames) -> int:
     """Count ends of tracebacks, in files that have no whole one and no step since.
 
@@ -188,6 +214,20 @@ def _orphaned(frames: Frames) -> int:
     """
     lines = frames["events"].filter(pl.col("message").is_in(SAYS_NOTHING))
     return lines.height if lines.height == frames["events"].height else 0
+
+
+def _last_warnings(frames: Frames) -> int:
+    """Count the warnings that nobody knows, where nothing else was told.
+
+    A healthy job prints such lines too, among those of its communicators and steps.
+    """
+    events = frames["events"]
+    warned = frames.message("nccl.warn").filter(pl.col("level") == "WARN")
+    if warned.is_empty() or warned.height < events.height:
+        return 0
+    ends = frames["sources"].select("source", pl.col("lines").alias("end"))
+    last = warned.join(ends.unique("source"), on="source")
+    return last.filter(pl.col("line") + LAST_WORDS > pl.col("end")).height
 
 
 def _refused(frames: Frames) -> int:

@@ -2,9 +2,9 @@
 
 Two jobs that write to one file, or whose files were joined line by line, both have a
 rank 0. That shows where one rank is on two hosts, where one agent saw it end in two
-ways, or where communicators of all ranks on the same GPUs have no process in common
-and speak in turns. One job after the other in a file is no such case: its lines do not
-cross.
+ways, where communicators of all ranks on the same GPUs have no process in common and
+speak in turns, or where one rank's clock goes to and fro. One job after the other in a
+file is no such case: its lines do not cross.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 PROCESS = ["host", "pid"]
+APART = pl.duration(minutes=10)  # more than lines wait in any buffer
 
 
 def told(frames: Frames) -> str:
@@ -26,7 +27,12 @@ def told(frames: Frames) -> str:
 
     `frames` are correlated: who printed a line is filled in.
     """
-    return _on_two_hosts(frames) or _ended_twice(frames) or _in_turns(frames)
+    return (
+        _on_two_hosts(frames)
+        or _ended_twice(frames)
+        or _in_turns(frames)
+        or _to_and_fro(frames)
+    )
 
 
 def _on_two_hosts(frames: Frames) -> str:
@@ -99,3 +105,20 @@ def _in_turns(frames: Frames) -> str:
     if crossed.is_empty():
         return ""
     return f"{strange.height} communicators of all ranks write in turns to one file"
+
+
+def _to_and_fro(frames: Frames) -> str:
+    """Find a rank whose clock goes back twice in one file.
+
+    Once it does where a file was pasted behind itself. Each clock is looked at alone:
+    torch's and NCCL's are of their process, a launcher's may be of another time zone.
+    """
+    events = frames["events"].drop_nulls(["source", "rank"]).sort("line")
+    key = ["source", "rank"]
+    of_nccl = events.filter(pl.col("message").str.starts_with("nccl."))
+    for lines, clock in ((events, "yearless"), (of_nccl, "t")):
+        back = pl.col(clock).diff().over(key) < -APART
+        often = lines.drop_nulls(clock).filter(back).group_by(key).len()
+        for rank in often.filter(pl.col("len") > 1).sort(key)["rank"].head(1):
+            return f"the clock of rank {rank} goes to and fro"
+    return ""

@@ -6,8 +6,9 @@ What it means
 
 How we know
     torch's `CUDA out of memory. Tried to allocate …`, NCCL's `Cuda failure … 'out of
-    memory'`, before any rank's timeout. Where the times tell them apart, the first rank
-    to run out is named; otherwise all that did.
+    memory'` or, alone, its `Failed to CUDA calloc … bytes`, before any rank's timeout.
+    Where the times tell them apart, the first rank to run out is named; otherwise all
+    that did.
 
 What to do
     Look at how much of the memory belongs to the process: where most of it does not,
@@ -50,6 +51,8 @@ SPREADS = True
 
 MESSAGES = ("python.cuda_oom", "python.jax_oom", "python.tf_oom")
 OUT_OF_MEMORY = r"(?i)out of memory"
+# what NCCL wanted; why it did not get it stands above, where that was kept
+REFUSED = "nccl.alloc_failed"
 APART_NS = 2_000_000_000  # cross-rank stamps are good to about a second
 
 REMEDY = (
@@ -61,9 +64,13 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the first rank that ran out of GPU memory."""
-    errors = frames.message(*cuda.ERRORS).filter(
-        pl.col("text").str.contains(OUT_OF_MEMORY) & pl.col("level").ne_missing("INFO")
-    )
+    told = frames.message(*cuda.ERRORS).filter(pl.col("level").ne_missing("INFO"))
+    errors = told.filter(pl.col("text").str.contains(OUT_OF_MEMORY))
+    sure = True
+    if told.is_empty() and frames.message(*MESSAGES).is_empty():
+        refused = frames.message(REFUSED)
+        errors = refused.filter(pl.col("text").str.contains("CUDA"))
+        sure = False
     common_columns = ["text", "t", "rank", "host", "device", "source", "line"]
     lines = pl.concat(
         [
@@ -80,7 +87,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     where = f" on {common.some(hosts)}" if hosts else ""
     yield Finding(
         slug="gpu-oom",
-        confidence="certain",
+        confidence="certain" if sure else "likely",
         headline=f"{who} ran out of GPU memory{where}",
         evidence=common.cites(first),
         explanation=f"{who.capitalize()} could not allocate GPU memory: "

@@ -66,11 +66,12 @@ NAMED = (
     "launchers.ray.node_dead",
     "launchers.mpi.daemon_lost",
     "launchers.mpi.daemon_lost.early",
+    "launchers.mpi.shepherd_died",
 )
 # a daemon or a heartbeat is lost with the network, too
 WEAK = (
     *("launchers.mpi.daemon_lost", "launchers.mpi.daemon_lost.early"),
-    "launchers.ray.node_dead",
+    *("launchers.ray.node_dead", "launchers.mpi.shepherd_died"),
 )
 
 

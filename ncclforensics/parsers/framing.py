@@ -55,12 +55,23 @@ DECORATIONS = {
     "slurmstepd": r"slurmstepd-(?P<step_host>[\w.-]+): ",
     "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host|trainer|master)[\w.-]*\d"
     r"|[a-z][a-z0-9-]*\d(?:\.[a-z][a-z0-9-]*){2,5}|(?:\d{1,3}\.){3}\d{1,3}): ",
+    # docker compose pads the names of its services to one width, and one more
+    "compose": r"(?P<service>[A-Za-z][\w.-]*\d) {2,}\| ?",
     "accelerate": r"(?:stderr|stdout): ",
     "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
 }
 # a rank and its list of names, as Horovod prints it, and no task's line
 _LISTED = r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
-_DECORATION = "^(?:" + "|".join(DECORATIONS.values()) + ")"
+# whoever quotes a log indents it; but of a bare name or number a margin makes something
+# else, and a traceback quotes the source under it
+_NEVER_INDENTED = ("vllm", "pdsh", "compose", "accelerate", "srun")
+_DECORATION = (
+    r"^(?:[ \t]*(?:"
+    + "|".join(v for k, v in DECORATIONS.items() if k not in _NEVER_INDENTED)
+    + ")|"
+    + "|".join(DECORATIONS[k] for k in _NEVER_INDENTED)
+    + ")"
+)
 _SAYS = (
     "pod",
     "cri_t",
@@ -78,6 +89,7 @@ _SAYS = (
     "iso_t",
     "step_host",
     "worker",
+    "service",
     "task",
 )
 # The part of it that tells one writer of a stream from another.
@@ -90,6 +102,7 @@ _SPEAKERS = (
     "ray_ip",
     "sglang_rank",
     "worker",
+    "service",
     "task",
 )
 
@@ -161,7 +174,8 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "local_rank": number("tee_rank"),
         "task": number("task"),
         "host": pl.coalesce(
-            "head_host", "sys_host", "step_host", "worker", "ray_ip", "pod"
+            *("head_host", "sys_host", "step_host", "worker"),
+            *("service", "ray_ip", "pod"),
         ),
         "pid": number("head_pid", "ray_pid"),
         "device": number("head_dev"),

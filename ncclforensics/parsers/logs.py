@@ -135,14 +135,16 @@ def _with_wrapped(
     lines: pl.DataFrame,
     by_id: Mapping[str, Message],
 ) -> dict[str, pl.DataFrame]:
-    """Match again what no specific message took, joined with the lines under it.
+    """Match again what no telling message took, joined with the lines under it.
 
     A terminal or a page wraps a long message inside a word, or at a space that it
     swallows; both are tried. A line that is then recognised is no fallback's any more.
+    What the lines under it say without it is no fallback's message.
     """
-    specific = [message for message in by_id.values() if not message.fallback]
+    specific = [m for m in by_id.values() if not m.fallback or m.role != "neutral"]
     place = ["line", "part"]
-    taken = [frame.select(place) for i, frame in found.items() if not by_id[i].fallback]
+    telling = {message.id for message in specific}
+    taken = [frame.select(place) for i, frame in found.items() if i in telling]
     open_ends = segments.filter(grammar.has_needle("raw", specific))
     if taken:
         open_ends = open_ends.join(pl.concat(taken), on=place, how="anti")
@@ -150,15 +152,24 @@ def _with_wrapped(
         return found
     under = _under(open_ends, lines, WRAPPED).group_by(place).agg("text")
     joined = open_ends.join(under, on=place, suffix="_under")
-    again: dict[str, pl.DataFrame] = {}
+    glued: dict[str, list[pl.DataFrame]] = {}
     for glue in (" ", ""):
         rest = pl.col("text_under").list.eval(pl.element().str.strip_chars_start(" "))
         text = pl.concat_str("text", rest.list.join(glue), separator=glue)
-        whole = joined.with_columns(text.alias("text")).drop("text_under")
+        whole = joined.with_columns(text.alias("text"), rest.list.join(glue))
         for message_id, frame in grammar.match(whole, specific).items():
+            pattern = by_id[message_id].pattern
+            alone = pl.col("text_under").str.contains(pattern)
+            mine = frame.filter(~alone) if by_id[message_id].fallback else frame
             # the lines under a message are tried whole; only its own part is its text
-            own = pl.col("text").str.extract(f"({by_id[message_id].pattern})")
-            again.setdefault(message_id, frame.with_columns(own.alias("text")))
+            own = pl.col("text").str.extract(f"({pattern})").alias("text")
+            if mine.height:
+                whole_ = mine.drop("text_under").with_columns(own)
+                glued.setdefault(message_id, []).append(whole_)
+    again = {
+        i: pl.concat(parts).unique(place, keep="first", maintain_order=True)
+        for i, parts in glued.items()
+    }
     if not again:
         return found
     regained = pl.concat(frame.select(place) for frame in again.values())

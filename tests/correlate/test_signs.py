@@ -88,3 +88,21 @@ def test_spawn_ends_its_children_only_where_one_failed(tmp_path):
         "process 41011 via signal SIGTERM\n"
     )
     assert outcome(tmp_path, text) == "inconclusive"
+
+
+def test_a_device_that_cannot_be_opened_where_another_one_serves(tmp_path):
+    warn = (
+        "gpu0001:4000:4100 [0] transport/net_ib.cc:117 NCCL WARN NET/IB : Unable to "
+        "open device mlx5_1\n"
+    )
+    served = init(0, 4)
+    assert "gpu0001:4000:" in served
+    assert outcome(tmp_path, warn + served) == "no-failure"
+    assert outcome(tmp_path, served + warn) == "inconclusive"
+
+
+def test_a_log_that_ends_with_a_warning_nobody_knows_is_no_clean_bill(tmp_path):
+    warn = "gpu0001:4000:4100 [0] foo.cc:7 NCCL WARN Something no version says\n"
+    assert outcome(tmp_path, warn) == "inconclusive"
+    assert outcome(tmp_path, init(0, 1) + warn) == "no-failure"
+    assert outcome(tmp_path, warn + "epoch 1 of 9\n" * 9) == "no-failure"

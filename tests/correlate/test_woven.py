@@ -79,3 +79,38 @@ def test_a_rank_that_ended_in_two_ways_accuses_nobody(analyzed, code, outcome):
     analysis = analyzed({"job.log": ended(2, -11) + ended(2, code)})
     assert analysis.ranked.outcome == outcome
     assert bool(analysis.ranked.verdict.ranks) == (outcome == "failure")
+
+
+OOM = (
+    "[rank1]:[E820 {at}:00.500000000 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0 Rank "
+    "1] Process group watchdog thread terminated with exception: CUDA error: {error}\n"
+)
+ERRORS = ("an illegal memory access was encountered", "misaligned address")
+
+
+def clock(*hours):
+    return "".join(OOM.format(at=at, error=ERRORS[n % 2]) for n, at in enumerate(hours))
+
+
+def test_a_rank_whose_clock_goes_to_and_fro_is_of_two_jobs(analyzed):
+    woven = clock("10:00", "14:07", "10:01", "14:08", "10:02")
+    assert analyzed({"job.log": woven}).ranked.verdict.ranks == ()
+
+
+@pytest.mark.parametrize(
+    "hours",
+    [
+        ("10:00", "10:01", "14:07", "14:08", "14:09"),  # in order
+        ("10:00", "14:07", "10:00", "14:07", "14:08"),  # pasted behind itself
+        ("10:00", "10:09", "10:01", "10:08", "10:02"),  # out of a buffer
+    ],
+)
+def test_a_clock_that_does_not_is_of_one(analyzed, hours):
+    assert analyzed({"job.log": clock(*hours)}).ranked.verdict.ranks == (1,)
+
+
+def test_the_clock_of_a_launcher_may_be_of_another_zone(analyzed):
+    lines = clock("10:00", "10:01", "10:02").splitlines(keepends=True)
+    utc = "[rank1]: 2026-08-20T08:00:{:02}Z step {} loss 1.5\n"
+    woven = "".join(f"{utc.format(n, n)}{line}" for n, line in enumerate(lines))
+    assert analyzed({"job.log": woven}).ranked.verdict.ranks == (1,)

@@ -71,3 +71,33 @@ def test_where_only_one_side_was_printed_nobody_is_named(analyzed):
     )
     found = verdict(analyzed({"job.log": text}))
     assert found == ("failure", "collective-mismatch", ())
+
+
+def nameless(rank, numel, seq=15074):
+    """Return a watchdog's line of torch 2.0 to 2.4, which names no group."""
+    return (
+        f"[rank{rank}]:[E ProcessGroupNCCL.cpp:523] [Rank {rank}] Watchdog caught "
+        f"collective operation timeout: WorkNCCL(SeqNum={seq}, OpType=_ALLGATHER_BASE, "
+        f"NumelIn={numel}, NumelOut={8 * numel}, Timeout(ms)=600000) ran for 600026 "
+        "milliseconds before timing out.\n"
+    )
+
+
+def test_one_size_of_many_in_a_group_without_a_name(analyzed):
+    log = "".join(nameless(rank, 8388608) for rank in (1, 2, 4, 5)) + nameless(3, 1024)
+    found = analyzed({"job.log": log}).ranked
+    assert (found.verdict.slug, found.verdict.ranks) == ("shape-mismatch", (3,))
+    assert found.verdict.confidence == "likely"
+
+
+def test_groups_without_names_in_which_ranks_are_numbered_anew(analyzed):
+    """Rank 3 is rank 1 of its group: these are two groups at least."""
+    log = "".join(nameless(rank, 8388608) for rank in (1, 2, 4, 5))
+    log += nameless(3, 1024).replace("[Rank 3]", "[Rank 1]")
+    assert analyzed({"job.log": log}).ranked.outcome == "inconclusive"
+
+
+def test_ranks_that_wait_in_two_calls_are_in_two_groups(analyzed):
+    log = "".join(nameless(rank, 8388608) for rank in (1, 2, 4, 5)) + nameless(3, 1024)
+    log += nameless(3, 512, seq=77)
+    assert analyzed({"job.log": log}).ranked.outcome == "inconclusive"

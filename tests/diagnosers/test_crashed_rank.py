@@ -125,6 +125,8 @@ LAUNCHERS = {
     "exited "
     "on signal 9 (Killed).",
     "pals": "gpu0001.example.internal: rank 3 died from signal 11 and dumped core",
+    "pals, a code": "gpu0001.example.internal: rank 3 exited with code 255\n"
+    "gpu0002.example.internal: rank 0 died from signal 15",
     "srun": "srun: error: gpu0001: task 3: Segmentation fault (core dumped)",
     "srun, bus": "srun: error: gpu0001: task 3: Bus error (core dumped)",
     "lightning": "[rank: 3] Child process with PID 41011 terminated with code -11. "

@@ -103,3 +103,54 @@ def test_a_child_of_spawn_that_was_killed_is_named(analyzed, name):
 def test_what_nccl_says_of_a_peer_is_no_exception_of_the_ranks_own(analyzed):
     torn = HEAD + "ncclRemoteError: A call failed possibly due to a network error\n"
     assert verdict(analyzed({"rank_0.log": torn})) is None
+
+
+LOSS = (
+    "gpu0002:985:1002 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection "
+    "closed by remote peer gpu0001.cluster<45074>\n"
+    "[rank1]:[E ProcessGroupNCCL.cpp:583] [Rank 1] To avoid data inconsistency, we are "
+    "taking the entire process down.\n"
+)
+ENDED = (
+    "srun: error: gpu0001: task 0: Exited with exit code 1\n"
+    "srun: error: gpu0002: task 1: Exited with exit code 134\n"
+)
+
+
+def test_a_task_that_ended_with_1_where_its_only_peer_lost_it(analyzed):
+    found = analyzed({"job.log": ENDED + LOSS}).ranked
+    assert (found.verdict.slug, found.verdict.ranks) == ("crashed-rank", (0,))
+    # who lost somebody itself is no cause
+    both = LOSS + LOSS.replace("gpu0002:", "gpu0001:").replace(
+        "peer gpu0001", "peer gpu0002"
+    )
+    ranks = {
+        rank
+        for _, f in analyzed({"job.log": ENDED + both}).ranked.findings
+        for rank in f.ranks
+    }
+    assert 0 not in ranks
+
+
+@pytest.mark.parametrize(
+    ("thrown", "named"),
+    [("AssertionFailureException", True), ("c10::DistBackendError", False)],
+)
+def test_a_cpp_exception_is_of_the_only_rank_that_aborted(analyzed, thrown, named):
+    log = (
+        f"terminate called after throwing an instance of '{thrown}'\n"
+        "gpu0001: rank 3 died from signal 6\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == (
+        ("crashed-rank", (3,)) if named else None
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [("tasks 0-3: Terminated", (4, 5, 6, 7)), ("tasks 0-3: Killed", ())],
+)
+def test_all_tasks_of_one_host_that_were_killed_first(analyzed, other, named):
+    log = f"srun: error: gpu0002: tasks 4-7: Killed\nsrun: error: gpu0001: {other}\n"
+    found = analyzed({"job.log": log}).ranked.verdict
+    assert (found.ranks if found else ()) == named

@@ -63,3 +63,15 @@ def test_the_first_of_several_is_named_where_times_tell(analyzed):
 def test_the_words_in_prose_are_no_failure(analyzed):
     text = "config: retry_on = 'CUDA out of memory'\nstep 1\n"
     assert not found(analyzed({"rank_0.log": text}))
+
+
+def test_what_cuda_refused_to_nccl_is_memory_unless_cuda_says_else(analyzed):
+    refused = (
+        "gpu0001:7:9 [0] alloc.h:90 NCCL WARN Failed to CUDA calloc 536870912 bytes\n"
+    )
+    ((_, finding),) = found(analyzed({"job.log": refused}))
+    assert (finding.confidence, finding.hosts) == ("likely", ("gpu0001",))
+    other = refused.replace(
+        "Failed to CUDA calloc 536870912 bytes", "Cuda failure 800 'x'"
+    )
+    assert not found(analyzed({"job.log": other + refused}))

@@ -138,6 +138,9 @@ DECORATED = [
     ("\x1b[36m(raylet pid=5)\x1b[0m boom", {"pid": 5}),
     ("2026-01-02T03:04:05.123456789Z stderr F boom", {"rank": None}),
     ("2026-01-02 03:04:05.123 | INFO     | boom", {"rank": None}),
+    ("    Fri Aug 11 12:31:45 2023[1,4]<stdout>:boom", {"rank": 4}),
+    ("\t[default3]:[rank11]: boom", {"local_rank": 3, "rank": 11}),
+    ("nccl-test-0-1  | boom", {"host": "nccl-test-0-1"}),
     ("stderr: boom", {}),
     ("> > boom", {}),
     ("\x1b[31mboom\x1b[0m", {}),
@@ -154,6 +157,13 @@ def test_every_decoration_is_peeled_and_remembered(line, who):
     told = only(line)
     assert told["text"] == "boom"
     assert {key: told[key] for key in who} == who
+
+
+@pytest.mark.parametrize(
+    "line", ["    node1: 4", "  INFO 11-20 10:00:00 [a.py:1] boom"]
+)
+def test_a_margin_before_a_name_is_the_programs_own(line):
+    assert only(line)["text"] == line
 
 
 def test_a_clock_time_does_not_pass_for_host_pid_and_thread():

@@ -114,6 +114,26 @@ def test_a_line_that_a_terminal_wrapped_is_one_message(read):
     assert timeouts(read(f"{wrapped}\n")) == [(3, 5)]
 
 
+def test_a_warning_of_cuda_wrapped_before_its_words_is_one_message(read):
+    log = (
+        "transport/shm.cc:590 NCCL WARN Cuda failure 217\n"
+        "  'peer access is not supported between these two devices'\n"
+    )
+    frames = read(log)
+    told = frames.message("nccl.cuda.failure")
+    assert told["error"].to_list() == [log.split("'")[1]]
+    assert frames.message("nccl.warn").is_empty()
+
+
+def test_a_message_under_another_line_is_not_that_lines(read):
+    """Line 1 holds a needle of what line 2 says, and nothing of it."""
+    log = (
+        "[rank3]: driver: 570.1 on this host\n"
+        "RuntimeError: CUDA driver version is insufficient for CUDA runtime version\n"
+    )
+    assert places(read(log), "python.driver_old") == [2]
+
+
 def test_half_of_the_lines_may_be_gone(read):
     text = "".join(TIMEOUT.format(rank=r, seq=5) for r in range(20))
     kept = "".join(text.splitlines(keepends=True)[::2])

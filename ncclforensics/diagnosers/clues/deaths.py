@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import job
-from ncclforensics.diagnosers.clues import common, exits, stops
+from ncclforensics.diagnosers.clues import common, exits, lost_peers, stops
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -48,6 +48,7 @@ NOT_A_NUMBER = ("launchers.megatron.nan", "launchers.megatron.nan.checked")
 FATAL = (
     *("python.dataloader.killed", "python.dataloader.exited"),
     *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
+    "python.cuda_error.sticky",
 )
 # of CUDA's errors those that a process's own kernel brings about, and that stay with it
 STICKY = (
@@ -59,7 +60,6 @@ OF_VICTIMS = (1, -signal.SIGABRT)
 # what a watchdog throws that lost a peer, up to torch 2.0 and since; and Gloo, in the
 # receiver of a tensor that is too large, whoever is wrong about its size
 WATCHDOGS = r"^(?:std::runtime_error|c10::Dist\w*Error|gloo::\w+)$"
-SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 APART_NS = 2_000_000_000
 
 SCHEMA = {
@@ -108,11 +108,15 @@ def of_own(frames: Frames) -> pl.DataFrame:
         return gone
     # a bare exit code tells of its own fault only where every other one is explained;
     # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
+    if exits.are_of_one_host(frames, silent):
+        return silent
     if silent["rank"].n_unique() != 1:
         return silent.clear()
-    threw = _threw(frames)
+    threw, lost = _threw(frames), _lost(frames)
     return silent.filter(
-        ~pl.col("code").is_in(OF_VICTIMS) | pl.col("rank").is_in(threw.implode())
+        ~pl.col("code").is_in(OF_VICTIMS)
+        | pl.col("rank").is_in(threw.implode())
+        | pl.col("host").is_in(lost.implode())
     )
 
 
@@ -140,7 +144,7 @@ def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
 def _only_ended(frames: Frames) -> int | None:
     """Return the only rank that is told to have ended badly and by itself."""
     ended = exits.ended(frames).filter(
-        (pl.col("code") != 0) & ~pl.col("code").is_in(SENT_BY_AGENT)
+        (pl.col("code") != 0) & ~pl.col("code").is_in(exits.SENT_BY_AGENT)
     )
     known = common.numbers(ended["rank"])
     return known[0] if len(known) == 1 and not ended["rank"].null_count() else None
@@ -253,12 +257,26 @@ def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _threw(frames: Frames) -> pl.Series:
-    """Return the ranks that a C++ exception ended which no watchdog throws."""
+    """Return the ranks that a C++ exception ended which no watchdog throws.
+
+    One that stands there without a rank ended the only one that is told to have ended.
+    """
     lines = frames.message("python.cpp_terminate")
     if "exception" not in lines.columns:
         return lines["rank"].clear()
     own = lines.filter(~pl.col("exception").str.contains(WATCHDOGS))
-    return own["rank"].drop_nulls().unique()
+    named = own["rank"].drop_nulls().unique()
+    only = _only_ended(frames) if lines.height == own.height > 0 else None
+    return named if only is None or named.len() else pl.Series("rank", [only])
+
+
+def _lost(frames: Frames) -> pl.Series:
+    """Return the hosts whose processes others lost, and that lost none themselves."""
+    lines = lost_peers.with_hosts(frames, frames.message("nccl.socket.peer_closed"))
+    pairs = lost_peers.pairs(lines).drop_nulls()
+    return pairs.filter(~pl.col("peer_host").is_in(pairs["host"].implode()))[
+        "peer_host"
+    ].unique()
 
 
 def _reported(frames: Frames) -> pl.DataFrame:
@@ -355,7 +373,7 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
         exits.ended(frames)
         .filter(
             (code != 0)
-            & ~code.is_in(SENT_BY_AGENT)
+            & ~code.is_in(exits.SENT_BY_AGENT)
             & (_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False))
         )
         .with_columns(

@@ -54,6 +54,7 @@ OURS = (
 TABLES = ("torchelastic.child_failed", "torchelastic.child_failed.others")
 # srun's words for what no launcher sends
 FAULTS = r"^(?:Segmentation fault|Bus error|Floating point exception|Illegal instr)"
+SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 MOST_TASKS = 1 << 16  # of one line
 SHELL = 128  # a shell's code of a process that signal N ended is this and N
 SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
@@ -82,6 +83,16 @@ def ended(frames: Frames) -> pl.DataFrame:
     return told.filter(
         pl.col("rank").is_not_null() | ~pl.col("code").is_in(named.implode())
     ).join(strangers, on=["source", "line"], how="anti", maintain_order="left")
+
+
+def are_of_one_host(frames: Frames, deaths: pl.DataFrame) -> bool:
+    """Whether one host's ranks were killed, and those of others only told to end."""
+    hosts = deaths["host"].unique()
+    killed = bool(deaths["code"].eq_missing(-signal.SIGKILL).all())
+    if deaths.is_empty() or hosts.len() != 1 or hosts.null_count() or not killed:
+        return False
+    others = ended(frames).filter(pl.col("host") != hosts[0])
+    return others.height > 0 and bool(others["code"].is_in(SENT_BY_AGENT).all())
 
 
 def is_torn(frames: Frames) -> bool:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate.standings import UNEVEN, grouped
-from ncclforensics.diagnosers.clues import common, divergence, programs
+from ncclforensics.correlate.standings import UNEVEN
+from ncclforensics.diagnosers.clues import common, divergence, programs, votes
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 Aspect = Literal["op", "shape"]
 
-# every member receives, and all of them as much
-ALL_RECEIVE = (
-    *("all_reduce", "_all_gather_base", "_reduce_scatter_base", "reduce_scatter"),
-    *("all_gather_single", "reduce_scatter_single", "allreduce_coalesced"),
-    *("all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"),
-)
 BARRIER = "barrier"
 
 
@@ -97,11 +91,11 @@ def splits(frames: Frames, aspect: Aspect) -> Iterator[Split]:
 
     Dumps come before fingerprints and watchdog lines, as they hold every member.
     """
-    for split in _from_votes(frames, _entries(frames), aspect):
+    for split in _from_votes(frames, votes.entries(frames), aspect):
         if split.kind is None:
             yield split
-    yield from _from_votes(frames, _fingerprints(frames), aspect)
-    yield from _from_votes(frames, _watchdogs(frames), aspect)
+    yield from _from_votes(frames, votes.fingerprints(frames), aspect)
+    yield from _from_votes(frames, votes.watchdogs(frames), aspect)
 
 
 def strays(frames: Frames, kind: divergence.Kind) -> Iterator[Split]:
@@ -110,7 +104,7 @@ def strays(frames: Frames, kind: divergence.Kind) -> Iterator[Split]:
     `kind` is what it does there: a call of a few ranks alone, or one after the loop.
     """
     for aspect in ("op", "shape"):
-        for split in _from_votes(frames, _entries(frames), aspect):
+        for split in _from_votes(frames, votes.entries(frames), aspect):
             if split.kind == kind:
                 yield split
 
@@ -139,23 +133,23 @@ def stray(
     )
 
 
-def _from_votes(frames: Frames, votes: pl.DataFrame, aspect: Aspect) -> Iterator[Split]:
-    """Find the groups' first calls on which `votes` differ.
+def _from_votes(frames: Frames, cast: pl.DataFrame, aspect: Aspect) -> Iterator[Split]:
+    """Find the groups' first calls on which the votes that were `cast` differ.
 
-    `votes` has `pg pg_desc seq op shape rank t source line text`.
+    `cast` has `pg pg_desc seq op shape rank t source line text`.
     """
-    if votes.is_empty():
+    if cast.is_empty():
         return
     # split groups may share a name: where the evidence tells the call, it decides
-    key = ["call"] if "call" in votes.columns else ["pg", "pg_desc", "seq"]
+    key = ["call"] if "call" in cast.columns else ["pg", "pg_desc", "seq"]
     if aspect == "shape":
         # sizes are compared only where all agree on an operation that wants them equal
-        votes = votes.filter(
+        cast = cast.filter(
             (pl.col("op").n_unique().over(key) == 1) & ~pl.col("op").is_in(UNEVEN)
         ).drop_nulls("shape")
     # a damaged entry has no operation, and is on no side
     side = pl.when(pl.col("rank").is_not_null()).then(pl.col(aspect)).drop_nulls()
-    differing = votes.filter(side.n_unique().over(key) > 1)
+    differing = cast.filter(side.n_unique().over(key) > 1)
     group = key if key == ["call"] else key[:2]
     first = differing.filter(pl.col("seq").eq_missing(pl.col("seq").min().over(group)))
     for _, call in first.group_by(group, maintain_order=True):
@@ -184,6 +178,9 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
     small, large = len(ordered[0][1]), len(ordered[-1][1])
     # torch itself compared fingerprints: that they differ is beyond doubt
     settled = small + unseen <= large or "is_peer" in call.columns
+    # that a nameless group is one for all is only most likely
+    of_lines = {"call", "is_peer"}.isdisjoint(call.columns)
+    known = not unseen and not (of_lines and told["pg"] is None)
     kind: divergence.Kind | None = None
     if len(astray) == 1:
         kind = "conditional"
@@ -215,7 +212,7 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
         call=common.collective(frames, of.row(0, named=True)),
         sides=tuple((name, tuple(sorted(ranks))) for name, ranks in ordered),
         evidence=(*common.cites(odd, 3), *common.cites(usual, 3)),
-        confidence="certain" if not unseen else "likely" if settled else "possible",
+        confidence="certain" if known else "likely" if settled else "possible",
         first_seen=common.first_seen(call),
     )
 
@@ -269,123 +266,3 @@ def _unheard(call: pl.DataFrame) -> int:
         return 0
     printed = call.filter(~pl.col("is_peer"))["rank"].drop_nulls()
     return int(not call["rank"].drop_nulls().is_in(printed.implode()).all())
-
-
-@common.remembered
-def _entries(frames: Frames) -> pl.DataFrame:
-    """Return the votes of Flight Recorder entries of the calls that ranks are held in.
-
-    A call in a circle of waits is none of these: its ranks came to it from different
-    places, and the other side of the circle tells more.
-    """
-    held = frames["calls"].filter(
-        ~pl.col("is_p2p").fill_null(False)
-        & ~pl.col("call").is_in(sorted(divergence.calls_in_circles(frames)))
-    )
-    if held.is_empty():
-        return pl.DataFrame()
-    told = pl.concat_list("waiting", "behind", "done")
-    not_told = pl.col("members").list.set_difference(pl.concat_list(told, "absent"))
-    came = held.select(
-        *("call", "group", "seq"),
-        not_told.list.len().fill_null(0).alias("unseen"),
-        told.alias("rank"),
-    ).explode("rank")
-    made = (
-        frames.scan("collectives")
-        .filter(
-            pl.col("rank").is_in(came["rank"].unique().implode())
-            & pl.col("seq").is_in(held["seq"].unique().implode())
-            & ~pl.col("is_p2p").fill_null(False)
-        )
-        .collect()
-    )
-    made = grouped(made, frames["group_names"])
-    return made.join(came, on=["rank", "group", "seq"], how="inner").select(
-        *("call", "group", "unseen"),
-        *("pg", "pg_desc", "seq", "op"),
-        # what is received tells only where all send the same
-        pl.when(
-            pl.col("op").is_in(ALL_RECEIVE)
-            & (_elements("in").n_unique().over("call") == 1)
-        )
-        .then(common.sentence(_elements("in"), " into ", _elements("out")))
-        .otherwise(_elements("in"))
-        .fill_null(_elements("in"))
-        .alias("shape"),
-        *("rank", "stack", "t", "source", "line"),
-        _told(pl.col("seq")).alias("text"),
-    )
-
-
-def _elements(side: str) -> pl.Expr:
-    """Say what goes "in" or comes "out": `8+8 elements of Float`."""
-    numel = pl.col(f"{side}_sizes").list.eval(
-        pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
-    )
-    words = numel.cast(pl.List(pl.String)).list.join("+")
-    # dumps up to schema 1.4 hold no dtypes
-    dtypes = pl.col(f"{side}_dtypes").list.join(", ")
-    return pl.coalesce(
-        pl.concat_str(words, pl.lit(" elements of "), dtypes),
-        pl.concat_str(words, pl.lit(" elements")),
-    )
-
-
-def _fingerprints(frames: Frames) -> pl.DataFrame:
-    """Return the votes of DETAIL's fingerprints: the printer's own, and its peer's.
-
-    The peer's operation counts only where it could be decoded.
-    """
-    lines = frames.message("c10d.fingerprint")
-    if "is_peer" not in lines.columns:
-        return pl.DataFrame()
-    told = lines.filter(pl.col("op_reliable").fill_null(True))
-    # the number that a fingerprint carries can be its printer's own count
-    own = told.filter(~pl.col("is_peer"))["seq"].mode().sort()
-    rank = pl.when(pl.col("is_peer")).then(None).otherwise("rank")
-    by_group_rank = (
-        told.select("group_rank", rank.alias("global"))
-        .drop_nulls()
-        .unique("group_rank", keep="first")
-    )
-    shape = pl.concat_str(
-        pl.col("shape").cast(pl.List(pl.String)).list.join("x"),
-        pl.lit(" "),
-        pl.col("dtype").fill_null(""),
-    )
-    return told.join(by_group_rank, on="group_rank", how="left").select(
-        "pg",
-        "pg_desc",
-        pl.lit(own.first() if own.len() else None, pl.Int64).alias("seq"),
-        "op",
-        shape.alias("shape"),
-        pl.coalesce("global", "group_rank").alias("rank"),
-        "is_peer",
-        "t",
-        "source",
-        "line",
-        "text",
-    )
-
-
-def _watchdogs(frames: Frames) -> pl.DataFrame:
-    """Return the votes of watchdog lines, by the group that the same rank named."""
-    told = frames["positions"].drop_nulls(["timed_out", "op", "rank", "pg"])
-    shape = common.sentence(pl.col("numel_in"), " elements")
-    return told.select(
-        "pg",
-        "pg_desc",
-        pl.col("timed_out").alias("seq"),
-        "op",
-        shape.alias("shape"),
-        "rank",
-        "t",
-        "source",
-        "line",
-        _told(pl.col("timed_out")).alias("text"),
-    )
-
-
-def _told(seq: pl.Expr) -> pl.Expr:
-    return common.sentence("rank ", pl.col("rank"), ": ", pl.col("op"), " SeqNum=", seq)
