@@ -125,7 +125,7 @@ def walk(data: bytes, start: int, end: int) -> Part:
             if op == TUPLE:
                 del stack[len(stack) - down :]
                 stack.append(False)
-            elif len(stack) <= down or not stack[-down - 1]:
+            elif not 0 <= down < len(stack) or not stack[-down - 1]:
                 raise IrregularError  # fills what others may hold, too
             elif down:
                 del stack[-down:]

@@ -18,6 +18,9 @@ from ncclforensics.report.contract import SCHEMA_VERSION, Line, Report
 if TYPE_CHECKING:
     from pathlib import Path
 
+# of a saved report; that of 100,000 files has some 40 MB
+MAX_BYTES = 256 * 1024**2
+
 
 def render_json(report: Report) -> str:
     """Return the report as indented JSON that ends with a newline."""
@@ -39,7 +42,10 @@ def decode(data: bytes) -> Report:
     Raises msgspec.DecodeError (msgspec.ValidationError where it is JSON) on anything
     that does not fit the contract, unknown keys included.
     """
-    return msgspec.json.decode(data, type=Report)
+    try:
+        return msgspec.json.decode(data, type=Report)
+    except (UnicodeDecodeError, RecursionError) as caught:
+        raise msgspec.DecodeError(str(caught)) from caught
 
 
 def load(path: Path) -> Report | None:
@@ -49,11 +55,18 @@ def load(path: Path) -> Report | None:
     """
     if path.suffix != ".json" or not path.is_file():
         return None
-    with path.open("rb") as file:
-        if not re.match(rb'\s*\{\s*"schema_version"\s*:', file.read(100)):
-            return None
     try:
-        return decode(path.read_bytes())
+        with path.open("rb") as file:
+            head = file.read(100)
+            if not re.match(rb'\s*\{\s*"schema_version"\s*:', head):
+                return None
+            data = head + file.read(MAX_BYTES)
+    except OSError:
+        return None  # the search for evidence says why
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path} has more than {MAX_BYTES >> 20} MiB: no report has")
+    try:
+        return decode(data)
     except msgspec.DecodeError as caught:
         raise UsageError(f"{path} is no report of this version: {caught}") from caught
 

@@ -22,6 +22,7 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["ncclforensics", "pickletools", "tarfile"]):
+    from fuzz import opcodes
     from fuzz.mutation import mutated
     from fuzz.piled import BLIND, PILES
     from fuzz.targets import TARGETS, seeds
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECONDS, MEGABYTES = 120, 3000  # that one input may take, on a machine that is busy
+PICKLES = {"pickled", "dump", "repeats"}  # targets whose inputs are made of opcodes
+BYTEWISE = 0.3  # share of their mutations that know nothing of that
 
 
 def main() -> None:
@@ -64,7 +67,8 @@ def main() -> None:
     ]
     if words := Path(__file__).parent / f"{given.target}.dict":
         options += [f"-dict={words}"] if words.exists() else []
-    atheris.Setup([sys.argv[0], *options, str(corpus)], target)
+    mutators = {"custom_mutator": by_opcode} if given.target in PICKLES else {}
+    atheris.Setup([sys.argv[0], *options, str(corpus)], target, **mutators)
     threading.stack_size(0)
     atheris.Fuzz()
 
@@ -91,6 +95,14 @@ def together(name: str, corpus: Path) -> Callable[[bytes], None]:
             raise
 
     return take
+
+
+def by_opcode(data: bytes, longest: int, seed: int) -> bytes:
+    """Change a pickle by its opcodes, or by its bytes as libFuzzer does."""
+    rnd = random.Random(seed)
+    if rnd.random() < BYTEWISE:
+        return atheris.Mutate(data, longest)
+    return opcodes.mutated(rnd, data, longest)
 
 
 def blind(target: Callable[[bytes], None], given: argparse.Namespace) -> None:
