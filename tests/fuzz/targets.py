@@ -38,7 +38,7 @@ from ncclforensics.parsers import (
 )
 from ncclforensics.parsers import ras_json as ras
 from ncclforensics.parsers.flight_recorder import Beside
-from ncclforensics.parsers.fr_opcodes import IrregularError, Walks
+from ncclforensics.parsers.fr_opcodes import IrregularError
 from ncclforensics.parsers.lines import blocks
 from ncclforensics.report import as_json, clean
 from ncclforensics.report.formats import render
@@ -197,7 +197,7 @@ def saved(data: bytes) -> None:
         return
     for form in FORMS:
         assert not set(render(report, form)) & set("\x1b\x9b\r\0"), form
-    assert "<b>" not in render_html(report)
+    assert "<x>" not in render_html(report)
 
 
 def share(data: bytes) -> None:
