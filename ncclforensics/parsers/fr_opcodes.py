@@ -102,6 +102,8 @@ def walk(data: bytes, start: int, end: int) -> Part:
         behind = content + size
         if behind > end:  # a length that the bytes do not have, up to 4 GiB
             raise IrregularError
+        if op == STOP and behind < end:  # what follows is no pickle
+            raise IrregularError
         if size:
             kind = PLACE if op in PUTS else CONTENT
             part.kinds[content - start : behind - start] = bytes([kind]) * size

@@ -166,6 +166,12 @@ def test_a_stack_that_is_the_list_of_entries_is_as_long_as_that(tmp_path):
     same_frames(tmp_path / "rank_3", data)
 
 
+def test_bytes_behind_the_end_are_counted_as_in_the_whole(tmp_path):
+    data = pickled(job(100, 4), 4)
+    assert same_frames(tmp_path / "rank_3", data)
+    assert same_frames(tmp_path / "rank_3", data + b"]\x94]\x94.") is None
+
+
 @pytest.mark.parametrize("odd", [b"]]](aae", b"]]](aau"])
 def test_what_closes_more_than_was_opened_is_not_walked(odd):
     with pytest.raises(fr_opcodes.IrregularError):
