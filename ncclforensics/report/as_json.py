@@ -8,11 +8,12 @@ as schemas/report-v1.json.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ncclforensics.errors import UsageError
+from ncclforensics.report.clean import line, paragraphs
 from ncclforensics.report.contract import SCHEMA_VERSION, Line, Report
 
 if TYPE_CHECKING:
@@ -37,15 +38,27 @@ def render_jsonl(report: Report) -> str:
 
 
 def decode(data: bytes) -> Report:
-    """Read a saved report.
+    """Read a saved report, whose texts are made as harmless as those of a new one.
 
     Raises msgspec.DecodeError (msgspec.ValidationError where it is JSON) on anything
     that does not fit the contract, unknown keys included.
     """
     try:
-        return msgspec.json.decode(data, type=Report)
+        told = msgspec.json.decode(data, type=Report)
     except (UnicodeDecodeError, RecursionError) as caught:
         raise msgspec.DecodeError(str(caught)) from caught
+    return msgspec.convert(_cleaned(msgspec.to_builtins(told)), Report)
+
+
+def _cleaned(value: Any, key: str = "") -> Any:
+    if isinstance(value, str):
+        clean = paragraphs if key == "explanation" else line
+        return clean(value, len(value))
+    if isinstance(value, dict):
+        return {name: _cleaned(member, name) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(_cleaned(member) for member in value)
+    return value
 
 
 def load(path: Path) -> Report | None:

@@ -23,7 +23,7 @@ import atheris
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["ncclforensics", "pickletools", "tarfile"]):
     from fuzz import opcodes
-    from fuzz.mutation import mutated
+    from fuzz.mutation import mutated, mutated_json
     from fuzz.piled import BLIND, PILES
     from fuzz.targets import TARGETS, seeds
     from ncclforensics.parsers import fr_taster
@@ -109,9 +109,10 @@ def blind(target: Callable[[bytes], None], given: argparse.Namespace) -> None:
     """Run a campaign without coverage; raises what the target raises."""
     rnd = random.Random(given.runs)
     texts = list(seeds(given.target))
+    change = mutated_json if given.target == "saved" else mutated
     began = time.monotonic()
     for number in range(1, given.runs + 1):
-        target(mutated(rnd, texts, given.longest))
+        target(change(rnd, texts, given.longest))
         if number % 100_000 == 0:
             print(f"#{number} {time.monotonic() - began:.0f} s", flush=True)
     print(f"stat::number_of_executed_units: {given.runs}")

@@ -6,6 +6,7 @@ every seed but one.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,8 @@ ODD = (
         b"a" * 300,
         b"[" * 200,
     ),
+    # what JSON makes of escapes
+    *(b"\\u001b[2J", b"\\u009d8;;x\\u009c", b"\\u0000", b"\\n", b"\\ud800", b"\\u202e"),
     *(b'{"log":"', b"> ", b"[rank3]: ", b"Failures:", b"9999-12-31 23:59:59"),
 )
 
@@ -66,6 +69,41 @@ def mutated(rnd: Random, seeds: Sequence[bytes], longest: int) -> bytes:
     for _ in range(rnd.choice((0, 1, 1, 2, 3, 5))):
         data = _changed(rnd, data, seeds)
     return data[:longest]
+
+
+def mutated_json(rnd: Random, seeds: Sequence[bytes], longest: int) -> bytes:
+    """Return a JSON text of which some values are others, most of the same type."""
+    told = json.loads(rnd.choice(seeds))
+    for _ in range(rnd.choice((0, 1, 1, 2, 3, 5, 9))):
+        at = told
+        while True:
+            keys = list(at) if isinstance(at, dict) else range(len(at))
+            key = rnd.choice(keys) if keys else None
+            if key is None or (not isinstance(at[key], dict | list) or not at[key]):
+                break
+            if rnd.random() < 0.1:
+                break
+            at = at[key]
+        if key is not None:
+            at[key] = _value(rnd, at[key])
+    return json.dumps(told).encode()[:longest]
+
+
+def _value(rnd: Random, old: object) -> object:
+    if rnd.random() < 0.05:
+        return rnd.choice((None, 1, "x", [], {}, True, 1e300))
+    match old:
+        case str():
+            at = rnd.randrange(len(old) + 1)
+            odd = rnd.choice(ODD) * rnd.choice((1, 1, 1, 40))
+            return old[:at] + odd.decode("utf-8", "replace") + old[at:]
+        case list():
+            return rnd.choice((old[1:], old * 2, old * 50))
+        case bool() | None:
+            return rnd.choice((None, True, "x", 0))
+        case int():
+            return rnd.choice((0, 1, -1, 2**31, 2**63 - 1, -(2**63), 2**64 - 1))
+    return old
 
 
 def _changed(rnd: Random, data: bytes, seeds: Sequence[bytes]) -> bytes:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fuzz.targets import PARSERS, both, conforming, same, stored
+from fuzz.targets import PARSERS, both, conforming, same, sources, stored
 from ncclforensics.frames import Frames
 from ncclforensics.parsers import flight_recorder, fr_rows, framing, log_files
 from ncclforensics.parsers.flight_recorder import Beside
+from ncclforensics.sources.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,6 +81,13 @@ def _framed(inputs: Sequence[bytes], _: Beside) -> None:
     assert framed["t"].drop_nulls().dt.year().is_between(1677, 2262).all()
 
 
+def _sources(inputs: Sequence[bytes], _: Beside) -> None:
+    """Read what are logs as one file: each costs some frames."""
+    logs = [data for data in inputs if kind_of(data).kind == "log"]
+    others = [data for data in inputs if kind_of(data).kind != "log"]
+    sources([b"\n".join(logs), *others])
+
+
 def _structure(data: bytes, _: Beside) -> Any:
     number = data[0] % len(PARSERS) if data else 0
     return number, PARSERS[number].parse(data[1:].decode("utf-8", "replace"))
@@ -96,8 +104,9 @@ PILES = {
     "dump": Pile(_content("flight_recorder_pickle"), _rows, 400),
     "dump_json": Pile(_content("flight_recorder_json"), _rows, 400),
     "repeats": Pile(both, _repeats, 400, lambda: (Beside(), Beside())),
+    "source": Pile(_bytes, _sources, 400),
     "log": Pile(_bytes, _log, 1000),
     "framed": Pile(_bytes, _framed, 2000),
 }
 # whose coverage is not seen: mutated without it
-BLIND = {"log", "framed"}
+BLIND = {"log", "framed", "source", "saved", "share"}

@@ -22,7 +22,6 @@ import polars as pl
 
 from ncclforensics import dataset, grammar, tables
 from ncclforensics.errors import UsageError
-from ncclforensics.frames import Frames, join
 from ncclforensics.parsers import (
     error_json,
     flight_recorder,
@@ -32,7 +31,7 @@ from ncclforensics.parsers import (
     fr_rows,
     framing,
     log_files,
-    parse,
+    parse_all,
     structures,
     unpickler,
 )
@@ -50,6 +49,7 @@ from ncclforensics.sources.model import Source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ncclforensics.frames import Frames
     from ncclforensics.report.contract import Report
 
 HERE = Path(__file__).parent
@@ -241,11 +241,20 @@ def archive(data: bytes) -> None:
 
 def source(data: bytes) -> None:
     """Take a file the whole way to frames, whatever kind it is."""
-    FILE.parent.mkdir(exist_ok=True)
-    FILE.write_bytes(data)
-    with tempfile.TemporaryDirectory(dir=FOLDER) as scratch:
-        found = discover([str(FILE)], Path(scratch)).sources
-        join(conforming(parse(each)) for each in found)
+    sources([data])
+
+
+def sources(files: Sequence[bytes]) -> None:
+    """Take files the whole way to frames, whatever kinds they are."""
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        evidence, scratch = Path(folder, "evidence"), Path(folder, "scratch")
+        evidence.mkdir()
+        scratch.mkdir()
+        for number, data in enumerate(files):
+            (evidence / f"rank_{number}").write_bytes(data)
+        found = discover([str(evidence)], scratch).sources
+        told = conforming(parse_all(found))
+        assert told["sources"]["source"].to_list() == [each.name for each in found]
 
 
 def text(data: bytes) -> None:
@@ -323,7 +332,7 @@ def seeds(target: str) -> Iterable[bytes]:
             written = [d for d in whole if both(d, (Beside(), Beside()))]
             return [*written, *(pickle.dumps(_many(_SMALL), p) for p in range(2, 6))]
         case "saved":
-            return [as_json.render_json(_report()).encode()]
+            return list(map(msgspec.json.encode, _reports()))
         case "share":
             share(b"")
             files = sorted((FOLDER / "dataset").rglob("*.parquet"))
@@ -349,10 +358,24 @@ def _many(dump: dict[str, Any]) -> dict[str, Any]:
     return dump | {"entries": told}
 
 
-def _report() -> Report:
+def _reports() -> Iterable[Report]:
+    """Analyze some jobs, and keep a few members of each list."""
     from ncclforensics.analysis import analyze
 
-    return analyze([str(next(JOBS.glob("torch-missing-rank-two-hosts")))]).report
+    for job in ("torch-missing-rank-two-hosts", "nccl-killed-rank"):
+        report = analyze([str(JOBS / job)]).report
+        told = _few(msgspec.to_builtins(report))
+        told["others"] = told["others"] or [_OTHER]
+        yield msgspec.convert(told, type(report))
+
+
+def _few(value: Any) -> Any:
+    """Keep a member of each list, and the beginning of each text."""
+    if isinstance(value, dict):
+        return {key: _few(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_few(member) for member in value[:1]]
+    return value[:40] if isinstance(value, str) else value
 
 
 def _archives() -> list[bytes]:
@@ -400,6 +423,15 @@ _SMALL = {
             "retired": False,
         }
     ],
+}
+_OTHER = {
+    "job": "7",
+    "attempt": 1,
+    "outcome": "failure",
+    "class": "missing-rank",
+    "headline": "rank 3 was killed",
+    "culprits": {"ranks": [3], "ranks_folded": "3", "hosts": ["node1"], "devices": []},
+    "evidence": [{"source": "rank_3.log", "line": 7, "text": "it is `<here>` [now]"}],
 }
 _LOG = b"""gpu1:1:2 [0] NCCL INFO Using network IB
 [rank3]: Traceback (most recent call last):

@@ -135,6 +135,17 @@ def test_a_saved_report_with_any_bytes_is_no_report(
         load(saved)
 
 
+def test_a_strangers_report_brings_no_escapes(report: Report, tmp_path: Path) -> None:
+    saved = tmp_path / "report.json"
+    told = json.loads(render_json(report))
+    told["verdict"]["headline"] += "\x1b]52;c;aGk=\x07\x9b2J\u202e\n# here"
+    told["verdict"]["explanation"] = "one\n\x1b[2Jtwo"
+    saved.write_text(json.dumps(told))
+    verdict = load(saved).verdict
+    assert verdict.headline == report.verdict.headline + " # here"
+    assert verdict.explanation == "one\ntwo"
+
+
 def test_a_report_that_is_too_large_is_not_read(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
