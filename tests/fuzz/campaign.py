@@ -23,10 +23,11 @@ import atheris
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["ncclforensics", "pickletools", "tarfile"]):
     from fuzz import opcodes
-    from fuzz.mutation import mutated, mutated_json
+    from fuzz.mutation import mutated, mutated_json, mutated_share
     from fuzz.piled import BLIND, PILES
     from fuzz.targets import TARGETS, seeds
     from ncclforensics.parsers import fr_taster
+CHANGES = {"saved": mutated_json, "share": mutated_share}
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +110,7 @@ def blind(target: Callable[[bytes], None], given: argparse.Namespace) -> None:
     """Run a campaign without coverage; raises what the target raises."""
     rnd = random.Random(given.runs)
     texts = list(seeds(given.target))
-    change = mutated_json if given.target == "saved" else mutated
+    change = CHANGES.get(given.target, mutated)
     began = time.monotonic()
     for number in range(1, given.runs + 1):
         target(change(rnd, texts, given.longest))

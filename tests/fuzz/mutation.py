@@ -6,9 +6,13 @@ every seed but one.
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +91,47 @@ def mutated_json(rnd: Random, seeds: Sequence[bytes], longest: int) -> bytes:
         if key is not None:
             at[key] = _value(rnd, at[key])
     return json.dumps(told).encode()[:longest]
+
+
+def mutated_share(rnd: Random, seeds: Sequence[bytes], longest: int) -> bytes:
+    """Return a dataset's file with other columns, types or values, or other bytes."""
+    seed = rnd.choice(seeds)
+    if rnd.random() < 0.3:
+        return mutated(rnd, [seed], longest)
+    number, _, content = seed.partition(b"\n")
+    frame = pl.read_parquet(io.BytesIO(content))
+    for _ in range(rnd.choice((1, 1, 1, 2, 3))):
+        # not every change suits every type
+        with suppress(pl.exceptions.PolarsError):
+            frame = _reframed(rnd, frame)
+    written = io.BytesIO()
+    frame.write_parquet(written, compression="uncompressed", statistics=False)
+    return number + b"\n" + written.getvalue()
+
+
+def _reframed(rnd: Random, frame: pl.DataFrame) -> pl.DataFrame:
+    name = rnd.choice(frame.columns or [""])
+    column = pl.col(name)
+    match rnd.randrange(8):
+        case 0:
+            return frame.drop(name)
+        case 1:
+            return frame.rename({name: rnd.choice(("x", "", "_order", "a/b", "index"))})
+        case 2:
+            types = (pl.Int8, pl.Null, pl.String, pl.List(pl.Int64), pl.Binary, pl.Date)
+            return frame.with_columns(pl.lit(None, rnd.choice(types)).alias(name))
+        case 3:
+            values = (-(2**63), 2**63 - 1, "\x1b]52;c;a\x07", "../../x", True, 1e300)
+            value = pl.lit(rnd.choice(values)).cast(frame.schema[name], strict=False)
+            return frame.with_columns(value.alias(name))
+        case 4:
+            return pl.concat([frame] * rnd.choice((0, 2, 50)) or [frame.clear()])
+        case 5:
+            return frame.with_columns(column.reverse().alias("new"))
+        case 6:
+            return frame.with_columns(pl.concat_list(column).alias(name))
+    other = pl.col(rnd.choice(frame.columns))
+    return frame.with_columns(other.alias(name))
 
 
 def _value(rnd: Random, old: object) -> object:

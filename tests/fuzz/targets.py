@@ -205,7 +205,10 @@ def share(data: bytes) -> None:
     number, _, content = data.partition(b"\n")
     folder = FOLDER / "dataset"
     if not folder.is_dir():
-        dataset.save(log_files.read(stored(_LOG, "log")), str(folder))
+        (FOLDER / "small").mkdir()
+        (FOLDER / "small" / "rank_3.log").write_bytes(_LOG)
+        found = discover([str(FOLDER / "small")], FOLDER).sources
+        dataset.save(parse_all(found), str(folder))
     files = sorted(folder.rglob("*.parquet"))
     file = files[int(number[:3]) % len(files) if number[:3].isdigit() else 0]
     before = file.read_bytes()
