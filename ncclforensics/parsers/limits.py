@@ -43,6 +43,9 @@ MAX_MEMBERS = 2_000_000
 MAX_RANK = 2**20
 MAX_SEQ = 2**40
 
+# milliseconds that something took, by a log; some 34 years
+MAX_MS = 2**40
+
 # bytes of an error file, whose call stack is some kilobytes, and of ncclras' JSON, with
 # some hundred for each member of each communicator
 MAX_ERROR_BYTES = 16 * 1024**2
