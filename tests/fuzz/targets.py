@@ -11,6 +11,7 @@ import io
 import os
 import pickle
 import tempfile
+import zlib
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -64,6 +65,7 @@ PARSERS = [
 ]
 PLAIN = (dict, list, tuple, str, int, float, bool, bytes, bytearray, type(None))
 SMALL = 4096  # bytes of a seed
+SELDOM = 4  # text, which is first, and a page cost more than all else together
 FORMS = ("text", "json", "jsonl", "markdown", "github")
 FRAME = b"\x95"  # since protocol 4; c10d writes 2
 FEW = 2  # entries that repeat none, and are left out all the same
@@ -195,9 +197,11 @@ def saved(data: bytes) -> None:
         report = as_json.decode(data)
     except msgspec.DecodeError:
         return
-    for form in FORMS:
+    turn = zlib.crc32(data) % SELDOM
+    for form in FORMS[turn > 0 :]:
         assert not set(render(report, form)) & set("\x1b\x9b\r\0"), form
-    assert "<x>" not in render_html(report)
+    if turn == 1:
+        assert "<x>" not in render_html(report)
 
 
 def share(data: bytes) -> None:
