@@ -32,7 +32,7 @@ CHANGES = {"saved": mutated_json, "share": mutated_share}
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SECONDS, MEGABYTES = 120, 3000  # that one input may take, on a machine that is busy
+SECONDS, MEGABYTES = 600, 3000  # that one input may take, on a machine that is busy
 PICKLES = {"pickled", "dump", "repeats"}  # targets whose inputs are made of opcodes
 BYTEWISE = 0.3  # share of their mutations that know nothing of that
 
