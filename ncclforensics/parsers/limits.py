@@ -54,6 +54,9 @@ MAX_RAS_BYTES = 256 * 1024**2
 # characters of one line of a log that are looked at
 MAX_LINE = 1024**2
 
+# bytes of a line from which on each state of a progress bar in it counts as a line
+MAX_REDRAWN = 64 * 1024
+
 # bytes of lines that are kept to look ahead, for what stands under a message
 MAX_HELD_BYTES = 16 * 1024**2
 
