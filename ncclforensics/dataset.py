@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
+from polars.exceptions import PanicException, PolarsError
 
 from ncclforensics import tables
 from ncclforensics.errors import UsageError
@@ -44,7 +45,7 @@ def save(frames: Frames, root: str) -> str:
     try:
         for frame, part in (*named.items(), (SHARES, told)):
             _write(part, f"{root}/{frame}/{share}.parquet")
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, PolarsError) as error:
         raise UsageError(f"{root} cannot be written: {error}") from error
     return share
 
@@ -75,7 +76,7 @@ def load(roots: Sequence[str], beside: Frames | None = None) -> Frames:
     try:
         for root in roots:
             parts += (_share(root, *share, read) for share in _shares(root))
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+    except (OSError, ValueError, PolarsError, PanicException) as error:
         raise UsageError(f"{', '.join(roots)} cannot be read: {error}") from error
     return _ordered(join(parts))
 
@@ -89,6 +90,9 @@ def _share(
     part = {
         n: pl.read_parquet(f"{root}/{n}/{share}.parquet", glob=False) for n in names
     }
+    part["sources"] = tables.conform("sources", part["sources"])
+    if part["sources"]["source"].has_nulls():
+        raise ValueError(f"share {share} holds a file without a name")
     files = dict(part["sources"].select("source", "sha256").iter_rows())
     again = [file for file in files if file in read]
     for file in again:

@@ -159,3 +159,24 @@ def test_captures_of_another_type_are_said_in_one_line(tmp_path, capsys):
     pl.read_parquet(file).with_columns(pl.lit(1).alias("text")).write_parquet(file)
     assert cli.main(["analyze", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "names", [pl.lit(None, pl.String), pl.lit([1], pl.List(pl.Int64))]
+)
+def test_files_whose_names_are_none_are_said_in_one_line(tmp_path, names, capsys):
+    ingest(HUNG / "fr", to=tmp_path)
+    (file,) = (tmp_path / "sources").iterdir()
+    pl.read_parquet(file).with_columns(names.alias("source")).write_parquet(file)
+    assert cli.main(["analyze", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_file_on_which_polars_panics_is_said(tmp_path, monkeypatch, capsys):
+    def panics(*_, **__):
+        raise pl.exceptions.PanicException("a None value")
+
+    ingest(HUNG / "fr", to=tmp_path)
+    monkeypatch.setattr(pl, "read_parquet", panics)
+    assert cli.main(["analyze", str(tmp_path)]) == 2
+    assert "cannot be read: a None value" in capsys.readouterr().err

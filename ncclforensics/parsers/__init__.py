@@ -17,6 +17,7 @@ from ncclforensics.frames import Frames, join
 from ncclforensics.interrupts import Partly
 from ncclforensics.notes import Note
 from ncclforensics.parsers import error_json, flight_recorder, log_files, ras_json
+from ncclforensics.sources.compression import regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,7 +164,7 @@ def _changed(source: Source) -> Note | None:
 def digest(source: Source) -> str | None:
     """Return the SHA-256 of the file as it lies there, None where it cannot be read."""
     try:
-        with source.path.open("rb") as file:
+        with open(source.path, "rb", opener=regular) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None

@@ -13,6 +13,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.parsers import framing
+from ncclforensics.sources.compression import regular
 from ncclforensics.tables import SCHEMAS
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def end(source: Source, lines: int) -> pl.DataFrame | None:
 def _tail(source: Source) -> bytes:
     """Return the last bytes of a log."""
     if source.compression is None:
-        with source.path.open("rb") as file:
+        with open(source.path, "rb", opener=regular) as file:
             file.seek(max(source.bytes - TAIL_BYTES, 0))
             return file.read(TAIL_BYTES)
     if source.bytes > PACKED_BYTES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ncclforensics import tables
 from ncclforensics.frames import Frames
@@ -153,7 +153,7 @@ def _read(
     """Turn a dump of `size` bytes, whole or shortened, into what it holds, and notes.
 
     Raises IrregularError where a shortened one holds what is not of its field's type,
-    for then every entry has to be looked at.
+    no entry, or a list of all entries, for then every entry has to be looked at.
     """
     dump = fr_dump.parts(loaded.value)
     notes = list(fr_dump.ending(loaded, size, dump))
@@ -183,12 +183,18 @@ def _entries(
     odd_stacks = [k for k in map(type, frames or ()) if k not in STACK_TYPES]
     if odd_stacks:
         fields.odd["frames"] = len(odd_stacks)
-    if short and fields.odd:
+    if short and (fields.odd or dump.skipped or _any_is(frames, dump.entries)):
         raise IrregularError
     stacks = beside.stacks.numbers(frames or [None] * len(dump.entries))
     lines = (short.kept + 1).tolist() if short else dump.lines
     first = dict(zip(reversed(stacks), reversed(lines), strict=True))
     return Entries(fields, made, lines, stacks, first, short), fields
+
+
+def _any_is(stacks: list[Any] | None, entries: list[dict[Any, Any]]) -> bool:
+    """Whether one of the stacks is the list of entries, which may hold itself."""
+    lists = (stack for stack in stacks or () if type(stack) is list)
+    return any(stack and stack[0] is entries[0] for stack in lists)
 
 
 def _last(own: Entries) -> dict[str | None, bool]:

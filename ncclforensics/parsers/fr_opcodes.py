@@ -111,6 +111,8 @@ def walk(data: bytes, start: int, end: int) -> Part:
         behind = content + size
         if behind > end:  # a length that the bytes do not have, up to 4 GiB
             raise IrregularError
+        if op == STOP and behind < end:  # what follows is no pickle
+            raise IrregularError
         if size:
             kind = PLACE if op in PUTS else CONTENT
             part.kinds[content - start : behind - start] = bytes([kind]) * size
@@ -134,7 +136,7 @@ def walk(data: bytes, start: int, end: int) -> Part:
             if op == TUPLE:
                 del stack[len(stack) - down :]
                 stack.append(False)
-            elif len(stack) <= down or not stack[-down - 1]:
+            elif not 0 <= down < len(stack) or not stack[-down - 1]:
                 raise IrregularError  # fills what others may hold, too
             elif down:
                 del stack[-down:]

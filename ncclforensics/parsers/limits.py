@@ -43,6 +43,9 @@ MAX_MEMBERS = 2_000_000
 MAX_RANK = 2**20
 MAX_SEQ = 2**40
 
+# milliseconds that something took, by a log; some 34 years
+MAX_MS = 2**40
+
 # bytes of an error file, whose call stack is some kilobytes, and of ncclras' JSON, with
 # some hundred for each member of each communicator
 MAX_ERROR_BYTES = 16 * 1024**2
@@ -50,6 +53,9 @@ MAX_RAS_BYTES = 256 * 1024**2
 
 # characters of one line of a log that are looked at
 MAX_LINE = 1024**2
+
+# bytes of a line from which on each state of a progress bar in it counts as a line
+MAX_REDRAWN = 64 * 1024
 
 # bytes of lines that are kept to look ahead, for what stands under a message
 MAX_HELD_BYTES = 16 * 1024**2

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 OWN_COLUMNS = ("message", "role", "level", "text")
 # columns of ranks, and of how many there are
 RANKS = re.compile(r"(?:^|_)n?ranks?$|^world_size$")
+# columns of how long something took
+SPANS = re.compile(r"_ms$")
 FOUND = "_found"  # whether a row of a message came out of its inner structure
 
 
@@ -99,23 +101,28 @@ def taken(
             f"more of {', '.join(full)} than is read: their details are incomplete"
         )
     if odd:
-        beyond = f"beyond {limits.MAX_RANK:,}"
-        notes.append(f"{', '.join(sorted(odd))} {beyond}: damage, not read")
+        beyond = ", ".join(f"{c} beyond {_most(c):,}" for c in sorted(odd))
+        notes.append(f"{beyond}: damage, not read")
     if notes:
         conforming["notes"] = tables.noted(Note("parsers", text) for text in notes)
     return Frames(conforming, frames)
 
 
 def _believed(frame: pl.DataFrame, odd: set[str]) -> pl.DataFrame:
-    """Give null for ranks and numbers of ranks that no job has; adds their columns."""
-    counting = [c for c in frame.columns if RANKS.search(c)]
-    beyond = {c for c in counting if _highest(frame[c]) >= limits.MAX_RANK}
+    """Give null for ranks, worlds and times that no job has; adds their columns."""
+    bounded = [c for c in frame.columns if RANKS.search(c) or SPANS.search(c)]
+    beyond = {c for c in bounded if _highest(frame[c]) >= _most(c)}
     if not beyond:
         return frame
     odd |= beyond
     return frame.with_columns(
-        pl.when(pl.col(c) < limits.MAX_RANK).then(c).alias(c) for c in beyond
+        pl.when(pl.col(c) < _most(c)).then(c).alias(c) for c in beyond
     )
+
+
+def _most(column: str) -> int:
+    """Return from what number on a column of ranks, or of times, is damage."""
+    return limits.MAX_RANK if RANKS.search(column) else limits.MAX_MS
 
 
 def _highest(numbers: pl.Series) -> int:

@@ -248,7 +248,8 @@ class Scan:
         """Return the routine rows to keep, where `loud` are rows that may tell more."""
         wanted: list[int] = []
         if self.kept.count - lines.height < FIRST_LINES:
-            first = lines.filter(pl.col("line") <= FIRST_LINES)
+            # the pieces of a long line have one number, and may be a million
+            first = lines.head(FIRST_LINES).filter(pl.col("line") <= FIRST_LINES)
             wanted.extend(self._routine(first))
         if self._owed:
             behind = self._first_behind(lines, 0)

@@ -8,15 +8,19 @@ as schemas/report-v1.json.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ncclforensics.errors import UsageError
+from ncclforensics.report.clean import line, paragraphs
 from ncclforensics.report.contract import SCHEMA_VERSION, Line, Report
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# of a saved report; that of 100,000 files has some 40 MB
+MAX_BYTES = 256 * 1024**2
 
 
 def render_json(report: Report) -> str:
@@ -34,12 +38,27 @@ def render_jsonl(report: Report) -> str:
 
 
 def decode(data: bytes) -> Report:
-    """Read a saved report.
+    """Read a saved report, whose texts are made as harmless as those of a new one.
 
     Raises msgspec.DecodeError (msgspec.ValidationError where it is JSON) on anything
     that does not fit the contract, unknown keys included.
     """
-    return msgspec.json.decode(data, type=Report)
+    try:
+        told = msgspec.json.decode(data, type=Report)
+    except (UnicodeDecodeError, RecursionError) as caught:
+        raise msgspec.DecodeError(str(caught)) from caught
+    return msgspec.convert(_cleaned(msgspec.to_builtins(told)), Report)
+
+
+def _cleaned(value: Any, key: str = "") -> Any:
+    if isinstance(value, str):
+        clean = paragraphs if key == "explanation" else line
+        return clean(value, len(value))
+    if isinstance(value, dict):
+        return {name: _cleaned(member, name) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(_cleaned(member) for member in value)
+    return value
 
 
 def load(path: Path) -> Report | None:
@@ -49,11 +68,18 @@ def load(path: Path) -> Report | None:
     """
     if path.suffix != ".json" or not path.is_file():
         return None
-    with path.open("rb") as file:
-        if not re.match(rb'\s*\{\s*"schema_version"\s*:', file.read(100)):
-            return None
     try:
-        return decode(path.read_bytes())
+        with path.open("rb") as file:
+            head = file.read(100)
+            if not re.match(rb'\s*\{\s*"schema_version"\s*:', head):
+                return None
+            data = head + file.read(MAX_BYTES)
+    except OSError:
+        return None  # the search for evidence says why
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path} has more than {MAX_BYTES >> 20} MiB: no report has")
+    try:
+        return decode(data)
     except msgspec.DecodeError as caught:
         raise UsageError(f"{path} is no report of this version: {caught}") from caught
 

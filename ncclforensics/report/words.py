@@ -125,7 +125,7 @@ def onset(onset: Onset) -> str:
     if onset.hidden_seconds >= 180:
         hidden = f"{onset.hidden_seconds / 60:,.0f} min"
     told += f", noticed {hidden} later" if onset.hidden_seconds else ", noticed at once"
-    if onset.gpu_hours is None or onset.gpu_hours == "0.00":
+    if onset.ranks is None or onset.gpu_hours in (None, "0.00"):
         return told
     return f"{told}: {onset.ranks:,} GPUs x {hidden} = {onset.gpu_hours} GPU hours"
 

@@ -8,9 +8,12 @@ little input at a time, so that no single call can fill the memory.
 from __future__ import annotations
 
 import bz2
+import errno
 import hashlib
 import io
 import lzma
+import os
+import stat
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -143,7 +146,7 @@ class Hashed(io.FileIO):
 
     def __init__(self, path: Path) -> None:
         """Open `path`. Raises OSError."""
-        super().__init__(path)
+        super().__init__(path, opener=regular)
         self._hash = hashlib.sha256()
 
     def seekable(self) -> bool:
@@ -191,4 +194,17 @@ class Reader(io.BufferedReader):
 
 def open_file(path: Path, compression: str | None, hashed: bool = False) -> Reader:
     """Open `path` and unpack it if `compression` names a codec. Raises OSError."""
-    return Reader(Hashed(path) if hashed else io.FileIO(path), compression)
+    file = Hashed(path) if hashed else io.FileIO(path, opener=regular)
+    return Reader(file, compression)
+
+
+def regular(path: str, flags: int) -> int:
+    """Open a file for who opens files, and nothing that has come to its place.
+
+    A pipe would be waited for, and a device may have no end. Raises OSError.
+    """
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no file any more", path)
+    return descriptor

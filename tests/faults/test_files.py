@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,36 @@ def test_files_that_vanish_are_noted_and_the_rest_is_read(evidence, monkeypatch)
     assert found.frames["sources"].height == whole.frames["sources"].height
 
 
+@pytest.mark.parametrize(
+    "kind", ["a pipe", "a socket", "a folder", "a device", "itself"]
+)
+def test_what_has_come_to_a_files_place_is_noted(evidence, monkeypatch, kind):
+    taken = sorted(file for file in evidence.rglob("*") if file.is_file())[::4]
+
+    def change():
+        for file in taken:
+            file.unlink()
+            match kind:
+                case "a pipe":
+                    os.mkfifo(file)
+                case "a socket":
+                    monkeypatch.chdir(file.parent)
+                    with socket.socket(socket.AF_UNIX) as bound:
+                        bound.bind(file.name)
+                case "a folder":
+                    file.mkdir()
+                case "a device":
+                    file.symlink_to("/dev/zero")
+                case _:
+                    file.symlink_to(file)
+
+    between(monkeypatch, change)
+    found = analysis.analyze([str(evidence)], quote=True)
+    told = notes(found)
+    assert all(str(file.relative_to(evidence)) in told for file in taken)
+    assert found.frames["collectives"].height > 0
+
+
 def test_a_file_that_grows_is_noted(evidence, monkeypatch):
     log = next(file for file in evidence.rglob("*") if file.suffix in (".log", ".err"))
     line = b"gpu1:1:2 [0] NCCL INFO Using network IB\n"
@@ -94,10 +125,10 @@ def test_what_cannot_be_read_is_noted_and_the_rest_is_read(
     refused = set(files[::5])
     plain = io.FileIO
 
-    def opened(path):
+    def opened(path, **options):
         if str(path) in refused:
             return Refusing(path, number, after)
-        return plain(path)
+        return plain(path, **options)
 
     monkeypatch.setattr(compression.io, "FileIO", opened)
     found = analysis.analyze([str(evidence)])

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fuzz.targets import PARSERS, conforming, stored
+from fuzz.targets import PARSERS, both, conforming, same, sources, stored
 from ncclforensics.frames import Frames
 from ncclforensics.parsers import flight_recorder, fr_rows, framing, log_files
 from ncclforensics.parsers.flight_recorder import Beside
+from ncclforensics.sources.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,21 +30,22 @@ class Pile:
     `each` is told what those of one pile share.
     """
 
-    each: Callable[[bytes, Beside], Any]
-    together: Callable[[Sequence[Any], Beside], object]
+    each: Callable[[bytes, Any], Any]
+    together: Callable[[Sequence[Any], Any], object]
     most: int
+    begin: Callable[[], Any] = Beside
     inputs: list[bytes] = field(default_factory=list)
     _told: list[Any] = field(default_factory=list)
-    _beside: Beside = field(default_factory=Beside)
+    _shared: Any = None
 
     def take(self, data: bytes) -> None:
         """Read an input, and all that wait once there are enough."""
-        if len(self._told) >= self.most:
-            self.inputs, self._told, self._beside = [], [], Beside()
+        if len(self._told) in (0, self.most):
+            self.inputs, self._told, self._shared = [], [], self.begin()
         self.inputs.append(data)
-        self._told.append(self.each(data, self._beside))
-        if len(self._told) >= self.most:
-            self.together(self._told, self._beside)
+        self._told.append(self.each(data, self._shared))
+        if len(self._told) == self.most:
+            self.together(self._told, self._shared)
 
 
 def _content(kind: str) -> Callable[[bytes, Beside], Any]:
@@ -57,6 +59,10 @@ def _content(kind: str) -> Callable[[bytes, Beside], Any]:
 
 def _rows(told: Sequence[Any], beside: Beside) -> None:
     conforming(Frames(fr_rows.frames(list(filter(None, told)), beside.stacks)))
+
+
+def _repeats(told: Sequence[Any], besides: tuple[Beside, Beside]) -> None:
+    same([pair for pair in told if pair], besides)
 
 
 def _bytes(data: bytes, _: Beside) -> bytes:
@@ -75,6 +81,13 @@ def _framed(inputs: Sequence[bytes], _: Beside) -> None:
     assert framed["t"].drop_nulls().dt.year().is_between(1677, 2262).all()
 
 
+def _sources(inputs: Sequence[bytes], _: Beside) -> None:
+    """Read what are logs as one file: each costs some frames."""
+    logs = [data for data in inputs if kind_of(data).kind == "log"]
+    others = [data for data in inputs if kind_of(data).kind != "log"]
+    sources([b"\n".join(logs), *others])
+
+
 def _structure(data: bytes, _: Beside) -> Any:
     number = data[0] % len(PARSERS) if data else 0
     return number, PARSERS[number].parse(data[1:].decode("utf-8", "replace"))
@@ -90,8 +103,10 @@ PILES = {
     "inner": Pile(_structure, _structures, 400),
     "dump": Pile(_content("flight_recorder_pickle"), _rows, 400),
     "dump_json": Pile(_content("flight_recorder_json"), _rows, 400),
+    "repeats": Pile(both, _repeats, 400, lambda: (Beside(), Beside())),
+    "source": Pile(_bytes, _sources, 400),
     "log": Pile(_bytes, _log, 1000),
     "framed": Pile(_bytes, _framed, 2000),
 }
 # whose coverage is not seen: mutated without it
-BLIND = {"log", "framed"}
+BLIND = {"log", "framed", "source", "saved", "share"}

@@ -11,17 +11,18 @@ import io
 import os
 import pickle
 import tempfile
+import zlib
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import msgspec
 import polars as pl
 
 from ncclforensics import dataset, grammar, tables
 from ncclforensics.errors import UsageError
-from ncclforensics.frames import Frames, join
 from ncclforensics.parsers import (
     error_json,
     flight_recorder,
@@ -31,23 +32,25 @@ from ncclforensics.parsers import (
     fr_rows,
     framing,
     log_files,
-    parse,
+    parse_all,
     structures,
     unpickler,
 )
 from ncclforensics.parsers import ras_json as ras
 from ncclforensics.parsers.flight_recorder import Beside
-from ncclforensics.parsers.fr_opcodes import IrregularError, Walks
+from ncclforensics.parsers.fr_opcodes import IrregularError
 from ncclforensics.parsers.lines import blocks
 from ncclforensics.report import as_json, clean
 from ncclforensics.report.formats import render
+from ncclforensics.report.html import render_html
 from ncclforensics.sources import discover, layouts, voices
 from ncclforensics.sources.kinds import KINDS, kind_of
 from ncclforensics.sources.model import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from ncclforensics.frames import Frames
     from ncclforensics.report.contract import Report
 
 HERE = Path(__file__).parent
@@ -62,7 +65,10 @@ PARSERS = [
 ]
 PLAIN = (dict, list, tuple, str, int, float, bool, bytes, bytearray, type(None))
 SMALL = 4096  # bytes of a seed
+SELDOM = 4  # text, which is first, and a page cost more than all else together
 FORMS = ("text", "json", "jsonl", "markdown", "github")
+FRAME = b"\x95"  # since protocol 4; c10d writes 2
+FEW = 2  # entries that repeat none, and are left out all the same
 BLOCK = 64  # bytes of a block of lines, so that short inputs have several
 
 
@@ -103,26 +109,47 @@ def dump_json(data: bytes) -> None:
 
 def repeats(data: bytes) -> None:
     """Shorten a pickle by its repeats: what it says stays, or it is read whole."""
-    short = fr_repeats.shortened(data, Walks(), [])
+    besides = Beside(), Beside()
+    if pair := both(data, besides):
+        same([pair], besides)
+
+
+def both(data: bytes, besides: tuple[Beside, Beside]) -> tuple[Any, Any] | None:
+    """Read a pickle shortened and whole; None where it is not shortened.
+
+    Of fewer entries than in earnest, so that an input is short.
+    """
+    with mock.patch.object(fr_repeats, "SOME", FEW):
+        short = fr_repeats.shortened(data, besides[0].walks, besides[0].layouts)
     if short is None:
-        return
+        return None
     loaded = unpickler.load(short.data)
     entries = fr_dump.parts(loaded.value).entries
     if loaded.problem is not None or not short.agrees(entries):
-        return
-    source = stored(data, "flight_recorder_pickle")
-    besides = Beside(), Beside()
+        return None
+    source = stored(b"", "flight_recorder_pickle")
+    size = len(short.data)
     try:
-        told = flight_recorder._read(source, besides[0], loaded, 0, short)
+        content, notes = flight_recorder._read(source, besides[0], loaded, size, short)
     except IrregularError:
-        return
-    whole = flight_recorder._read(source, besides[1], unpickler.load(data), 0)
-    frames = [
-        fr_rows.frames([(source, content)], beside.stacks)
-        for (content, _), beside in zip((told, whole), besides, strict=True)
-    ]
-    for name in frames[1]:
-        assert frames[0][name].equals(frames[1][name]), name
+        return None
+    plain = unpickler.load(data)
+    if plain.problem and FRAME in data:
+        return None  # a frame's length, which shortened is not looked at
+    whole, told = flight_recorder._read(source, besides[1], plain, len(data))
+    assert notes == told
+    return (source, content), (source, whole)
+
+
+def same(pairs: Sequence[tuple[Any, Any]], besides: tuple[Beside, Beside]) -> None:
+    """Assert that dumps give the same rows shortened and whole."""
+    short, whole = (
+        fr_rows.frames([pair[n] for pair in pairs], beside.stacks)
+        for n, beside in enumerate(besides)
+    )
+    assert short.keys() == whole.keys()
+    for name in whole:
+        assert short[name].equals(whole[name]), name
 
 
 def error_file(data: bytes) -> None:
@@ -170,8 +197,11 @@ def saved(data: bytes) -> None:
         report = as_json.decode(data)
     except msgspec.DecodeError:
         return
-    for form in FORMS:
+    turn = zlib.crc32(data) % SELDOM
+    for form in FORMS[turn > 0 :]:
         assert not set(render(report, form)) & set("\x1b\x9b\r\0"), form
+    if turn == 1:
+        assert "<x>" not in render_html(report)
 
 
 def share(data: bytes) -> None:
@@ -179,7 +209,10 @@ def share(data: bytes) -> None:
     number, _, content = data.partition(b"\n")
     folder = FOLDER / "dataset"
     if not folder.is_dir():
-        dataset.save(log_files.read(stored(_LOG, "log")), str(folder))
+        (FOLDER / "small").mkdir()
+        (FOLDER / "small" / "rank_3.log").write_bytes(_LOG)
+        found = discover([str(FOLDER / "small")], FOLDER).sources
+        dataset.save(parse_all(found), str(folder))
     files = sorted(folder.rglob("*.parquet"))
     file = files[int(number[:3]) % len(files) if number[:3].isdigit() else 0]
     before = file.read_bytes()
@@ -215,11 +248,20 @@ def archive(data: bytes) -> None:
 
 def source(data: bytes) -> None:
     """Take a file the whole way to frames, whatever kind it is."""
-    FILE.parent.mkdir(exist_ok=True)
-    FILE.write_bytes(data)
-    with tempfile.TemporaryDirectory(dir=FOLDER) as scratch:
-        found = discover([str(FILE)], Path(scratch)).sources
-        join(conforming(parse(each)) for each in found)
+    sources([data])
+
+
+def sources(files: Sequence[bytes]) -> None:
+    """Take files the whole way to frames, whatever kinds they are."""
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        evidence, scratch = Path(folder, "evidence"), Path(folder, "scratch")
+        evidence.mkdir()
+        scratch.mkdir()
+        for number, data in enumerate(files):
+            (evidence / f"rank_{number}").write_bytes(data)
+        found = discover([str(evidence)], scratch).sources
+        told = conforming(parse_all(found))
+        assert told["sources"]["source"].to_list() == [each.name for each in found]
 
 
 def text(data: bytes) -> None:
@@ -292,9 +334,12 @@ def seeds(target: str) -> Iterable[bytes]:
         case "framed":
             return [sample.encode() for sample in samples]
         case "repeats":
-            return [pickle.dumps(_many(_SMALL), p) for p in range(2, 6)]
+            files = sorted((HERE.parent / "fixtures").rglob("nccl_trace_rank_*"))
+            whole = [f.read_bytes() for f in files if f.stat().st_size <= SMALL]
+            written = [d for d in whole if both(d, (Beside(), Beside()))]
+            return [*written, *(pickle.dumps(_many(_SMALL), p) for p in range(2, 6))]
         case "saved":
-            return [as_json.render_json(_report()).encode()]
+            return list(map(msgspec.json.encode, _reports()))
         case "share":
             share(b"")
             files = sorted((FOLDER / "dataset").rglob("*.parquet"))
@@ -315,15 +360,29 @@ def logs_of(contents: dict[Path, bytes]) -> list[bytes]:
 def _many(dump: dict[str, Any]) -> dict[str, Any]:
     """Repeat a dump's entry until repeats are taken out of it."""
     (entry,) = dump["entries"]
-    numbers = range(2 * fr_repeats.SOME)
-    told = [entry | {"record_id": n, "collective_seq_id": n} for n in numbers]
+    told = [entry | {"record_id": n, "collective_seq_id": n} for n in range(8)]
+    told[3] |= {"state": "completed", "duration_ms": 2.5}
     return dump | {"entries": told}
 
 
-def _report() -> Report:
+def _reports() -> Iterable[Report]:
+    """Analyze some jobs, and keep a few members of each list."""
     from ncclforensics.analysis import analyze
 
-    return analyze([str(next(JOBS.glob("torch-missing-rank-two-hosts")))]).report
+    for job in ("torch-missing-rank-two-hosts", "nccl-killed-rank"):
+        report = analyze([str(JOBS / job)]).report
+        told = _few(msgspec.to_builtins(report))
+        told["others"] = told["others"] or [_OTHER]
+        yield msgspec.convert(told, type(report))
+
+
+def _few(value: Any) -> Any:
+    """Keep a member of each list, and the beginning of each text."""
+    if isinstance(value, dict):
+        return {key: _few(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_few(member) for member in value[:1]]
+    return value[:40] if isinstance(value, str) else value
 
 
 def _archives() -> list[bytes]:
@@ -371,6 +430,15 @@ _SMALL = {
             "retired": False,
         }
     ],
+}
+_OTHER = {
+    "job": "7",
+    "attempt": 1,
+    "outcome": "failure",
+    "class": "missing-rank",
+    "headline": "rank 3 was killed",
+    "culprits": {"ranks": [3], "ranks_folded": "3", "hosts": ["node1"], "devices": []},
+    "evidence": [{"source": "rank_3.log", "line": 7, "text": "it is `<here>` [now]"}],
 }
 _LOG = b"""gpu1:1:2 [0] NCCL INFO Using network IB
 [rank3]: Traceback (most recent call last):

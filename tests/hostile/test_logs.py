@@ -54,6 +54,16 @@ def test_a_line_longer_than_a_block_costs_a_block(monkeypatch):
     assert "line 2 is longer than a block" in notes(told)
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_progress_bar_without_end_is_not_kept_whole(monkeypatch, end):
+    monkeypatch.setattr(limits, "MAX_REDRAWN", 1000)
+    bar = "step 1 of 2: x\r" * 500 + end
+    told = read(NET + bar * 20 + "\n" + NET)
+    lines = 22 + (20 if end else 0)
+    assert told.message("nccl.net.selected").height == 2
+    assert 0 < told.message("python.step").height <= scan.FIRST_LINES + lines
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_is_read_and_half_a_character_is_no_matter(encoding):
     mark = "\ufeff".encode(encoding)

@@ -69,3 +69,24 @@ def test_a_call_whose_number_lies_far_behind_the_others(tmp_path, number):
         told = {"version": "2.10", "pg_config": ranks, "entries": entries}
         (tmp_path / f"rank_{rank}").write_bytes(pickle.dumps(told))
     assert analyzed(tmp_path).frames["collectives"].height == 8
+
+
+TIMEOUT = (
+    "[rank{n}]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] [PG ID 0 PG GUID 0"
+    "(default_pg) Rank {n}] Watchdog caught collective operation timeout: WorkNCCL("
+    "SeqNum=3, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)={ms}) ran for {ms} "
+    "milliseconds before timing out.\n"
+)
+KERNEL = (
+    "2025-06-02T18:30:00.000001+00:00 node1 kernel: NVRM: Xid (PCI:0000:55:00): 79\n"
+)
+
+
+@pytest.mark.parametrize("ms", [limits.MAX_MS, 2**63 - 1, 2**63])
+def test_a_call_that_ran_for_longer_than_there_are_times(tmp_path, ms):
+    for n in range(2):
+        told = TIMEOUT.format(n=n, ms=ms if n else 600_000)
+        (tmp_path / f"rank_{n}.log").write_text(told)
+    (tmp_path / "kern.log").write_text(KERNEL)
+    notes = [note.text for note in analyzed(tmp_path).report.notes]
+    assert any("ran_ms beyond" in text for text in notes) == (ms < 2**63)

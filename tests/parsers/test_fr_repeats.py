@@ -200,6 +200,31 @@ def test_a_place_of_the_memo_that_is_written_twice_makes_no_repeats(tmp_path):
     assert same_frames(tmp_path / "rank_3", written(*twice))
 
 
+def test_what_stands_between_entries_is_counted_as_in_the_whole(tmp_path):
+    text = b"X\x01\0\0\0a"
+    entries = [text, *map(entry, range(1, 100))]
+    same_frames(tmp_path / "rank_3", written(*entries))
+
+
+def test_a_stack_that_is_the_list_of_entries_is_as_long_as_that(tmp_path):
+    entries = [entry(n) for n in range(1, 100)]
+    entries[50] = entries[50].replace(b"h\x03", b"h\x09")
+    data = written(*entries).replace(b"entries](", b"entries]q\x09(")
+    same_frames(tmp_path / "rank_3", data)
+
+
+def test_bytes_behind_the_end_are_counted_as_in_the_whole(tmp_path):
+    data = pickled(job(100, 4), 4)
+    assert same_frames(tmp_path / "rank_3", data)
+    assert same_frames(tmp_path / "rank_3", data + b"]\x94]\x94.") is None
+
+
+@pytest.mark.parametrize("odd", [b"]]](aae", b"]]](aau"])
+def test_what_closes_more_than_was_opened_is_not_walked(odd):
+    with pytest.raises(fr_opcodes.IrregularError):
+        fr_opcodes.walk(odd, 0, len(odd))
+
+
 @pytest.fixture(scope="module")
 def torch_dump(tmp_path_factory):
     """A dump that torch writes."""

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from ncclforensics.errors import UsageError
+from ncclforensics.report import as_json
 from ncclforensics.report.as_json import (
     decode,
     load,
@@ -122,3 +123,46 @@ def test_a_saved_report_is_loaded_and_other_files_are_not(
     saved.write_text('{"schema_version": 2}')
     with pytest.raises(UsageError, match=r"report\.json is no report of this version"):
         load(saved)
+
+
+@pytest.mark.parametrize("damaged", [b'"\xe5"', b"[" * 100_000, b"9" * 5000, b"NaN"])
+def test_a_saved_report_with_any_bytes_is_no_report(
+    tmp_path: Path, damaged: bytes
+) -> None:
+    saved = tmp_path / "report.json"
+    saved.write_bytes(b'{"schema_version": 1, "tool": {"name": ' + damaged)
+    with pytest.raises(UsageError, match=r"report\.json is no report"):
+        load(saved)
+
+
+def test_a_strangers_report_brings_no_escapes(report: Report, tmp_path: Path) -> None:
+    saved = tmp_path / "report.json"
+    told = json.loads(render_json(report))
+    told["verdict"]["headline"] += "\x1b]52;c;aGk=\x07\x9b2J\u202e\n# here"
+    told["verdict"]["explanation"] = "one\n\x1b[2Jtwo"
+    saved.write_text(json.dumps(told))
+    verdict = load(saved).verdict
+    assert verdict.headline == report.verdict.headline + " # here"
+    assert verdict.explanation == "one\ntwo"
+
+
+def test_a_report_that_is_too_large_is_not_read(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = tmp_path / "report.json"
+    saved.write_text(render_json(report))
+    monkeypatch.setattr(as_json, "MAX_BYTES", 1000)
+    with pytest.raises(UsageError, match="more than 0 MiB"):
+        load(saved)
+
+
+def test_what_cannot_be_opened_is_left_to_the_search_for_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    saved = tmp_path / "report.json"
+    saved.write_text('{"schema_version": 1}')
+    monkeypatch.setattr(Path, "open", refused)
+    assert load(saved) is None

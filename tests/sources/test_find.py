@@ -112,10 +112,10 @@ def test_what_cannot_be_read_is_noted_and_listed(root, scratch, monkeypatch):
     _make(root, "a.log", "b.log")
     real = io.FileIO
 
-    def refuse(path, *args):
+    def refuse(path, *args, **options):
         if str(path).endswith("b.log"):
             raise PermissionError(13, "Permission denied")
-        return real(path, *args)
+        return real(path, *args, **options)
 
     monkeypatch.setattr("ncclforensics.sources.compression.io.FileIO", refuse)
     found = discover([str(root)], scratch)
