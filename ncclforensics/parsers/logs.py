@@ -19,6 +19,7 @@ from ncclforensics.frames import Frames
 from ncclforensics.notes import Note
 from ncclforensics.parsers import captures, framing, limits, partial
 from ncclforensics.parsers.scan import WRAPPED
+from ncclforensics.parsers.structures.limits import is_capped
 from ncclforensics.tables import CITE, SCHEMAS
 
 if TYPE_CHECKING:
@@ -252,7 +253,8 @@ def _structured(
     """Read the inner structure of each message: a row per row of the structure.
 
     A message in which the structure finds nothing keeps its one row; FOUND tells. Also
-    returns whether there was more than `room` rows or MAX_STRUCTURES messages.
+    returns whether there was more than `room` rows, MAX_STRUCTURES messages, or what is
+    read of a text.
     """
     structure = import_module(f"ncclforensics.parsers.structures.{message.inner}")
     starts = frame.head(limits.MAX_STRUCTURES)
@@ -271,7 +273,7 @@ def _structured(
             for text, rest in zip(texts, below, strict=True)
         ]
     parsed: list[dict[str, object]] = []
-    is_cut = frame.height > starts.height
+    is_cut = frame.height > starts.height or any(map(is_capped, texts))
     for number, text in enumerate(texts):
         left = room - len(parsed)
         rows = structure.parse(text) if left > 0 else []

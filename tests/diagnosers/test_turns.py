@@ -33,7 +33,7 @@ def frames_of(programs, stacks):
                 "pg": group,
                 "pg_desc": group,
                 "seq": count[group],
-                "stack": ord(letter) if stacks else None,
+                "stack": ord(letter.lower()) if stacks else None,
                 "state": "completed" if number < len(over) else "scheduled",
             }
             made.append(entry)
@@ -93,6 +93,12 @@ def test_an_extra_call_that_looks_like_the_one_of_a_step_names_who_made_it(late)
 
 def test_one_in_the_middle_of_a_step_may_be_either_and_names_nobody():
     assert told(STEP * 3 + "abc|W", STEP * 3 + "abc|deW") == ("order", ())
+
+
+def test_calls_that_nobody_made_before_are_none_of_a_step_but_at_one_place():
+    odd, others = STEP * 3 + "abcdeW|F", STEP * 3 + "abcdeW|f"
+    assert told(odd, others) == ("order", ())
+    assert told(odd, others, stacks=True) == ("order", RANKS)
 
 
 @pytest.mark.parametrize("stacks", [True, False])

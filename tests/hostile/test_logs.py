@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.targets import conforming, log, stored
 from ncclforensics import grammar
-from ncclforensics.parsers import limits, lines, log_files, scan
+from ncclforensics.parsers import limits, lines, log_files, scan, structures
 
 HEAD = "gpu1:1:2 [0] NCCL INFO "
 NET = f"{HEAD}Using network IB\n"
@@ -110,6 +110,14 @@ def test_a_range_of_ranks_is_not_unfolded_for_ever():
     rows = max(frame.height for frame in told.messages.values())
     assert rows <= limits.MAX_STRUCTURE_ROWS + 20  # and one for each that was not read
     assert "their details are incomplete" in notes(told)
+
+
+def test_a_report_longer_than_is_read_is_noted(monkeypatch):
+    (report,) = (m for m in grammar.load() if m.id == "c10d.desync_report")
+    text = report.samples[0]["line"] + "\n"
+    assert "details are incomplete" not in notes(read(text))
+    monkeypatch.setattr(structures.limits, "MAX_STRUCTURE_CHARACTERS", 10)
+    assert "their details are incomplete" in notes(read(text))
 
 
 def test_digits_without_end_are_no_number():

@@ -11,3 +11,10 @@ from ncclforensics.parsers.limits import (
 def capped(text: str) -> str:
     """Return at most MAX_STRUCTURE_LINES lines and MAX_STRUCTURE_CHARACTERS of text."""
     return "\n".join(text[:MAX_STRUCTURE_CHARACTERS].splitlines()[:MAX_STRUCTURE_LINES])
+
+
+def is_capped(text: str) -> bool:
+    """Whether `capped` leaves out some of a text."""
+    return (
+        len(text) > MAX_STRUCTURE_CHARACTERS or text.count("\n") >= MAX_STRUCTURE_LINES
+    )
