@@ -87,7 +87,7 @@ def _paying(sources: Sequence[Source]) -> int:
     logs = [source.bytes for source in sources if source.kind == "log"]
     others = [source.bytes for source in sources if source.kind != "log"]
     for_logs = pool.paying(logs, pool.PAYS_LOG_BYTES)
-    return max(for_logs, pool.paying(others, pool.PAYS_BYTES))
+    return max(for_logs, pool.paying(others, pool.pays_bytes()))
 
 
 def parsed(sources: Sequence[Source]) -> Frames:

@@ -16,7 +16,7 @@ import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process, resource_tracker
-from multiprocessing.context import BaseContext, SpawnContext, SpawnProcess
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,8 +33,10 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 # a process takes half a second to start; in that time one reads as many bytes of dumps,
-# and two threads as many of logs
+# and two threads as many of logs; one that is forked is there at once, and needs no
+# child of its own to try a dump
 PAYS_BYTES = 24 * 1024**2
+PAYS_BYTES_FORKED = 64 * 1024
 PAYS_LOG_BYTES = 512 * 1024**2
 
 # what a worker's libraries are told: there are as many processes as cores
@@ -74,17 +76,16 @@ class _Context(SpawnContext):
     Process = _Process
 
 
-def _context() -> BaseContext:
-    """Return how processes are started: forked is half a second sooner.
+def may_fork() -> bool:
+    """Whether a fork loses no thread of this process.
 
     Elsewhere than on Linux nobody says which threads there are, or fork is no way.
     """
     try:
         names = [(task / "comm").read_text().strip() for task in TASKS.iterdir()]
     except OSError:
-        return _Context()
-    others = len(names) - sum(name in OWN_THREADS for name in names) - 1
-    return _Context() if others else get_context("fork")
+        return False
+    return len(names) - sum(name in OWN_THREADS for name in names) == 1
 
 
 def _begin() -> None:
@@ -123,6 +124,11 @@ class _Pool(ProcessPoolExecutor):
             return super().submit(*args, **options)
 
 
+def pays_bytes() -> int:
+    """Return of how many bytes of dumps a process pays."""
+    return PAYS_BYTES_FORKED if may_fork() else PAYS_BYTES
+
+
 def paying(sizes: Sequence[int], pays: int) -> int:
     """Return how many processes pay for sources of so many bytes, each for `pays`.
 
@@ -134,12 +140,20 @@ def paying(sizes: Sequence[int], pays: int) -> int:
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor]:
-    """Give a pool of `jobs` processes, this process alone for fewer than 2."""
+    """Give a pool of `jobs` processes, this process alone for fewer than 2.
+
+    And alone where there is no shared memory for their locks, as in some containers.
+    """
     if jobs < 2:
         yield Here()
         return
     _track()
-    pool = _Pool(jobs, mp_context=_context(), initializer=_begin)
+    context = get_context("fork") if may_fork() else _Context()
+    try:
+        pool = _Pool(jobs, mp_context=context, initializer=_begin)
+    except (OSError, ImportError, NotImplementedError):
+        yield Here()
+        return
     try:
         yield pool
     finally:
@@ -182,13 +196,10 @@ def spread(
     away, `lost` is told why, and this process does what is left.
     """
     done = 0
-    results = executor.map(function, batches)
-    while done < len(batches):
-        try:
-            made = next(results)
-        except Exception as error:  # what breaks is the executor's own
-            lost(error)
-            break
-        yield made
-        done += 1
+    try:
+        for made in executor.map(function, batches):
+            yield made
+            done += 1
+    except Exception as error:  # what breaks is the executor's own
+        lost(error)
     yield from map(function, batches[done:])

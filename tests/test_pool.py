@@ -62,6 +62,26 @@ def test_a_script_without_a_guard_runs_once(evidence, tmp_path):
     assert (done.stdout, done.stderr) == ("once\nfailure\n", "")
 
 
+def test_without_locks_to_share_this_process_reads_alone(evidence, monkeypatch):
+    def lacking(*_, **__):
+        raise FileNotFoundError(2, "No such file or directory")  # without /dev/shm
+
+    monkeypatch.setattr(pool, "_Pool", lacking)
+    with pool.processes(2) as executor:
+        assert analysis.analyze([evidence], executor=executor).report.verdict
+
+
+def test_where_no_process_can_be_started_this_one_reads(evidence, tmp_path):
+    class Refused(pool.Here):
+        def map(self, *_, **__):
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    sources = discover([evidence], tmp_path).sources
+    found = parsing.read(sources, executor=Refused())
+    assert found["entries"].equals(parsing.read(sources)["entries"])
+    assert found["notes"]["text"][0].endswith("temporarily unavailable")
+
+
 def test_processes_are_started_where_stderr_has_no_descriptor():
     script = (
         "import sys, types\n"
@@ -86,6 +106,7 @@ def test_processes_are_started_where_there_is_enough_to_read(
     )
     first = render_json(analysis.analyze([evidence]).report)
     monkeypatch.setattr(pool, pays, 1)
+    monkeypatch.setattr(pool, "may_fork", lambda: False)
     assert render_json(analysis.analyze([evidence]).report) == first
     assert asked == [1, pool.cores()]
 
@@ -123,10 +144,10 @@ def test_processes_are_forked_where_no_thread_is_lost(evidence, busy):
         "from ncclforensics.analysis import analyze\n"
         "if sys.argv[1] == 'True':\n"
         "    polars.thread_pool_size()  # starts polars' own\n"
-        "parsing.BATCH_BYTES = pool.PAYS_BYTES = 1\n"
+        "parsing.BATCH_BYTES = pool.PAYS_BYTES = pool.PAYS_BYTES_FORKED = 1\n"
         "made = pool.processes\n"
         "def told(jobs):\n"
-        "    print(type(pool._context()).__name__, jobs > 1)\n"
+        "    print(pool.may_fork(), jobs > 1)\n"
         "    return made(jobs)\n"
         "pool.processes = told\n"
         "pool.cores = lambda: 2\n"
@@ -134,8 +155,8 @@ def test_processes_are_forked_where_no_thread_is_lost(evidence, busy):
     )
     command = [sys.executable, "-c", script, str(busy), evidence]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    kind = "ForkContext" if sys.platform == "linux" and not busy else "_Context"
-    assert (done.stdout, done.stderr) == (f"{kind} True\nfailure\n", "")
+    forks = sys.platform == "linux" and not busy
+    assert (done.stdout, done.stderr) == (f"{forks} True\nfailure\n", "")
 
 
 @pytest.mark.parametrize("start", ["", "import polars; polars.thread_pool_size()\n"])
