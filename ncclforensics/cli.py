@@ -7,6 +7,7 @@ user can cause are one line on stderr, anything else is a bug with its traceback
 from __future__ import annotations
 
 import copy
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
     from ncclforensics.report.contract import Report
     from ncclforensics.report.formats import Format
+
+# new objects between two looks for garbage. Nearly all that a command makes it needs to
+# its end, and looking through that again and again is a twentieth of a short run
+GARBAGE = 100_000
 
 FORMATS = ("text", "json", "jsonl", "markdown", "github")
 
@@ -298,6 +303,7 @@ def _report(
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code (see `errors.ExitCode`)."""
+    gc.set_threshold(GARBAGE)
     stdout.reopen()
     with interrupts.noticed() as interrupted:
         try:
