@@ -72,8 +72,9 @@ def _kernel_logs(frames: Frames) -> pl.DataFrame:
         & ~pl.col("source").str.contains(QUOTES)
     )
     named = pl.col("source").str.contains(KERNEL_LOG) & (pl.col("kind") == "log")
-    named &= ~pl.col("source").is_in(_begins_after(frames).implode())
-    kernel = kernel.join(_begins_after(frames).to_frame(), on="source", how="anti")
+    later = _begins_after(frames)
+    named &= ~pl.col("source").is_in(later.implode())
+    kernel = kernel.join(later.to_frame(), on="source", how="anti")
     hosts = kernel.group_by("source").agg(pl.col("host").drop_nulls().first())
     return (
         frames["sources"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.diagnosers.clues import stops
+from ncclforensics.diagnosers.clues.common import remembered
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -40,6 +41,7 @@ class Span:
     failed: datetime
 
 
+@remembered
 def span(frames: Frames) -> Span | None:
     """Return when a job ran and failed, by its own lines; None where none has a time.
 
