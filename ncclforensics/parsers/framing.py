@@ -17,8 +17,15 @@ from ncclforensics.tables import GROUP, WHO
 ANSI = r"\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
+FILE = 1 << 40  # times the number of a file, plus a line's own number: its number
 # Markdown's around a whole line, or the marks of a quotation
 EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
+# A comment's or a table's mark is a quotation's where most lines bear it. A line of a
+# table ends with its mark too.
+MARKS = (r"^[ \t]*#(?:[ \t]|$)", r"^[ \t]*//(?:[ \t]|$)", r"^[ \t]*\|(?:[ \t]|$)")
+_MARKED = r"^[ \t]*(?:#|//|\|)(?:[ \t]|$)"
+_ROW = r"\|\s*$"
+MOST = 2 / 3
 
 # Each alternative stands at the start of a line. Rust regex knows no look-ahead, so a
 # decoration that another form begins with comes later in the list.
@@ -46,10 +53,11 @@ DECORATIONS = {
     "vllm": r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d "
     r"\[?[\w./-]+\.py:\d+\] ?",
     "facility": r"[a-z]+ *:[a-z]+ *: +",
-    "iso": r"\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+    # CloudWatch's console sets it between bars
+    "iso": r"(?:\| )?\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
     r"(?:Z|[+-]\d\d:?\d\d)?)"
     r"(?: (?:TP(?P<sglang_rank>\d{1,5})|(?:DP|PP)\d{1,5} TP\d{1,5})(?: EP\d{1,5})?)?"
-    r"\]?(?: \| [A-Z]+ +\| |[ :]|$)",
+    r"\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)",
     # Kaggle's seconds since the notebook began, and the number of the line
     "kaggle": r"\d{1,7}\.\d{1,3}s[ \t]+(?:\d{1,7}[ \t]+)?",
     "slurmstepd": r"slurmstepd-(?P<step_host>[\w.-]+): ",
@@ -107,15 +115,19 @@ _SPEAKERS = (
 )
 
 
-def frame(lines: pl.DataFrame) -> pl.DataFrame:
+def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFrame:
     """Take lines (`line` Int64, `raw` String) apart into segments.
+
+    `among` are the lines that they stand among, themselves if it is not given: they
+    tell whether a mark before a line is a comment's, or of a quotation as a whole.
 
     Returns a row per segment, in order: `line`, `part` (0-based in its line), `raw`,
     `text` (the message), `speaker` (what tells one writer from another), `header`
     ("nccl", "c10", "python" or null), `level`, the columns of WHO and GROUP, `t` and
     `yearless` (see `stamps`).
     """
-    bare = lines.select(
+    bare = _unmarked(lines, lines if among is None else among)
+    bare = bare.select(
         "line", pl.col("raw").str.replace_all(ANSI, "").str.split("\r")
     ).explode("raw")
     docker = pl.col("raw").str.starts_with('{"log":"')
@@ -137,6 +149,28 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
         pl.int_range(pl.len()).over("line").alias("part")
     )
     return _named(headers.take(segments))
+
+
+def _unmarked(lines: pl.DataFrame, among: pl.DataFrame) -> pl.DataFrame:
+    """Strip the mark that stands before most lines, as in a log quoted in a comment."""
+    if not lines["raw"].str.contains(_MARKED).any():
+        return lines
+    raw, file = pl.col("raw"), pl.col("line") // FILE
+    said = among.filter(raw.str.contains(r"\S"))
+    for mark in MARKS:
+        bears = raw.str.contains(mark) & ~raw.str.contains(_ROW)
+        of = said.group_by(file.alias("file")).agg(
+            bears.sum().alias("marked"), pl.len()
+        )
+        quoted = of.filter(
+            pl.col("marked") > pl.max_horizontal(1, pl.col("len") * MOST)
+        )
+        lines = lines.with_columns(
+            pl.when(bears & file.is_in(quoted["file"].implode()))
+            .then(raw.str.replace(mark, ""))
+            .otherwise(raw)
+        )
+    return lines
 
 
 def _peel(lines: pl.DataFrame) -> pl.DataFrame:

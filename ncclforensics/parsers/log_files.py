@@ -22,6 +22,7 @@ from ncclforensics import grammar, tables
 from ncclforensics.frames import Frames, join
 from ncclforensics.interrupts import Partly
 from ncclforensics.parsers import endings, framing, limits, partial, scan
+from ncclforensics.parsers.framing import FILE
 from ncclforensics.parsers.lines import blocks
 from ncclforensics.parsers.logs import recognise, structure_rows, taken
 from ncclforensics.parsers.scan import Kept
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
 WINDOW_BYTES = 32 << 20  # of a log that is read whole, that are recognised together
 TOGETHER = 32_768  # lines that are recognised together
-FILE = 1 << 40  # times the number of a file, plus a line's own number: its number
 AHEAD = 8  # scans that may be waiting to be recognised
 MUCH_BYTES = 96 << 20  # to read, for which the better search pays
 THREADS = 4  # that scan; more wait for the one that recognises
@@ -241,7 +241,7 @@ def _taken(
             & grammar.has_needle("raw", messages)
         )
         if mine.height:
-            part = taken(framing.frame(mine), lines, messages, room)
+            part = taken(framing.frame(mine, lines), lines, messages, room)
             room -= structure_rows(part, messages)
             yield part
 

@@ -54,7 +54,7 @@ def recognise(
     kept = mine.filter(grammar.has_needle("raw", messages) | split)
     # a needle that a terminal wrapped is found in two lines together
     segments = (
-        framing.frame(kept)
+        framing.frame(kept, mine)
         .join(seams, on="line", how="left", maintain_order="left")
         .with_columns(pl.concat_str("raw", pl.col("seam").fill_null("")).alias("raw"))
         .drop("seam")
@@ -208,7 +208,7 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
         pl.int_ranges(pl.col("line") + 1, pl.col("line") + count).alias("under"),
     ).explode("under")
     framed = framing.frame(
-        lines.filter(pl.col("line").is_in(wanted["under"].unique().implode()))
+        lines.filter(pl.col("line").is_in(wanted["under"].unique().implode())), lines
     ).select(
         pl.col("line").alias("under"),
         pl.col("part").alias("under_part"),
