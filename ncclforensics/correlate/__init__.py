@@ -41,7 +41,8 @@ def correlate(
     known = coll_logs.with_calls(known)
     known = batches.with_ends(known)
     collectives = outline.outline(known)
-    failed = rest.failed(known)
+    given_up = rest.given_up(collectives)
+    failed = pl.concat([rest.failed(known), given_up]).unique().sort()
     made = standings.summary(collectives, failed)
     told = positions.named(known["positions"], known["groups"], made)
     nameless = known["positions"].filter(pl.col("rank").is_null())
@@ -57,7 +58,7 @@ def correlate(
     stuck = calls.calls(first, standing, talk, seen, members)
     found = waits.roots(stuck, rest.mute(collectives))
     unproven = tables.empty("calls")
-    if not rest.is_proven(known, made):
+    if given_up.is_empty() and not rest.is_proven(known, made):
         how = rest.judged(
             standings.with_names(stuck),
             found,

@@ -201,11 +201,27 @@ def _from_trees(frames: Frames) -> pl.DataFrame:
     )
 
 
+def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
+    """Return the `source`s whose process is claimed to be another rank than theirs."""
+    process = ["host", "pid"]
+    other = claims.drop_nulls([*process, "rank"]).select(
+        *process, pl.col("rank").alias("other")
+    )
+    return (
+        claims.drop_nulls(["source", *process])
+        .select("source", *process)
+        .join(other, on=process)
+        .join(owners, on="source")
+        .filter(pl.col("other") != pl.col("rank"))
+    )
+
+
 def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     """Return the rank behind each `key` that only ever belongs to one.
 
     A file speaks for one rank if its path says so or if one process wrote it: that one
-    rank happens to print its name into a stream of many proves nothing.
+    rank happens to print its name into a stream of many proves nothing. Nor does it
+    where an agent knows that process as another rank: the file holds others' lines.
     """
     known = claims.drop_nulls(key)
     if key == ["source"]:
@@ -217,9 +233,10 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
         )
         alone = pl.col("local_rank") <= 1
         one = ((pl.col("host") == 1) & alone) | pl.col("line")
-        return whole.filter(one & (pl.col("ranks").list.len() == 1)).select(
+        owners = whole.filter(one & (pl.col("ranks").list.len() == 1)).select(
             "source", pl.col("ranks").list.first().alias("rank")
         )
+        return owners.join(_denied(claims, owners), on="source", how="anti")
     return (
         known.drop_nulls("rank")
         .group_by(key)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from ncclforensics.correlate import job, moments, outline, waits
-from ncclforensics.correlate.standings import KEY
+from ncclforensics.correlate.standings import KEY, ROOTED
 from ncclforensics.tables import FAILING, done
 
 if TYPE_CHECKING:
@@ -45,6 +45,32 @@ def failed(frames: Frames) -> pl.Series:
     lines = frames["events"].filter(pl.col("role").is_in(FAILING))
     ended = frames["exits"].filter(pl.col("code") > 0)
     return pl.concat([lines["rank"], ended["rank"]]).drop_nulls().unique().sort()
+
+
+def given_up(collectives: pl.DataFrame) -> pl.Series:
+    """Return the ranks that gave up a call of Gloo's, which counts as retired then.
+
+    A member made it when theirs had passed its timeout. By how much two clocks differ
+    the members' earlier calls in that group tell; without such nobody gave up.
+    """
+    gloo = collectives.filter(
+        (pl.col("backend") == "gloo") & ~pl.col("op").is_in(ROOTED)
+    ).drop_nulls(["rank", "seq", "t", "timeout_ms"])
+    group = ["pg", "pg_desc", "pg_id"]
+    front = pl.col("seq") == pl.col("seq").max().over(group)
+    late = (
+        pl.col("t") - pl.col("t").min().over([*group, "seq"])
+    ).dt.total_milliseconds()
+    told = gloo.with_columns(late.alias("late"))
+    usual = told.filter(~front).group_by("rank", *group)
+    now = told.filter(front).join(
+        usual.agg(pl.col("late").median().alias("usual")),
+        on=["rank", *group],
+        nulls_equal=True,
+    )
+    late_by = pl.col("late") - pl.col("usual")
+    beyond = late_by.max().over(group) - late_by > pl.col("timeout_ms")
+    return now.filter(beyond & pl.col("retired").fill_null(False))["rank"].unique()
 
 
 def evidence(

@@ -138,6 +138,19 @@ def test_a_rank_prefix_gives_its_name_to_the_file_of_one_process(analyzed):
     assert frames.message("nccl.net.selected")["rank"].to_list() == [7]
 
 
+@pytest.mark.parametrize(("prefix", "told"), [("[rank7]", 7), ("[rank5]", 7)])
+def test_the_agent_knows_whose_a_process_is_better_than_a_prefix(
+    analyzed, prefix, told
+):
+    frames = analyzed(
+        {
+            "torchrun.log": TABLE.format(host="gpu0001", rank=7, local=1, pid=41),
+            "a.log": using("gpu0001", 41) + f"{prefix}: ValueError: x\n",
+        }
+    ).frames
+    assert frames.message("nccl.net.selected")["rank"].to_list() == [told]
+
+
 def test_a_rank_prefix_in_a_stream_of_many_names_its_own_line_only(analyzed):
     error = "[rank7]: Traceback (most recent call last):\n[rank7]: ValueError: x\n"
     text = using("gpu0001", 41) + error + using("gpu0001", 42)

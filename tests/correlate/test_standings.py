@@ -1,9 +1,12 @@
 """Groups are told apart by name and members; finished is what really is."""
 
+from datetime import UTC, datetime, timedelta
+
 import polars as pl
+import pytest
 
 from ncclforensics import tables
-from ncclforensics.correlate import standings
+from ncclforensics.correlate import rest, standings
 
 NOBODY = pl.Series([], dtype=pl.Int64)
 NO_POSITIONS = tables.empty("positions")
@@ -166,3 +169,36 @@ def test_which_of_two_groups_of_the_same_members_is_told_by_all_that_a_dump_list
     _, names = named(groups, entries)
     of = {(row["rank"], row["pg_id"]): row["group"] for row in names.to_dicts()}
     assert of[1, "1"] == of[0, "1"] != of[0, "0"]
+
+
+@pytest.mark.parametrize(
+    ("late", "earlier", "op", "timeout_ms", "who"),
+    [
+        (9, 0, "all_reduce", 7_000, {0, 1}),
+        (6, 0, "all_reduce", 7_000, set()),
+        # a clock that goes wrong did so before, and a root waits for nobody
+        (9, 9, "all_reduce", 7_000, set()),
+        (9, 0, "broadcast", 7_000, set()),
+        (9, 0, "all_reduce", None, set()),
+    ],
+)
+def test_gloo_gave_up_what_a_member_made_when_the_timeout_had_passed(
+    late, earlier, op, timeout_ms, who
+):
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    made = [
+        entry(
+            rank,
+            seq,
+            op=op,
+            backend="gloo",
+            timeout_ms=timeout_ms,
+            retired=seq < 3 or rank < 2,
+            t=begin + timedelta(seconds=seq + (rank == 2) * seconds),
+        )
+        for rank in range(3)
+        for seq, seconds in ((1, earlier), (2, earlier), (3, late))
+    ]
+    assert set(rest.given_up(tables.rows("collectives", made))) == who
+    of_nccl = [{**call, "backend": "nccl"} for call in made]
+    assert rest.given_up(tables.rows("collectives", of_nccl)).is_empty()

@@ -1,5 +1,6 @@
 """Who differs in one call, from entries made by hand."""
 
+import polars as pl
 import pytest
 
 from ncclforensics import tables
@@ -66,6 +67,17 @@ def test_sizes_are_compared_where_dumps_hold_no_dtypes():
     made = [(rank, "0", 7, sizes(8 + (rank == 1))) for rank in range(3)]
     (found,) = signatures.splits(frames(made), "shape")
     assert found.odd == (1,)
+
+
+@pytest.mark.parametrize(("unseen", "odd"), [(0, (0, 1)), (1, ()), (2, ())])
+def test_a_side_that_the_unseen_may_make_as_large_is_not_the_smaller_one(unseen, odd):
+    made = [(rank, "0", 7, sizes(8 + (rank < 2))) for rank in range(5)]
+    told = frames(made)
+    calls = told["calls"].with_columns(
+        pl.lit([*range(5 + unseen)], pl.List(pl.Int64)).alias("members")
+    )
+    (found,) = signatures.splits(Frames({**told.tables, "calls": calls}), "shape")
+    assert found.odd == odd
 
 
 @pytest.mark.parametrize(

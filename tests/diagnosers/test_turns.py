@@ -106,3 +106,18 @@ def test_a_number_spent_on_another_call_is_no_matter_of_order(stacks):
     odd, others = STEP * 3 + "abcd|X", STEP * 3 + "abcd|eW"
     kind, ranks = told(odd, others, stacks=stacks)
     assert (kind in ("conditional", "uneven"), ranks) == (True, (2,))
+
+
+def sides(two, ahead=""):
+    """Ranks 0 and 1 are in a call of all, the rest in calls of pairs, in open dumps."""
+    programs = ["|W", "|W" + ahead, *two]
+    told = frames_of(programs, stacks=False)
+    (found,) = divergence.divergences(told)
+    return found.kind, found.odd
+
+
+def test_where_many_of_each_side_have_made_one_call_only_they_may_have_left_a_loop():
+    # no dump tells what was made before
+    assert sides(["|s", "|s"]) == ("order", ())
+    assert sides(["|s", "|s"], ahead="s") == ("order", RANKS)
+    assert told("|W", "|s") == ("order", RANKS)

@@ -50,7 +50,8 @@ class Split:
     def decided(self) -> bool:
         """Whether one side is smaller than every other, whoever was not seen."""
         small, large = len(self.sides[0][1]), len(self.sides[-1][1])
-        return small < len(self.sides[1][1]) and small + self.unseen <= large
+        second = len(self.sides[1][1])
+        return small < second and (not self.unseen or small + self.unseen < large)
 
     @property
     def odd(self) -> tuple[int, ...]:
@@ -177,7 +178,7 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
         unseen = max(unseen, _unheard(call))
     small, large = len(ordered[0][1]), len(ordered[-1][1])
     # torch itself compared fingerprints: that they differ is beyond doubt
-    settled = small + unseen <= large or "is_peer" in call.columns
+    settled = not unseen or small + unseen < large or "is_peer" in call.columns
     # that a nameless group is one for all is only most likely
     of_lines = {"call", "is_peer"}.isdisjoint(call.columns)
     known = not unseen and not (of_lines and told["pg"] is None)
