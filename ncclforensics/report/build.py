@@ -19,7 +19,7 @@ from ncclforensics.report.clean import line, paragraphs
 from ncclforensics.report.docs import Documented, references
 from ncclforensics.report.folding import fold_ranks, natural
 from ncclforensics.report.moments import rfc3339
-from ncclforensics.report.reading import interrupted, recognised
+from ncclforensics.report.reading import interrupted, recognised, refused
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -69,7 +69,7 @@ def build(
         onset=chains.onset(course.onset, evidence),
     )
     unread = interrupted(report) is not None or not recognised(report)
-    if report.outcome == "no-failure" and unread:
+    if report.outcome == "no-failure" and (unread or refused(report)):
         # what was not read is not known to be well
         return msgspec.structs.replace(report, outcome="inconclusive")
     return report

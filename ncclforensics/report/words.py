@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.report.folding import count, fold_hosts, some
 from ncclforensics.report.layout import shorten, two_ends
-from ncclforensics.report.reading import interrupted, recognised, was_read
+from ncclforensics.report.reading import interrupted, recognised, refused, was_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +35,7 @@ NOTHING_FAILED = "no-failure: nothing in this evidence failed"
 CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this evidence"
 JOB_UNSEEN = "inconclusive: nothing of the job itself is in this evidence"
 NOT_READ = "inconclusive: reading was interrupted, and what was read names no failure"
+NOT_OPENED = "inconclusive: %s could not be read, and the others name no failure"
 NOT_EVIDENCE = "inconclusive: nothing here was recognised as evidence"
 SPREAD = "0-56:8 is every 8th rank from 0 to 56."
 GIVE = (
@@ -162,6 +163,9 @@ def opening(report: Report) -> tuple[str, str]:
     elif report.outcome == "no-failure":
         first = NOTHING_FAILED
         second = f"not a clean bill of health; looked at {looked_at(report)}"
+    elif (closed := refused(report)) and not (report.chain or report.findings):
+        first = NOT_OPENED % count(closed, "file")
+        second = f"looked at {looked_at(report)}"
     else:
         unseen = not (report.job.ranks_seen or report.chain or report.findings)
         first = JOB_UNSEEN if unseen else CAUSE_UNSEEN

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ncclforensics import analysis
+from ncclforensics.report.words import opening
 from ncclforensics.sources import compression
 
 JOBS = Path(__file__).parents[1] / "fixtures" / "jobs"
@@ -152,3 +153,28 @@ def test_a_folder_that_cannot_be_listed_is_noted(evidence, monkeypatch):
     monkeypatch.setattr(os, "scandir", listed)
     found = analysis.analyze([str(evidence)])
     assert "the directory cannot be read: Permission denied" in notes(found).values()
+
+
+@pytest.mark.parametrize(
+    ("job", "unread", "outcome"),
+    [
+        ("nccl-killed-rank", "nccl.gpu000?.798[24].log", "inconclusive"),
+        ("nccl-healthy-single-node", "dmesg.log", "no-failure"),
+    ],
+)
+def test_health_is_told_only_where_the_jobs_own_files_were_read(
+    tmp_path, monkeypatch, job, unread, outcome
+):
+    shutil.copytree(JOBS / job / "evidence", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "dmesg.log").write_text("[1.0] usb 1-1: new device\n")
+
+    def close():
+        for file in list(tmp_path.glob(unread)):
+            file.unlink()
+            file.mkdir()
+
+    between(monkeypatch, close)
+    report = analysis.analyze([str(tmp_path)]).report
+    assert any(source.sha256 is None for source in report.sources)
+    assert report.outcome == outcome
+    assert ("could not be read" in opening(report)[0]) == (outcome == "inconclusive")

@@ -51,7 +51,7 @@ class Pile:
 def _content(kind: str) -> Callable[[bytes, Beside], Any]:
     def read(data: bytes, beside: Beside) -> Any:
         source = stored(data, kind)
-        content, _ = flight_recorder._content(source, beside)
+        content, *_ = flight_recorder._content(source, beside)
         return content and (source, content)
 
     return read
