@@ -50,8 +50,7 @@ class Split:
     def decided(self) -> bool:
         """Whether one side is smaller than every other, whoever was not seen."""
         small, large = len(self.sides[0][1]), len(self.sides[-1][1])
-        second = len(self.sides[1][1])
-        return small < second and (not self.unseen or small + self.unseen < large)
+        return small < len(self.sides[1][1]) and _is_less(small, large, self.unseen)
 
     @property
     def odd(self) -> tuple[int, ...]:
@@ -178,7 +177,7 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
         unseen = max(unseen, _unheard(call))
     small, large = len(ordered[0][1]), len(ordered[-1][1])
     # torch itself compared fingerprints: that they differ is beyond doubt
-    settled = not unseen or small + unseen < large or "is_peer" in call.columns
+    settled = _is_less(small, large, unseen) or "is_peer" in call.columns
     # that a nameless group is one for all is only most likely
     of_lines = {"call", "is_peer"}.isdisjoint(call.columns)
     known = not unseen and not (of_lines and told["pg"] is None)
@@ -267,3 +266,11 @@ def _unheard(call: pl.DataFrame) -> int:
         return 0
     printed = call.filter(~pl.col("is_peer"))["rank"].drop_nulls()
     return int(not call["rank"].drop_nulls().is_in(printed.implode()).all())
+
+
+def _is_less(small: int, large: int, unseen: int) -> bool:
+    """Whether a side stays the smaller one, whichever side unseen members are on.
+
+    One rank against all others is odd though one that was not seen may be like it.
+    """
+    return not unseen or small + unseen < large + (small == 1)
