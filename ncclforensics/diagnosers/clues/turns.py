@@ -107,17 +107,10 @@ def usual(frames: Frames, calls: Iterable[Call], circle: set[int]) -> set[int]:
         waiting, on=[*group, "seq"], how="inner"
     )
     before = made.join(absent, on=group, how="inner")
-    same = ["call", "what"]
-    known = now.select("call", programs.what(frames)).join(
-        before.select("call", programs.what(frames)).unique(),
-        on=same,
-        how="left",
-        coalesce=True,
-    )
-    fresh = now.select("call", programs.what(frames)).join(
-        before.select("call", programs.what(frames)).unique(), on=same, how="anti"
-    )
-    return set(known["call"]) - set(fresh["call"])
+    what = programs.what(frames)
+    now, before = (side.select("call", what) for side in (now, before))
+    fresh = now.join(before, on=["call", "what"], how="anti")
+    return {*now["call"]} - {*fresh["call"]}
 
 
 def _made(
