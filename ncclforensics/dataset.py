@@ -4,7 +4,8 @@ A dataset is a folder, here or in an object store: `FRAME/SHARE.parquet` holds w
 share gave to a frame, `message.ID/SHARE.parquet` a message's captures, and
 `shares/SHARE.parquet`, which is written last, what it wrote. So several hosts write
 side by side, and a share that was broken off is not there. A share is named after what
-it read: the same evidence twice is one share.
+it read: the same evidence twice is one share. It knows its files' hashes: polars ends
+the process on some that are damaged, so what has changed since is not given to it.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from ncclforensics.frames import Frames, join
 from ncclforensics.parsers import captures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 SHARES = "shares"
 MESSAGE = "message."
 ORDER = "_order"
+# what a share tells of each of its frames; no hash of one in a store
+LISTED = {"frame": pl.String(), "rows": pl.Int64(), "sha256": pl.String()}
 
 
 def save(frames: Frames, root: str) -> str:
@@ -40,11 +43,13 @@ def save(frames: Frames, root: str) -> str:
         **{n: frame for n, frame in frames.tables.items() if frame.height},
         **{MESSAGE + i: frame for i, frame in frames.messages.items()},
     }
-    rows = [frame.height for frame in named.values()]
-    told = pl.DataFrame({"frame": list(named), "rows": rows})
     try:
-        for frame, part in (*named.items(), (SHARES, told)):
-            _write(part, f"{root}/{frame}/{share}.parquet")
+        told = [
+            (n, part.height, _write(part, f"{root}/{n}/{share}.parquet"))
+            for n, part in named.items()
+        ]
+        listed = pl.DataFrame(told, LISTED, orient="row")
+        _write(listed, f"{root}/{SHARES}/{share}.parquet")
     except (OSError, PolarsError) as error:
         raise UsageError(f"{root} cannot be written: {error}") from error
     return share
@@ -82,13 +87,16 @@ def load(roots: Sequence[str], beside: Frames | None = None) -> Frames:
 
 
 def _share(
-    root: str, share: str, names: Sequence[str], read: dict[str, str | None]
+    root: str,
+    share: str,
+    names: Mapping[str, str | None],
+    read: dict[str, str | None],
 ) -> Frames:
     """Read one share, without the files that were `read` in another one."""
     if lacking := _lacking(names):
         raise ValueError(f"share {share} holds no {lacking}")
     part = {
-        n: pl.read_parquet(f"{root}/{n}/{share}.parquet", glob=False) for n in names
+        n: _frame(f"{root}/{n}/{share}.parquet", sha256) for n, sha256 in names.items()
     }
     part["sources"] = tables.conform("sources", part["sources"])
     if part["sources"]["source"].has_nulls():
@@ -121,21 +129,39 @@ def _share(
     )
 
 
-def _shares(root: str) -> list[tuple[str, list[str]]]:
-    """Return each share's name and its frames, sorted."""
+def _frame(file: str, sha256: str | None) -> pl.DataFrame:
+    """Read a file of a share. Raises ValueError where it has changed since."""
+    if sha256 is not None and "://" not in file and _hash(Path(file)) != sha256:
+        raise ValueError(
+            f"{file} is not as it was written; without the file of that name "
+            f"in {SHARES} the others are read"
+        )
+    return pl.read_parquet(file, glob=False)
+
+
+def _shares(root: str) -> list[tuple[str, dict[str, str | None]]]:
+    """Return each share's name and the hashes of its frames, sorted."""
     files: str | list[Path] = f"{root}/{SHARES}/*.parquet"
     if "://" not in root:  # a folder here may have a name that looks like a pattern
         files = sorted(Path(root, SHARES).glob("*.parquet"))
-    listed = pl.read_parquet(files, include_file_paths="path", glob="://" in root)
+    listed = pl.scan_parquet(
+        files,
+        include_file_paths="path",
+        glob="://" in root,
+        schema=LISTED,
+        missing_columns="insert",
+        extra_columns="ignore",
+    ).collect()
     stem = pl.col("path").str.replace_all(r"\\", "/", literal=True)
     stem = stem.str.extract(r"([0-9a-f]{16})\.parquet$")
-    names = pl.col("frame").cast(pl.String)
-    shares = listed.select(stem.alias("share"), names).drop_nulls()
-    grouped = shares.group_by("share").agg(pl.col("frame").sort()).sort("share")
-    return [(share, frames) for share, frames in grouped.rows() if _plain(frames)]
+    told = listed.select(stem.alias("share"), "frame", "sha256").sort(pl.all())
+    shares: dict[str, dict[str, str | None]] = {}
+    for share, frame, sha256 in told.drop_nulls(["share", "frame"]).rows():
+        shares.setdefault(share, {})[frame] = sha256
+    return [(share, frames) for share, frames in shares.items() if _plain(frames)]
 
 
-def _lacking(names: Sequence[str]) -> str | None:
+def _lacking(names: Iterable[str]) -> str | None:
     """Return what frame the others of a share cannot be read without."""
     needed = {"sources", *({"templates"} if "entries" in names else ())}
     return min(needed.difference(names), default=None)
@@ -167,16 +193,26 @@ def _ordered(frames: Frames) -> Frames:
     )
 
 
-def _write(frame: pl.DataFrame, target: str) -> None:
-    """Write a file as a whole: here by renaming it, in a store by its nature."""
+def _write(frame: pl.DataFrame, target: str) -> str | None:
+    """Write a file as a whole: here by renaming it, in a store by its nature.
+
+    Returns its SHA-256 where it lies here.
+    """
     if "://" in target:
         frame.write_parquet(target)
-        return
+        return None
     path = Path(target)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.part")
     try:
         frame.write_parquet(draft)
+        sha256 = _hash(draft)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+    return sha256
+
+
+def _hash(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -116,6 +116,9 @@ class _Pool(ProcessPoolExecutor):
             if self._pending_work_items:
                 for process in list((self._processes or {}).values()):
                     process.kill()
+                # of a result that is half written the rest would be waited for, as
+                # long as anybody could write it
+                self._result_queue._writer.close()  # type: ignore[attr-defined]
             self.shutdown(cancel_futures=True)
 
     def submit(self, *args: Any, **options: Any) -> Future[Any]:

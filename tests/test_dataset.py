@@ -109,6 +109,35 @@ def test_a_damaged_dataset_is_said_in_one_line(tmp_path, damage, capsys):
     assert error.count("\n") == 1
 
 
+def test_a_file_that_changed_is_named_and_never_given_to_polars(
+    tmp_path, monkeypatch, capsys
+):
+    ingest(HUNG / "fr", to=tmp_path)
+    (file,) = (tmp_path / "positions").iterdir()
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    read = pl.read_parquet
+    given = []
+
+    def noted(path, **options):
+        given.append(str(path))
+        return read(path, **options)
+
+    monkeypatch.setattr(pl, "read_parquet", noted)
+    assert cli.main(["analyze", str(tmp_path)]) == 2
+    assert f"{file} is not as it was written" in capsys.readouterr().err
+    assert str(file) not in given
+
+
+def test_a_share_without_hashes_is_read(tmp_path):
+    ingest(HUNG / "fr", to=tmp_path)
+    before = report(tmp_path)
+    (file,) = (tmp_path / "shares").iterdir()
+    pl.read_parquet(file).drop("sha256").write_parquet(file)
+    assert report(tmp_path) == before
+
+
 def test_a_share_that_names_a_file_elsewhere_is_not_read(tmp_path):
     ingest(HUNG / "fr", to=tmp_path, name="fr")
     before = report(tmp_path)

@@ -47,6 +47,17 @@ def test_a_killed_process_costs_a_note_and_nothing_else(
     assert lost.sum() == 1
 
 
+def test_a_process_killed_in_the_midst_of_its_answer_is_not_waited_for():
+    script = (
+        "from ncclforensics import pool\n"
+        "def large(_): return bytes(1 << 26)\n"
+        "with pool.processes(2) as executor:\n"
+        "    next(executor.map(large, range(9)))\n"
+    )
+    # in a process of its own, which would wait for ever
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
 def test_a_script_without_a_guard_runs_once(evidence, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -21,7 +21,7 @@ from ncclforensics.parsers.fr_memory import uncollected
 from ncclforensics.parsers.fr_opcodes import IrregularError, Walks
 from ncclforensics.parsers.fr_rows import Content, Entries
 from ncclforensics.parsers.fr_stacks import Interner
-from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES
+from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES, MAX_FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,6 +166,8 @@ def _read(
             *fr_dump.remarks(dump, _oldest(fields, short), cut),
             *fr_dump.oddities(dump, fields, found.odd, odd),
         ]
+    if own and any(len(beside.stacks.stacks[n]) == MAX_FRAMES for n in own.stacks):
+        notes.append(f"of stacks the innermost {MAX_FRAMES} frames are kept")
     return Content(found, placed, own, cut), notes
 
 

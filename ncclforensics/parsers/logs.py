@@ -273,7 +273,9 @@ def _structured(
             for text, rest in zip(texts, below, strict=True)
         ]
     parsed: list[dict[str, object]] = []
-    is_cut = frame.height > starts.height or any(map(is_capped, texts))
+    longest = getattr(structure, "LONGEST", limits.MAX_STRUCTURE_CHARACTERS)
+    is_cut = frame.height > starts.height
+    is_cut = is_cut or any(is_capped(text, longest) for text in texts)
     for number, text in enumerate(texts):
         left = room - len(parsed)
         rows = structure.parse(text) if left > 0 else []

@@ -120,6 +120,14 @@ def test_a_report_longer_than_is_read_is_noted(monkeypatch):
     assert "their details are incomplete" in notes(read(text))
 
 
+def test_a_fingerprint_longer_than_is_read_is_noted():
+    (message,) = [m for m in grammar.load() if m.inner == "fingerprint"][:1]
+    line = message.samples[0]["line"]
+    assert "details are incomplete" not in notes(read(line + "\n"))
+    long = line + " " * limits.MAX_FINGERPRINT + "\n"
+    assert "their details are incomplete" in notes(read(long))
+
+
 def test_digits_without_end_are_no_number():
     nines = "9" * 5000
     log(

@@ -136,6 +136,14 @@ def test_a_dump_larger_than_its_limit_is_read_to_there_and_noted(monkeypatch):
     assert any("larger than 1 MiB" in text for text in told["notes"]["text"])
 
 
+@pytest.mark.parametrize(("depth", "is_cut"), [(10, False), (2000, True)])
+def test_a_stack_deeper_than_is_kept_is_noted(depth, is_cut):
+    frames = [{"name": "f", "filename": "a.py", "line": n} for n in range(depth)]
+    told = read(pickle.dumps(WHOLE | {"entries": [ENTRY | {"frames": frames}]}))
+    assert told["stacks"].height == min(depth, limits.MAX_FRAMES)
+    assert any("frames are kept" in text for text in told["notes"]["text"]) == is_cut
+
+
 def test_a_bytearray_without_memory_prints_nothing_of_its_own(capfd):
     # of 23 in 9,000 such loads CPython printed a SystemError, as memory happened to lie
     for number in range(2000):

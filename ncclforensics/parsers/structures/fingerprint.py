@@ -44,6 +44,7 @@ _ASPECTS = {
     "Tensor devices": "device",
 }
 
+LONGEST = MAX_FINGERPRINT  # characters that are looked at
 _INT = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
 _COMMA = pp.Suppress(pp.Opt(","))
 _SEQ = pp.Suppress("SequenceNumber=") + _INT("seq") + _COMMA
@@ -81,7 +82,7 @@ def parse(text: str) -> list[dict[str, object]]:
     `dtype`, `device`, `is_peer`, `op_reliable` (False where `op` and `seq` of the peer
     may be made out of a length), `differs` (which of seq op shape dtype device).
     """
-    text = capped(text)[:MAX_FINGERPRINT]
+    text = capped(text)[:LONGEST]
     sides = max((_sides(text.replace("\n", glue)) for glue in GLUE), key=len)
     differs = _differing(text)
     own_has_tensors = bool(sides) and "shape" in sides[0]

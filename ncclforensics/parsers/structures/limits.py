@@ -13,8 +13,7 @@ def capped(text: str) -> str:
     return "\n".join(text[:MAX_STRUCTURE_CHARACTERS].splitlines()[:MAX_STRUCTURE_LINES])
 
 
-def is_capped(text: str) -> bool:
-    """Whether `capped` leaves out some of a text."""
-    return (
-        len(text) > MAX_STRUCTURE_CHARACTERS or text.count("\n") >= MAX_STRUCTURE_LINES
-    )
+def is_capped(text: str, longest: int = MAX_STRUCTURE_CHARACTERS) -> bool:
+    """Whether some of a text is left out where `longest` characters are read."""
+    longest = min(longest, MAX_STRUCTURE_CHARACTERS)
+    return len(text) > longest or text.count("\n") >= MAX_STRUCTURE_LINES
