@@ -195,17 +195,11 @@ def _in_turn(
     if known and call["stack"] is None and not _has_history(frames, ranks):
         # many of a group on both sides may as well have left their loop, unless some
         # have made both calls
-        known = not any(_parts_many(c, ranks) for c in calls) or any(
+        known = not any(turns.parts_many(c, ranks) for c in calls) or any(
             {*c["waiting"]} & {*o["behind"]} for c in told for o in calls
         )
     everyone = ranks if known and gone >= IN_TURN else ()
     return Divergence("order", ranks, everyone, call, others)
-
-
-def _parts_many(call: Call, ranks: tuple[int, ...]) -> bool:
-    """Whether more than one rank of a circle is in a call, and more than one not."""
-    came, gone = ({*call[state]} & {*ranks} for state in ("waiting", "absent"))
-    return not call["is_p2p"] and min(len(came), len(gone)) > 1
 
 
 def _way_gone(frames: Frames, call: Call) -> float:
