@@ -391,12 +391,9 @@ def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
     now = programs.entries(frames, call, call["waiting"][:1]).filter(
         pl.col("seq") == call["seq"]
     )
-    if now.is_empty():
-        return False
-    stack = now["stack"][0]
-    if stack is None:
+    if now.is_empty() or now["stack"][0] is None:
         return False
     same = programs.entries(frames, call, ranks[:SAMPLE]).filter(
-        pl.col("stack") == stack
+        pl.col("stack") == now["stack"][0]
     )
     return not same.is_empty()
