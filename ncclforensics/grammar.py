@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.errors import UsageError
+from ncclforensics.patterns import ascii_only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,6 +63,11 @@ class Message:
     def needles(self) -> Sequence[str]:
         """The literals, one of which is in every line that holds the message."""
         return (self.needle,) if isinstance(self.needle, str) else self.needle
+
+    @property
+    def regex(self) -> str:
+        """The pattern as it is searched: what a program prints is ASCII."""
+        return ascii_only(self.pattern)
 
 
 def grammar_folder() -> Path:
@@ -153,11 +159,11 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
 def _capture(lines: pl.DataFrame, message: Message) -> pl.DataFrame:
     if message.spoken:
         lines = lines.drop_nulls("rank")
-    matching = lines.filter(pl.col("text").str.contains(message.pattern))
+    matching = lines.filter(pl.col("text").str.contains(message.regex))
     if not message.columns or not matching.height:
         return matching
     groups = matching.select(
-        pl.col("text").str.extract_groups(message.pattern).alias("groups")
+        pl.col("text").str.extract_groups(message.regex).alias("groups")
     ).unnest("groups")
     return matching.with_columns(
         _kept(groups[name], kind, matching) for name, kind in message.columns.items()

@@ -45,7 +45,7 @@ def _form(message: Message, seen: set[str]) -> Iterator[str]:
         if kind not in KINDS:
             yield f"column {name} has no type {kind!r}"
     try:
-        pl.Series(["x"]).str.contains(message.pattern)
+        pl.Series(["x"]).str.contains(message.regex)
     except pl.exceptions.ComputeError as error:
         yield f"pattern: {error}"
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.parsers import headers, stamps
+from ncclforensics.patterns import ascii_only
 from ncclforensics.tables import GROUP, WHO
 
 ANSI = r"\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
@@ -69,11 +70,13 @@ DECORATIONS = {
     "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
 }
 # a rank and its list of names, as Horovod prints it, and no task's line
-_LISTED = r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
+_LISTED = ascii_only(
+    r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
+)
 # whoever quotes a log indents it; but of a bare name or number a margin makes something
 # else, and a traceback quotes the source under it
 _NEVER_INDENTED = ("vllm", "pdsh", "compose", "accelerate", "srun")
-_DECORATION = (
+_DECORATION = ascii_only(
     r"^(?:[ \t]*(?:"
     + "|".join(v for k, v in DECORATIONS.items() if k not in _NEVER_INDENTED)
     + ")|"

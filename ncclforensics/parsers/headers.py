@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.patterns import ascii_only
+
 # `[2026-06-23 15:45:07] gpu0001:420:437 [5] transport/nvls.cc:379 (f) NCCL WARN …`;
 # the device is missing on CALL lines only, or a clock time would pass as host:pid:tid.
 _NCCL = (
@@ -71,18 +73,18 @@ _FORMS = {
     "python": "|".join((_PYTHON, _PYTHON_2_1, _PYTHON_1)),
 }
 # Where a header begins; the names of the captures would clash in one expression.
-ANY = "(?:" + "|".join(_FORMS.values()) + ")"
+ANY = ascii_only("(?:" + "|".join(_FORMS.values()) + ")")
 # Forms that are looked for only where a segment begins, and only where no other is.
-_REST = (_SCRUBBED, _QUOTED, _EARLY, _EARLY_SCRUBBED)
-_AT_START = {name: f"^(?:{form})" for name, form in _FORMS.items()}
+_REST = tuple(map(ascii_only, (_SCRUBBED, _QUOTED, _EARLY, _EARLY_SCRUBBED)))
+_AT_START = {name: ascii_only(f"^(?:{form})") for name, form in _FORMS.items()}
 
 # c10d's own prefix tells the group; `[Rank 3]` alone is the rank in a group that the
 # line does not name.
-_GROUP_PREFIX = (
+_GROUP_PREFIX = ascii_only(
     r"^ ?\[PG (?:ID )?(?P<pg_id>\d{1,9})(?: PG GUID (?P<pg>[^\s(\]]+))? ?"
     r"(?:\((?P<pg_desc>[^\n]*?)\))? Rank (?P<pg_rank>\d{1,9})\] {0,2}"
 )
-_RANK_PREFIX = r"^\[Rank (?P<said_rank>\d{1,9})\]:? "
+_RANK_PREFIX = ascii_only(r"^\[Rank (?P<said_rank>\d{1,9})\]:? ")
 
 
 def take(segments: pl.DataFrame) -> pl.DataFrame:

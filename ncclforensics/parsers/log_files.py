@@ -217,7 +217,9 @@ def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
         own += [numbers + above for numbers in log.kept.own]
     parts = [log.frames for log in logs if log.frames is not None]
     if own:
-        all_lines = pl.concat(lines)
+        all_lines = pl.concat(
+            lines, rechunk=True
+        )  # a search is made ready for each chunk
         numbers = pl.concat(own).unique().sort()
         found = list(_taken(all_lines, numbers, messages))
         if len(logs) > 1 and any(part["notes"].height for part in found):
@@ -235,15 +237,13 @@ def _taken(
     room = limits.MAX_STRUCTURE_ROWS
     for start in range(0, own.len(), TOGETHER):
         some = own[start : start + TOGETHER]
+        line = pl.col("line")
         mine = lines.filter(
-            pl.col("line").is_between(some[0], some[-1])
-            & pl.col("line").is_in(some.implode())
-            & grammar.has_needle("raw", messages)
+            line.is_between(some[0], some[-1]) & line.is_in(some.implode())
         )
-        if mine.height:
-            part = taken(framing.frame(mine, lines), lines, messages, room)
-            room -= structure_rows(part, messages)
-            yield part
+        part = taken(framing.frame(mine, lines), lines, messages, room)
+        room -= structure_rows(part, messages)
+        yield part
 
 
 def _told(log: _Log) -> Frames:

@@ -166,7 +166,7 @@ def _with_wrapped(
         text = pl.concat_str("text", rest.list.join(glue), separator=glue)
         whole = joined.with_columns(text.alias("text"), rest.list.join(glue))
         for message_id, frame in grammar.match(whole, specific).items():
-            pattern = by_id[message_id].pattern
+            pattern = by_id[message_id].regex
             alone = pl.col("text_under").str.contains(pattern)
             mine = frame.filter(~alone) if by_id[message_id].fallback else frame
             # the lines under a message are tried whole; only its own part is its text
