@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
 
 import polars as pl
-import polars.selectors as cs
 
 from ncclforensics import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -76,8 +79,20 @@ class Frames:
         if not found:
             return tables.empty("events")
         together = pl.concat(found, how="diagonal_relaxed").sort("source", "line")
-        # a column that no line filled has no type of its own
-        return together.with_columns(cs.by_dtype(pl.Null).cast(pl.String))
+        return typed(together)
+
+
+def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:
+    """Ask a question that several have once of each analysis' frames."""
+    answers: WeakKeyDictionary[Frames, Answer] = WeakKeyDictionary()
+
+    @wraps(ask)
+    def answer(frames: Frames) -> Answer:
+        if frames not in answers:
+            answers[frames] = ask(frames)
+        return answers[frames]
+
+    return answer
 
 
 def join(parts: Iterable[Frames]) -> Frames:
@@ -102,6 +117,8 @@ def join(parts: Iterable[Frames]) -> Frames:
 def typed(frame: pl.DataFrame) -> pl.DataFrame:
     """Give the columns of a message that are null in every line the type they have."""
     nulls = [c for c, dtype in frame.schema.items() if dtype == pl.Null]
+    if not nulls:
+        return frame
     return frame.with_columns(
         pl.col(c).cast(tables.SCHEMAS["events"].get(c, pl.String())) for c in nulls
     )

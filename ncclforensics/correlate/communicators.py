@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.frames import remembered
 from ncclforensics.tables import SCHEMAS
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _CAPTURED = {
 }
 
 
+@remembered
 def inits(frames: Frames) -> pl.DataFrame:
     """Return the `Init` lines with `key`, the name that all members share, or null.
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from ncclforensics.correlate import communicators, outline
 from ncclforensics.correlate.communicators import PROCESS
+from ncclforensics.frames import remembered
 from ncclforensics.tables import FAILING, TROUBLED
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
     }
 
 
+@remembered
 def signs_of_failure(frames: Frames) -> int:
     """Count the signs that not all is well; a wait without an end is one."""
     return signs_told(frames) + _never_met(frames)

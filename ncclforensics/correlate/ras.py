@@ -52,6 +52,10 @@ def reported(frames: Frames) -> pl.DataFrame:
         (pl.col(c) if c in told.columns else pl.lit(None)).cast(dtype).alias(c)
         for c, dtype in _COLUMNS.items()
     ).drop_nulls("kind")
+    if told.is_empty():
+        return pl.DataFrame(
+            schema={**_COLUMNS, "rank": pl.Int64(), "host": pl.String()}
+        )
     owners = communicators.owners(communicators.inits(frames))
     by_comm = (
         owners.with_columns(pl.col("key").str.strip_prefix("0x").alias("comm_id"))

@@ -32,6 +32,7 @@ from ncclforensics.correlate import rest, waits
 from ncclforensics.correlate.standings import UNLISTED
 from ncclforensics.diagnosers.clues import common, payload, roots, signatures, sums
 from ncclforensics.findings import Finding
+from ncclforensics.frames import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
-@common.remembered
+@remembered
 def full_call(frames: Frames) -> dict[str, Any] | None:
     """Return the row of `calls` that all members have joined, and none has left."""
     told = waits.graph(frames["calls"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -158,12 +159,11 @@ def _numbered(raw: pl.Series, first: int) -> pl.DataFrame:
 
 
 def _newlines(data: bytes) -> int:
-    """Count the LFs of a large text, twenty times as fast as `bytes.count`."""
-    if len(data) < FEW_BYTES:
+    """Count LFs; ten times as fast where numpy is there, as `scan` sees to."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or len(data) < FEW_BYTES:
         return data.count(b"\n")
-    import numpy as np  # which little text does not need
-
-    return int(pl.Series(np.frombuffer(data, np.uint8)).eq(ord("\n")).sum())
+    return int(pl.Series(numpy.frombuffer(data, "uint8")).eq(ord("\n")).sum())
 
 
 def _lines(data: bytes) -> pl.Series:

@@ -15,6 +15,7 @@ import re
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
@@ -67,6 +68,8 @@ class Search:
 @cache
 def search(much: bool) -> Search:
     """Prepare a search; in `much` text, more time is spent on it beforehand."""
+    if much:
+        import_module("numpy")  # counts lines: to load it takes as long as 200 MB do
     messages = grammar.load()
     routine = grammar.needles(m for m in messages if m.routine)
     needles = grammar.needles(m for m in messages if not m.routine)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from functools import wraps
-from typing import TYPE_CHECKING, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from ncclforensics.findings import Cite, Collective
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ncclforensics.frames import Frames
-
-Answer = TypeVar("Answer")
 
 MAX_CITES = 6  # of one claim; the rest is counted in its explanation
 # frames of the library itself: the call site is the first one that is none of these
@@ -31,19 +27,6 @@ def sentence(*parts: str | pl.Expr) -> pl.Expr:
     In place of `pl.format`, which panics on a frame of several chunks (polars 2.1).
     """
     return pl.concat_str(pl.lit(p) if isinstance(p, str) else p for p in parts)
-
-
-def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:
-    """Ask a question that several diagnosers have once of each analysis' frames."""
-    answers: WeakKeyDictionary[Frames, Answer] = WeakKeyDictionary()
-
-    @wraps(ask)
-    def answer(frames: Frames) -> Answer:
-        if frames not in answers:
-            answers[frames] = ask(frames)
-        return answers[frames]
-
-    return answer
 
 
 def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:

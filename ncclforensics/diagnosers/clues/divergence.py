@@ -18,6 +18,7 @@ import polars as pl
 
 from ncclforensics.correlate import waits
 from ncclforensics.diagnosers.clues import common, halves, programs, turns
+from ncclforensics.frames import remembered
 from ncclforensics.tables import done
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Divergence:
     others: tuple[Call, ...]
 
 
-@common.remembered
+@remembered
 def divergences(frames: Frames) -> tuple[Divergence, ...]:
     """Return the circles of waits, each with its kind."""
     found = []

@@ -15,6 +15,7 @@ import polars as pl
 from ncclforensics.correlate.held import OTHER_SIDE
 from ncclforensics.correlate.standings import UNEVEN, grouped, signature
 from ncclforensics.diagnosers.clues import common
+from ncclforensics.frames import remembered
 from ncclforensics.tables import done
 
 if TYPE_CHECKING:
@@ -281,7 +282,7 @@ def what(frames: Frames) -> pl.Expr:
     return pl.coalesce("stack", sizes).alias("what")
 
 
-@common.remembered
+@remembered
 def _stacks(frames: Frames) -> str:
     """Say whether stacks are "mixed" (some dumps lack them), "thin" or "full"."""
     stackless = pl.col("stack").is_null().all()

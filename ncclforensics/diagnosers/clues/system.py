@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.diagnosers.clues import stops
-from ncclforensics.diagnosers.clues.common import remembered
+from ncclforensics.frames import remembered
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames

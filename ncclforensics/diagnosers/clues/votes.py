@@ -14,6 +14,7 @@ import polars as pl
 
 from ncclforensics.correlate.standings import grouped
 from ncclforensics.diagnosers.clues import common, divergence
+from ncclforensics.frames import remembered
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -27,7 +28,7 @@ ALL_RECEIVE = (
 FEW = 3  # ranks, of which one may be told from the others
 
 
-@common.remembered
+@remembered
 def entries(frames: Frames) -> pl.DataFrame:
     """Return the votes of Flight Recorder entries of the calls that ranks are held in.
 
