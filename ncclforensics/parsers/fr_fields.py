@@ -66,8 +66,8 @@ OPTIONAL = {"time_discovered_started_ns", "time_discovered_completed_ns", "durat
 class Columns:
     """Entries as columns of clean values; a field that no entry has is left out.
 
-    `numbers` are integers, or floats. `odd` counts, per field, the
-    entries whose value was missing or of another type and is null now.
+    `numbers` are integers, or floats. `odd` counts, per field, the entries whose value
+    was missing or of another type and is null now.
     """
 
     height: int

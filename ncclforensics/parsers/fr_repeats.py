@@ -76,12 +76,6 @@ class _Entries:
     texts: dict[bytes, bytes] = field(default_factory=dict)
     places: list[Array] = field(default_factory=list)
 
-    def rows(self, of: bytes | Array, at: int, entries: Array, length: int) -> Any:
-        """Give the bytes of entries of one length, of what has them from `at` on."""
-        height = int(self.starts[-1]) - length + 1
-        every: Array = np.ndarray((height, length), np.uint8, of, at, (1, 1))
-        return every, self.starts[entries - 1]
-
 
 def shortened(data: bytes, walks: Walks, known: list[Layout]) -> Shortened | None:
     """Take repeated entries out of a pickle; None if it is not regular enough.
@@ -196,25 +190,29 @@ def _compare(own: _Entries, entries: Array, length: int) -> Array:
             kinds[at] = ops.NUMBER
             numbers.append((key, _TYPES.get(op, "<i8"), at.start))
             own.texts[row[code]] = own.head.texts[row[code]]
-    windows, at = own.rows(own.data, own.head.end, entries, length)
-    rows = windows[at]
+    at = own.starts[entries - 1]
+    rows = _windows(own.data, own.head.end, own.starts[-1], length)[at]
     first, which, repeat = _alike(rows, kinds <= ops.CONTENT)
     # what repeats an entry of another structure has that structure, too
     fixed = kinds == ops.STRUCTURE
     other = ((rows[first] != rows[0]) & fixed).any(axis=1)
     alike = ~other[which] & repeat
-    others = entries[~alike]
-    entries, rows, first = entries[alike], rows[alike], entries[first[which]][alike]
+    others: Array = entries[~alike]
+    first = entries[first[which]][alike]
+    entries, rows, at = entries[alike], rows[alike], at[alike]
     own.repeats[entries] = first
     own.counts[entries] = len(part.memoized)
     own.parts.update(dict.fromkeys(np.unique(first).tolist(), part))
-    windows, at = own.rows(own.kinds, 0, entries, length)
-    windows[at] = kinds
+    _windows(own.kinds, 0, own.starts[-1], length)[at] = kinds
     for key, dtype, within in numbers:
         own.numbers.setdefault((key, dtype), []).append((entries, at + within))
     _keep_places(own, rows, kinds)
-    left: Array = others
-    return left
+    return others
+
+
+def _windows(data: bytes | Array, start: int, size: int, length: int) -> Array:
+    """Return a view of all stretches of a length, each a byte behind the one before."""
+    return np.ndarray((size - length + 1, length), np.uint8, data, start, (1, 1))
 
 
 def _alike(rows: Array, same: Array) -> tuple[Array, Array, Array]:

@@ -24,7 +24,7 @@ EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
 # A comment's or a table's mark is a quotation's where most lines bear it. A line of a
 # table ends with its mark too.
 MARKS = (r"^[ \t]*#(?:[ \t]|$)", r"^[ \t]*//(?:[ \t]|$)", r"^[ \t]*\|(?:[ \t]|$)")
-_MARKED = r"^[ \t]*(?:#|//|\|)(?:[ \t]|$)"
+_MARKED = "|".join(MARKS)
 _ROW = r"\|\s*$"
 MOST = 2 / 3
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def may_be_long(data: bytes) -> bool:
-    """Whether one of these lines may be longer than `_longest`.
+    """Whether one of these lines may be longer than MAX_REDRAWN.
 
     A line that is leaves no LF in some half of that many bytes.
     """
-    half = _longest() // 2
+    half = limits.MAX_REDRAWN // 2
     starts = range(0, len(data), half)
     return len(data) > 2 * half and any(
         data.find(b"\n", start, start + half) < 0 for start in starts
@@ -30,7 +30,7 @@ def shortened(lines: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[int]]:
     Returns the lines, where pieces of one line have its number, and the numbers of the
     lines of which not all is there.
     """
-    too_long = lines["raw"].str.len_bytes() > _longest()
+    too_long = lines["raw"].str.len_bytes() > limits.MAX_REDRAWN
     if not too_long.any():
         return lines, ()
     pieces = lines.filter(too_long).with_columns(pl.col("raw").str.split("\r"))
@@ -40,8 +40,3 @@ def shortened(lines: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[int]]:
     cut = pieces.with_columns(raw.str.head(limits.MAX_LINE))
     parts = [lines.filter(~too_long), cut]
     return pl.concat(parts).sort("line", maintain_order=True), still.to_list()
-
-
-def _longest() -> int:
-    """Return how many bytes of a line are looked at as one."""
-    return min(limits.MAX_LINE, limits.MAX_REDRAWN)

@@ -40,6 +40,7 @@ def test_what_stands_around_a_megabyte_of_anything_is_read(between):
 
 def test_a_line_longer_than_its_limit_is_cut_and_noted(monkeypatch):
     monkeypatch.setattr(limits, "MAX_LINE", 1000)
+    monkeypatch.setattr(limits, "MAX_REDRAWN", 1000)
     told = read(NET + "x" * 1001 + NET + NET)
     assert told.message("nccl.net.selected")["line"].to_list() == [1, 3]
     assert "1 lines, first line 2, are longer than 1,000 characters" in notes(told)
