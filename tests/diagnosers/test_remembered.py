@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import weakref
 
-from ncclforensics.diagnosers.clues import common
-from ncclforensics.frames import Frames
+from ncclforensics.frames import Frames, remembered
 
 
 def test_each_analysis_has_its_own_answer() -> None:
     asked: list[Frames] = []
 
-    @common.remembered
+    @remembered
     def ask(frames: Frames) -> int:
         asked.append(frames)
         return len(asked)
@@ -23,7 +22,7 @@ def test_each_analysis_has_its_own_answer() -> None:
 
 
 def test_frames_are_not_kept_for_their_answer() -> None:
-    ask = common.remembered(len_of)
+    ask = remembered(len_of)
     frames = Frames()
     gone = weakref.ref(frames)
     ask(frames)

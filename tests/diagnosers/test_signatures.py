@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from ncclforensics import tables
-from ncclforensics.diagnosers.clues import divergence, signatures
+from ncclforensics.diagnosers.clues import purposes, signatures
 from ncclforensics.frames import Frames
 
 
@@ -113,6 +113,6 @@ def test_a_dump_without_stacks_says_nothing_of_what_a_call_is_for():
     """The functions that both sides are in tell nothing either, at whatever line."""
     here, there = [("train_epoch", "t.py", 7)], [("train_epoch", "t.py", 9)]
     away = [("end_of_epoch", "t.py", 20)]
-    assert divergence.kind_by_name(away, []) is None
-    assert divergence.kind_by_name(here, there) is None
-    assert divergence.kind_by_name(away, there) == "uneven"
+    assert purposes.by_name(away, []) is None
+    assert purposes.by_name(here, there) is None
+    assert purposes.by_name(away, there) == "uneven"

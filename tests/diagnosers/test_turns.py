@@ -14,8 +14,15 @@ def group_of(letter):
     return "W" if letter.isupper() else "S"
 
 
-def frames_of(programs, stacks):
-    """Every rank is in the first call behind its bar, and made those behind that."""
+def frames_of(programs, stacks, pairs=False):
+    """Every rank is in the first call behind its bar, and made those behind that.
+
+    In `pairs`, small letters are calls of two ranks each, not of all.
+    """
+
+    def name(group, rank):
+        return f"S{rank // 2}" if pairs and group == "S" else group
+
     made, names, held = [], [], {}
     for rank, program in enumerate(programs):
         over, ahead = program.split("|")
@@ -30,7 +37,7 @@ def frames_of(programs, stacks):
                 "source": str(rank),
                 "op": letter.lower(),
                 "is_p2p": False,
-                "pg": group,
+                "pg": name(group, rank),
                 "pg_desc": group,
                 "seq": count[group],
                 "stack": ord(letter.lower()) if stacks else None,
@@ -40,13 +47,14 @@ def frames_of(programs, stacks):
             if number == len(over):
                 held[rank] = entry
         names += [
-            {"rank": rank, "pg": g, "pg_desc": g, "pg_id": None, "group": g}
-            for g in count
+            {"rank": rank, "pg": n, "pg_desc": g, "pg_id": None, "group": n}
+            for g, n in ((g, name(g, rank)) for g in count)
         ]
     calls = []
     for group, seq in sorted({(held[r]["pg"], held[r]["seq"]) for r in RANKS}):
         here = {e["rank"] for e in made if (e["pg"], e["seq"]) == (group, seq)}
         waiting = [r for r in RANKS if (held[r]["pg"], held[r]["seq"]) == (group, seq)]
+        members = [r for r in RANKS if group in (name("W", r), name("S", r))]
         calls.append(
             {
                 "call": len(calls),
@@ -54,10 +62,10 @@ def frames_of(programs, stacks):
                 **{k: held[waiting[0]][k] for k in ("pg", "pg_desc", "op", "stack")},
                 "seq": seq,
                 "is_p2p": False,
-                "members": list(RANKS),
+                "members": members,
                 "waiting": waiting,
                 "behind": sorted(here - {*waiting}),
-                "absent": [r for r in RANKS if r not in here],
+                "absent": [r for r in members if r not in here],
                 **{state: [] for state in ("done", "unseen", "unstarted")},
             }
         )
@@ -84,6 +92,28 @@ STEP = "abcdeW"
 @pytest.mark.parametrize("late", ["abcd|eW", "abcd|e"])
 def test_groups_entered_in_another_order_name_the_circle(late, stacks):
     assert told(STEP * 3 + "abcd|W", STEP * 3 + late, stacks=stacks) == ("order", RANKS)
+
+
+@pytest.mark.parametrize("before", ["", STEP * 3 + "abcd"])
+def test_two_calls_that_all_have_enqueued_in_either_order_name_who_did(before):
+    kind, odd = told(f"{before}|Fg", f"{before}|gF")
+    assert (kind, odd) == ("order", RANKS)
+
+
+def test_two_calls_of_which_one_is_not_the_same_for_all_were_not_swapped():
+    kind, odd = told(STEP * 3 + "abcd|Xe", STEP * 3 + "abcd|eW")
+    assert (kind != "order", odd) == (True, (2,))
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+def test_a_call_that_other_pairs_made_as_well_is_not_behind_the_loop(stacks):
+    def odd(others):
+        programs = [others, others, STEP * 3 + "ab|q", STEP * 3 + "ab|W"]
+        (found,) = divergence.divergences(frames_of(programs, stacks, pairs=True))
+        return found.odd
+
+    assert odd(STEP * 3 + "abq|W") == ()
+    assert odd(STEP * 3 + "ab|W") == (2,)
 
 
 @pytest.mark.parametrize("late", ["|abcdeW", "|ab"])

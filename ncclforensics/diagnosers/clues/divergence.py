@@ -10,23 +10,22 @@ in different order.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from ncclforensics.correlate import waits
-from ncclforensics.diagnosers.clues import common, halves, programs, turns
+from ncclforensics.diagnosers.clues import common, halves, programs, purposes, turns
 from ncclforensics.frames import remembered
 from ncclforensics.tables import done
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ncclforensics.frames import Frames
 
-Kind = Literal["order", "message", "conditional", "uneven"]
+Kind = Literal["order", "message"] | purposes.Purpose
 Call = dict[str, Any]
 
 # a call to which a smaller share of its members came is nobody's usual one
@@ -36,12 +35,6 @@ SAMPLE = 4  # ranks of each side whose history is looked at
 # of the usual way from one call to the next like it: with less an extra one was made,
 # with as much it was its turn
 EXTRA, IN_TURN = 0.5, 0.75
-# names of functions in which a few ranks make calls of their own, and of those that
-# all ranks come to at the end
-FEW_DO = re.compile(
-    r"eval|valid|test|log|metric|report|summar|sav|checkpoint|ckpt", re.I
-)
-AT_THE_END = re.compile(r"epoch|barrier|finish|final|join|end|tear", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +76,10 @@ def calls_in_circles(frames: Frames) -> set[int]:
 
 def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergence:
     circle = set(ranks)
+    if (pair := turns.crossed(frames, calls[:SAMPLE_CALLS])) is not None:
+        call, both = pair
+        others = tuple(c for c in calls if c is not call)
+        return Divergence("order", ranks, tuple(sorted(both & circle)), call, others)
     left_out = {
         rank: call
         for call in calls[:SAMPLE_CALLS]
@@ -116,7 +113,7 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
                 best is None or len(odd) < len(best.odd)
             )
             if odd and few and _is_new(frames, call, odd, others):
-                kind = _kind(frames, call, odd, stack, others)
+                kind = purposes.of(frames, call, odd, stack, others)
                 best = Divergence(kind, ranks, odd, {**call, "stack": stack}, others)
     if best is not None:
         return best
@@ -136,7 +133,7 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
         if alone and not _has_history(frames, gone):
             stack = alone[0]["stack"]
             rest = tuple(c for c in calls if c is not alone[0])
-            kind = _kind(frames, alone[0], gone, stack, rest)
+            kind = purposes.of(frames, alone[0], gone, stack, rest)
             return Divergence(kind, ranks, gone, alone[0], rest)
         over = not _has_history(frames, gone) and _may_be_over(frames, call, gone)
         if not over and not any(c["is_p2p"] for c in inside):
@@ -174,7 +171,7 @@ def _stray(
         odd, stack = side
         others = tuple(c for c in calls if c is not call)[:SAMPLE_CALLS]
         if 2 * len(odd) <= len(ranks) and {*odd} <= {*ranks}:
-            kind = _kind(frames, call, odd, stack, others)
+            kind = purposes.of(frames, call, odd, stack, others)
             return Divergence(kind, ranks, odd, {**call, "stack": stack}, others)
     return None
 
@@ -234,7 +231,14 @@ def _after_loop(
         return None
     odd = tuple(sorted({*left[0]["waiting"]} & {*ranks}))
     others = tuple(call for call in calls if call is not left[0])
+    if turns.went_along(frames, left[0], odd[0], _heads(others)):
+        return None
     return Divergence("uneven", ranks, odd, left[0], others)
+
+
+def _heads(calls: Iterable[Call]) -> tuple[int, ...]:
+    """Return some ranks that wait in each of some calls."""
+    return tuple({rank for call in calls for rank in call["waiting"][:SAMPLE]})
 
 
 def _came(call: Call) -> float:
@@ -301,6 +305,8 @@ def _is_new(
     if now.is_empty():
         return False
     what, stack = now["what"][0], now["stack"][0]
+    if turns.went_along(frames, call, odd[0], _heads(others)):
+        return False
     missing = {*call["absent"], *call["behind"]}
     known = similar = False
     for other in others:
@@ -323,51 +329,8 @@ def _is_new(
     theirs = programs.entries(frames, call, call["behind"][:SAMPLE])
     enqueued = theirs.filter(pl.col("seq") == call["seq"])["what"]
     collided = len(list(_sides(frames, call))) > 1 or (enqueued != what).any()
-    named = not call["behind"] and _is_named(frames, stack, odd, others)
+    named = not call["behind"] and purposes.is_named(frames, stack, odd, others)
     return collided or named or now["op"][0] == "barrier"
-
-
-def _is_named(
-    frames: Frames, stack: int | None, odd: tuple[int, ...], others: tuple[Call, ...]
-) -> bool:
-    """Whether the functions that only this side is in tell what its call is for.
-
-    What a few do alone, not half of them do.
-    """
-    collective = [c for c in others if not c["is_p2p"]]
-    mine = programs.way(frames, stack)
-    told = {kind_by_name(mine, programs.way(frames, c["stack"])) for c in collective}
-    few = len(odd) < len({rank for c in collective for rank in c["waiting"]})
-    return told == {"uneven"} or (told == {"conditional"} and few)
-
-
-def _kind(
-    frames: Frames,
-    call: Call,
-    odd: tuple[int, ...],
-    stack: int | None,
-    others: tuple[Call, ...],
-) -> Kind:
-    """Tell an extra call from the end of a loop, by the program's own order."""
-    mine = programs.way(frames, stack)
-    for other in others:
-        if programs.order(frames, stack, other["stack"]) < 0:
-            return "conditional"  # the others are past that place
-        named = kind_by_name(mine, programs.way(frames, other["stack"]))
-        if named is not None:
-            return named
-    return "conditional" if odd[0] == min(call["members"] or odd) else "uneven"
-
-
-def kind_by_name(mine: programs.Way, theirs: programs.Way) -> Kind | None:
-    """Tell by the functions that only one side is in what its call is for."""
-    if not theirs:
-        return None
-    both = {frame[0] for frame in theirs}
-    own = " ".join(str(name) for name, _, _ in mine if name not in both)
-    if FEW_DO.search(own):
-        return "conditional"
-    return "uneven" if AT_THE_END.search(own) else None
 
 
 def elsewhere(frames: Frames, found: Divergence) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from ncclforensics.correlate.standings import UNEVEN
-from ncclforensics.diagnosers.clues import common, divergence, programs, votes
+from ncclforensics.diagnosers.clues import common, programs, purposes, votes
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Split:
     first_seen: int | None
     unseen: int = 0
     strays: tuple[int, ...] = ()
-    kind: divergence.Kind | None = None
+    kind: purposes.Purpose | None = None
 
     @property
     def decided(self) -> bool:
@@ -98,7 +98,7 @@ def splits(frames: Frames, aspect: Aspect) -> Iterator[Split]:
     yield from _from_votes(frames, votes.watchdogs(frames), aspect)
 
 
-def strays(frames: Frames, kind: divergence.Kind) -> Iterator[Split]:
+def strays(frames: Frames, kind: purposes.Purpose) -> Iterator[Split]:
     """Yield the calls to which one side came from another place of its program.
 
     `kind` is what it does there: a call of a few ranks alone, or one after the loop.
@@ -181,7 +181,7 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
     # that a nameless group is one for all is only most likely
     of_lines = {"call", "is_peer"}.isdisjoint(call.columns)
     known = not unseen and not (of_lines and told["pg"] is None)
-    kind: divergence.Kind | None = None
+    kind: purposes.Purpose | None = None
     if len(astray) == 1:
         kind = "conditional"
     elif "call" in call.columns and len(ordered) == 2:
@@ -219,7 +219,7 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
 
 def _aside(
     frames: Frames, odd: pl.DataFrame, usual: pl.DataFrame
-) -> divergence.Kind | None:
+) -> purposes.Purpose | None:
     """Say what the odd side does at a place of its program where nobody was before.
 
     Its functions may tell. If not, a barrier there is no mistake for another operation:
@@ -236,10 +236,10 @@ def _aside(
 
 def _by_name(
     frames: Frames, odd: pl.DataFrame, usual: pl.DataFrame
-) -> divergence.Kind | None:
+) -> purposes.Purpose | None:
     """Say what a side does by the functions that it alone is in."""
     mine, theirs = (programs.way(frames, _stack(side)) for side in (odd, usual))
-    return divergence.kind_by_name(mine, theirs)
+    return purposes.by_name(mine, theirs)
 
 
 def _is_new(frames: Frames, side: pl.DataFrame) -> bool:

@@ -9,7 +9,7 @@ it made such a call: it is one too many.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -45,6 +45,26 @@ def went_ahead(frames: Frames, calls: Iterable[Call]) -> Call | None:
     return None
 
 
+def crossed(frames: Frames, calls: Iterable[Call]) -> tuple[Call, set[int]] | None:
+    """Return a call, and who has enqueued it and another one in either order.
+
+    Some wait in the one and have the other behind it, some just the other way round:
+    nothing else than their order keeps them from each other.
+    """
+    collective = [call for call in calls if not call["is_p2p"]]
+    for one, other in combinations(collective, 2):
+        early = {*one["waiting"]} & {*other["behind"]}
+        late = {*other["waiting"]} & {*one["behind"]}
+        both = (*early, *late)
+        if (
+            early
+            and late
+            and all(len(_made(frames, c, both)) == 1 for c in (one, other))
+        ):
+            return one, {*both}
+    return None
+
+
 def stray(frames: Frames, call: Call) -> Side | None:
     """Return the smaller side, and its stack, of those that differ on what a call is.
 
@@ -55,10 +75,9 @@ def stray(frames: Frames, call: Call) -> Side | None:
     sides = _made(frames, call, came)
     if len(sides) != 2:
         return None
-    (few, many) = sorted(sides.values(), key=lambda side: len(side[0]))
+    (what, few), (_, many) = sorted(sides.items(), key=lambda side: len(side[1][0]))
     if len(few[0]) == len(many[0]) or not {*few[0]} <= {*call["waiting"]}:
         return None
-    what = next(what for what, side in sides.items() if side is few)
     made = programs.entries(frames, call, (few[0][0], many[0][0])).filter(
         pl.col("seq") < call["seq"]
     )
@@ -67,6 +86,29 @@ def stray(frames: Frames, call: Call) -> Side | None:
         made.filter((pl.col("rank") == many[0][0]) & (pl.col("what") != what)), on="seq"
     )
     return few if apart.is_empty() else None
+
+
+def went_along(frames: Frames, call: Call, rank: int, peers: Iterable[int]) -> bool:
+    """Whether a peer made what a rank is in, too, in a group of its own.
+
+    It did so behind the last call that both made: they run one program, so this is a
+    call of everybody's, and its turn.
+    """
+    mine = programs.program(frames, rank)
+    now = mine.filter(pl.col("seq") == call["seq"], pl.col("group") == call["group"])
+    what = now.select(programs.what(frames))["what"]
+    for peer in peers:
+        theirs = programs.program(frames, peer)
+        shared = theirs.join(mine, on=["group", "seq", "op"], how="semi")["record_id"]
+        since = theirs.filter(
+            pl.col("record_id") > (shared.max() or 0),
+            pl.col("pg_desc").eq_missing(call["pg_desc"]),
+            pl.col("group") != call["group"],
+            ~pl.col("is_p2p").fill_null(False),
+        )
+        if since.select(programs.what(frames))["what"].is_in(what.implode()).any():
+            return True
+    return False
 
 
 def usual(frames: Frames, calls: Iterable[Call], circle: set[int]) -> set[int]:
@@ -119,9 +161,7 @@ def parts_many(call: Call, ranks: Iterable[int]) -> bool:
     return not call["is_p2p"] and min(len(came), len(gone)) > 1
 
 
-def _made(
-    frames: Frames, call: Call, ranks: Iterable[int]
-) -> dict[int, tuple[tuple[int, ...], int | None]]:
+def _made(frames: Frames, call: Call, ranks: Iterable[int]) -> dict[int, Side]:
     """Return the sides that ranks take on a call by its number, each with a stack."""
     here = programs.entries(frames, call, ranks).filter(pl.col("seq") == call["seq"])
     told = here.group_by("what", maintain_order=True).agg(

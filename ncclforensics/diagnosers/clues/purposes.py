@@ -1,0 +1,68 @@
+"""What a call of a few ranks is for: one behind a condition, or the end of a loop.
+
+The program's order tells, where stacks part inside of one function; else the names of
+the functions that only the few are in.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal
+
+from ncclforensics.diagnosers.clues import programs
+
+if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
+
+Call = dict[str, Any]
+Purpose = Literal["conditional", "uneven"]
+
+# names of functions in which a few ranks make calls of their own, and of those that
+# all ranks come to at the end
+FEW_DO = re.compile(
+    r"eval|valid|test|log|metric|report|summar|sav|checkpoint|ckpt", re.I
+)
+AT_THE_END = re.compile(r"epoch|barrier|finish|final|join|end|tear", re.I)
+
+
+def of(
+    frames: Frames,
+    call: Call,
+    odd: tuple[int, ...],
+    stack: int | None,
+    others: tuple[Call, ...],
+) -> Purpose:
+    """Tell an extra call from the end of a loop, by the program's own order."""
+    mine = programs.way(frames, stack)
+    for other in others:
+        if programs.order(frames, stack, other["stack"]) < 0:
+            return "conditional"  # the others are past that place
+        named = by_name(mine, programs.way(frames, other["stack"]))
+        if named is not None:
+            return named
+    return "conditional" if odd[0] == min(call["members"] or odd) else "uneven"
+
+
+def is_named(
+    frames: Frames, stack: int | None, odd: tuple[int, ...], others: tuple[Call, ...]
+) -> bool:
+    """Whether the functions that only this side is in tell what its call is for.
+
+    What a few do alone, not half of them do.
+    """
+    collective = [c for c in others if not c["is_p2p"]]
+    mine = programs.way(frames, stack)
+    told = {by_name(mine, programs.way(frames, c["stack"])) for c in collective}
+    few = len(odd) < len({rank for c in collective for rank in c["waiting"]})
+    return told == {"uneven"} or (told == {"conditional"} and few)
+
+
+def by_name(mine: programs.Way, theirs: programs.Way) -> Purpose | None:
+    """Tell by the functions that only one side is in what its call is for."""
+    if not theirs:
+        return None
+    both = {frame[0] for frame in theirs}
+    own = " ".join(str(name) for name, _, _ in mine if name not in both)
+    if FEW_DO.search(own):
+        return "conditional"
+    return "uneven" if AT_THE_END.search(own) else None
