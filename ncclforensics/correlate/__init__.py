@@ -55,7 +55,9 @@ def correlate(
     first = held.held_up(unfinished, made, standing, members)
     seen = rest.evidence(known, made, standing)
     talk = messages.messages(collectives, names, members)
+    apart = standings.told_apart(known.scan("collectives"), names)
     stuck = calls.calls(first, standing, talk, seen, members)
+    stuck = messages.posted(stuck, apart)
     found = waits.roots(stuck, rest.mute(collectives))
     unproven = tables.empty("calls")
     if given_up.is_empty() and not rest.is_proven(known, made):
@@ -64,7 +66,7 @@ def correlate(
             found,
             standing,
             seen,
-            standings.told_apart(known.scan("collectives"), names),
+            apart,
             collectives,
             known["stacks"],
         )

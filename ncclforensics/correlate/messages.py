@@ -10,6 +10,9 @@ import polars as pl
 
 from ncclforensics.correlate.held import OTHER_SIDE
 from ncclforensics.correlate.standings import count
+from ncclforensics.tables import done
+
+ENDS = ("pg", "pg_desc", "src", "dst")
 
 
 def messages(
@@ -76,3 +79,113 @@ def undelivered(
     # of a batch that was delivered as a whole, its rank's GPU has not seen the end
     gone = held.join(left.select(batch).unique(), on=batch, how="anti")
     return pl.concat([left, gone]).sort("rank", "choice", maintain_order=True)
+
+
+def posted(calls: pl.DataFrame, collectives: pl.LazyFrame) -> pl.DataFrame:
+    """Return `calls` without absent ones whose ring shows that they posted their half.
+
+    Rings that lost their beginning are counted from the last collective that both sides
+    made before the message: there each has posted as many halves as the other. Without
+    such a one, a side of whose halves some are kept is unseen.
+    """
+    wanted = (
+        calls.filter(
+            pl.col("is_p2p").fill_null(False) & (pl.col("absent").list.len() == 1)
+        )
+        .select(
+            *("call", "source", "line"),
+            pl.col("op").replace_strict(OTHER_SIDE, default=None).alias("half"),
+            pl.col("waiting").list.first().alias("waiter"),
+            pl.col("absent").list.first().alias("peer"),
+        )
+        .drop_nulls(["half", "waiter"])
+    )
+    if wanted.is_empty():
+        return calls
+    ranks = pl.concat([wanted["waiter"], wanted["peer"]]).unique()
+    made = (
+        collectives.filter(pl.col("rank").is_in(ranks.implode()))
+        .select(
+            *("rank", "record_id", *ENDS, "seq", "op", "source", "line"),
+            pl.col("is_p2p").fill_null(False),
+            done().alias("done"),
+        )
+        .collect()
+    )
+    told = wanted.join(
+        made.select(*ENDS, "op", "source", "line", pl.col("record_id").alias("held")),
+        on=["source", "line"],
+    )
+    told = told.join(_anchors(told, made), on="call", how="left")
+    own = told.join(
+        made,
+        left_on=["waiter", *ENDS, "op"],
+        right_on=["rank", *ENDS, "op"],
+        nulls_equal=True,
+    ).filter(pl.col("record_id").is_between("mine", "held"))
+    behind_anchor = pl.col("record_id") > pl.col("theirs").fill_null(-1)
+    other = told.join(
+        made,
+        left_on=["peer", *ENDS, "half"],
+        right_on=["rank", *ENDS, "op"],
+        nulls_equal=True,
+    ).filter(behind_anchor)
+    record = pl.col("record_id")
+    cut_off = made.group_by(pl.col("rank").alias("peer")).agg(
+        ((record.min() > 0) & (record.max() - record.min() < pl.len())).alias("wrapped")
+    )
+    state = (
+        told.select("call", "mine", "peer")
+        .join(cut_off, on="peer")
+        .filter(pl.col("mine").is_not_null() | pl.col("wrapped"))
+        .join(own.group_by("call").agg(pl.len().alias("wanted")), on="call", how="left")
+        .join(
+            other.group_by("call").agg(
+                pl.len().alias("posted"), pl.col("done").sum().alias("over")
+            ),
+            on="call",
+        )
+        .select(
+            "call",
+            pl.when(pl.col("mine").is_null())
+            .then(pl.lit("unseen"))
+            .when(pl.col("over") >= pl.col("wanted"))
+            .then(pl.lit("done"))
+            .when(pl.col("posted") >= pl.col("wanted"))
+            .then(pl.lit("behind"))
+            .alias("came"),
+        )
+    )
+    with_state = calls.join(state, on="call", how="left", maintain_order="left")
+    came = pl.col("came")
+    return with_state.with_columns(
+        *(
+            pl.when(came == state).then("absent").otherwise(state).alias(state)
+            for state in ("unseen", "done", "behind")
+        ),
+        pl.when(came.is_null())
+        .then("absent")
+        .otherwise(pl.col("absent").list.head(0))
+        .alias("absent"),
+    ).drop("came")
+
+
+def _anchors(told: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+    """Return the last collective of both sides before a message: `call mine theirs`."""
+    key = (*ENDS[:2], "seq", "op")
+    together = made.filter(
+        ~pl.col("is_p2p") & ~pl.col("op").str.ends_with("coalesced")
+    ).select("rank", *key, "record_id")
+    return (
+        told.select("call", "waiter", "peer", "held")
+        .join(together.rename({"rank": "waiter", "record_id": "mine"}), on="waiter")
+        .filter(pl.col("mine") < pl.col("held"))
+        .join(
+            together.rename({"rank": "peer", "record_id": "theirs"}),
+            on=["peer", *key],
+            nulls_equal=True,
+        )
+        .sort("mine")
+        .unique("call", keep="last")
+        .select("call", "mine", "theirs")
+    )

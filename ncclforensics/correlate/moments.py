@@ -57,7 +57,9 @@ def outlived(
     )
     group = (
         collectives.filter(
-            pl.col("pg_desc").is_in(pairs["pg_desc"].unique().implode())
+            pl.col("pg_desc").is_in(
+                pairs["pg_desc"].unique().implode(), nulls_equal=True
+            )
             & ~pl.col("is_p2p").fill_null(False)
             & pl.col("rank").is_in(pl.concat([pairs["rank"], pairs["peer"]]).implode())
         )
@@ -258,8 +260,9 @@ def may_come(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
     """Whether ranks absent from one of these calls may be about to make it.
 
     `wanted` are rows of `calls`. They may if they have made such a one before, which
-    has the same stack, or without stacks the same operation and sizes; if it is a
-    message; and if they do not all stand at one place behind calls that are over.
+    has the same stack, or without stacks the same operation and sizes, or no call
+    twice; if it is a message; and if they do not all stand at one place behind calls
+    that are over.
     """
     gone = pl.col("rank").is_in(wanted["absent"].explode().drop_nulls().implode())
     newest = (
@@ -279,7 +282,9 @@ def may_come(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
     made = (
         collectives.filter(
             ~pl.col("is_p2p").fill_null(False)
-            & pl.col("pg_desc").is_in(wanted["pg_desc"].unique().implode())
+            & pl.col("pg_desc").is_in(
+                wanted["pg_desc"].unique().implode(), nulls_equal=True
+            )
             & pl.col("rank").is_in(ranks.to_series())
         )
         .select("rank", *GROUP, "seq", _place().alias("what"))
@@ -298,6 +303,9 @@ def may_come(wanted: pl.DataFrame, collectives: pl.LazyFrame) -> bool:
         .explode("absent")
         .rename({"absent": "rank"})
         .join(made, on=["rank", *GROUP], nulls_equal=True)
-        .select("call", "what")
+        .select("call", "rank", "what")
     )
+    # to ranks that are in their first step every call is new
+    if not before.is_duplicated().any():
+        return True
     return not now.join(before, on=["call", "what"], how="semi").is_empty()

@@ -79,9 +79,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             split,
             "uneven-inputs",
             f"{who} left the loop early, others are in {split.usual_op} there",
-            f"{who.capitalize()} came to {common.call_words(split.call)} at a place "
-            "behind the loop where nobody was before; the others are in "
-            f"{split.usual_op} of a step.",
+            f"{who.capitalize()} came to {common.call_words(split.call)} from behind "
+            f"the loop; the others are in {split.usual_op} of a step.",
             REMEDY,
         )
         break

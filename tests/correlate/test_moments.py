@@ -90,8 +90,23 @@ def may_come(*made, **call):
 def test_who_made_such_a_call_before_may_come_to_this_one():
     """It is known by the stack, or by the operation and its sizes."""
     now = entry(0, 4, 4, in_sizes=[[8]])
-    assert may_come(entry(1, 3, 3, in_sizes=[[8]]), now, seq=4)
-    assert not may_come(entry(1, 3, 3, in_sizes=[[9]]), now, seq=4)
+    step = [entry(1, seq, seq, in_sizes=[[9]]) for seq in (2, 3)]
+    assert may_come(entry(1, 1, 1, in_sizes=[[8]]), *step, now, seq=4)
+    assert not may_come(*step, now, seq=4)
+
+
+def test_to_ranks_in_their_first_step_every_call_is_new():
+    now = entry(0, 4, 4, in_sizes=[[8]])
+    first = [entry(1, seq, seq, in_sizes=[[90 + seq]]) for seq in (2, 3)]
+    assert may_come(*first, now, seq=4)
+
+
+def test_a_group_without_a_name_has_calls_as_well():
+    """Dumps up to schema 1.4 name no group."""
+    bare = {"pg": None, "pg_desc": None}
+    made = [entry(1, seq, seq, in_sizes=[[8]], **bare) for seq in (2, 3)]
+    now = entry(0, 4, 4, in_sizes=[[8]], **bare)
+    assert may_come(*made, now, seq=4, **bare)
 
 
 def test_who_may_come_is_not_known_of_messages_nor_without_any_history():

@@ -351,13 +351,18 @@ def _is(call: Call) -> str:
 
 
 def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
-    """Whether some ranks have made such a call before: then they are late for it."""
+    """Whether some ranks have made such a call before: then they are late for it.
+
+    What they made last is no earlier one: it may be this very call, which the others
+    made with a number more.
+    """
     now = programs.entries(frames, call, call["waiting"][:1]).filter(
         pl.col("seq") == call["seq"]
     )
     if now.is_empty() or now["stack"][0] is None:
         return False
     same = programs.entries(frames, call, ranks[:SAMPLE]).filter(
-        pl.col("stack") == now["stack"][0]
+        (pl.col("stack") == now["stack"][0])
+        & (pl.col("seq") < pl.col("seq").max().over("rank"))
     )
     return not same.is_empty()

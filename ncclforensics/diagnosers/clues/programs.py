@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 CONTEXT = 500  # calls before one that are compared with those before another
 MORE = 16  # messages of a kind that may have been made after one that was left out
-SELDOM = 2  # times rarer than a step is what comes after the loop
 FEW = 2  # ranks whose Python did not give its stacks
 Call = dict[str, Any]
 Way = list[tuple[str, str, int | None]]
@@ -200,31 +199,36 @@ def left_loop(frames: Frames, call: Call, rank: int) -> bool:
     """Whether a rank went out of its loop where its way so far went round before.
 
     It has made this call before, so it is no stray one, but more seldom than it has
-    been here. Where it came to it from here, no more of the way there was like this
-    time's than where it went round.
+    been here. Where it never came to it from here, it went from there into the loop as
+    it does from here; else no more of the way there was like this time's than where it
+    went round.
     """
     mine = program(frames, rank)
-    here = (pl.col("seq") == call["seq"]) & (pl.col("group") == call["group"])
-    rows = mine.with_row_index("at").filter(here & ~pl.col("is_p2p").fill_null(False))
+    is_it = (pl.col("seq") == call["seq"]) & (pl.col("group") == call["group"])
+    rows = mine.with_row_index("at").filter(is_it & ~pl.col("is_p2p").fill_null(False))
     if rows.height != 1 or rows["at"][0] == 0:
         return False
     now, made = rows["at"][0], mine["what"].to_list()
-    usual = [i for i in range(1, now) if made[i - 1] == made[now - 1]]
+    times = Counter(made[:now])
+    # what was made for the first time tells nothing of the way
+    here = next((i for i in range(now, 0, -1) if times[made[i - 1]] > 1), now)
+    usual = [i for i in range(1, here) if made[i - 1] == made[here - 1]]
     out = [i for i in usual if made[i] == made[now]]
     round_ = [i for i in usual if made[i] != made[now]]
-    times = Counter(made[:now])
     if not round_ or times[made[now]] >= max(times[made[i]] for i in round_):
         return False
     if not out:
-        alike = {i: _likeness(made, now, [i]) for i in round_}
-        here = [i for i in round_ if 2 * alike[i] >= max(alike.values())]
-        behind = made[here[0] : now].count(made[now])
-        return 0 < SELDOM * behind <= len(here)
+        # it lay between the end of the loop and its beginning
+        first = {made[i] for i in round_}
+        return any(
+            made[i] == made[now] and made[i + 1] in first
+            for i in range(usual[0], now - 1)
+        )
     if len(out) > len(round_):
         return False
     # a way that is the same to where the ring begins may have been so for longer
-    begins = any(_likeness(made, now, [place]) == place for place in round_)
-    return begins or _likeness(made, now, round_) >= _likeness(made, now, out)
+    begins = any(_likeness(made, here, [place]) == place for place in round_)
+    return begins or _likeness(made, here, round_) >= _likeness(made, here, out)
 
 
 def program(frames: Frames, rank: int) -> pl.DataFrame:

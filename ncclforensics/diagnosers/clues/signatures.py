@@ -165,10 +165,14 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
     usual = call.filter(pl.col(aspect) == ordered[-1][0])
     of = odd if len(ordered[0][1]) < len(ordered[-1][1]) else usual
     told = call.row(0, named=True)
+    # one place of the code is nobody's own
+    apart = "call" in call.columns and (
+        _stack(odd) is None or _stack(odd) != _stack(usual)
+    )
     astray = [
         ranks
         for _, ranks in ordered
-        if "call" in call.columns and programs.is_out_of_place(frames, told, min(ranks))
+        if apart and programs.is_out_of_place(frames, told, min(ranks))
     ]
     unseen = int(told.get("unseen") or 0)
     if "call" not in call.columns:
@@ -184,7 +188,7 @@ def _split(frames: Frames, call: pl.DataFrame, aspect: Aspect) -> Split:
     kind: purposes.Purpose | None = None
     if len(astray) == 1:
         kind = "conditional"
-    elif "call" in call.columns and len(ordered) == 2:
+    elif apart and len(ordered) == 2:
         left = [
             ranks
             for _, ranks in ordered
