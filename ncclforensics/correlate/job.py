@@ -209,19 +209,20 @@ def _never_met(frames: Frames) -> int:
     waits = _last_words(last, frames["events"])
     steps = frames.message(*STEPS)["source"].unique()
     waits = waits.filter(~pl.col("source").is_in(steps.implode()))
-    return waits.height + (0 if steps.len() else _never_built(known))
+    return waits.height + (0 if steps.len() else _never_built(known, frames["events"]))
 
 
-def _never_built(known: pl.DataFrame) -> int:
-    """Count the processes that began, where each host has its logs and none came through.
+def _never_built(known: pl.DataFrame, events: pl.DataFrame) -> int:
+    """Count the processes that began, if hosts have their own logs and none came through.
 
     One stream of all may be copied up to there; several do not all end by chance.
     """
+    began = known.filter(pl.col("nranks") > 1).select(PROCESS).drop_nulls().unique()
     through = (known["phase"] == "COMPLETE").any()
-    began = known.drop_nulls(PROCESS).filter(pl.col("nranks") > 1)
-    alone = began.group_by("source").agg(pl.col("host").n_unique().alias("hosts"))
-    apart = bool((alone["hosts"] == 1).all()) and began["host"].n_unique() > 1
-    return began.select(PROCESS).n_unique() if apart and not through else 0
+    nccl = events.filter(pl.col("message").str.starts_with("nccl.")).drop_nulls("host")
+    alone = nccl.group_by("source").agg(pl.col("host").n_unique())
+    apart = bool((alone["host"] == 1).all()) and nccl["host"].n_unique() > 1
+    return began.height if apart and not through else 0
 
 
 def _orphaned(frames: Frames) -> int:

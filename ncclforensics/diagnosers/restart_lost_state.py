@@ -93,9 +93,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
-def _past(
-    frames: Frames, steps: pl.DataFrame, now: pl.DataFrame
-) -> pl.DataFrame:
+def _past(frames: Frames, steps: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
     """Return `first_step step text source line`: how far the attempts before came.
 
     `steps` are those before `now` in the files of the attempt that is explained.
