@@ -217,7 +217,7 @@ SCHEMAS: dict[str, Schema] = {
         "blocked": pl.Int64(),
     },
     # jobs and attempts whose rows `correlate` left out; null is that of the others.
-    # An attempt came from `first_step` to `step`, which stands at the line that is cited
+    # An attempt came from `first_step` to `step`, which the cited line tells
     "others": {
         "job": pl.String(),
         "attempt": pl.Int64(),

@@ -213,7 +213,7 @@ def _never_met(frames: Frames) -> int:
 
 
 def _never_built(known: pl.DataFrame, events: pl.DataFrame) -> int:
-    """Count the processes that began, if hosts have their own logs and none came through.
+    """Count the processes that began, if none got through and each host has its log.
 
     One stream of all may be copied up to there; several do not all end by chance.
     """

@@ -106,7 +106,7 @@ def _past(frames: Frames, steps: pl.DataFrame, now: pl.DataFrame) -> pl.DataFram
 
 
 def _with_turns(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
-    """Add `turn`: the attempt, then the restarts that the step's own log tells above."""
+    """Add `turn`: the attempt, then the restarts that the step's log tells above."""
     restarts = frames.message(*RESTARTS).select("source", pl.col("line").alias("at"))
     beside = steps.join(restarts, on="source").filter(pl.col("line") > pl.col("at"))
     counted = beside.group_by("source", "line").agg(pl.len().alias("_restarts"))
