@@ -126,7 +126,9 @@ def explain(
     joined = correlate(frames)
     ranked, built = conclude(joined, world_size, select, ignore)
     others = []
-    for job_, attempt in joined["others"].tail(MOST_OTHERS).iter_rows():
+    for job_, attempt in (
+        joined["others"].tail(MOST_OTHERS).select("job", "attempt").iter_rows()
+    ):
         report = conclude(correlate(frames, job_, attempt), None, select, ignore)[1]
         others.append(other(report, job_, attempt))
     return joined, ranked, msgspec.structs.replace(built, others=tuple(others))

@@ -216,9 +216,17 @@ SCHEMAS: dict[str, Schema] = {
         "call": pl.Int64(),
         "blocked": pl.Int64(),
     },
+    # jobs and attempts whose rows `correlate` left out; null is that of the others.
+    # An attempt came from `first_step` to `step`, which the cited line tells
+    "others": {
+        "job": pl.String(),
+        "attempt": pl.Int64(),
+        "first_step": pl.Int64(),
+        "step": pl.Int64(),
+        "text": pl.String(),
+        **CITE,
+    },
     # what was damaged, skipped or assumed, and at which stage
-    # jobs and attempts whose rows `correlate` left out; null is that of the others
-    "others": {"job": pl.String(), "attempt": pl.Int64()},
     "notes": {"stage": pl.String(), "text": pl.String(), **CITE},
 }
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate import communicators
+from ncclforensics.correlate import communicators, job
 from ncclforensics.frames import Frames
 
 if TYPE_CHECKING:
@@ -95,9 +95,22 @@ def last(frames: Frames, wanted: int | None = None) -> Frames:
         for name, frame in frames.tables.items()
     }
     kept["notes"] = pl.concat([frames["notes"], tables.rows("notes", notes)])
-    left = [{"job": None, "attempt": n} for n in numbers if n != chosen]
-    kept["others"] = pl.concat([frames["others"], tables.rows("others", left)])
+    left = pl.DataFrame({"attempt": [n for n in numbers if n != chosen]})
+    left = left.join(_reached(frames), on="attempt", how="left", maintain_order="left")
+    kept["others"] = pl.concat([frames["others"], tables.conform("others", left)])
     return Frames(kept, {name: keep(frame) for name, frame in frames.messages.items()})
+
+
+def _reached(frames: Frames) -> pl.DataFrame:
+    """Return `attempt first_step step text source line`: how far each attempt came."""
+    steps = frames.message(*job.STEPS).drop_nulls("attempt")
+    if "step" not in steps.columns:
+        return pl.DataFrame(schema={"attempt": pl.Int64()})
+    steps = steps.drop_nulls("step").sort("source", "line")
+    last = pl.col("text", "source", "line").sort_by("step", maintain_order=True).last()
+    return steps.group_by("attempt").agg(
+        pl.col("step").min().alias("first_step"), pl.col("step").max(), last
+    )
 
 
 def _worked(events: pl.DataFrame) -> bool:

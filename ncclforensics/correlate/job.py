@@ -31,6 +31,11 @@ TRIED = (
     *("nccl.syscall_failed", "nccl.net.no_same_subnet"),
 )
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
+# what NCCL prints once all ranks of a communicator have met
+TOPOLOGY = (
+    *("nccl.topology.affinity", "nccl.comm.layout", "nccl.trees"),
+    "nccl.init.connected",
+)
 LAST_WORDS = 4  # lines at the end of a log
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
 WENT_ON = 3  # steps after a traceback that only a living process makes
@@ -200,13 +205,26 @@ def _unwound(frames: Frames) -> int:
 
 def _never_met(frames: Frames) -> int:
     """Count the processes whose log ends where they wait for their communicator."""
-    began = communicators.inits(frames).filter(
-        (pl.col("phase") == "START") & (pl.col("nranks") > 1)
-    )
+    known = communicators.inits(frames)
+    began = known.filter((pl.col("phase") == "START") & (pl.col("nranks") > 1))
     last = began.group_by(PROCESS).agg(pl.col("line").max())
     waits = _last_words(last, frames["events"])
     steps = frames.message(*STEPS)["source"].unique()
-    return waits.filter(~pl.col("source").is_in(steps.implode())).height
+    waits = waits.filter(~pl.col("source").is_in(steps.implode()))
+    return waits.height + (0 if steps.len() else _never_built(known, frames["events"]))
+
+
+def _never_built(known: pl.DataFrame, events: pl.DataFrame) -> int:
+    """Count the processes that began, if none got through and each host has its log.
+
+    One stream of all may be copied up to there; several do not all end by chance.
+    """
+    began = known.filter(pl.col("nranks") > 1).select(PROCESS).drop_nulls().unique()
+    through = (known["phase"] == "COMPLETE").any()
+    nccl = events.filter(pl.col("message").str.starts_with("nccl.")).drop_nulls("host")
+    alone = nccl.group_by("source").agg(pl.col("host").n_unique())
+    apart = bool((alone["host"] == 1).all()) and nccl["host"].n_unique() > 1
+    return began.height if apart and not through else 0
 
 
 def _orphaned(frames: Frames) -> int:

@@ -9,7 +9,7 @@ How we know
     CUDA error 802 `system not yet initialized`; NCCL's words about Fabric Manager or
     NVSwitches; `Fabric State` other than Completed; the service not active. The hosts
     that print it are named; their peers wait for them. Or, in a start-up that hangs,
-    the only one of three hosts or more whose logs end with `Init START`.
+    the only host whose logs stop before the topology that all others printed.
 
 What to do
     On that host: `systemctl status nvidia-fabricmanager`, compare
@@ -30,10 +30,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import communicators, job
-from ncclforensics.diagnosers.clues import common, cuda
+from ncclforensics.correlate import job
+from ncclforensics.diagnosers.clues import common, cuda, first_stop
 from ncclforensics.findings import Finding
-from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,9 +62,6 @@ SERVICE = (
 STATUS = "nvidia.fabric_manager.status"  # systemctl status of the service
 FABRIC = "nvidia.fabric_state"  # nvidia-smi -q
 NVLS = ("nccl.nvls.bind_failed", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable")
-
-# of two hosts of which one stops, either may be at fault
-FEW_HOSTS = 2
 
 REMEDY = (
     "systemctl status nvidia-fabricmanager          # on {}",
@@ -131,51 +127,22 @@ def _unlike(frames: Frames, message: str, column: str, healthy: str) -> pl.DataF
 
 
 def _stopped_first(frames: Frames) -> Iterator[Finding]:
-    """Name the only host whose logs all end with START, while the others went on.
-
-    Who has begun and prints nothing more, not even its topology, waits for its own
-    driver or fabric. Between two hosts it may as well be the way between them.
-    """
-    known = communicators.inits(frames)
-    failed = job.signs_of_failure(frames)
-    if known.is_empty() or (known["phase"] == "COMPLETE").any() or not failed:
+    """Name the only host whose logs stop before its topology, while others went on."""
+    stop = first_stop.first_stop(frames)
+    if stop is None:
         return
-    process = communicators.PROCESS
-    began = known.filter(pl.col("nranks") == known["nranks"].max())
-    began = began.drop_nulls(process).unique(process, keep="first", maintain_order=True)
-    if began.is_empty():
-        return
-    ends = began.select(*process, pl.col("line").alias("_start"))
-    nccl = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
-    # what NCCL itself gave up with tells more, and ends the others' logs as well
-    if nccl["role"].is_in(FAILING).any():
-        return
-    later = nccl.join(ends, on=process).filter(pl.col("line") > pl.col("_start"))
-    went_on = began.join(later, on=process, how="semi")
-    hosts = began.group_by("host", maintain_order=True).agg(pl.len().alias("_ranks"))
-    silent = hosts.join(went_on, on="host", how="anti")
-    size = began["nranks"][0]
-    cut = frames["sources"].filter("cut")["source"]
-    at_stop = began.join(silent, on="host", how="semi")
-    if (
-        silent.height != 1
-        or hosts.height <= FEW_HOSTS
-        or began.height != size
-        or went_on.height + silent["_ranks"][0] != size
-        or at_stop["source"].is_in(cut.implode()).any()
-        or at_stop["source"].is_in(went_on["source"].unique().implode()).any()
-    ):
-        return
-    (host,) = common.strings(silent["host"])
+    host = stop.host
+    at_start = (stop.last["message"] == "nccl.init.start").all()
+    words = "Init START and nothing more" if at_start else "no topology"
     yield Finding(
         slug="fabric-manager",
         confidence="likely",
-        headline=f"{host} stopped first: its ranks printed Init START and nothing more",
-        evidence=(*common.cites(at_stop, 3), *common.cites(later, 2)),
-        explanation=f"All {size:,} ranks began to build the communicator. Those of "
-        f"{hosts.height - 1:,} hosts went on to their network and topology, those of "
-        f"{host} never did: its driver or its fabric does not answer.",
+        headline=f"{host} stopped first: its ranks printed {words}",
+        evidence=(*common.cites(stop.last, 3), *common.cites(stop.later, 2)),
+        explanation=f"Of the {stop.size:,} ranks of the communicator, those of "
+        f"{common.count(stop.others, 'host')} went on to their network and topology, "
+        f"those of {host} never did: its driver or its fabric does not answer.",
         remedy=tuple(step.replace("{}", host) for step in REMEDY),
         hosts=(host,),
-        first_seen=common.first_seen(at_stop),
+        first_seen=common.first_seen(stop.last),
     )

@@ -45,6 +45,7 @@ EXPLAINS = ("crashed-rank", "gpu-oom", "host-oom", "timeout-masking", "missing-r
 SPREADS = True
 
 RESTARTS = ("torchelastic.restart",)
+MOST_RESTARTS = 1_000_000  # in one log
 FAR = 2  # steps that the attempt before must have gone beyond its first
 
 REMEDY = (
@@ -62,62 +63,60 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     steps = frames.message(*STEPS)
     if steps.is_empty():
         return
-    steps = _with_attempts(frames, steps)
-    last = steps["attempt"].max()
-    now = steps.filter(pl.col("attempt") == last)
-    past = steps.filter(pl.col("attempt") < last)
+    steps = _with_turns(frames, steps)
+    is_last = pl.col("turn") == pl.col("turn").max()
+    now = steps.filter(is_last)
+    past = _past(frames, steps.filter(~is_last), now)
     if past.is_empty() or _failed_again(frames, now):
         return
-    began, reached = _range(past)
-    again, _ = _range(now)
-    if again > began or reached < began + FAR:
+    began = int(str(past["first_step"].min()))
+    farthest = past.sort("step", maintain_order=True).tail(1)
+    reached = int(farthest["step"][0])
+    again = now.sort("step", maintain_order=True).head(1)
+    step = int(again["step"][0])
+    if step > began or reached < began + FAR:
         return
+    cited = [farthest, frames.message(*RESTARTS).head(1), again]
     yield Finding(
         slug="restart-lost-state",
         confidence="likely",
-        headline=f"the job was restarted and began again at step {again:,}, "
+        headline=f"the job was restarted and began again at step {step:,}, "
         f"after step {reached:,}",
         evidence=common.cites(
-            pl.concat(
-                [
-                    f.select("text", "source", "line")
-                    for f in (
-                        past.filter(pl.col("step") == reached).head(1),
-                        frames.message(*RESTARTS).head(1),
-                        now.filter(pl.col("step") == again).head(1),
-                    )
-                ]
-            )
+            pl.concat([frame.select("text", "source", "line") for frame in cited])
         ),
         explanation=f"Before the restart it had come to step {reached:,}. The attempt "
-        f"after it counts from {again:,} again, where the first one began: no state "
+        f"after it counts from {step:,} again, where the first one began: no state "
         "was loaded.",
         remedy=REMEDY,
         first_seen=common.first_seen(now),
     )
 
 
-def _with_attempts(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
-    """Number the attempts: by the path of the log, or by restarts told in it."""
-    steps = steps.with_columns(pl.col("attempt").fill_null(0))
-    if steps["attempt"].n_unique() > 1:
-        return steps
+def _past(frames: Frames, steps: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
+    """Return `first_step step text source line`: how far the attempts before came.
+
+    `steps` are those before `now` in the files of the attempt that is explained.
+    """
+    first = pl.col("step").alias("first_step")
+    here = steps.select(first, "step", "text", "source", "line")
+    earlier = pl.col("attempt") < pl.lit(now["attempt"].min())
+    left_out = frames["others"].filter(earlier).drop_nulls("step")
+    return pl.concat([left_out.select(here.columns), here])
+
+
+def _with_turns(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
+    """Add `turn`: the attempt, then the restarts that the step's log tells above."""
     restarts = frames.message(*RESTARTS).select("source", pl.col("line").alias("at"))
-    if restarts.is_empty():
-        return steps
-    beside = steps.join(restarts, on="source", how="left").filter(
-        pl.col("line") > pl.col("at")
-    )
+    beside = steps.join(restarts, on="source").filter(pl.col("line") > pl.col("at"))
     counted = beside.group_by("source", "line").agg(pl.len().alias("_restarts"))
+    number = pl.col("_restarts").fill_null(0).cast(pl.Int64)
     return (
-        steps.join(counted, on=["source", "line"], how="left", maintain_order="left")
-        .with_columns(pl.col("_restarts").fill_null(0).cast(pl.Int64).alias("attempt"))
+        steps.with_columns(pl.col("attempt").fill_null(0))
+        .join(counted, on=["source", "line"], how="left", maintain_order="left")
+        .with_columns(turn=pl.col("attempt") * MOST_RESTARTS + number)
         .drop("_restarts")
     )
-
-
-def _range(steps: pl.DataFrame) -> tuple[int, int]:
-    return int(str(steps["step"].min())), int(str(steps["step"].max()))
 
 
 def _failed_again(frames: Frames, now: pl.DataFrame) -> bool:

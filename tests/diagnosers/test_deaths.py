@@ -68,6 +68,36 @@ def test_torchs_excepthook_speaks_for_its_rank_without_the_head(analyzed, tail, 
     assert found == (named and ("crashed-rank", named))
 
 
+LAUNCHER = (
+    'Traceback (most recent call last):\n  File "/opt/venv/bin/torchrun", line 8, in '
+    "<module>\n    sys.exit(main())\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("ValueError: no such file", ("crashed-rank", (0,))),
+        # of two nobody can say which was not caught
+        ("ValueError: no such file\nKeyError: another", None),
+        ("ValueError: rank 0 is done, but the other ranks are not", None),
+    ],
+)
+def test_a_launchers_own_traceback_does_not_hide_the_last_words(analyzed, words, named):
+    log = f"{words}\n{FAILED.format(code=1)}{LAUNCHER}"
+    assert verdict(analyzed({"job.log": log})) == named
+
+
+def test_an_exception_that_tells_of_other_ranks_is_no_death_of_its_own(analyzed):
+    log = HEAD + "ValueError: rank 2 is done, but other ranks are not\n"
+    assert verdict(analyzed({"rank_2.log": log})) is None
+
+
+def test_a_launcher_of_another_kind_tells_who_crashed(analyzed):
+    log = "ERROR:composer.cli.launcher:Rank 3 crashed with exit code -11.\n"
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (3,))
+
+
 DYING = (
     "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with "
     "exception: CUDA error: an illegal memory access was encountered\n"

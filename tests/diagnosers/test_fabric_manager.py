@@ -121,6 +121,50 @@ def test_an_init_hang_without_one_odd_host_is_no_fabric(analyzed, stopped, hosts
     assert not found(analyzed(init_hang(stopped, hosts)))
 
 
+TREES = "gpu000{h}:{pid}:{pid} [0] NCCL INFO Trees [0] 1/-1/-1->{r}->0\n"
+USING = "gpu000{h}:{pid}:{pid} [0] NCCL INFO Bootstrap : Using eth0:10.0.0.{h}<0>\n"
+
+
+def stopped_before_topology(sick, hosts=2, logs=None):
+    """Two ranks on each host; those of `sick` print no more than their bootstrap."""
+    logs = logs or [f"gpu000{h}.log" for h in range(1, hosts + 1)]
+    files = dict.fromkeys(logs, "")
+    for r in range(2 * hosts):
+        h = r // 2 + 1
+        line = USING + ("" if h in sick else START + TREES)
+        text = line.format(h=h, r=r, d=r % 2, pid=100 + r)
+        files[logs[h - 1]] += text.replace("nranks 6", f"nranks {2 * hosts}")
+    return files
+
+
+def test_the_host_without_a_topology_is_named_even_of_two(analyzed):
+    (finding,) = found(analyzed(stopped_before_topology({2})))
+    assert (finding.hosts, finding.ranks) == (("gpu0002",), ())
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        stopped_before_topology({2, 3}, 3),
+        stopped_before_topology(set(), 2),
+        stopped_before_topology({2}, 2, ["job.log", "job.log"]),
+    ],
+    ids=["two hosts stopped", "all went on", "one stream, which may be copied"],
+)
+def test_a_missing_topology_without_one_odd_host_is_no_fabric(analyzed, logs):
+    analysis = analyzed(logs)
+    assert not found(analysis)
+    assert analysis.ranked.verdict is None
+
+
+def test_a_host_whose_log_is_lost_is_not_taken_for_one_that_stopped(analyzed):
+    logs = stopped_before_topology({3}, 3)
+    del logs["gpu0002.log"]
+    analysis = analyzed(logs)
+    assert not found(analysis)
+    assert analysis.ranked.outcome == "inconclusive"
+
+
 def test_an_init_that_nccl_gave_up_is_no_hang(analyzed):
     logs = init_hang({3})
     logs["gpu0001.log"] += (

@@ -339,6 +339,30 @@ def test_a_restart_that_counts_from_the_start_lost_its_state(analyzed):
     assert "after step 40" in analysis.ranked.verdict.headline
 
 
+def attempts(again, more=""):
+    folder = "none_a/attempt_{}/0/stdout.log"
+    second = steps(*again) + more
+    return {
+        "torchrun.log": RESTART,
+        folder.format(0): steps(0, 40) + traceback(1, "ValueError: the first"),
+        folder.format(1): second,
+    }
+
+
+def test_steps_of_an_attempt_in_its_own_folder_count_as_well(analyzed):
+    analysis = analyzed(attempts((0, 30)))
+    assert verdict(analysis) == ("restart-lost-state", (), ())
+    cited = {cite.source for cite in analysis.ranked.verdict.evidence}
+    assert {s for s in cited if "attempt_0" in s}
+
+
+@pytest.mark.parametrize(
+    ("again", "more"), [((30, 60), ""), ((0, 30), traceback(1, "ValueError: again"))]
+)
+def test_an_attempt_that_resumed_or_failed_has_lost_nothing(analyzed, again, more):
+    assert not found(analyzed(attempts(again, more)), "restart-lost-state")
+
+
 @pytest.mark.parametrize(
     "log",
     [

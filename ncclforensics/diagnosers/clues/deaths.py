@@ -29,8 +29,9 @@ ECHOES = (
     r"|KeyboardInterrupt|SystemExit|BrokenPipeError|ConnectionResetError|EOFError"
     r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
 )
-# an exception whose text is a message of these roles is about somebody else
+# an exception is about others if its text is a message of these roles, or says so
 ABOUT_OTHERS = ("victim", "agent", "either")
+OF_OTHERS = r"(?i)\b(?:an)?other (?:rank|worker|peer)s?\b"
 # a process that one of these lines belongs to ended itself because of a peer
 SELF_ABORT = (
     "c10d.watchdog.abort",
@@ -208,6 +209,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
             .then(None)
             .otherwise(
                 pl.col("exception").str.contains(ECHOES)
+                | pl.col("said").str.contains(OF_OTHERS)
                 | pl.col("of_others").fill_null(False)
             )
             .alias("echo"),
@@ -240,7 +242,11 @@ def _nameless(frames: Frames) -> pl.DataFrame:
     Of several nobody can say which was not caught, nor whose it is.
     """
     lines = frames.message(NAMELESS)
-    if lines["text"].n_unique() != 1 or frames.message(*TRACEBACKS, HEADLESS).height:
+    whole = frames.message(*TRACEBACKS, HEADLESS)
+    if "by_launcher" in whole.columns:
+        # a launcher's own is of no rank
+        whole = whole.filter(~pl.col("by_launcher").fill_null(False))
+    if lines["text"].n_unique() != 1 or whole.height:
         return lines.clear()
     return lines.head(1) if _only_ended(frames) is not None else lines.clear()
 

@@ -27,6 +27,7 @@ _ERROR = re.compile(
 _LAUNCHER = re.compile(
     r"/torch/distributed/(?:run\.py|launch\.py|launcher/|elastic/)"
     r"|/torch/multiprocessing/spawn\.py|/accelerate/commands/|/deepspeed/launcher/"
+    r"|/bin/(?:torchrun|accelerate|deepspeed)$"
 )
 _INSTALLED = re.compile(r"-packages/|/lib(?:64)?/python3|^<")
 _FRAME = re.compile(
