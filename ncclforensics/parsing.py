@@ -1,7 +1,8 @@
 """Reads all sources: in this process, in others beside it, or where an executor works.
 
 What each source gives does not depend on who reads it or beside what; the parts are put
-together in the order of the sources. Work of a process that is lost is done again here.
+together in the order of the sources. Work of a process that is lost is done again here,
+where each dump is tried in a child first: one of them may have been what killed it.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def read(
     where nothing was read.
     """
     told = list(notes)
+    lost: dict[Note, None] = {}  # once each, for whatever was lost by it
     parts = []
     done = shown = 0
     with ExitStack() as stack:
@@ -63,7 +65,7 @@ def read(
             parse_all if here else parsed,
             batches,
             executor,
-            lambda error: told.append(_lost(error)),
+            lambda error: lost.update({_lost(error): None}),
         )
         try:
             for batch, part in zip(batches, read_by, strict=True):
@@ -80,7 +82,7 @@ def read(
                 raise
             read_ = f"{done:,} of {len(sources):,} files were read"
             told.append(Note(INTERRUPTED, f"reading was interrupted: {read_}"))
-    return join([Frames({"notes": tables.noted(told)}), *parts])
+    return join([Frames({"notes": tables.noted([*told, *lost])}), *parts])
 
 
 def _paying(sources: Sequence[Source]) -> int:

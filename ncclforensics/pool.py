@@ -11,15 +11,18 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import sys
 import threading
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections import deque
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
+from queue import SimpleQueue
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import polars as pl
 
@@ -28,6 +31,7 @@ from ncclforensics.parsers.fr_taster import expendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from multiprocessing.connection import Connection
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -47,6 +51,9 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 # threads that polars starts with itself; each does without, or starts again by itself
 OWN_THREADS = {"jemalloc_bg_thd", "polars-ooc-clea"}
 TASKS = Path("/proc/self/task")
+# processes that take the place of lost ones: a kernel that is short of memory would
+# kill them as well
+RESTARTS = 4
 _spawning = threading.Lock()
 
 
@@ -106,25 +113,147 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-class _Pool(ProcessPoolExecutor):
-    def end(self) -> None:
-        """End the processes, at once where somebody stopped waiting for them.
+class LostError(Exception):
+    """A process that worked for us was killed, or ended by itself."""
 
-        One that outlived its parent would miss what they share, and say so.
-        """
+
+class _Worker:
+    """A process, and the pipe over which it is given work and answers."""
+
+    def __init__(self) -> None:
+        """Start it, forked where no thread is lost by that."""
+        context: Any = get_context("fork") if may_fork() else _Context()
+        if isinstance(context, _Context):
+            _track()
+        self.pipe, other = context.Pipe()
+        try:
+            self.process = context.Process(target=_work, args=(other,), daemon=True)
+            self.process.start()
+        except BaseException:
+            self.pipe.close()
+            raise
+        finally:
+            # with nobody else that holds it, the pipe ends when the process does
+            other.close()
+
+    def ask(self, function: Callable[..., Made], args: Sequence[Any]) -> Made:
+        """Return or raise what `function` does there; LostError where that ended."""
+        try:
+            self.pipe.send((function, args))
+            is_made, made = self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.kill()
+            self.process.join()
+            raise LostError(_ended(self.process.exitcode)) from None
+        if not is_made:
+            raise made
+        return cast("Made", made)
+
+    def kill(self) -> None:
+        """End it; a thread that waits for its answer is told."""
+        self.process.kill()
+        self.process.join()
+
+
+class Pool(ThreadPoolExecutor):
+    """Processes, and as many threads that hand them work and wait for their answers.
+
+    What is asked of a process that ends, also in the midst of its answer, raises
+    LostError; the others go on, and another one takes its place, RESTARTS times.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        """Prepare a pool of `jobs` processes, which start with the first work."""
+        super().__init__(jobs)
+        self.jobs, self._restarts = jobs, RESTARTS
+        self._workers: list[_Worker] = []
+        self._idle: SimpleQueue[_Worker | None] = SimpleQueue()
+        self._changing = threading.Lock()
+        self._is_over = False
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that are there now."""
+        return [worker.process.pid for worker in list(self._workers)]
+
+    def submit(self, *args: Any, **_: Any) -> Future[Any]:
+        """Have `function(*args)` called in a process; raises OSError without any."""
+        # threads that begin here are not interrupted, nor what they start
         with put_off():
-            if self._pending_work_items:
-                for process in list((self._processes or {}).values()):
-                    process.kill()
-                # of a result that is half written the rest would be waited for, as
-                # long as anybody could write it
-                self._result_queue._writer.close()  # type: ignore[attr-defined]
+            if not (self._workers or self._is_over):
+                # all at once, while there is no thread that forbids a fork
+                self._start(self.jobs)
+            return super().submit(self._ask, *args)
+
+    def end(self) -> None:
+        """End the processes at once, whatever they do."""
+        with put_off():
+            with self._changing:
+                self._is_over = True
+                for worker in self._workers:
+                    worker.kill()
+                self._idle.put(None)
             self.shutdown(cancel_futures=True)
 
-    def submit(self, *args: Any, **options: Any) -> Future[Any]:
-        """Take work, and start the process for it, without being interrupted."""
-        with put_off():
-            return super().submit(*args, **options)
+    def _start(self, count: int) -> None:
+        for _ in range(count):
+            worker = _Worker()
+            self._workers.append(worker)
+            self._idle.put(worker)
+
+    def _ask(self, function: Callable[..., Made], *args: Any) -> Made:
+        worker = self._idle.get()
+        if worker is None:
+            self._idle.put(None)  # for the others that wait
+            raise LostError("no process is left")
+        try:
+            made = worker.ask(function, args)
+        except LostError:
+            self._replace(worker)
+            raise
+        except BaseException:
+            self._idle.put(worker)
+            raise
+        self._idle.put(worker)
+        return made
+
+    def _replace(self, worker: _Worker) -> None:
+        with self._changing:
+            if self._is_over:
+                return
+            self._workers.remove(worker)
+            if self._restarts:
+                self._restarts -= 1
+                with suppress(OSError):
+                    self._start(1)
+            if not self._workers:
+                self._is_over = True
+                self._idle.put(None)
+
+
+def _work(pipe: Connection) -> None:
+    """Do what comes through a pipe until it ends: the life of a process."""
+    _begin()
+    while True:
+        try:
+            function, args = pipe.recv()
+        except EOFError:
+            return
+        try:
+            told = True, function(*args)
+        except Exception as error:
+            told = False, error
+        pipe.send(told)
+
+
+def _ended(code: int | None) -> str:
+    """Return how a process ended, as `multiprocessing` tells it."""
+    if code is None or code >= 0:
+        return f"it ended with {code}"
+    try:
+        return f"it was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"it was ended by signal {-code}"
 
 
 def pays_bytes() -> int:
@@ -143,20 +272,11 @@ def paying(sizes: Sequence[int], pays: int) -> int:
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor]:
-    """Give a pool of `jobs` processes, this process alone for fewer than 2.
-
-    And alone where there is no shared memory for their locks, as in some containers.
-    """
+    """Give a pool of `jobs` processes, this process alone for fewer than 2."""
     if jobs < 2:
         yield Here()
         return
-    _track()
-    context = get_context("fork") if may_fork() else _Context()
-    try:
-        pool = _Pool(jobs, mp_context=context, initializer=_begin)
-    except (OSError, ImportError, NotImplementedError):
-        yield Here()
-        return
+    pool = Pool(jobs)
     try:
         yield pool
     finally:
@@ -195,14 +315,33 @@ def spread(
 ) -> Iterator[Made]:
     """Yield what `function` makes of each batch, in order.
 
-    Where the executor breaks, because the kernel killed a worker or a cluster went
-    away, `lost` is told why, and this process does what is left.
+    Where work is lost, because the kernel killed a worker or a cluster went away,
+    `lost` is told why, and this process does it.
     """
-    done = 0
+    if isinstance(executor, Here):
+        yield from map(function, batches)
+        return
+    asked = deque(_asked(function, batch, executor) for batch in batches)
     try:
-        for made in executor.map(function, batches):
+        for batch in batches:
+            try:
+                made = asked.popleft().result()
+            except Exception as error:  # what breaks is the executor's own
+                lost(error)
+                made = function(batch)
             yield made
-            done += 1
-    except Exception as error:  # what breaks is the executor's own
-        lost(error)
-    yield from map(function, batches[done:])
+    finally:
+        for future in asked:
+            future.cancel()
+
+
+def _asked(
+    function: Callable[[Item], Made], item: Item, executor: Executor
+) -> Future[Made]:
+    """Return an executor's promise, one that is broken where it takes no work."""
+    try:
+        return executor.submit(function, item)
+    except Exception as error:
+        broken: Future[Made] = Future()
+        broken.set_exception(error)
+        return broken

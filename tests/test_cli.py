@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 from ncclforensics import __version__, cli, console
 from ncclforensics.correlate.span import Span
 from ncclforensics.errors import UsageError
-from ncclforensics.pool import Here
+from ncclforensics.pool import Here, Pool
 from ncclforensics.report.as_json import decode, render_json
 from ncclforensics.report.contract import (
     Culprits,
@@ -192,7 +191,7 @@ def test_what_is_no_span_of_time_is_a_mistake(run: Any, told: Any, says: str) ->
 
 def test_jobs_are_processes(run: Any, analysis: Analysis) -> None:
     assert run("analyze", "a", "--jobs", "2")[0] == 0
-    assert isinstance(analysis.asked["executor"], ProcessPoolExecutor)
+    assert isinstance(analysis.asked["executor"], Pool)
     with pytest.raises(RuntimeError, match="after shutdown"):
         analysis.asked["executor"].submit(print)
 

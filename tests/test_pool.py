@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from functools import partial
 
 import pytest
 
@@ -26,6 +28,11 @@ def test_processes_read_what_this_one_reads(evidence, monkeypatch):
         assert analysis.analyze([evidence], executor=executor).report == alone
 
 
+def killed() -> None:
+    """Be killed."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_a_killed_process_costs_a_note_and_nothing_else(
     evidence, tmp_path, monkeypatch
 ):
@@ -36,7 +43,7 @@ def test_a_killed_process_costs_a_note_and_nothing_else(
 
         def kill(done, _):
             if done == 1:
-                for pid in executor._processes:
+                for pid in executor.pids:
                     os.kill(pid, signal.SIGKILL)
 
         # more work than the two could have done before they were killed
@@ -47,15 +54,64 @@ def test_a_killed_process_costs_a_note_and_nothing_else(
     assert lost.sum() == 1
 
 
-def test_a_process_killed_in_the_midst_of_its_answer_is_not_waited_for():
-    script = (
-        "from ncclforensics import pool\n"
-        "def large(_): return bytes(1 << 26)\n"
-        "with pool.processes(2) as executor:\n"
-        "    next(executor.map(large, range(9)))\n"
-    )
-    # in a process of its own, which would wait for ever
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+def test_only_what_a_killed_process_held_is_lost_and_another_takes_its_place():
+    with pool.processes(2) as executor:
+        asked = [executor.submit(killed)]
+        asked += [executor.submit(abs, -n) for n in range(50)]
+        with pytest.raises(pool.LostError, match="it was ended by SIGKILL"):
+            asked[0].result()
+        assert [each.result() for each in asked[1:]] == list(range(50))
+        assert len(executor.pids) == 2
+
+
+def test_where_every_process_is_killed_this_one_does_the_work():
+    here = os.getpid()
+    told = []
+    with pool.processes(2) as executor:
+        made = list(
+            pool.spread(partial(unless, here), range(20), executor, told.append)
+        )
+    assert made == list(range(20))
+    # each killed one process, until none was left to take their place
+    assert len(told) == 20
+    assert sum("SIGKILL" in str(error) for error in told) == 2 + pool.RESTARTS
+
+
+def unless(pid: int, made: int) -> int:
+    """Be killed in any process but one."""
+    if os.getpid() != pid:
+        killed()
+    return made
+
+
+def half_answered(_: object) -> None:
+    """Write half of an answer, and be killed."""
+    frame = sys._getframe()
+    while frame.f_code.co_name != "_work":
+        frame = frame.f_back
+    os.write(frame.f_locals["pipe"].fileno(), (1 << 20).to_bytes(4, "big") + bytes(100))
+    killed()
+
+
+def test_half_an_answer_of_a_killed_process_is_not_waited_for():
+    with pool.processes(3) as executor:
+        asked = executor.submit(half_answered, 0)
+        with pytest.raises(pool.LostError):
+            asked.result(timeout=30)
+        assert list(executor.map(abs, range(9))) == list(range(9))
+
+
+def test_an_error_is_raised_where_it_was_asked_for():
+    with pool.processes(2) as executor:
+        with pytest.raises(TypeError):
+            executor.submit(abs, "x").result()
+        assert executor.submit(abs, -1).result() == 1
+
+
+def test_processes_that_work_when_the_pool_ends_are_not_waited_for():
+    with pool.processes(2) as executor:
+        asked = [executor.submit(time.sleep, 600) for _ in range(9)]
+    assert all(each.done() for each in asked)
 
 
 def test_a_script_without_a_guard_runs_once(evidence, tmp_path):
@@ -73,22 +129,16 @@ def test_a_script_without_a_guard_runs_once(evidence, tmp_path):
     assert (done.stdout, done.stderr) == ("once\nfailure\n", "")
 
 
-def test_without_locks_to_share_this_process_reads_alone(evidence, monkeypatch):
-    def lacking(*_, **__):
-        raise FileNotFoundError(2, "No such file or directory")  # without /dev/shm
+def test_where_no_process_can_be_started_this_one_reads(
+    evidence, tmp_path, monkeypatch
+):
+    def refused(*_):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(pool, "_Pool", lacking)
-    with pool.processes(2) as executor:
-        assert analysis.analyze([evidence], executor=executor).report.verdict
-
-
-def test_where_no_process_can_be_started_this_one_reads(evidence, tmp_path):
-    class Refused(pool.Here):
-        def map(self, *_, **__):
-            raise BlockingIOError(11, "Resource temporarily unavailable")
-
+    monkeypatch.setattr(pool, "_Worker", refused)
     sources = discover([evidence], tmp_path).sources
-    found = parsing.read(sources, executor=Refused())
+    with pool.processes(2) as executor:
+        found = parsing.read(sources, executor=executor)
     assert found["entries"].equals(parsing.read(sources)["entries"])
     assert found["notes"]["text"][0].endswith("temporarily unavailable")
 
