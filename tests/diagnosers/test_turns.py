@@ -105,6 +105,15 @@ def test_two_calls_of_which_one_is_not_the_same_for_all_were_not_swapped():
     assert (kind != "order", odd) == (True, (2,))
 
 
+def test_another_call_behind_what_holds_a_rank_is_a_mismatch_and_no_order():
+    programs = ["|W", "|W", "|eX", "|W"]
+    frames = frames_of([STEP * 3 + "abcd" + p for p in programs], stacks=False)
+    (found,) = divergence.divergences(frames)
+    assert (found.kind, found.odd, found.call["group"]) == ("mismatch", (2,), "W")
+    in_e = {found.others[0]["call"]}
+    assert divergence.calls_in_circles(frames) == in_e
+
+
 @pytest.mark.parametrize("stacks", [True, False])
 def test_a_call_that_other_pairs_made_as_well_is_not_behind_the_loop(stacks):
     def odd(others):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.frames import Frames
 
-Kind = Literal["order", "message"] | purposes.Purpose
+Kind = Literal["order", "message", "mismatch"] | purposes.Purpose
 Call = dict[str, Any]
 
 # a call to which a smaller share of its members came is nobody's usual one
@@ -66,11 +66,15 @@ def divergences(frames: Frames) -> tuple[Divergence, ...]:
 
 
 def calls_in_circles(frames: Frames) -> set[int]:
-    """Return the numbers of the calls in which circles are held."""
+    """Return the numbers of the calls in which circles are held.
+
+    Not of one that is another call for some of them: there the sides tell who is odd.
+    """
     return {
         call["call"]
         for found in divergences(frames)
         for call in (found.call, *found.others)
+        if found.kind != "mismatch" or call is not found.call
     }
 
 
@@ -171,7 +175,12 @@ def _stray(
         odd, stack = side
         others = tuple(c for c in calls if c is not call)[:SAMPLE_CALLS]
         if 2 * len(odd) <= len(ranks) and {*odd} <= {*ranks}:
-            kind = purposes.of(frames, call, odd, stack, others)
+            # what is enqueued behind another call that holds them is no place they are
+            # at, only another call than everybody's
+            held = not {*odd} <= {*call["waiting"]}
+            kind: Kind = (
+                "mismatch" if held else purposes.of(frames, call, odd, stack, others)
+            )
             return Divergence(kind, ranks, odd, {**call, "stack": stack}, others)
     return None
 

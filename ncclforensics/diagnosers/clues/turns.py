@@ -76,7 +76,7 @@ def stray(frames: Frames, call: Call) -> Side | None:
     if len(sides) != 2:
         return None
     (what, few), (_, many) = sorted(sides.items(), key=lambda side: len(side[1][0]))
-    if len(few[0]) == len(many[0]) or not {*few[0]} <= {*call["waiting"]}:
+    if len(few[0]) == len(many[0]):
         return None
     made = programs.entries(frames, call, (few[0][0], many[0][0])).filter(
         pl.col("seq") < call["seq"]
