@@ -114,16 +114,19 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
-def _beside(frames: Frames) -> tuple[int, ...]:
-    """Return the ranks that are in a call which all others have finished.
+def _beside(frames: Frames, alone: bool = False) -> tuple[int, ...]:
+    """Return the ranks, or those `alone`, in a call which all others have finished.
 
     Nobody may have come as far as to wait for them.
     """
     states = ("behind", "absent", "unseen", "unstarted")
-    alone = ~pl.col("is_p2p").fill_null(False) & (pl.col("done").list.len() > 0)
+    over = ~pl.col("is_p2p").fill_null(False) & (pl.col("done").list.len() > 0)
     for state in states:
-        alone &= pl.col(state).list.len() == 0
-    return common.numbers(frames["calls"].filter(alone)["waiting"].explode())
+        over &= pl.col(state).list.len() == 0
+    if alone:
+        batch = pl.col("op").str.contains("coalesced").fill_null(True)
+        over &= (pl.col("waiting").list.len() == 1) & ~batch
+    return common.numbers(frames["calls"].filter(over)["waiting"].explode())
 
 
 def _partly_seen(frames: Frames, call: dict[str, Any]) -> bool:
@@ -140,7 +143,8 @@ def _partly_seen(frames: Frames, call: dict[str, Any]) -> bool:
 def _proven(frames: Frames, ranks: tuple[int, ...]) -> tuple[int, ...]:
     """Keep the ranks whose call no peer could have finished without them.
 
-    Nor could it have finished a later one of that group that needs all members.
+    Nor could it have finished a later one of that group that needs all members. What
+    one member alone has not finished, nobody else holds up, whatever the operation.
     """
     begun = frames["roots"].filter(pl.col("why") == "unstarted")["rank"]
     held = frames["standings"].filter(
@@ -155,4 +159,5 @@ def _proven(frames: Frames, ranks: tuple[int, ...]) -> tuple[int, ...]:
     over = named.agg(pl.col("seq").max().alias("over"))
     told = first.join(over, on="group", how="left")
     later = (pl.col("over") > pl.col("waits_in")).fill_null(False)
-    return common.numbers(told.filter(~rooted | later)["rank"])
+    last = pl.col("rank").is_in(_beside(frames, alone=True))
+    return common.numbers(told.filter(~rooted | later | last)["rank"])

@@ -19,7 +19,8 @@ What to do
     use an operation that takes uneven input (all_to_all with split sizes).
 
 Looks like
-    all_to_all, uneven all_gather, gather and scatter differ in health.
+    all_to_all, gather and scatter differ in health, and so does an all_gather into a
+    list of uneven tensors, which torch records as broadcasts.
     Different operations at one SeqNum are `collective-mismatch`.
 
 References

@@ -79,3 +79,10 @@ def test_who_expects_more_than_all_others():
     three = {rank: ([[2]], [[6]]) for rank in range(3)} | {1: ([[2]], [[8]])}
     (found,) = shape_mismatch.diagnose(frames(three, "_all_gather_base", 3))
     assert found.ranks == (1,)
+
+
+@pytest.mark.parametrize(("op", "odd"), [("all_gather", [(1,)]), ("all_to_all", [])])
+def test_of_the_operations_that_gather_all_gather_is_even_in_one_call(op, odd):
+    three = {rank: ([[2]], [[2]]) for rank in range(3)} | {1: ([[4]], [[4]])}
+    found = shape_mismatch.diagnose(frames(three, op, 3))
+    assert [told.ranks for told in found] == odd

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Aspect = Literal["op", "shape"]
 
+# its sizes differ from step to step, but never from rank to rank: of one whose list of
+# outputs is uneven torch makes broadcasts
+EVEN_AT_ONCE = "all_gather"
 BARRIER = "barrier"
 
 
@@ -144,9 +147,10 @@ def _from_votes(frames: Frames, cast: pl.DataFrame, aspect: Aspect) -> Iterator[
     key = ["call"] if "call" in cast.columns else ["pg", "pg_desc", "seq"]
     if aspect == "shape":
         # sizes are compared only where all agree on an operation that wants them equal
-        cast = cast.filter(
-            (pl.col("op").n_unique().over(key) == 1) & ~pl.col("op").is_in(UNEVEN)
-        ).drop_nulls("shape")
+        even = ~pl.col("op").is_in(UNEVEN) | (pl.col("op") == EVEN_AT_ONCE)
+        cast = cast.filter(even & (pl.col("op").n_unique().over(key) == 1)).drop_nulls(
+            "shape"
+        )
     # a damaged entry has no operation, and is on no side
     side = pl.when(pl.col("rank").is_not_null()).then(pl.col(aspect)).drop_nulls()
     differing = cast.filter(side.n_unique().over(key) > 1)

@@ -1,0 +1,72 @@
+"""What one rank alone has not finished, on dumps written out by hand."""
+
+import json
+import os
+
+import pytest
+
+from ncclforensics.analysis import analyze
+
+SECOND = 10**9
+BEGAN = 1_790_000_000 * SECOND
+RANKS = range(16)
+
+
+def entry(number, op, state):
+    began = BEGAN + number * SECOND
+    started = None if state == "scheduled" else began
+    return {
+        "record_id": number,
+        "pg_id": 0,
+        "process_group": ["0", "default_pg"],
+        "collective_seq_id": number,
+        "p2p_seq_id": 0,
+        "op_id": number,
+        "profiling_name": f"nccl:{op}",
+        "input_sizes": [[4]],
+        "output_sizes": [[4]],
+        "input_dtypes": ["Float"],
+        "output_dtypes": ["Float"],
+        "state": state,
+        "is_p2p": False,
+        "retired": state == "completed",
+        "timeout_ms": 600_000,
+        "time_created_ns": began,
+        "time_discovered_started_ns": started,
+        "time_discovered_completed_ns": began if state == "completed" else None,
+        "frames": [],
+    }
+
+
+def named(tmp_path, op, unfinished):
+    """Analyze a job in which some ranks are in call 3, and the others behind it."""
+    for rank in RANKS:
+        ends = "started" if rank in unfinished else "completed"
+        made = [*(entry(n, "all_reduce", "completed") for n in (1, 2))]
+        made.append(entry(3, op, ends))
+        if rank not in unfinished:
+            made.append(entry(4, "broadcast", "started"))
+        told = {
+            "version": "2.9",
+            "pg_config": {
+                "0": {"name": "0", "desc": "default_pg", "ranks": str([*RANKS])}
+            },
+            "pg_status": {},
+            "entries": made,
+        }
+        file = tmp_path / f"nccl_trace_rank_{rank}.json"
+        file.write_text(json.dumps(told))
+        late = BEGAN // SECOND + 700
+        os.utime(file, (late, late))
+    verdict = analyze([str(tmp_path)]).ranked.verdict
+    return (verdict.slug, verdict.ranks) if verdict else None
+
+
+@pytest.mark.parametrize("op", ["broadcast", "reduce", "all_reduce"])
+def test_one_rank_alone_has_not_finished_what_all_others_have(op, tmp_path):
+    assert named(tmp_path, op, {2}) == ("gpu-stall", (2,))
+
+
+def test_of_two_that_have_not_finished_a_broadcast_one_may_wait_for_the_other(tmp_path):
+    found = named(tmp_path, "broadcast", {2, 3})
+    assert found is None or found[1] == ()
