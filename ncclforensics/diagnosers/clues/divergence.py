@@ -193,11 +193,8 @@ def _in_turn(
     same = call["stack"] is not None and len({c["stack"] for c in told}) == 1
     known = same or all(turns.is_known(frames, c, heads) for c in told)
     if known and call["stack"] is None and not _has_history(frames, ranks):
-        # many of a group on both sides may as well have left their loop, unless some
-        # have made both calls
-        known = not any(turns.parts_many(c, ranks) for c in calls) or any(
-            {*c["waiting"]} & {*o["behind"]} for c in told for o in calls
-        )
+        # who did not make the other call as well may have left a loop, or a call out
+        known = all(any({*c["waiting"]} & {*o["behind"]} for o in calls) for c in told)
     everyone = ranks if known and gone >= IN_TURN else ()
     return Divergence("order", ranks, everyone, call, others)
 
