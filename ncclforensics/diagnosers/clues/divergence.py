@@ -272,7 +272,9 @@ def _sides(frames: Frames, call: Call) -> Iterator[tuple[set[int], int | None]]:
     here = programs.entries(frames, call, call["waiting"]).filter(
         pl.col("seq") == call["seq"]
     )
-    for _, side in here.group_by("op", "what", maintain_order=True):
+    for _, side in programs.comparable(frames, here).group_by(
+        "op", "what", maintain_order=True
+    ):
         yield set(side["rank"]), side["stack"][0]
     rest = set(call["waiting"]) - set(here["rank"])
     if rest:
@@ -359,8 +361,7 @@ def kind_by_name(mine: programs.Way, theirs: programs.Way) -> Kind | None:
     """Tell by the functions that only one side is in what its call is for."""
     if not theirs:
         return None
-    both = {frame[0] for frame in theirs}
-    own = " ".join(str(name) for name, _, _ in mine if name not in both)
+    own = " ".join(n for n, _, _ in mine if n not in {frame[0] for frame in theirs})
     if FEW_DO.search(own):
         return "conditional"
     return "uneven" if AT_THE_END.search(own) else None
@@ -384,10 +385,9 @@ def _is(call: Call) -> str:
 
 
 def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
-    """Whether some ranks have made such a call before: then they are late for it.
+    """Whether some ranks made such a call before their last: then they are late for it.
 
-    What they made last is no earlier one: it may be this very call, which the others
-    made with a number more.
+    The last may be this very call, with a number less.
     """
     now = programs.entries(frames, call, call["waiting"][:1]).filter(
         pl.col("seq") == call["seq"]

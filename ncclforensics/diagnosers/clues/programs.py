@@ -284,6 +284,15 @@ def what(frames: Frames) -> pl.Expr:
     return pl.coalesce("stack", sizes).alias("what")
 
 
+def comparable(frames: Frames, here: pl.DataFrame) -> pl.DataFrame:
+    """Leave out entries without a stack where it is by stacks that they would differ.
+
+    `here` are entries of one call, with `what` they are.
+    """
+    bare = pl.col("stack").is_null()
+    return here.filter(~bare | bare.all() | pl.lit(_stacks(frames) == "mixed"))
+
+
 @common.remembered
 def _stacks(frames: Frames) -> str:
     """Say whether stacks are "mixed" (some dumps lack them), "thin" or "full"."""

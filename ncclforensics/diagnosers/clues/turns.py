@@ -118,7 +118,8 @@ def _made(
 ) -> dict[int, tuple[tuple[int, ...], int | None]]:
     """Return the sides that ranks take on a call by its number, each with a stack."""
     here = programs.entries(frames, call, ranks).filter(pl.col("seq") == call["seq"])
-    told = here.group_by("what", maintain_order=True).agg(
+    told = programs.comparable(frames, here)
+    told = told.group_by("what", maintain_order=True).agg(
         pl.col("rank").unique().sort(), pl.col("stack").first()
     )
     return {what: (tuple(some), stack) for what, some, stack in told.iter_rows()}
