@@ -35,8 +35,7 @@ SAMPLE = 4  # ranks of each side whose history is looked at
 # of the usual way from one call to the next like it: with less an extra one was made,
 # with as much it was its turn
 EXTRA, IN_TURN = 0.5, 0.75
-# names of functions in which a few ranks make calls of their own, and of those that
-# all ranks come to at the end
+# functions of calls that a few ranks make alone, and of those at everybody's end
 FEW_DO = re.compile(
     r"eval|valid|test|log|metric|report|summar|sav|checkpoint|ckpt", re.I
 )
