@@ -11,6 +11,7 @@ from ncclforensics.correlate import (
     calls,
     clock,
     coll_logs,
+    halted,
     held,
     identity,
     jobs,
@@ -77,6 +78,9 @@ def correlate(
     if found.filter(pl.col("why") != "stuck").height and rest.is_spare(beside, seen):
         stuck = pl.concat([stuck, beside])
         found = waits.roots(stuck, rest.mute(collectives))
+    outlined = standings.grouped(collectives, names)
+    short, halting = halted.halted(stuck, found, outlined, apart, members)
+    stuck, found = pl.concat([stuck, short]), pl.concat([found, halting])
     return Frames(
         {
             **known.tables,

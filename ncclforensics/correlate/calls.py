@@ -36,8 +36,11 @@ def calls(
     show its calls; see `rest.evidence`.
     """
     held = _begun(messages.undelivered(held, told, evidence))
+    # a rank is in what it made before the call that holds it, if later ones passed it
+    beside = held.filter((pl.col("choice") > 0) & ~pl.col("is_p2p").fill_null(False))
+    beside = beside.select("rank", "group", "seq")
     first = _calls(
-        held.filter(pl.col("choice") == 0), standings, told, evidence, groups
+        held.filter(pl.col("choice") == 0), beside, standings, told, evidence, groups
     )
     # everybody came, so this call holds nobody up: it waits for an earlier one to end
     # on the GPU, which other calls have passed on the host
@@ -56,7 +59,8 @@ def calls(
     )
     if again.filter(pl.col("choice") > 0).is_empty():
         return first
-    return _calls(again.drop("last").sort("rank"), standings, told, evidence, groups)
+    again = again.drop("last").sort("rank")
+    return _calls(again, beside, standings, told, evidence, groups)
 
 
 def _begun(held: pl.DataFrame) -> pl.DataFrame:
@@ -81,6 +85,7 @@ def _begun(held: pl.DataFrame) -> pl.DataFrame:
 
 def _calls(
     held: pl.DataFrame,
+    beside: pl.DataFrame,
     standings: pl.DataFrame,
     told: pl.DataFrame,
     evidence: pl.DataFrame,
@@ -120,7 +125,11 @@ def _calls(
         pl.coalesce("members", "stuck").alias("rank"),
     ).explode("rank")
     stuck = distinct.select("call", pl.col("stuck").alias("rank")).explode("rank")
-    stuck = stuck.unique().with_columns(pl.lit(True).alias("is_stuck"))
+    together_in = distinct.filter(~pl.col("is_p2p").fill_null(False)).select(
+        "call", "group", pl.col("printed").alias("seq")
+    )
+    also = together_in.join(beside, on=["group", "seq"]).select("call", "rank")
+    stuck = pl.concat([stuck, also]).unique().with_columns(is_stuck=pl.lit(True))
     members = members.join(
         stuck, on=["call", "rank"], how="left", maintain_order="left"
     )

@@ -27,14 +27,20 @@ NO_MESSAGES = pl.DataFrame(
 )
 
 
-def states(waiting, standing, seen, op="all_reduce", listed=True, **call):
-    """The states of the members of call 5 of group g, in which ranks wait."""
+def states(waiting, standing, seen, op="all_reduce", listed=True, passed=(), **call):
+    """The states of the members of call 5 of group g, in which ranks wait.
+
+    `passed` are those that are held in call 9 of a group of their own, made behind it.
+    """
+    places = [(rank, 0, "g", 5) for rank in waiting]
+    places += [(rank, 0, f"h{rank}", 9) for rank in passed]
+    places += [(rank, 1, "g", 5) for rank in passed]
     entries = [
         {
             "rank": rank,
-            "choice": 0,
-            "group": "g",
-            "seq": 5,
+            "choice": choice,
+            "group": group,
+            "seq": seq,
             "pg": "7",
             "pg_desc": "DP",
             "op": op,
@@ -49,7 +55,7 @@ def states(waiting, standing, seen, op="all_reduce", listed=True, **call):
             "line": 1,
             **call,
         }
-        for rank in waiting
+        for rank, choice, group, seq in places
     ]
     kinds = {"members": pl.List(pl.Int64), "src": pl.Int64, "dst": pl.Int64}
     made = pl.DataFrame(entries, schema_overrides={**kinds, "stack": pl.UInt64})
@@ -58,7 +64,8 @@ def states(waiting, standing, seen, op="all_reduce", listed=True, **call):
         [{"rank": rank, **SEEN, **more} for rank, more in seen.items()]
     )
     known = MEMBERS if listed else MEMBERS.clear()
-    (found,) = calls.calls(made, told, NO_MESSAGES, evidence, known).to_dicts()
+    found = calls.calls(made, told, NO_MESSAGES, evidence, known)
+    (found,) = found.filter(pl.col("group") == "g").to_dicts()
     return {state: found[state] for state in calls.STATES if found[state]}
 
 
@@ -73,6 +80,14 @@ def test_who_finished_a_call_that_needs_all_has_seen_the_unseen_come(op, unseen)
     standing = [place(0, waits_in=5), place(1, completed=5)]
     found = states([0], standing, {0: {}, 1: {}}, op=op)
     assert found == {"waiting": [0], "done": [1], **unseen}
+
+
+def test_what_a_rank_made_before_the_call_that_holds_it_does_not_wait_for_that_one():
+    standing = [place(rank, waits_in=5) for rank in (0, 1, 2)]
+    seen = {0: {}, 1: {}, 2: {}}
+    assert states([0, 1], standing, seen, passed=[2]) == {"waiting": [0, 1, 2]}
+    later = [*standing[:2], place(2, waits_in=4)]
+    assert states([0, 1], later, seen) == {"waiting": [0, 1], "behind": [2]}
 
 
 def test_a_call_that_ended_on_gloo_may_have_failed_without_them():

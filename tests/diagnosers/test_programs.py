@@ -93,6 +93,11 @@ def test_a_ring_that_begins_in_the_epoch_before_shows_it_as_well():
     assert left_loop("bcabc" + "vs" + "abc" * 2 + "v")
 
 
+def test_a_call_that_was_never_made_before_does_not_hide_the_way():
+    assert left_loop("i" + "abc" * 5 + "v" + "abc" * 3 + "xv")
+    assert not left_loop("i" + "abc" * 5 + "v" + "abc" * 3 + "xa")
+
+
 @pytest.mark.parametrize(
     "program",
     [

@@ -101,6 +101,19 @@ def test_of_two_the_one_that_evaluates_alone_made_no_mistake(function, kind):
     assert bool(list(signatures.splits(told, "shape"))) == (kind is None)
 
 
+@pytest.mark.parametrize(("stack", "strays"), [(2, [(0,)]), (1, [])])
+def test_a_side_is_astray_only_at_a_place_of_its_own(stack, strays):
+    """Rank 0 came to this call from where it went to another group before."""
+    usual = [(0, "0", 5, sizes(1)), (0, "1", 1, sizes(2)), (0, "0", 6, sizes(1))]
+    others = [(rank, "0", 6, sizes(4)) for rank in (1, 2)]
+    now = [(0, "0", 7, {**sizes(3), "stack": 1})]
+    now += [(rank, "0", 7, {**sizes(8), "stack": stack}) for rank in (1, 2)]
+    told = frames([*usual, *others, *now])
+    found = [split.strays for split in signatures.strays(told, "conditional")]
+    assert found == strays
+    assert bool(list(signatures.splits(told, "shape"))) == (not strays)
+
+
 def test_an_entry_without_an_operation_is_on_no_side():
     told = [
         (rank, "0", 7, {"op": op, **sizes(8)})

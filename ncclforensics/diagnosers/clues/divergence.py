@@ -200,11 +200,8 @@ def _in_turn(
     same = call["stack"] is not None and len({c["stack"] for c in told}) == 1
     known = same or all(turns.is_known(frames, c, heads) for c in told)
     if known and call["stack"] is None and not _has_history(frames, ranks):
-        # many of a group on both sides may as well have left their loop, unless some
-        # have made both calls
-        known = not any(turns.parts_many(c, ranks) for c in calls) or any(
-            {*c["waiting"]} & {*o["behind"]} for c in told for o in calls
-        )
+        # who did not make the other call as well may have left a loop, or a call out
+        known = all(any({*c["waiting"]} & {*o["behind"]} for o in calls) for c in told)
     everyone = ranks if known and gone >= IN_TURN else ()
     return Divergence("order", ranks, everyone, call, others)
 
@@ -289,7 +286,9 @@ def _sides(frames: Frames, call: Call) -> Iterator[tuple[set[int], int | None]]:
     here = programs.entries(frames, call, call["waiting"]).filter(
         pl.col("seq") == call["seq"]
     )
-    for _, side in here.group_by("op", "what", maintain_order=True):
+    for _, side in programs.comparable(frames, here).group_by(
+        "op", "what", maintain_order=True
+    ):
         yield set(side["rank"]), side["stack"][0]
     rest = set(call["waiting"]) - set(here["rank"])
     if rest:
@@ -360,10 +359,9 @@ def _is(call: Call) -> str:
 
 
 def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
-    """Whether some ranks have made such a call before: then they are late for it.
+    """Whether some ranks made such a call before their last: then they are late for it.
 
-    What they made last is no earlier one: it may be this very call, which the others
-    made with a number more.
+    The last may be this very call, with a number less.
     """
     now = programs.entries(frames, call, call["waiting"][:1]).filter(
         pl.col("seq") == call["seq"]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CONTEXT = 500  # calls before one that are compared with those before another
 MORE = 16  # messages of a kind that may have been made after one that was left out
+SELDOM = 2  # times rarer than a step is what comes after the loop
 FEW = 2  # ranks whose Python did not give its stacks
 Call = dict[str, Any]
 Way = list[tuple[str, str, int | None]]
@@ -215,15 +216,13 @@ def left_loop(frames: Frames, call: Call, rank: int) -> bool:
     usual = [i for i in range(1, here) if made[i - 1] == made[here - 1]]
     out = [i for i in usual if made[i] == made[now]]
     round_ = [i for i in usual if made[i] != made[now]]
-    if not round_ or times[made[now]] >= max(times[made[i]] for i in round_):
+    first = {made[i] for i in round_}
+    if not round_ or SELDOM * times[made[now]] > max(times[call] for call in first):
         return False
     if not out:
         # it lay between the end of the loop and its beginning
-        first = {made[i] for i in round_}
-        return any(
-            made[i] == made[now] and made[i + 1] in first
-            for i in range(usual[0], now - 1)
-        )
+        before = [i for i in range(usual[0], now) if made[i] == made[now]]
+        return bool(before) and not first.isdisjoint(made[before[0] : now])
     if len(out) > len(round_):
         return False
     # a way that is the same to where the ring begins may have been so for longer
@@ -284,6 +283,15 @@ def what(frames: Frames) -> pl.Expr:
     if stacks == "thin":
         return pl.struct("stack", sizes.alias("sizes")).hash(seed=0).alias("what")
     return pl.coalesce("stack", sizes).alias("what")
+
+
+def comparable(frames: Frames, here: pl.DataFrame) -> pl.DataFrame:
+    """Leave out entries without a stack where it is by stacks that they would differ.
+
+    `here` are entries of one call, with `what` they are.
+    """
+    bare = pl.col("stack").is_null()
+    return here.filter(~bare | bare.all() | pl.lit(_stacks(frames) == "mixed"))
 
 
 @remembered
