@@ -32,10 +32,10 @@ TRIED = (
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
 # what an exception says of a step is no step
 AN_EXCEPTION = r"^\s*raise |^[\w.]+(?:Error|Exception): "
-# what NCCL prints once all ranks of a communicator have met
+# what NCCL prints of its topology, once all ranks of a communicator have met
 TOPOLOGY = (
-    *("nccl.topology.affinity", "nccl.comm.layout", "nccl.trees"),
-    "nccl.init.connected",
+    *("nccl.topology.affinity", "nccl.comm.layout", "nccl.trees", "nccl.p2p.none"),
+    *("nccl.nvls.support", "nccl.init.connected"),
 )
 LAST_WORDS = 4  # lines at the end of a log
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
