@@ -103,10 +103,9 @@ def last(frames: Frames, wanted: int | None = None) -> Frames:
 
 def _reached(frames: Frames) -> pl.DataFrame:
     """Return `attempt first_step step text source line`: how far each attempt came."""
-    steps = frames.message(*job.STEPS).drop_nulls("attempt")
-    if "step" not in steps.columns:
+    steps = job.steps(frames).drop_nulls("attempt").sort("source", "line")
+    if steps.is_empty():
         return pl.DataFrame(schema={"attempt": pl.Int64()})
-    steps = steps.drop_nulls("step").sort("source", "line")
     last = pl.col("text", "source", "line").sort_by("step", maintain_order=True).last()
     return steps.group_by("attempt").agg(
         pl.col("step").min().alias("first_step"), pl.col("step").max(), last

@@ -31,10 +31,12 @@ TRIED = (
     *("nccl.syscall_failed", "nccl.net.no_same_subnet"),
 )
 STEPS = ("python.step", "python.step.equals", "python.step.iteration")
-# what NCCL prints once all ranks of a communicator have met
+# what an exception says of a step is no step
+AN_EXCEPTION = r"^\s*raise |^[\w.]+(?:Error|Exception): "
+# what NCCL prints of its topology, once all ranks of a communicator have met
 TOPOLOGY = (
-    *("nccl.topology.affinity", "nccl.comm.layout", "nccl.trees"),
-    "nccl.init.connected",
+    *("nccl.topology.affinity", "nccl.comm.layout", "nccl.trees", "nccl.p2p.none"),
+    *("nccl.nvls.support", "nccl.init.connected"),
 )
 LAST_WORDS = 4  # lines at the end of a log
 REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
@@ -113,6 +115,14 @@ def is_unseen(frames: Frames) -> bool:
     torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
     own = ("collectives", "positions", "ranks")
     return lines.is_empty() and (torn or not any(frames.has(name) for name in own))
+
+
+def steps(frames: Frames) -> pl.DataFrame:
+    """Return the lines that count steps, with `step`; no line where none is counted."""
+    lines = frames.message(*STEPS)
+    if "step" not in lines.columns:
+        return lines.clear()
+    return lines.filter(~pl.col("text").str.contains(AN_EXCEPTION)).drop_nulls("step")
 
 
 def survived(frames: Frames) -> pl.DataFrame:

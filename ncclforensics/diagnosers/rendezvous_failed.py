@@ -70,6 +70,8 @@ AGENTS = "torchelastic.rendezvous.failed"
 RETRY = "c10d.store.address_failed"
 # no way to the store's host; one that refuses may only be late
 NO_WAY = (110, 113, 101)
+MEETING = r"/torch/distributed/rendezvous\.py$"
+UNANSWERED = r"^(?:Connection timed out|No route to host|Network is unreachable)\b"
 WAITING = "c10d.store.barrier_waiting"
 PASSED = "c10d.store.barrier_passed"
 WAITS = 3  # a barrier says every ten seconds that it still waits
@@ -92,7 +94,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     lines = frames.message(*COUNTED, *UNREACHED)
     if lines.is_empty():
         lines = pl.concat(
-            [_without_way(frames), _waiting(frames)], how="diagonal_relaxed"
+            [_without_way(frames), _waiting(frames), _raised(frames)],
+            how="diagonal_relaxed",
         )
     agents = frames.message(AGENTS)
     failed = frames["exits"].filter(pl.col("code") != 0).height
@@ -172,6 +175,20 @@ def _without_way(frames: Frames) -> pl.DataFrame:
         return tries.clear()
     lost = tries.filter(pl.col("errno").is_in(NO_WAY))
     return lost.clear() if frames.message(*STEPS, PASSED).height else lost
+
+
+def _raised(frames: Frames) -> pl.DataFrame:
+    """Return the exceptions of a store that say only with which errno it was missed.
+
+    So the store of torch up to 1.8: what it is about, only the traceback tells.
+    """
+    raised = frames.message("python.traceback")
+    if not {"raised_in", "message_text"} <= set(raised.columns):
+        return raised.clear()
+    return raised.filter(
+        pl.col("raised_in").str.contains(MEETING)
+        & pl.col("message_text").str.contains(UNANSWERED)
+    )
 
 
 def _waiting(frames: Frames) -> pl.DataFrame:

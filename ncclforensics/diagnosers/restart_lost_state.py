@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.job import STEPS
+from ncclforensics.correlate import job
 from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Finding
 
@@ -60,7 +60,7 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Say that the last attempt counts from where the first one began."""
-    steps = frames.message(*STEPS)
+    steps = job.steps(frames)
     if steps.is_empty():
         return
     steps = _with_turns(frames, steps)

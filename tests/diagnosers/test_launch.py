@@ -41,6 +41,23 @@ def test_a_rendezvous_that_nobody_came_to_accuses_nobody(analyzed, form):
     assert verdict(analysis) == ("rendezvous-failed", (), ())
 
 
+STORE_OF_1_8 = """\
+-- Process 0 terminated with the following error:
+Traceback (most recent call last):
+  File "/home/u/train.py", line 31, in run
+    dist.init_process_group("nccl")
+  File "/venv/lib/python3.7/site-packages/torch/distributed/rendezvous.py", line 143, in _env_rendezvous_handler
+    store = TCPStore(master_addr, master_port, world_size, start_daemon)
+RuntimeError: {}
+"""
+
+
+@pytest.mark.parametrize("last", ["Connection timed out", "No route to host"])
+def test_a_store_that_says_only_the_errno_was_not_reached(analyzed, last):
+    analysis = analyzed({"job.log": STORE_OF_1_8.format(last)})
+    assert verdict(analysis) == ("rendezvous-failed", (), ())
+
+
 def test_how_many_came_is_said(analyzed):
     analysis = analyzed({"torchrun.log": traceback(None, WAITED["clients"])})
     assert "1 of 2 joined" in analysis.ranked.verdict.headline

@@ -23,6 +23,28 @@ CUDA_JOBS = (
         ),
         truth=Truth("failure", "fabric-manager", (), (2, 3), ("gpu0002",)),
     ),
+    *(
+        Job(
+            slug=slug,
+            title="the fabric of one host does not answer",
+            what_happened="On gpu0002 NVML never says which NVLinks its GPUs have, as "
+            "where the fabric manager is stuck: its ranks stop in topology detection, "
+            "and those of the other hosts wait for them until the job is cancelled.",
+            version=version,
+            hosts=eth0(*hosts),
+            ranks=tuple(
+                Rank(host, 2 * number + local, FOUR_CALLS, local, silent)
+                for number, host in enumerate(hosts)
+                for silent in ({"STUB_SILENT": "1"} if host == "gpu0002" else {},)
+                for local in range(2)
+            ),
+            truth=Truth("failure", "fabric-manager", hosts=("gpu0002",)),
+        )
+        for slug, version, hosts in (
+            ("nccl-silent-fabric", "2.26.2", TWO),
+            ("nccl-silent-fabric-three", "2.21.5", (*TWO, "gpu0003")),
+        )
+    ),
     Job(
         slug="nccl-no-driver",
         title="one host has no usable driver",

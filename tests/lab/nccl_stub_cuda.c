@@ -7,6 +7,7 @@
  *
  *   STUB_GPUS=8            how many devices this host has
  *   STUB_FAIL=cudaMalloc:2:5   the 5th and later cudaMalloc returns error 2;
+ *   STUB_SILENT=1          the NVLinks of this host's GPUs never answer
  *   STUB_FAIL=*:802:1          every call from the first on returns 802
  */
 #define _GNU_SOURCE
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define UNSUPPORTED 801
 #define NVML_UNSUPPORTED 3
@@ -220,11 +222,15 @@ int nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned *width) {
     return 0;
 }
 int nvmlDeviceGetNvLinkState(void) { return NVML_UNSUPPORTED; }
+/* NCCL asks this first of a GPU's links, while it detects the topology. */
+int nvmlDeviceGetNvLinkCapability(void) {
+    while (getenv("STUB_SILENT")) pause();
+    return NVML_UNSUPPORTED;
+}
 SAME(nvmlInit, nvmlInit_v2)
 SAME(nvmlDeviceGetCount, nvmlDeviceGetCount_v2)
 SAME(nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2)
 SAME(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2)
-SAME(nvmlDeviceGetNvLinkCapability, nvmlDeviceGetNvLinkState)
 SAME(nvmlDeviceGetNvLinkRemotePciInfo, nvmlDeviceGetNvLinkState)
 SAME(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDeviceGetNvLinkState)
 SAME(nvmlDeviceGetFieldValues, nvmlDeviceGetNvLinkState)

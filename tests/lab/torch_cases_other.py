@@ -97,6 +97,19 @@ CASES = (
         ranks=(1,),
     ),
     Case(
+        slug="restart-lost-state",
+        title="a restarted job that loads no checkpoint begins again at step 1",
+        happened="Rank 1 raises ValueError behind step 3 of attempt 0; torchrun restarts "
+        "all workers, which count from step 1 again and end well.",
+        fault="restart-lost-state",
+        who=(1,),
+        torchrun=(
+            *("--max-restarts", "1", "--nnodes", "1", "--rdzv-id", "4711"),
+            *("--rdzv-backend", "c10d", "--rdzv-endpoint", "gpu0001:29400"),
+        ),
+        failure="restart-lost-state",
+    ),
+    Case(
         slug="healthy",
         title="a run that ends well",
         happened="Five steps on four ranks; dumps were asked for at the end.",

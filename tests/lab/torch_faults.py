@@ -178,6 +178,14 @@ def crashed_rank(job: Job) -> None:
     train(4, 4)
 
 
+def restart_lost_state(job: Job) -> None:
+    """A rank raises in the first attempt; the second begins at step 1 and ends well."""
+    train(1, 3)
+    is_first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    check_loss(float("nan") if job.is_at_fault and is_first else 0.5)
+    train(4, 8)
+
+
 def crashed_rank_lingers(job: Job) -> None:
     """A rank raises but its exit handler hangs, so its peers' timeouts end first."""
     if job.is_at_fault:
@@ -302,7 +310,8 @@ FAULTS: dict[str, Callable[[Job], None]] = {
         healthy, healthy_uneven_sizes, healthy_pipeline, missing_rank, straggler,
         monitored_barrier, monitored_barrier_unheard,
         collective_mismatch, shape_mismatch, dtype_mismatch,
-        crashed_rank, crashed_rank_lingers, exit_rank, sigkill_rank, segfault_rank,
+        crashed_rank, crashed_rank_lingers, restart_lost_state,
+        exit_rank, sigkill_rank, segfault_rank,
         chain, call_order, unused_parameter, uneven_inputs, uneven_inputs_barrier,
         rank_conditional, rank_conditional_barrier, unmatched_p2p,
     )

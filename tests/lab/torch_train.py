@@ -66,6 +66,25 @@ def dump_when_told_to_end(dump: Callable[[], None]) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def join(timeout: timedelta) -> None:
+    """Join the other ranks; after a restart in a new store.
+
+    The agent's store still holds the addresses of the attempt before.
+    """
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    if not restarts:
+        dist.init_process_group("gloo", timeout=timeout)
+        return
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://{os.environ['MASTER_ADDR']}:{29600 + restarts}",
+        rank=int(os.environ["RANK"]),
+        world_size=int(os.environ["WORLD_SIZE"]),
+        timeout=timeout,
+    )
+
+
 def main() -> None:
     """Join the job, run the fault, and dump as a watchdog would."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -99,7 +118,7 @@ def main() -> None:
     timeout = timedelta(seconds=args.timeout)
     if args.impatient not in (None, int(os.environ.get("RANK", "0"))):
         timeout *= 10
-    dist.init_process_group("gloo", timeout=timeout)
+    join(timeout)
     job = Job(dist.get_rank(), frozenset(args.who), timeout, args.odd_elements)
     LOG.info("rank %d of %d is ready", job.rank, dist.get_world_size())
     alarm = threading.Timer(args.dump_after, dump)

@@ -31,7 +31,6 @@ ECHOES = (
 )
 # an exception is about others if its text is a message of these roles, or says so
 ABOUT_OTHERS = ("victim", "agent", "either")
-OF_OTHERS = r"(?i)\b(?:an)?other (?:rank|worker|peer)s?\b"
 # a process that one of these lines belongs to ended itself because of a peer
 SELF_ABORT = (
     "c10d.watchdog.abort",
@@ -209,7 +208,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
             .then(None)
             .otherwise(
                 pl.col("exception").str.contains(ECHOES)
-                | pl.col("said").str.contains(OF_OTHERS)
+                | pl.col("said").str.contains(lost_peers.TOLD)
                 | pl.col("of_others").fill_null(False)
             )
             .alias("echo"),

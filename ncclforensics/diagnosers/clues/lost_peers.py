@@ -25,6 +25,13 @@ SCRUBBED = (
     r"(?i)^(?:x[x.:_-]*|\d{1,3}(?:\.(?:\d{1,3}|x+|\*)){0,3}\.(?:x+|\*)[x.*]*|y+)$"
 )
 NOWHERE = r"^(?:localhost|127\.|::1$|0\.0\.0\.0$|::$)"
+# an exception that speaks of others, or is all that the C++ of torch throws where a
+# connection ends
+TOLD = (
+    r"(?i)\b(?:an)?other (?:rank|worker|peer)s?\b"
+    r"|^RuntimeError: (?:Broken pipe|No route to host|Network is unreachable"
+    r"|Connection (?:timed out|refused|reset by peer))$"
+)
 SCHEMA = {"host": pl.String(), "peer_host": pl.String()}
 
 
