@@ -27,7 +27,7 @@ from ncclforensics.notes import Note
 from ncclforensics.parsers import captures
 from ncclforensics.parsers.fr_memory import ceiling
 from ncclforensics.parsers.fr_taster import deadline
-from ncclforensics.parsers.limits import MAX_SHARE_BYTES
+from ncclforensics.parsers.limits import MAX_RANK, MAX_SHARE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 SHARES = "shares"
 STAGE = "dataset"
 STDERR = 2
+# what other frames are joined to by a column: twice the same would be twice their rows
+KEYS = {"sources": "source", "templates": "template"}
+# columns of ranks, or of how many there are, which size frames elsewhere
+COUNTS = re.compile(r"(?:^|_)n?ranks?$|^world_size$|^members$")
 NAMED = re.compile(r"[/\\\\]([0-9a-f]{16})\.parquet$")
 MESSAGE = "message."
 ORDER = "_order"
@@ -176,7 +180,25 @@ def _share(at: tuple[str, str]) -> Frames:
     messages = {i: part[MESSAGE + i] for i in _messages(part)}
     if named["sources"]["source"].has_nulls():
         raise ValueError("it holds a file without a name")
-    return Frames(named, {i: captures.conform(i, f) for i, f in messages.items()})
+    for name, key in KEYS.items():
+        if name in named and named[name][key].is_duplicated().any():
+            raise ValueError(f"it holds a {key} twice")
+    frames = Frames(named, {i: captures.conform(i, f) for i, f in messages.items()})
+    for frame in (*frames.tables.values(), *frames.messages.values()):
+        _check(frame)
+    return frames
+
+
+def _check(frame: pl.DataFrame) -> None:
+    """Raise ValueError where a rank or a count is one that no parser lets through."""
+    sized = {"size"} if "members" in frame.columns else set()
+    for column, dtype in frame.schema.items():
+        is_count = COUNTS.search(column) or column in sized
+        if is_count and dtype in (pl.Int64(), pl.List(pl.Int64())):
+            numbers = frame[column]
+            flat = numbers.explode() if isinstance(dtype, pl.List) else numbers
+            if (flat > MAX_RANK).any():
+                raise ValueError(f"it holds a {column} that no job has")
 
 
 def _messages(names: Iterable[str]) -> list[str]:

@@ -247,3 +247,33 @@ def test_a_share_that_ends_its_reader_is_a_note_and_the_others_are_read(
     assert f"share {share.stem}" in told
     assert "was ended by SIG" in told
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value"),
+    [
+        ("groups", "size", 2**62),
+        ("groups", "members", [0, 2**40]),
+        ("sources", "rank", 2**31),
+    ],
+)
+def test_a_share_with_ranks_that_no_job_has_is_refused(tmp_path, name, column, value):
+    ingest(HUNG / "fr", to=tmp_path)
+    (share,) = (tmp_path / "shares").iterdir()
+    frame = pl.read_parquet(tmp_path / name / share.name)
+    kind = frame.schema[column]
+    forge(share, name, frame.with_columns(pl.lit(value, kind).alias(column)))
+    with pytest.raises(UsageError, match=f"it holds a {column} that no job has"):
+        dataset.load([str(tmp_path)], is_ours=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("sources", "source"), ("templates", "template")]
+)
+def test_a_share_that_would_multiply_its_rows_is_refused(tmp_path, name, key):
+    ingest(HUNG / "fr", to=tmp_path)
+    (share,) = (tmp_path / "shares").iterdir()
+    frame = pl.read_parquet(tmp_path / name / share.name)
+    forge(share, name, pl.concat([frame, frame]))
+    with pytest.raises(UsageError, match=f"it holds a {key} twice"):
+        dataset.load([str(tmp_path)], is_ours=True)
