@@ -46,7 +46,7 @@ def find(root: Path, sources: Sequence[Source], notes: Iterable[Note]) -> Frames
     if not entry.is_dir():
         return None
     try:
-        frames = dataset.load([str(entry)])
+        frames = dataset.load([str(entry)], is_ours=True)
     except (UsageError, KeyError):
         return None
     known = dict(frames["sources"].select("source", "sha256").iter_rows())

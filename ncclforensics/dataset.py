@@ -11,22 +11,36 @@ the process on some that are damaged, so what has changed since is not given to 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from ncclforensics import tables
+from ncclforensics import pool, tables
 from ncclforensics.errors import UsageError
 from ncclforensics.frames import Frames, join
+from ncclforensics.notes import Note
 from ncclforensics.parsers import captures
+from ncclforensics.parsers.fr_memory import ceiling
+from ncclforensics.parsers.fr_taster import deadline
+from ncclforensics.parsers.limits import MAX_RANK, MAX_SHARE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 
 SHARES = "shares"
+STAGE = "dataset"
+STDERR = 2
+# what other frames are joined to by a column: twice the same would be twice their rows
+KEYS = {"sources": "source", "templates": "template"}
+# columns of ranks, or of how many there are, which size frames elsewhere
+COUNTS = re.compile(r"(?:^|_)n?ranks?$|^world_size$|^members$")
+NAMED = re.compile(r"[/\\\\]([0-9a-f]{16})\.parquet$")
 MESSAGE = "message."
 ORDER = "_order"
 # what a share tells of each of its frames; no hash of one in a store
@@ -66,41 +80,51 @@ def is_one(path: str) -> bool:
     return "://" in path or any((Path(path) / SHARES).glob("*.parquet"))
 
 
-def load(roots: Sequence[str], beside: Frames | None = None) -> Frames:
+def load(
+    roots: Sequence[str], beside: Frames | None = None, *, is_ours: bool = False
+) -> Frames:
     """Read all shares of some datasets, in the order in which one host would have read.
 
-    `beside` are frames of evidence that was parsed just now.
+    `beside` are frames of evidence that was parsed just now. A share that cannot be
+    read is a note. One that `is_ours`, that nobody else can have written, is read in
+    this process.
 
-    Raises UsageError where one cannot be read, and where two shares hold different
-    files of one name.
+    Raises UsageError where nothing is read, and where two shares hold different files
+    of one name.
     """
+    attempt = pool.here if is_ours else pool.apart
+    reader = _share if is_ours else partial(_strangers, MAX_SHARE_BYTES)
     parts = [] if beside is None else [beside]
     read: dict[str, str | None] = {}
-    if beside is not None:
-        read.update(beside["sources"].select("source", "sha256").iter_rows())
-    try:
-        for root in roots:
-            parts += (_share(root, *share, read) for share in _shares(root))
-    except (OSError, ValueError, PolarsError, PanicException) as error:
-        raise UsageError(f"{', '.join(roots)} cannot be read: {error}") from error
-    return _ordered(join(parts))
+    for part in parts:
+        read.update(part["sources"].select("source", "sha256").iter_rows())
+    notes: list[Note] = []
+    shares: list[tuple[str, str]] = []
+    for root, names in zip(roots, attempt(_shares, roots), strict=True):
+        if isinstance(names, Exception):
+            raise UsageError(f"{root} cannot be read: {_why(names)}") from names
+        shares += ((root, share) for share in names)
+    for (root, share), found in zip(shares, attempt(reader, shares), strict=True):
+        if isinstance(found, Frames):
+            parts.append(_fresh(found, read))
+        else:
+            told = f"share {share} of {root} cannot be read: {_why(found)}"
+            notes.append(Note(STAGE, told))
+    if not read:
+        told = "; ".join(note.text for note in notes)
+        raise UsageError(told or f"{', '.join(roots)}: no share is there")
+    return _ordered(join([Frames({"notes": tables.noted(notes)}), *parts]))
 
 
-def _share(
-    root: str,
-    share: str,
-    names: Mapping[str, str | None],
-    read: dict[str, str | None],
-) -> Frames:
-    """Read one share, without the files that were `read` in another one."""
-    if lacking := _lacking(names):
-        raise ValueError(f"share {share} holds no {lacking}")
-    part = {
-        n: _frame(f"{root}/{n}/{share}.parquet", sha256) for n, sha256 in names.items()
-    }
-    part["sources"] = tables.conform("sources", part["sources"])
-    if part["sources"]["source"].has_nulls():
-        raise ValueError(f"share {share} holds a file without a name")
+def _why(error: Exception) -> str:
+    if isinstance(error, pool.LostError):
+        most = f"more than {MAX_SHARE_BYTES >> 30} GiB in memory"
+        return f"damaged, or {most}: the process that read it {error}"
+    return str(error) or type(error).__name__
+
+
+def _fresh(part: Frames, read: dict[str, str | None]) -> Frames:
+    """Return a share without the files that were `read` in another one."""
     files = dict(part["sources"].select("source", "sha256").iter_rows())
     again = [file for file in files if file in read]
     for file in again:
@@ -109,56 +133,108 @@ def _share(
                 f"two shares hold a file called {file}: ingest with --as NAME"
             )
     read.update(files)
+    if not again:
+        return part
     fresh = ~pl.col("source").is_in(again) | pl.col("source").is_null()
+
     # calls have their source in their templates, which are put to them where asked for
-    new = {
-        n: frame.filter(fresh) if again and "source" in frame.columns else frame
-        for n, frame in part.items()
-    }
-    if again and "entries" in new:
-        new["entries"] = new["entries"].join(
-            new["templates"], on="template", how="semi", maintain_order="left"
+    def only(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.filter(fresh) if "source" in frame.columns else frame
+
+    named = {n: only(frame) for n, frame in part.tables.items()}
+    if "entries" in named:
+        named["entries"] = named["entries"].join(
+            named["templates"], on="template", how="semi", maintain_order="left"
         )
-    known = {n: f for n, f in new.items() if n in tables.SCHEMAS}
-    messages = {
-        n.removeprefix(MESSAGE): f for n, f in new.items() if n.startswith(MESSAGE)
-    }
-    return Frames(
-        {n: tables.conform(n, frame) for n, frame in known.items()},
-        {i: captures.conform(i, frame) for i, frame in messages.items()},
-    )
+    return Frames(named, {i: only(frame) for i, frame in part.messages.items()})
+
+
+def _strangers(most: int, at: tuple[str, str]) -> Frames:
+    """Do as `_share` does in a worker, which ends where that takes `most` bytes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STDERR)  # what Rust says as it ends
+    with ceiling(most), deadline(most):
+        return _share(at)
+
+
+def _share(at: tuple[str, str]) -> Frames:
+    """Read the share of a name in a dataset.
+
+    Raises ValueError or PolarsError on one that is not as it should be.
+    """
+    root, share = at
+    try:
+        told = _frame(f"{root}/{SHARES}/{share}.parquet", None)
+        names = dict(_listed(told).select("frame", "sha256").iter_rows())
+        if not _plain(names):
+            raise ValueError("it names files elsewhere")
+        if lacking := _lacking(names):
+            raise ValueError(f"it holds no {lacking}")
+        part = {
+            n: _frame(f"{root}/{n}/{share}.parquet", sha256)
+            for n, sha256 in names.items()
+            if n in tables.SCHEMAS or n.startswith(MESSAGE)
+        }
+    except PanicException as error:
+        raise ValueError(str(error)) from None
+    named = {n: tables.conform(n, f) for n, f in part.items() if n in tables.SCHEMAS}
+    messages = {i: part[MESSAGE + i] for i in _messages(part)}
+    if named["sources"]["source"].has_nulls():
+        raise ValueError("it holds a file without a name")
+    for name, key in KEYS.items():
+        if name in named and named[name][key].is_duplicated().any():
+            raise ValueError(f"it holds a {key} twice")
+    frames = Frames(named, {i: captures.conform(i, f) for i, f in messages.items()})
+    for frame in (*frames.tables.values(), *frames.messages.values()):
+        _check(frame)
+    return frames
+
+
+def _check(frame: pl.DataFrame) -> None:
+    """Raise ValueError where a rank or a count is one that no parser lets through."""
+    sized = {"size"} if "members" in frame.columns else set()
+    for column, dtype in frame.schema.items():
+        is_count = COUNTS.search(column) or column in sized
+        if is_count and dtype in (pl.Int64(), pl.List(pl.Int64())):
+            numbers = frame[column]
+            flat = numbers.explode() if isinstance(dtype, pl.List) else numbers
+            if (flat > MAX_RANK).any():
+                raise ValueError(f"it holds a {column} that no job has")
+
+
+def _messages(names: Iterable[str]) -> list[str]:
+    return [n.removeprefix(MESSAGE) for n in names if n.startswith(MESSAGE)]
+
+
+def _listed(told: pl.DataFrame) -> pl.DataFrame:
+    """Return what a share says of its frames; of what another version wrote, nulls."""
+    return told.select(
+        pl.col(c).cast(kind) if c in told.columns else pl.lit(None, kind).alias(c)
+        for c, kind in LISTED.items()
+    ).drop_nulls("frame")
 
 
 def _frame(file: str, sha256: str | None) -> pl.DataFrame:
     """Read a file of a share. Raises ValueError where it has changed since."""
     if sha256 is not None and "://" not in file and _hash(Path(file)) != sha256:
-        raise ValueError(
-            f"{file} is not as it was written; without the file of that name "
-            f"in {SHARES} the others are read"
-        )
+        raise ValueError(f"{file} is not as it was written")
     return pl.read_parquet(file, glob=False)
 
 
-def _shares(root: str) -> list[tuple[str, dict[str, str | None]]]:
-    """Return each share's name and the hashes of its frames, sorted."""
-    files: str | list[Path] = f"{root}/{SHARES}/*.parquet"
-    if "://" not in root:  # a folder here may have a name that looks like a pattern
-        files = sorted(Path(root, SHARES).glob("*.parquet"))
-    listed = pl.scan_parquet(
-        files,
-        include_file_paths="path",
-        glob="://" in root,
-        schema=LISTED,
-        missing_columns="insert",
-        extra_columns="ignore",
-    ).collect()
-    stem = pl.col("path").str.replace_all(r"\\", "/", literal=True)
-    stem = stem.str.extract(r"([0-9a-f]{16})\.parquet$")
-    told = listed.select(stem.alias("share"), "frame", "sha256").sort(pl.all())
-    shares: dict[str, dict[str, str | None]] = {}
-    for share, frame, sha256 in told.drop_nulls(["share", "frame"]).rows():
-        shares.setdefault(share, {})[frame] = sha256
-    return [(share, frames) for share, frames in shares.items() if _plain(frames)]
+def _shares(root: str) -> list[str]:
+    """Return the names of a dataset's shares, sorted."""
+    files: list[str]
+    if "://" in root:
+        listed = pl.scan_parquet(
+            f"{root}/{SHARES}/*.parquet",
+            include_file_paths="path",
+            schema=LISTED,
+            missing_columns="insert",
+            extra_columns="ignore",
+        )
+        files = listed.select("path").unique().collect()["path"].to_list()
+    else:  # a folder here may have a name that looks like a pattern
+        files = [str(file) for file in Path(root, SHARES).glob("*.parquet")]
+    return sorted({found[1] for file in files if (found := NAMED.search(file))})
 
 
 def _lacking(names: Iterable[str]) -> str | None:

@@ -117,4 +117,5 @@ def _batches(
 
 def _lost(error: BaseException) -> Note:
     why = str(error) or type(error).__name__
-    return Note("parsers", f"a process that read was lost, its work done again: {why}")
+    told = f"it {why}" if isinstance(error, pool.LostError) else why
+    return Note("parsers", f"a process that read was lost, its work done again: {told}")

@@ -9,6 +9,7 @@ guard, and nothing of it runs twice.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import sys
 import threading
 from collections import deque
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
@@ -104,6 +105,7 @@ def _begin() -> None:
         keep(M_TRIM_THRESHOLD, KEPT_BYTES)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     expendable()
+    gc.freeze()
 
 
 def _end_with_parent() -> None:
@@ -159,13 +161,13 @@ class Pool(ThreadPoolExecutor):
     """Processes, and as many threads that hand them work and wait for their answers.
 
     What is asked of a process that ends, also in the midst of its answer, raises
-    LostError; the others go on, and another one takes its place, RESTARTS times.
+    LostError; the others go on, and another one takes its place, `restarts` times.
     """
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, restarts: int = RESTARTS) -> None:
         """Prepare a pool of `jobs` processes, which start with the first work."""
-        super().__init__(jobs)
-        self.jobs, self._restarts = jobs, RESTARTS
+        super().__init__(max(jobs, 1))
+        self.jobs, self._restarts = max(jobs, 1), restarts
         self._workers: list[_Worker] = []
         self._idle: SimpleQueue[_Worker | None] = SimpleQueue()
         self._changing = threading.Lock()
@@ -185,7 +187,7 @@ class Pool(ThreadPoolExecutor):
                 self._start(self.jobs)
             return super().submit(self._ask, *args)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the processes at once, whatever they do."""
         with put_off():
             with self._changing:
@@ -244,16 +246,18 @@ def _work(pipe: Connection) -> None:
         except Exception as error:
             told = False, error
         pipe.send(told)
+        del told
+        gc.collect()  # nothing else does; what was there before is frozen
 
 
 def _ended(code: int | None) -> str:
     """Return how a process ended, as `multiprocessing` tells it."""
     if code is None or code >= 0:
-        return f"it ended with {code}"
+        return f"ended with {code}"
     try:
-        return f"it was ended by {signal.Signals(-code).name}"
+        return f"was ended by {signal.Signals(-code).name}"
     except ValueError:
-        return f"it was ended by signal {-code}"
+        return f"was ended by signal {-code}"
 
 
 def pays_bytes() -> int:
@@ -276,11 +280,8 @@ def processes(jobs: int) -> Iterator[Executor]:
     if jobs < 2:
         yield Here()
         return
-    pool = Pool(jobs)
-    try:
+    with closing(Pool(jobs)) as pool:
         yield pool
-    finally:
-        pool.end()
 
 
 def _track() -> None:
@@ -305,6 +306,29 @@ def cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
         return os.cpu_count() or 1
+
+
+def here(
+    function: Callable[[Item], Made], items: Iterable[Item]
+) -> Iterator[Made | Exception]:
+    """Yield what `function` makes of each item, or what it raised, in order."""
+    for item in items:
+        try:
+            yield function(item)
+        except Exception as error:
+            yield error
+
+
+def apart(
+    function: Callable[[Item], Made], items: Sequence[Item]
+) -> Iterator[Made | Exception]:
+    """Do what `here` does in processes; LostError is for an item that ended its own.
+
+    Each is tried once, by a process that nothing went wrong in before.
+    """
+    with closing(Pool(min(cores(), len(items)), restarts=len(items))) as pool:
+        asked = deque(_asked(function, item, pool) for item in items)
+        yield from here(lambda _: asked.popleft().result(), items)
 
 
 def spread(

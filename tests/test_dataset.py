@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -109,9 +110,7 @@ def test_a_damaged_dataset_is_said_in_one_line(tmp_path, damage, capsys):
     assert error.count("\n") == 1
 
 
-def test_a_file_that_changed_is_named_and_never_given_to_polars(
-    tmp_path, monkeypatch, capsys
-):
+def test_a_file_that_changed_is_named_and_never_given_to_polars(tmp_path, monkeypatch):
     ingest(HUNG / "fr", to=tmp_path)
     (file,) = (tmp_path / "positions").iterdir()
     data = bytearray(file.read_bytes())
@@ -125,8 +124,9 @@ def test_a_file_that_changed_is_named_and_never_given_to_polars(
         return read(path, **options)
 
     monkeypatch.setattr(pl, "read_parquet", noted)
-    assert cli.main(["analyze", str(tmp_path)]) == 2
-    assert f"{file} is not as it was written" in capsys.readouterr().err
+    with pytest.raises(UsageError, match=f"{file} is not as it was written"):
+        dataset.load([str(tmp_path)], is_ours=True)
+    assert given
     assert str(file) not in given
 
 
@@ -138,12 +138,17 @@ def test_a_share_without_hashes_is_read(tmp_path):
     assert report(tmp_path) == before
 
 
-def test_a_share_that_names_a_file_elsewhere_is_not_read(tmp_path):
+def test_a_share_that_names_a_file_elsewhere_is_not_read(tmp_path, capsys):
     ingest(HUNG / "fr", to=tmp_path, name="fr")
-    before = report(tmp_path)
+    before = analysis.analyze([str(tmp_path)]).report
     evil = pl.DataFrame({"frame": ["../../events", "sources"], "rows": [1, 1]})
     evil.write_parquet(tmp_path / "shares" / "0123456789abcdef.parquet")
-    assert report(tmp_path) == before
+    found = analysis.analyze([str(tmp_path)]).report
+    assert found.verdict == before.verdict
+    told = [note.text for note in found.notes if note not in before.notes]
+    assert len(told) == 1
+    assert "share 0123456789abcdef" in told[0]
+    assert "it names files elsewhere" in told[0]
 
 
 def test_a_folder_with_a_name_like_a_pattern_is_that_folder(tmp_path):
@@ -201,11 +206,74 @@ def test_files_whose_names_are_none_are_said_in_one_line(tmp_path, names, capsys
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_file_on_which_polars_panics_is_said(tmp_path, monkeypatch, capsys):
+def test_a_file_on_which_polars_panics_is_said(tmp_path, monkeypatch):
     def panics(*_, **__):
         raise pl.exceptions.PanicException("a None value")
 
     ingest(HUNG / "fr", to=tmp_path)
     monkeypatch.setattr(pl, "read_parquet", panics)
-    assert cli.main(["analyze", str(tmp_path)]) == 2
-    assert "cannot be read: a None value" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="cannot be read: a None value"):
+        dataset.load([str(tmp_path)], is_ours=True)
+
+
+def forge(share, name, frame):
+    """Put another frame into a share, which knows the hash of it."""
+    file = share.parent.parent / name / share.name
+    frame.write_parquet(file)
+    told = pl.read_parquet(share)
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    is_it = pl.col("frame") == name
+    told.with_columns(
+        pl.when(is_it).then(pl.lit(sha256)).otherwise("sha256").alias("sha256")
+    ).write_parquet(share)
+
+
+def test_a_share_that_ends_its_reader_is_a_note_and_the_others_are_read(
+    tmp_path, monkeypatch, capfd
+):
+    ingest(HUNG / "fr", to=tmp_path, name="fr")
+    before = analysis.analyze([str(tmp_path)]).report
+    (tmp_path / "a.log").write_text("[rank3]: ValueError: bad batch\n")
+    ingest(tmp_path / "a.log", to=tmp_path)
+    (first,) = (tmp_path / "positions").iterdir()
+    (share,) = (f for f in (tmp_path / "shares").iterdir() if f.name != first.name)
+    bomb = pl.select(pl.repeat("x", 1 << 24).alias("source"))
+    forge(share, "sources", bomb)
+    assert len((tmp_path / "sources" / share.name).read_bytes()) < 1 << 20
+    monkeypatch.setattr(dataset, "MAX_SHARE_BYTES", 1 << 28)
+    found = analysis.analyze([str(tmp_path)]).report
+    assert found.verdict == before.verdict
+    (told,) = (note.text for note in found.notes if note not in before.notes)
+    assert f"share {share.stem}" in told
+    assert "was ended by SIG" in told
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value"),
+    [
+        ("groups", "size", 2**62),
+        ("groups", "members", [0, 2**40]),
+        ("sources", "rank", 2**31),
+    ],
+)
+def test_a_share_with_ranks_that_no_job_has_is_refused(tmp_path, name, column, value):
+    ingest(HUNG / "fr", to=tmp_path)
+    (share,) = (tmp_path / "shares").iterdir()
+    frame = pl.read_parquet(tmp_path / name / share.name)
+    kind = frame.schema[column]
+    forge(share, name, frame.with_columns(pl.lit(value, kind).alias(column)))
+    with pytest.raises(UsageError, match=f"it holds a {column} that no job has"):
+        dataset.load([str(tmp_path)], is_ours=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("sources", "source"), ("templates", "template")]
+)
+def test_a_share_that_would_multiply_its_rows_is_refused(tmp_path, name, key):
+    ingest(HUNG / "fr", to=tmp_path)
+    (share,) = (tmp_path / "shares").iterdir()
+    frame = pl.read_parquet(tmp_path / name / share.name)
+    forge(share, name, pl.concat([frame, frame]))
+    with pytest.raises(UsageError, match=f"it holds a {key} twice"):
+        dataset.load([str(tmp_path)], is_ours=True)

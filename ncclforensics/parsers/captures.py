@@ -38,6 +38,17 @@ CAPTURED: Mapping[str, pl.DataType] = {
 }
 
 
+# captures that would be taken for what a line says of itself are NAME_text
+OWN_COLUMNS = ("message", "role", "level", "text")
+
+
+@cache
+def columns(structure: str) -> tuple[str, ...]:
+    """Return the columns that every row of an inner structure has, if it has any."""
+    module = import_module(f"ncclforensics.parsers.structures.{structure}")
+    return tuple(f"{c}_text" if c in OWN_COLUMNS else c for c in module.COLUMNS)
+
+
 @cache
 def inner(structure: str) -> Mapping[str, pl.DataType]:
     """Return the types of an inner structure's columns; what is not there is text."""
@@ -67,7 +78,12 @@ def conform(message_id: str, frame: pl.DataFrame) -> pl.DataFrame:
     message = known.get(message_id)
     types: dict[str, pl.DataType] = dict(tables.SCHEMAS["events"])
     if message is not None:
-        types = schema(message, frame.columns)
+        whole = list(frame.columns)
+        if message.inner:
+            alone = set(columns(message.inner)) - types.keys() - message.columns.keys()
+            # what was torn before its structure has none of them
+            whole += columns(message.inner) if alone & set(whole) else ()
+        types = schema(message, whole)
     wrong = [
         column
         for column, dtype in types.items()

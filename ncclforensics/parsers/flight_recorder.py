@@ -21,7 +21,7 @@ from ncclforensics.parsers.fr_memory import uncollected
 from ncclforensics.parsers.fr_opcodes import IrregularError, Walks
 from ncclforensics.parsers.fr_rows import Content, Entries
 from ncclforensics.parsers.fr_stacks import Interner
-from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES, MAX_FRAMES
+from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES, MAX_FRAMES, MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,6 +168,10 @@ def _read(
         ]
     if own and any(len(beside.stacks.stacks[n]) == MAX_FRAMES for n in own.stacks):
         notes.append(f"of stacks the innermost {MAX_FRAMES} frames are kept")
+    names = (text for group in found.members for text in group if text)
+    is_long = own and not beside.stacks.cut.isdisjoint(own.stacks)
+    if is_long or any(len(text) >= MAX_TEXT for text in names):
+        notes.append(f"of long texts the first {MAX_TEXT:,} characters are kept")
     return Content(found, placed, own, cut), notes
 
 

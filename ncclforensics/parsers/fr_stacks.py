@@ -15,7 +15,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.parsers.fr_fields import text_of
-from ncclforensics.parsers.limits import MAX_FRAMES
+from ncclforensics.parsers.limits import MAX_FRAMES, MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +28,8 @@ class Interner:
     """Stacks seen so far; number 0 is "no stack"."""
 
     stacks: list[tuple[Frame, ...]] = field(default_factory=lambda: [()])
+    # those with a text that is cut
+    cut: set[int] = field(default_factory=set)
     _seen: list[object] = field(default_factory=lambda: [None])
     _by_frames: dict[tuple[Frame, ...], int] = field(default_factory=lambda: {(): 0})
     _by_identity: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -68,6 +70,8 @@ class Interner:
             number = self._by_frames.setdefault(stack, len(self.stacks))
             if number == len(self.stacks):
                 self.stacks.append(stack)
+                if any(map(_is_cut, stack)):
+                    self.cut.add(number)
                 # an odd frame is not kept for comparison: it may nest without end
                 flat = len(innermost) == len(frames) and all(map(_is_flat, innermost))
                 self._seen.append(frames if flat else _NOTHING)
@@ -96,6 +100,10 @@ def _is_flat(frame: Any) -> bool:
     return type(frame) is dict and all(
         type(value) in (str, int) for value in frame.values()
     )
+
+
+def _is_cut(frame: Frame) -> bool:
+    return any(text is not None and len(text) >= MAX_TEXT for text in frame[:2])
 
 
 def digest(stack: tuple[Frame, ...]) -> int:

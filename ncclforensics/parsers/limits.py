@@ -75,3 +75,8 @@ MAX_FINGERPRINT = 16 * 1024
 
 # ranks of one folded set, `0-1023`; a wider one is no set of ranks of a job
 MAX_RANKS = 1 << 18
+
+# what reading one share of a dataset may add to the process that does; one of 1,024
+# dumps of 2,000 calls takes a third. Its time is what loading so much of a pickle may
+# take
+MAX_SHARE_BYTES = 4 * 1024**3

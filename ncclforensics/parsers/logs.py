@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ncclforensics.grammar import Message
 
 # columns that say what the event is; a structure's key of that name is kept beside it
-OWN_COLUMNS = ("message", "role", "level", "text")
 # columns of ranks, and of how many there are
 RANKS = re.compile(r"(?:^|_)n?ranks?$|^world_size$")
 # columns of how long something took
@@ -284,7 +283,9 @@ def _structured(
     if not parsed:
         return frame.with_columns(pl.lit(False).alias(FOUND)), is_cut
     inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
-    inner = inner.rename({c: f"{c}_text" for c in inner.columns if c in OWN_COLUMNS})
+    inner = inner.rename(
+        {c: f"{c}_text" for c in inner.columns if c in captures.OWN_COLUMNS}
+    )
     # what was torn off everywhere is null, and still has the type of its column
     types = captures.inner(str(message.inner))
     inner = inner.with_columns(

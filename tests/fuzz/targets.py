@@ -7,6 +7,7 @@ samples, so that a mutation begins where the program itself is at home.
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import pickle
@@ -21,7 +22,7 @@ from unittest import mock
 import msgspec
 import polars as pl
 
-from ncclforensics import dataset, grammar, tables
+from ncclforensics import dataset, grammar, pool, tables
 from ncclforensics.errors import UsageError
 from ncclforensics.parsers import (
     error_json,
@@ -58,6 +59,7 @@ JOBS = HERE.parent / "fixtures" / "jobs"
 MEMORY = Path("/dev/shm")
 FOLDER = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
 FILE = FOLDER / "evidence" / "rank_3"
+READERS: list[pool.Pool] = []
 PARSERS = [
     import_module(f"{structures.__name__}.{module.name}")
     for module in iter_modules(structures.__path__)
@@ -205,24 +207,42 @@ def saved(data: bytes) -> None:
 
 
 def share(data: bytes) -> None:
-    """Read a dataset of which one file is not as it was written."""
+    """Read and explain a dataset of which one file is not as it was written.
+
+    A process that it ends is one of a pool; no hash is known, as if all were forged.
+    """
+    from ncclforensics.analysis import explain
+
     number, _, content = data.partition(b"\n")
     folder = FOLDER / "dataset"
     if not folder.is_dir():
         (FOLDER / "small").mkdir()
         (FOLDER / "small" / "rank_3.log").write_bytes(_LOG)
+        (FOLDER / "small" / "rank_4").write_bytes(pickle.dumps(_SMALL))
         found = discover([str(FOLDER / "small")], FOLDER).sources
-        dataset.save(parse_all(found), str(folder))
+        name = dataset.save(parse_all(found), str(folder))
+        listed = folder / dataset.SHARES / f"{name}.parquet"
+        pl.read_parquet(listed).drop("sha256").write_parquet(listed)
     files = sorted(folder.rglob("*.parquet"))
     file = files[int(number[:3]) % len(files) if number[:3].isdigit() else 0]
     before = file.read_bytes()
     file.write_bytes(content)
     try:
-        dataset.load([str(folder)])
+        with mock.patch.object(pool, "apart", _kept):
+            frames = dataset.load([str(folder)])
     except UsageError:
-        pass
+        return
     finally:
         file.write_bytes(before)
+    explain(frames)
+
+
+def _kept(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
+    """Do as `pool.apart` does, with a process that is kept for the next input."""
+    if not READERS:
+        READERS.append(pool.Pool(1, restarts=1 << 40))
+        atexit.register(READERS[0].close)
+    yield from pool.here(lambda item: READERS[0].submit(function, item).result(), items)
 
 
 def kind(data: bytes) -> None:

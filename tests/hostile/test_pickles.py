@@ -144,6 +144,21 @@ def test_a_stack_deeper_than_is_kept_is_noted(depth, is_cut):
     assert any("frames are kept" in text for text in told["notes"]["text"]) == is_cut
 
 
+@pytest.mark.parametrize("length", [10, 9000])
+@pytest.mark.parametrize("where", ["a stack", "a group"])
+def test_a_text_longer_than_is_kept_is_noted(length, where):
+    text = "f" * length
+    frames = [{"name": text, "filename": "a.py", "line": 1}]
+    told = {"entries": [ENTRY | {"frames": frames}]}
+    if where == "a group":
+        told = {"pg_config": {text: {"name": text, "desc": "", "ranks": "[0]"}}}
+    found = read(pickle.dumps(WHOLE | told))
+    is_said = any(
+        "8,192 characters are kept" in each for each in found["notes"]["text"]
+    )
+    assert is_said == (length > limits.MAX_TEXT)
+
+
 def test_a_bytearray_without_memory_prints_nothing_of_its_own(capfd):
     # of 23 in 9,000 such loads CPython printed a SystemError, as memory happened to lie
     for number in range(2000):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ncclforensics import grammar
+from ncclforensics import grammar, tables
 from ncclforensics.parsers import captures, logs
 
 MESSAGES = grammar.load()
@@ -34,6 +34,33 @@ def test_a_structures_columns_have_the_types_that_are_told(inner):
             told = captures.schema(message, frame.columns)
             for column, dtype in frame.schema.items():
                 assert dtype in (told[column], pl.List(pl.Null)), (message.id, column)
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/job/train.py", line 3, in step
+    run()
+ValueError: bad batch"""
+
+
+def test_a_structures_columns_come_all_together():
+    for message in (m for m in MESSAGES if m.inner):
+        for frame in recognised(message):
+            found = set(captures.columns(message.inner)) & set(frame.columns)
+            alone = found - set(message.columns) - set(tables.SCHEMAS["events"])
+            assert not alone or found == set(captures.columns(message.inner))
+
+
+def test_a_structure_that_lacks_a_column_has_it_as_nulls():
+    raw = TRACEBACK.split("\n")
+    lines = pl.DataFrame({"line": range(1, len(raw) + 1), "raw": raw})
+    found = logs.recognise(lines, 1, MESSAGES).messages["python.traceback"]
+    whole = found.with_columns(pl.lit("a.log").alias("source"))
+    for column in captures.columns("traceback"):
+        told = captures.conform("python.traceback", whole.drop(column))
+        assert told.schema[column] == whole.schema[column]
+        assert set(told.columns) == set(whole.columns)
+    torn = whole.drop(captures.columns("traceback"))
+    assert captures.conform("python.traceback", torn).columns == torn.columns
 
 
 def test_a_frame_as_it_was_written_stays_as_it_is(captured):

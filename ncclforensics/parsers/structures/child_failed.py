@@ -16,6 +16,19 @@ import pyparsing as pp
 from ncclforensics.parsers.structures import traceback
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = (
+    "entry",
+    "rank",
+    "local_rank",
+    "host",
+    "pid",
+    "code",
+    "signal",
+    "reason",
+    "t",
+    "error_file",
+    "called_root_cause",
+)
 KINDS = {"entry": "int"}
 TIME = "%Y-%m-%d_%H:%M:%S"
 MARGIN = "  "  # of every line under `traceback :`

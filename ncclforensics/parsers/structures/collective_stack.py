@@ -10,6 +10,7 @@ import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("depth", "function", "file", "file_line")
 MAX_DEPTH = 500
 
 _INT = pp.Word(pp.nums, max=9).set_parse_action(lambda found: int(found[0]))

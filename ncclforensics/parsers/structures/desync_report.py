@@ -12,6 +12,7 @@ import pyparsing as pp
 from ncclforensics.parsers.structures.limits import capped
 from ncclforensics.parsers.structures.rank_set import BRACKETED, expanded
 
+COLUMNS = ("group_rank", "kind", "seq", "last_finished", "op")
 KINDS = {"last_finished": "int"}
 _INT = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
 # operations are in capitals: `finished ALLREDUCE`, but `finished collective #4`

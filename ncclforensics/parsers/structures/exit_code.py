@@ -11,6 +11,7 @@ import signal
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("code",)
 _CODE = re.compile(
     r"(?im)^(?P<hydra>=)?[ \t]*exit code:[ \t]+(?P<code>\d{1,3})[ \t\r]*$"
 )

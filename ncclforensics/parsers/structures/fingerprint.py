@@ -29,6 +29,17 @@ _OPS = (
     *("_REDUCE_SCATTER_BASE", "COALESCED", "_ALLREDUCE_SPARSE", "UNKNOWN"),
     "REDUCE_SCATTER_TENSOR_COALESCED",
 )
+COLUMNS = (
+    "group_rank",
+    "seq",
+    "op",
+    "shape",
+    "dtype",
+    "device",
+    "is_peer",
+    "op_reliable",
+    "differs",
+)
 KINDS = {
     "shape": "ints",
     "differs": "strings",

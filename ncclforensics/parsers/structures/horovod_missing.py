@@ -11,6 +11,7 @@ import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("missing", "tensor", "given_up")
 # hydra's `-l` puts the number of the printing rank before each line
 _OF_HYDRA = pp.Suppress(pp.Optional(pp.Regex(r"\[\d{1,9}\](?= )")))
 _LINE = (

@@ -11,6 +11,7 @@ import pyparsing as pp
 from ncclforensics.parsers.limits import MAX_RANK
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("tensor", "ready")
 MOST_TENSORS = 200
 _ONE = (
     # no name begins inside of another: looked for there, long ones would never end

@@ -11,6 +11,7 @@ import re
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("node_rank", "each", "rank", "host")
 KINDS = {"node_rank": "int", "each": "int"}
 _NODE = re.compile(r"--(?:node[_-]rank|machine[_-]rank|rank)[= ](\d{1,6})\b")
 _EACH = re.compile(r"--(?:nproc[_-]per[_-]node|num[_-]gpus)[= ](\d{1,4})\b")

@@ -10,6 +10,7 @@ import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("min_nodes", "max_nodes", "run_id", "rdzv_backend", "rdzv_endpoint")
 WANTED = ("min_nodes", "max_nodes", "run_id", "rdzv_backend", "rdzv_endpoint")
 _LINE = pp.Word(pp.alphas + "_")("name") + pp.Suppress(":") + pp.Regex(r".*")("value")
 

@@ -9,6 +9,7 @@ import re
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("host",)
 _NODE = re.compile(r"(?m)^\s*hostname:[ \t]+(?P<host>[\w.-]+)[ \t\r]*$")
 
 

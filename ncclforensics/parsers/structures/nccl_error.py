@@ -10,6 +10,7 @@ import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("error_class", "explanation", "last_error")
 _CLASS = (
     pp.Combine("nccl" + pp.Word(pp.alphas))("error_class")
     + pp.Suppress(":")

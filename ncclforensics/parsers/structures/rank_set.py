@@ -13,6 +13,7 @@ import pyparsing as pp
 from ncclforensics.parsers.limits import MAX_RANKS
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("group_rank",)
 _NUMBER = pp.Word(pp.nums, max=9).set_parse_action(lambda found: int(found[0]))
 _SPAN = pp.Group(_NUMBER + pp.Opt(pp.Suppress("-") + _NUMBER))
 SPANS = pp.DelimitedList(_SPAN)("spans")

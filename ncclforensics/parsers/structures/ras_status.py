@@ -12,6 +12,7 @@ import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("kind", "op", "operation", "ranks", "comm_rank", "gpu", "process", "node")
 _NUMBER = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
 _RANKS = pp.Suppress(pp.one_of("ranks rank"))
 _GPU = pp.Suppress("GPU") + pp.Regex(r"[\d,]+(?: \(NVML [\d,]+\))?")("gpu")

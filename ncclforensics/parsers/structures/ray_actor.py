@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 
+COLUMNS = ("pid", "host", "rank")
 _PID = re.compile(r"(?m)^[ \t]+pid: (\d{1,9})[ \t\r]*$")
 # `xxx` is what people put in place of an address
 _IP = re.compile(r"(?m)^[ \t]+ip: (?![xX.*]+[ \t\r]*$)([\w.:-]+)[ \t\r]*$")

@@ -11,6 +11,7 @@ import pyparsing as pp
 from ncclforensics.parsers.structures.limits import capped
 from ncclforensics.parsers.structures.rank_set import ranks
 
+COLUMNS = ("local_rank", "rank", "attempt", "node", "nodes", "master")
 _LINE = pp.Word(pp.alphas + "_")("name") + pp.Suppress("=") + pp.Regex(r".*")("value")
 
 

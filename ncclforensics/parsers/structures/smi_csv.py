@@ -15,7 +15,8 @@ _BITS = {
     0x40: "HW Thermal Slowdown",
     0x80: "HW Power Brake Slowdown",
 }
-_COLUMNS = {
+COLUMNS = ("index", "pci", "cause", "gpu_line", "below")
+_REASONS = {
     "hw_slowdown": "HW Slowdown",
     "sw_thermal_slowdown": "SW Thermal Slowdown",
     "hw_thermal_slowdown": "HW Thermal Slowdown",
@@ -62,6 +63,6 @@ def _causes(told: dict[str, str]) -> list[str]:
         if reason == "active":
             bits = int(value, 16) if value.lower().startswith("0x") else 0
             found.extend(cause for bit, cause in _BITS.items() if bits & bit)
-        elif reason in _COLUMNS and value == "Active":
-            found.append(_COLUMNS[reason])
+        elif reason in _REASONS and value == "Active":
+            found.append(_REASONS[reason])
     return list(dict.fromkeys(found))

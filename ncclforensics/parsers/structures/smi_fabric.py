@@ -12,6 +12,7 @@ import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("state", "status", "clique", "cluster", "bandwidth")
 _NAMES = {
     "State": "state",
     "Status": "status",

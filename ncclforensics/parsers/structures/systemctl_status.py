@@ -9,6 +9,7 @@ import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = ("unit", "active", "sub")
 _UNIT = pp.Suppress(pp.Regex(r"\W*")) + pp.Word(pp.alphanums + "@:_.-")("unit") + "- "
 _STATE = (
     pp.Suppress("Active:")

@@ -14,6 +14,17 @@ from itertools import takewhile
 
 from ncclforensics.parsers.structures.limits import capped
 
+COLUMNS = (
+    "exception",
+    "message",
+    "file",
+    "file_line",
+    "function",
+    "raised_in",
+    "by_launcher",
+    "chained",
+    "span",
+)
 KINDS = {"by_launcher": "bool", "chained": "bool", "span": "int"}
 HEAD = "Traceback (most recent call last)"
 CHAINS = ("During handling of the above", "The above exception was the direct cause")
