@@ -112,3 +112,15 @@ def test_a_call_that_was_never_made_before_does_not_hide_the_way():
 )
 def test_a_rank_that_did_as_always_or_never_left_no_loop(program):
     assert not left_loop(program)
+
+
+@pytest.mark.parametrize(("numel", "apart"), [(8, False), (2, True)])
+def test_without_a_stack_an_entry_takes_a_side_if_it_is_another_call(numel, apart):
+    made = [
+        {**entry, "in_sizes": [[size]], "stack": stack}
+        for rank, (size, stack) in enumerate([(8, 1), (numel, None)])
+        for entry in entries(rank, "a")
+    ]
+    frames = Frames({"collectives": tables.rows("collectives", made)})
+    here = frames["collectives"].with_columns(programs.what(frames))
+    assert (programs.comparable(frames, here).height == 2) == apart

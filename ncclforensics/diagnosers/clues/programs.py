@@ -286,12 +286,18 @@ def what(frames: Frames) -> pl.Expr:
 
 
 def comparable(frames: Frames, here: pl.DataFrame) -> pl.DataFrame:
-    """Leave out entries without a stack where it is by stacks that they would differ.
+    """Leave out entries without a stack where only the stack would tell them apart.
 
-    `here` are entries of one call, with `what` they are.
+    `here` are entries of one call, with `what` they are. Another operation, or other
+    sizes, are another call with or without a stack: a backward pass has none.
     """
     bare = pl.col("stack").is_null()
-    return here.filter(~bare | bare.all() | pl.lit(_stacks(frames) == "mixed"))
+    alike = signature().is_in(
+        here.filter(~bare).select(signature()).to_series().implode()
+    )
+    return here.filter(
+        ~(bare & alike) | bare.all() | pl.lit(_stacks(frames) == "mixed")
+    )
 
 
 @remembered
