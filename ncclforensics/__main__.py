@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -28,6 +29,7 @@ def run() -> NoReturn:
 
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()  # to search all that is left for garbage takes a tenth of a second
     sys.exit(code)
 
 
