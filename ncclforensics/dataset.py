@@ -28,6 +28,7 @@ from ncclforensics.parsers import captures
 from ncclforensics.parsers.fr_memory import ceiling
 from ncclforensics.parsers.fr_taster import deadline
 from ncclforensics.parsers.limits import MAX_RANK, MAX_SHARE_BYTES
+from ncclforensics.sources.compression import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -215,7 +216,7 @@ def _listed(told: pl.DataFrame) -> pl.DataFrame:
 
 def _frame(file: str, sha256: str | None) -> pl.DataFrame:
     """Read a file of a share. Raises ValueError where it has changed since."""
-    if sha256 is not None and "://" not in file and _hash(Path(file)) != sha256:
+    if sha256 is not None and "://" not in file and digest(Path(file)) != sha256:
         raise ValueError(f"{file} is not as it was written")
     return pl.read_parquet(file, glob=False)
 
@@ -282,13 +283,8 @@ def _write(frame: pl.DataFrame, target: str) -> str | None:
     draft = path.with_name(f".{path.name}.part")
     try:
         frame.write_parquet(draft)
-        sha256 = _hash(draft)
+        sha256 = digest(draft)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
     return sha256
-
-
-def _hash(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

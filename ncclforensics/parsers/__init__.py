@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from ncclforensics.frames import Frames, join
 from ncclforensics.interrupts import Partly
 from ncclforensics.notes import Note
 from ncclforensics.parsers import error_json, flight_recorder, log_files, ras_json
-from ncclforensics.sources.compression import regular
+from ncclforensics.sources import compression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,7 +163,6 @@ def _changed(source: Source) -> Note | None:
 def digest(source: Source) -> str | None:
     """Return the SHA-256 of the file as it lies there, None where it cannot be read."""
     try:
-        with open(source.path, "rb", opener=regular) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return compression.digest(source.path)
     except OSError:
         return None

@@ -198,6 +198,12 @@ def open_file(path: Path, compression: str | None, hashed: bool = False) -> Read
     return Reader(file, compression)
 
 
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file as it lies there. Raises OSError."""
+    with open(path, "rb", opener=regular) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def regular(path: str, flags: int) -> int:
     """Open a file for who opens files, and nothing that has come to its place.
 
