@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import grammar
-from ncclforensics.correlate import waits
+from ncclforensics.correlate import stale, waits
 from ncclforensics.diagnosers.clues import common, exits, roots, stops
 from ncclforensics.diagnosers.clues.stops import OUTSIDE
 from ncclforensics.findings import Cite, Collective, Course, Onset, Seen
@@ -205,7 +205,10 @@ def _ended(frames: Frames, culprits: list[int]) -> tuple[Seen, ...]:
 def _onset(frames: Frames, ranked: Ranked) -> Onset | None:
     """Return when the job stopped, when that was noticed, and what it cost."""
     verdict = ranked.verdict
-    waits = pl.concat([_open_calls(frames), _timeouts(frames)]).drop_nulls("t")
+    timeouts = _timeouts(frames).drop_nulls("t")
+    waits = pl.concat([_open_calls(frames).drop_nulls("t"), timeouts])
+    if stale.age(frames) is not None and timeouts.height:
+        waits = timeouts
     first = waits.sort("t", "source", "line").head(1)
     stopped = common.first_seen(first)
     how = str(first["text"][0]) if first.height else ""

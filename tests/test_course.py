@@ -1,5 +1,7 @@
 """When it stopped, how long nobody knew, and what everybody printed because of it."""
 
+import json
+
 import pytest
 
 from ncclforensics.report.as_json import decode, render_json
@@ -32,6 +34,23 @@ def test_the_job_stopped_when_the_first_call_began_to_wait(hidden):
     assert onset.stopped.startswith("2026-11-20T10:00:00")
     assert onset.noticed.startswith("2026-11-20T10:30:00")
     assert onset.hidden_seconds == 1800
+
+
+def test_an_open_call_of_dumps_that_are_too_old_is_no_beginning(analyzed):
+    entry = {
+        "record_id": 1,
+        "collective_seq_id": 1,
+        "process_group": ["0", "default_pg"],
+        "profiling_name": "nccl:all_reduce",
+        "state": "scheduled",
+        "time_created_ns": 1_767_322_800 * 10**9,
+    }
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
+    dump = json.dumps({"version": "2.9", "pg_config": config, "entries": [entry]})
+    logs = {"rank_1.log": DATED + TIMEOUT.format(rank=1, second=0)}
+    report = analyzed({"nccl_trace_rank_0.json": dump, **logs}).report
+    assert report.onset.stopped.startswith("2026-11-20T10:00:00")
+    assert any("days older" in note.text for note in report.notes)
 
 
 def test_what_it_cost_is_said_in_hours_of_all_ranks(hidden):

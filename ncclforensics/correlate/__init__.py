@@ -19,6 +19,7 @@ from ncclforensics.correlate import (
     outline,
     positions,
     rest,
+    stale,
     standings,
     unreached,
     waits,
@@ -38,7 +39,7 @@ def correlate(
     if "outline" not in frames.tables:
         frames = outline.outlined(frames)
     known = identity.identify(attempts.labelled(jobs.last(frames, job)))
-    known = clock.with_year(attempts.last(known, attempt))
+    known = stale.noted(clock.with_year(attempts.last(known, attempt)))
     known = coll_logs.with_calls(known)
     known = batches.with_ends(known)
     collectives = outline.outline(known)
