@@ -200,8 +200,11 @@ def _in_turn(
     same = call["stack"] is not None and len({c["stack"] for c in told}) == 1
     known = same or all(turns.is_known(frames, c, heads) for c in told)
     if known and call["stack"] is None and not _has_history(frames, ranks):
-        # who did not make the other call as well may have left a loop, or a call out
-        known = all(any({*c["waiting"]} & {*o["behind"]} for o in calls) for c in told)
+        # many of a group on both sides may as well have left their loop, unless some
+        # have made both calls
+        known = not any(turns.parts_many(c, ranks) for c in calls) or any(
+            {*c["waiting"]} & {*o["behind"]} for c in told for o in calls
+        )
     everyone = ranks if known and gone >= IN_TURN else ()
     return Divergence("order", ranks, everyone, call, others)
 
@@ -359,10 +362,7 @@ def _is(call: Call) -> str:
 
 
 def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
-    """Whether some ranks made such a call before their last: then they are late for it.
-
-    The last may be this very call, with a number less.
-    """
+    """Whether some ranks made such a call before their last: they are late for it."""
     now = programs.entries(frames, call, call["waiting"][:1]).filter(
         pl.col("seq") == call["seq"]
     )

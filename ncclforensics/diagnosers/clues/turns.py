@@ -155,6 +155,12 @@ def usual(frames: Frames, calls: Iterable[Call], circle: set[int]) -> set[int]:
     return {*now["call"]} - {*fresh["call"]}
 
 
+def parts_many(call: Call, ranks: Iterable[int]) -> bool:
+    """Whether more than one rank of a circle is in a call, and more than one not."""
+    came, gone = ({*call[state]} & {*ranks} for state in ("waiting", "absent"))
+    return not call["is_p2p"] and min(len(came), len(gone)) > 1
+
+
 def _made(frames: Frames, call: Call, ranks: Iterable[int]) -> dict[int, Side]:
     """Return the sides that ranks take on a call by its number, each with a stack."""
     here = programs.entries(frames, call, ranks).filter(pl.col("seq") == call["seq"])
