@@ -11,23 +11,18 @@ the process on some that are damaged, so what has changed since is not given to 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
-from polars.exceptions import PanicException, PolarsError
+from polars.exceptions import PolarsError
 
-from ncclforensics import pool, tables
+from ncclforensics import foreign, pool, tables
 from ncclforensics.errors import UsageError
+from ncclforensics.foreign import MESSAGE, why
 from ncclforensics.frames import Frames, join
 from ncclforensics.notes import Note
-from ncclforensics.parsers import captures
-from ncclforensics.parsers.fr_memory import ceiling
-from ncclforensics.parsers.fr_taster import deadline
-from ncclforensics.parsers.limits import MAX_RANK, MAX_SHARE_BYTES
 from ncclforensics.sources.compression import digest
 
 if TYPE_CHECKING:
@@ -36,13 +31,7 @@ if TYPE_CHECKING:
 
 SHARES = "shares"
 STAGE = "dataset"
-STDERR = 2
-# what other frames are joined to by a column: twice the same would be twice their rows
-KEYS = {"sources": "source", "templates": "template"}
-# columns of ranks, or of how many there are, which size frames elsewhere
-COUNTS = re.compile(r"(?:^|_)n?ranks?$|^world_size$|^members$")
 NAMED = re.compile(r"[/\\\\]([0-9a-f]{16})\.parquet$")
-MESSAGE = "message."
 ORDER = "_order"
 # what a share tells of each of its frames; no hash of one in a store
 LISTED = {"frame": pl.String(), "rows": pl.Int64(), "sha256": pl.String()}
@@ -93,8 +82,7 @@ def load(
     Raises UsageError where nothing is read, and where two shares hold different files
     of one name.
     """
-    attempt = pool.here if is_ours else pool.apart
-    reader = _share if is_ours else partial(_strangers, MAX_SHARE_BYTES)
+    attempt = pool.here if is_ours else foreign.apart
     parts = [] if beside is None else [beside]
     read: dict[str, str | None] = {}
     for part in parts:
@@ -103,25 +91,18 @@ def load(
     shares: list[tuple[str, str]] = []
     for root, names in zip(roots, attempt(_shares, roots), strict=True):
         if isinstance(names, Exception):
-            raise UsageError(f"{root} cannot be read: {_why(names)}") from names
+            raise UsageError(f"{root} cannot be read: {why(names)}") from names
         shares += ((root, share) for share in names)
-    for (root, share), found in zip(shares, attempt(reader, shares), strict=True):
+    for (root, share), found in zip(shares, attempt(_share, shares), strict=True):
         if isinstance(found, Frames):
             parts.append(_fresh(found, read))
         else:
-            told = f"share {share} of {root} cannot be read: {_why(found)}"
+            told = f"share {share} of {root} cannot be read: {why(found)}"
             notes.append(Note(STAGE, told))
     if not read:
         told = "; ".join(note.text for note in notes)
         raise UsageError(told or f"{', '.join(roots)}: no share is there")
     return _ordered(join([Frames({"notes": tables.noted(notes)}), *parts]))
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, pool.LostError):
-        most = f"more than {MAX_SHARE_BYTES >> 30} GiB in memory"
-        return f"damaged, or {most}: the process that read it {error}"
-    return str(error) or type(error).__name__
 
 
 def _fresh(part: Frames, read: dict[str, str | None]) -> Frames:
@@ -150,60 +131,25 @@ def _fresh(part: Frames, read: dict[str, str | None]) -> Frames:
     return Frames(named, {i: only(frame) for i, frame in part.messages.items()})
 
 
-def _strangers(most: int, at: tuple[str, str]) -> Frames:
-    """Do as `_share` does in a worker, which ends where that takes `most` bytes."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), STDERR)  # what Rust says as it ends
-    with ceiling(most), deadline(most):
-        return _share(at)
-
-
 def _share(at: tuple[str, str]) -> Frames:
     """Read the share of a name in a dataset.
 
     Raises ValueError or PolarsError on one that is not as it should be.
     """
     root, share = at
-    try:
-        told = _frame(f"{root}/{SHARES}/{share}.parquet", None)
-        names = dict(_listed(told).select("frame", "sha256").iter_rows())
-        if not _plain(names):
-            raise ValueError("it names files elsewhere")
-        if lacking := _lacking(names):
-            raise ValueError(f"it holds no {lacking}")
-        part = {
+    told = _frame(f"{root}/{SHARES}/{share}.parquet", None)
+    names = dict(_listed(told).select("frame", "sha256").iter_rows())
+    if not _plain(names):
+        raise ValueError("it names files elsewhere")
+    if lacking := _lacking(names):
+        raise ValueError(f"it holds no {lacking}")
+    return foreign.conformed(
+        {
             n: _frame(f"{root}/{n}/{share}.parquet", sha256)
             for n, sha256 in names.items()
-            if n in tables.SCHEMAS or n.startswith(MESSAGE)
+            if foreign.is_known(n)
         }
-    except PanicException as error:
-        raise ValueError(str(error)) from None
-    named = {n: tables.conform(n, f) for n, f in part.items() if n in tables.SCHEMAS}
-    messages = {i: part[MESSAGE + i] for i in _messages(part)}
-    if named["sources"]["source"].has_nulls():
-        raise ValueError("it holds a file without a name")
-    for name, key in KEYS.items():
-        if name in named and named[name][key].is_duplicated().any():
-            raise ValueError(f"it holds a {key} twice")
-    frames = Frames(named, {i: captures.conform(i, f) for i, f in messages.items()})
-    for frame in (*frames.tables.values(), *frames.messages.values()):
-        _check(frame)
-    return frames
-
-
-def _check(frame: pl.DataFrame) -> None:
-    """Raise ValueError where a rank or a count is one that no parser lets through."""
-    sized = {"size"} if "members" in frame.columns else set()
-    for column, dtype in frame.schema.items():
-        is_count = COUNTS.search(column) or column in sized
-        if is_count and dtype in (pl.Int64(), pl.List(pl.Int64())):
-            numbers = frame[column]
-            flat = numbers.explode() if isinstance(dtype, pl.List) else numbers
-            if (flat > MAX_RANK).any():
-                raise ValueError(f"it holds a {column} that no job has")
-
-
-def _messages(names: Iterable[str]) -> list[str]:
-    return [n.removeprefix(MESSAGE) for n in names if n.startswith(MESSAGE)]
+    )
 
 
 def _listed(told: pl.DataFrame) -> pl.DataFrame:
@@ -218,7 +164,7 @@ def _frame(file: str, sha256: str | None) -> pl.DataFrame:
     """Read a file of a share. Raises ValueError where it has changed since."""
     if sha256 is not None and "://" not in file and digest(Path(file)) != sha256:
         raise ValueError(f"{file} is not as it was written")
-    return pl.read_parquet(file, glob=False)
+    return foreign.parquet(file)
 
 
 def _shares(root: str) -> list[str]:

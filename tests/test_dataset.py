@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ncclforensics import analysis, cli, dataset, parsing
+from ncclforensics import analysis, cli, dataset, foreign, parsing
 from ncclforensics.errors import UsageError
 from ncclforensics.report.as_json import render_json
 
@@ -240,7 +240,7 @@ def test_a_share_that_ends_its_reader_is_a_note_and_the_others_are_read(
     bomb = pl.select(pl.repeat("x", 1 << 24).alias("source"))
     forge(share, "sources", bomb)
     assert len((tmp_path / "sources" / share.name).read_bytes()) < 1 << 20
-    monkeypatch.setattr(dataset, "MAX_SHARE_BYTES", 1 << 28)
+    monkeypatch.setattr(foreign, "MAX_SHARE_BYTES", 1 << 28)
     found = analysis.analyze([str(tmp_path)]).report
     assert found.verdict == before.verdict
     (told,) = (note.text for note in found.notes if note not in before.notes)

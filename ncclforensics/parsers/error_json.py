@@ -36,7 +36,10 @@ def read(source: Source) -> Frames:
     """Read one error file: one `events` row, with captures as of a traceback."""
     try:
         with source.open() as stream:
-            content = msgspec.json.decode(stream.read(MAX_ERROR_BYTES))
+            data = stream.read(MAX_ERROR_BYTES + 1)
+        if len(data) > MAX_ERROR_BYTES:
+            raise ValueError(f"it is larger than {MAX_ERROR_BYTES >> 20} MiB")
+        content = msgspec.json.decode(data)
         told = content["message"]
         extra: dict[str, Any] = {}
         if isinstance(told, dict):

@@ -134,7 +134,8 @@ def oddities(dump: Dump, fields: Columns, config: int, status: int) -> Iterator[
         yield f"{dump.skipped} entries are no dicts: skipped"
     if fields.odd:
         listed = ", ".join(f"{key} ({count})" for key, count in fields.odd.items())
-        yield f"fields missing or of an odd type, read as null (entries): {listed}"
+        odd = "fields missing, too long or of an odd type"
+        yield f"{odd}, read as null (entries): {listed}"
     if config:
         yield f"{config} groups of pg_config are not as they should be: members unknown"
     if status:

@@ -15,14 +15,14 @@ import msgspec
 import polars as pl
 from msgspec import Meta
 
-from ncclforensics.parsers.limits import MAX_TENSORS, MAX_TEXT
+from ncclforensics.parsers.limits import MAX_DIMENSIONS, MAX_NAME, MAX_TENSORS, MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Count = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-Name = Annotated[str, Meta(max_length=512)]
-Sizes = list[Annotated[list[Count], Meta(max_length=64)]]  # torch has 64 dimensions
+Name = Annotated[str, Meta(max_length=MAX_NAME)]
+Sizes = list[Annotated[list[Count], Meta(max_length=MAX_DIMENSIONS)]]
 
 # what calls have in common; it repeats from step to step
 SHARED: Mapping[str, Any] = {

@@ -147,8 +147,13 @@ def positions(
             continue
         group = names.get(key, (key, None, None))
         counts = [None if p2p.get(key) else _seq(told.get(count)) for count in COUNTS]
+        odd += any(_is_beyond(told.get(count)) for count in COUNTS)
         rows.append((*group, found.places.get(group), *counts))
     return rows, odd
+
+
+def _is_beyond(value: object) -> bool:
+    return isinstance(value, int) and value > MAX_SEQ
 
 
 def _seq(value: object) -> int | None:

@@ -28,6 +28,11 @@ MAX_OPCODES = 5_000_000
 # tensors have half of it
 MAX_TENSORS = 2_000_000
 
+# characters of a name in a dump's entry, torch's and NCCL's own, and dimensions of a
+# tensor: torch has 64 at most
+MAX_NAME = 512
+MAX_DIMENSIONS = 64
+
 # longer texts are cut where they are shown alone; a C++ frame may have 2,000 characters
 MAX_TEXT = 8_192
 

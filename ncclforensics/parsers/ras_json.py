@@ -44,7 +44,9 @@ def read(source: Source) -> Frames:
     """Read one status report: rows of the messages `ncclras.*`, and `events`."""
     try:
         with source.open() as stream:
-            data = stream.read(MAX_RAS_BYTES)
+            data = stream.read(MAX_RAS_BYTES + 1)
+        if len(data) > MAX_RAS_BYTES:
+            raise ValueError(f"it is larger than {MAX_RAS_BYTES >> 20} MiB")
         told = _decoded(data)
         found = list(_messages(told))
     except (

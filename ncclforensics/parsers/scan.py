@@ -370,8 +370,12 @@ def _first_line(stream: BinaryIO, start: int) -> int:
 def numbered(parts: Iterable[Kept]) -> Kept:
     """Put the spans of one log together, in order; their lines count on."""
     log = Kept()
+    had = 0  # up to which line the spans before have what stands behind them
     for part in parts:
-        log.lines += [f.with_columns(pl.col("line") + log.count) for f in part.lines]
+        lines = [f.with_columns(pl.col("line") + log.count) for f in part.lines]
+        if had > log.count:
+            lines = [f.filter(pl.col("line") > had) for f in lines]
+        log.lines += lines
         log.own += [own + log.count for own in part.own]
         log.bad += part.bad
         if log.first_bad is None and part.first_bad is not None:
@@ -383,5 +387,7 @@ def numbered(parts: Iterable[Kept]) -> Kept:
         log.trouble = log.trouble or part.trouble
         log.sha256 = log.sha256 or part.sha256
         log.count += part.count
+        last = max((int(f["line"][-1]) for f in lines if f.height), default=0)
+        had = max(had, last) if last > log.count else had
         log.whole = part.whole if part.count else log.whole
     return log

@@ -1,8 +1,8 @@
 """Reads frames that were exported: a folder of parquet, or the zip of a report.
 
 The frames may lie beside report.json, if there is one, or in `frames/`, a file each:
-`collectives.parquet`, `message.ID.parquet`. Calls stay in their file and are read from
-there when needed.
+`collectives.parquet`, `message.ID.parquet`. Calls, which may be many, are copied by the
+process that could read them, and are read from there when needed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics import tables
+from ncclforensics import foreign, tables
 from ncclforensics.errors import UsageError
 from ncclforensics.frames import Frames
-from ncclforensics.parsers import captures
 from ncclforensics.report.as_json import load
+from ncclforensics.sources.compression import ERRORS
+from ncclforensics.sources.limits import MAX_UNPACKED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.report.contract import Report
 
-CALLS, MESSAGE, MOST_BYTES = "collectives", "message.", 1 << 34
+CALLS = "collectives"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,40 +48,50 @@ def read(path: Path, scratch: Path) -> Exported | None:
     if folder is None or not folder.is_dir():
         return None
     inner = folder / "frames" if (folder / "frames").is_dir() else folder
-    files = {file.stem: file for file in sorted(inner.glob("*.parquet"))}
+    files = {
+        file.stem: file
+        for file in sorted(inner.glob("*.parquet"))
+        if file.is_file() and foreign.is_known(file.stem)
+    }
     report = load(folder / "report.json")
-    known = files.keys() & tables.SCHEMAS.keys()
-    if not known or (report is None and "sources" not in known):
+    if files.keys().isdisjoint(tables.SCHEMAS):
         return None
-    calls = tables.empty(CALLS).lazy()
-    try:
-        if CALLS in files:
-            calls = pl.scan_parquet(files[CALLS])
-            tables.conform(CALLS, calls.head(0).collect())
-        frames = _frames(files, with_calls=report is None)
-    except (pl.exceptions.PolarsError, ValueError, OSError) as caught:
-        raise UsageError(
-            f"{path} holds frames that cannot be read: {caught}"
-        ) from caught
+    if report is None and "sources" not in files:
+        return None
+    copy = scratch / f"{CALLS}.parquet"
+    (frames,) = foreign.apart(_frames, [(files, copy)])
+    if isinstance(frames, Exception):
+        told = foreign.why(frames)
+        raise UsageError(f"{path} holds frames that cannot be read: {told}") from frames
+    calls = pl.scan_parquet(copy, glob=False)
     if report is None:
         # diagnosers are heavy to import, and an export with its report needs none
         from ncclforensics.analysis import conclude
 
+        with_calls = {**frames.tables, CALLS: calls.collect()}
+        frames = Frames(with_calls, frames.messages)
         report = conclude(frames)[1]
     return Exported(report, frames, calls)
 
 
-def _frames(files: Mapping[str, Path], *, with_calls: bool) -> Frames:
-    """Read the frames of an export, and the captures of its messages."""
-    found: dict[str, pl.DataFrame] = {}
-    messages: dict[str, pl.DataFrame] = {}
-    for name, file in files.items():
-        if name.startswith(MESSAGE):
-            message = name.removeprefix(MESSAGE)
-            messages[message] = captures.conform(message, pl.read_parquet(file))
-        elif name in tables.SCHEMAS and (with_calls or name != CALLS):
-            found[name] = tables.conform(name, pl.read_parquet(file))
-    return Frames(found, messages)
+def _frames(at: tuple[Mapping[str, Path], Path]) -> Frames:
+    """Read the frames of an export but its calls, which are written to a copy."""
+    files, copy = at
+    calls = tables.empty(CALLS).lazy()
+    with foreign.unpanicked():
+        if CALLS in files:
+            told = pl.scan_parquet(files[CALLS], glob=False)
+            tables.conform(CALLS, told.head(0).collect())
+            own = set(told.collect_schema())
+            calls = told.with_columns(
+                pl.col(c).cast(kind) if c in own else pl.lit(None, kind).alias(c)
+                for c, kind in tables.SCHEMAS[CALLS].items()
+            ).select(*tables.SCHEMAS[CALLS])
+        calls.sink_parquet(copy)
+        foreign.check(pl.scan_parquet(copy, glob=False).select("rank").collect())
+    return foreign.conformed(
+        {n: foreign.parquet(file) for n, file in files.items() if n != CALLS}
+    )
 
 
 def _unpacked(path: Path, scratch: Path) -> Path | None:
@@ -99,7 +110,7 @@ def _unpacked(path: Path, scratch: Path) -> Path | None:
             names = {member.filename for member in members}
             if "report.json" not in names or len(names) < 2:
                 return None
-            if sum(member.file_size for member in members) > MOST_BYTES:
+            if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
                 raise UsageError(f"{path} is too large when unpacked")
             folder = scratch / "export"
             for member in members:
@@ -109,5 +120,5 @@ def _unpacked(path: Path, scratch: Path) -> Path | None:
                 with archive.open(member) as packed, place.open("wb") as file:
                     shutil.copyfileobj(packed, file)
             return folder
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+    except (*ERRORS, EOFError, zipfile.BadZipFile, RuntimeError):
         return None

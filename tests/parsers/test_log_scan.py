@@ -96,6 +96,16 @@ def test_spans_read_side_by_side_are_those_read_in_order(log, monkeypatch, span)
     same(side_by_side, in_order)
 
 
+@pytest.mark.parametrize("span", [100, 1000, 5000])
+def test_a_line_that_two_spans_keep_is_one_event(log, monkeypatch, span):
+    source = log("".join(map(timeout, range(100))).encode())
+    whole = read(source)
+    assert whole["events"]["line"].to_list() == list(range(1, 101))
+    monkeypatch.setattr(scan, "SPAN_BYTES", span)
+    monkeypatch.delitem(whole, "sources")  # a log in spans has no hash yet
+    same(whole, {name: read(source)[name] for name in whole})
+
+
 def test_logs_read_together_give_what_each_gives_alone(log):
     chance = random.Random(1)
     sources = [

@@ -11,7 +11,6 @@ import pyparsing as pp
 from ncclforensics.parsers.structures.limits import capped
 
 COLUMNS = ("depth", "function", "file", "file_line")
-MAX_DEPTH = 500
 
 _INT = pp.Word(pp.nums, max=9).set_parse_action(lambda found: int(found[0]))
 _FRAME = (
@@ -32,5 +31,5 @@ def parse(text: str) -> list[dict[str, object]]:
             "file": found["file"],
             "file_line": int(str(found["file_line"])),
         }
-        for found, _, _ in _FRAME.scan_string(capped(text), max_matches=MAX_DEPTH)
+        for found, _, _ in _FRAME.scan_string(capped(text))
     ]

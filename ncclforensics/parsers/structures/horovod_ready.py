@@ -12,7 +12,6 @@ from ncclforensics.parsers.limits import MAX_RANK
 from ncclforensics.parsers.structures.limits import capped
 
 COLUMNS = ("tensor", "ready")
-MOST_TENSORS = 200
 _ONE = (
     # no name begins inside of another: looked for there, long ones would never end
     pp.Regex(r"(?<![^\s,])[^\s,\[\]:]+(?::\d+)?")("tensor")
@@ -25,7 +24,7 @@ _ONE = (
 def parse(text: str) -> list[dict[str, object]]:
     """Return a row for each tensor: `tensor` and `ready`, the ranks as `0,1,3`."""
     rows: list[dict[str, object]] = []
-    for found, _, _ in _ONE.scan_string(capped(text), max_matches=MOST_TENSORS):
+    for found, _, _ in _ONE.scan_string(capped(text)):
         if ready := [rank for rank in found["ready"] if int(rank) < MAX_RANK]:
             rows.append({"tensor": found["tensor"], "ready": ",".join(ready)})
     return rows
