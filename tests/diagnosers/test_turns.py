@@ -125,6 +125,12 @@ def test_a_call_that_other_pairs_made_as_well_is_not_behind_the_loop(stacks):
     assert odd(STEP * 3 + "ab|W") == (2,)
 
 
+def test_a_call_that_is_another_one_for_some_was_entered_in_no_order_by_anybody():
+    programs = ["Bab|abW", "Bab|B", "Bab|abW", "Bab|B"]
+    (found,) = divergence.divergences(frames_of(programs, stacks=False))
+    assert (found.kind, found.odd) == ("order", ())
+
+
 @pytest.mark.parametrize("late", ["|abcdeW", "|ab"])
 def test_an_extra_call_that_looks_like_the_one_of_a_step_names_who_made_it(late):
     assert told(STEP * 3 + "|W", STEP * 3 + late) == ("conditional", (2,))

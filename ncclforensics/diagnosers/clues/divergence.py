@@ -201,6 +201,7 @@ def _in_turn(
     # one place in the code that enters several groups
     same = call["stack"] is not None and len({c["stack"] for c in told}) == 1
     known = same or all(turns.is_known(frames, c, heads) for c in told)
+    known = known and all(turns.is_one(frames, c) for c in told)
     if known and call["stack"] is None and not _has_history(frames, ranks):
         # many of a group on both sides may as well have left their loop, unless some
         # have made both calls
