@@ -77,6 +77,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             told = "It went on" + divergence.elsewhere(frames, found)
             behind = roots.others_behind(frames, found.ranks)
             yield _finding(frames, found.call, found.odd, told + behind)
+    for call, ranks in _beside_unseen(frames):
+        behind = roots.others_behind(frames, ranks)
+        yield _finding(frames, call, ranks, f"It went on without it.{behind}")
     yield from _unrecorded(frames)
 
 
@@ -121,6 +124,30 @@ def _halved(frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]) -> boo
         .sort("record_id")["halves"]
     )
     return batches.len() > 1 and batches[-1] == 1 and batches[:-1].max() == 2
+
+
+def _beside_unseen(frames: Frames) -> list[tuple[dict[str, Any], tuple[int, ...]]]:
+    """Return the one message that a rank left out, where waits end at an unseen rank.
+
+    Those close no circle and have no root, but both sides of that message are seen, and
+    the one that left it out waits in a collective.
+    """
+    calls = frames["calls"]
+    unseen = calls["unseen"].explode().drop_nulls()
+    if unseen.is_empty() or frames["roots"].height or divergence.divergences(frames):
+        return []
+    is_p2p = pl.col("is_p2p").fill_null(False)
+    went_on = calls.filter(~is_p2p)["waiting"].explode().drop_nulls().unique()
+    gone = pl.col("absent").list
+    talk = calls.filter(
+        is_p2p & (gone.len() == 1) & gone.first().is_in(went_on.implode())
+    )
+    found = [
+        (call, tuple(call["absent"]))
+        for call in talk.head(divergence.SAMPLE_CALLS).to_dicts()
+        if programs.skipped(frames, call, call["absent"])
+    ]
+    return found if len(found) == 1 else []
 
 
 def _unrecorded(frames: Frames) -> Iterator[Finding]:

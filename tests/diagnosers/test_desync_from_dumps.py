@@ -7,6 +7,8 @@ import simulate
 import simulate_faults
 from ncclforensics import tables
 from ncclforensics.analysis import analyze
+from ncclforensics.correlate import waits
+from ncclforensics.diagnosers import unmatched_p2p
 from ncclforensics.diagnosers.clues import roots
 from ncclforensics.frames import Frames
 
@@ -100,6 +102,45 @@ def test_few_that_came_to_a_call_are_not_odd_if_the_rest_is_on_its_way(elsewhere
     )
     frames = Frames({"calls": calls})
     assert roots.is_majority(frames, calls.row(0, named=True), (5,)) == odd
+
+
+@pytest.mark.parametrize(
+    ("skips", "end", "named"),
+    [
+        ([2], "unseen", [(2,)]),
+        ([1, 2], "unseen", []),  # each may be behind the other
+        ([0], "unseen", []),  # it is in a message itself
+        ([2], "absent", []),  # all are seen, so there is a root
+    ],
+)
+def test_a_message_is_left_out_though_waits_end_at_one_who_is_no_party(
+    skips, end, named, monkeypatch
+):
+    """Of the ranks that are wanted, 1 and 2 went on to a collective, and 0 did not."""
+
+    def skipped(_frames, _call, ranks):
+        return {*ranks} <= {*skips}
+
+    monkeypatch.setattr(unmatched_p2p.programs, "skipped", skipped)
+    states = ("behind", "done", "absent", "unseen", "unstarted")
+    told = [
+        (True, [1], {"absent": [2]}),
+        (True, [5], {"absent": [1]}),
+        (True, [6], {"absent": [0]}),
+        (False, [2, 1], {"absent": [0]}),
+        (True, [0], {end: [3]}),
+    ]
+    calls = tables.rows(
+        "calls",
+        [
+            {"call": number, "is_p2p": is_p2p, "waiting": waiting}
+            | {state: given.get(state, []) for state in states}
+            for number, (is_p2p, waiting, given) in enumerate(told)
+        ],
+    )
+    frames = Frames({"calls": calls, "roots": waits.roots(calls)})
+    found = unmatched_p2p._beside_unseen(frames)
+    assert [ranks for _, ranks in found] == named
 
 
 def test_opposite_order_is_a_circle_with_both_call_sites(tmp_path):

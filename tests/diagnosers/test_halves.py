@@ -78,3 +78,11 @@ def test_who_has_as_many_or_stands_before_them_left_out_nothing(program, waits):
 def test_a_half_that_is_over_on_this_side_is_open_where_the_gpu_stands_still():
     assert left_out("ab", "Rab")
     assert not left_out("ab", "Rab", completed=40)
+
+
+@pytest.mark.parametrize(("state", "left"), [("started", ["S"]), ("scheduled", [])])
+def test_a_message_that_a_gpu_has_begun_is_open_whatever_has_passed_it(state, left):
+    made = entries(0, "Sab", 0)
+    made[0]["state"], made[1]["state"] = state, "completed"
+    open_ = halves._open(tables.rows("collectives", made), until=1)
+    assert open_["op"].to_list() == [HALVES[letter][0] for letter in left]

@@ -1,5 +1,6 @@
 """Of ranks in a circle the numbers of their groups tell whose turn a call was."""
 
+import polars as pl
 import pytest
 
 from ncclforensics import tables
@@ -123,6 +124,28 @@ def test_a_call_that_other_pairs_made_as_well_is_not_behind_the_loop(stacks):
 
     assert odd(STEP * 3 + "abq|W") == ()
     assert odd(STEP * 3 + "ab|W") == (2,)
+
+
+def test_a_call_that_is_another_one_for_some_was_entered_in_no_order_by_anybody():
+    programs = ["Bab|abW", "Bab|B", "Bab|abW", "Bab|B"]
+    (found,) = divergence.divergences(frames_of(programs, stacks=False))
+    assert (found.kind, found.odd) == ("order", ())
+
+
+def test_those_beside_a_circle_in_one_of_its_calls_are_on_a_side_as_well():
+    """Of ranks 1 and 3 nothing would show the call that rank 2 is in."""
+    frames = frames_of(["|W", "|W", "|f", "|W"], stacks=False)
+    small = pl.col("group") == "S"
+    calls = frames["calls"].with_columns(
+        pl.when(small).then([0]).otherwise("absent").alias("absent"),
+        pl.when(small).then([1, 3]).otherwise("unseen").alias("unseen"),
+    )
+    made = frames["collectives"].with_columns(
+        pl.when(pl.col("pg") == "W").then(pl.lit("barrier")).otherwise("op").alias("op")
+    )
+    changed = {**frames.tables, "calls": calls, "collectives": made}
+    (found,) = divergence.divergences(Frames(changed))
+    assert found.odd != (0,)
 
 
 @pytest.mark.parametrize("late", ["|abcdeW", "|ab"])

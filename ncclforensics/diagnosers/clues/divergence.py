@@ -107,13 +107,15 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
         return _in_turn(frames, ranks, taken, calls)
     best: Divergence | None = None
     usual = turns.usual(frames, calls, circle)
+    # those who wait beside the circle in one of its calls are on a side as well
+    held = {rank for call in calls for rank in call["waiting"]}
     for call in calls:
         if call["is_p2p"] or call["call"] in usual:
             continue
         others = tuple(c for c in calls if c is not call)[:SAMPLE_CALLS]
         for side, stack in _sides(frames, call):
             odd = tuple(sorted(side & circle))
-            few = 2 * len(odd) <= len(ranks) and (
+            few = 2 * len(side) <= len(held) and (
                 best is None or len(odd) < len(best.odd)
             )
             if odd and few and _is_new(frames, call, odd, others):
@@ -199,6 +201,7 @@ def _in_turn(
     # one place in the code that enters several groups
     same = call["stack"] is not None and len({c["stack"] for c in told}) == 1
     known = same or all(turns.is_known(frames, c, heads) for c in told)
+    known = known and all(turns.is_one(frames, c) for c in told)
     if known and call["stack"] is None and not _has_history(frames, ranks):
         # many of a group on both sides may as well have left their loop, unless some
         # have made both calls

@@ -70,12 +70,16 @@ def _last_of_both(mine: pl.DataFrame, theirs: pl.DataFrame) -> tuple[int, int] |
 
 
 def _open(program: pl.DataFrame, until: int) -> pl.DataFrame:
-    """Return what is open of a program, before a record, that nothing has passed."""
+    """Return what is open of a program, before a record, that nothing has passed.
+
+    What the GPU has begun it is in, whatever calls of other groups have passed it: only
+    a message that is not marked as begun may be one whose end nothing marks.
+    """
     passed = program.filter(done())["record_id"].max()
+    begun = pl.col("t_started").is_not_null() | (pl.col("state") == "started")
+    behind = pl.col("record_id") > (-1 if passed is None else passed)
     return program.filter(
-        ~done()
-        & (pl.col("record_id") <= until)
-        & (pl.col("record_id") > (-1 if passed is None else passed))
+        ~done() & (pl.col("record_id") <= until) & (behind | begun.fill_null(False))
     )
 
 

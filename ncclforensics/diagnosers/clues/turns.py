@@ -65,6 +65,15 @@ def crossed(frames: Frames, calls: Iterable[Call]) -> tuple[Call, set[int]] | No
     return None
 
 
+def is_one(frames: Frames, call: Call) -> bool:
+    """Whether those who came to a call by its number make the same one there.
+
+    Where they do not, no order of calls would let them past it.
+    """
+    some = (*call["waiting"][:FEW], *call["behind"][:FEW])
+    return len(_made(frames, call, some)) <= 1
+
+
 def stray(frames: Frames, call: Call) -> Side | None:
     """Return the smaller side, and its stack, of those that differ on what a call is.
 
