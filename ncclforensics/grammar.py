@@ -81,9 +81,12 @@ def grammar_folder() -> Path:
 def load(folder: Path | None = None) -> tuple[Message, ...]:
     """Read all grammars of a folder (default: the shipped ones), in order of name.
 
-    Raises UsageError on a file that is not well formed.
+    Raises UsageError on a file that is not well formed, and where there is none.
     """
-    files = sorted((folder or grammar_folder()).glob("*.toml"))
+    folder = folder or grammar_folder()
+    files = sorted(folder.glob("*.toml"))
+    if not files:
+        raise UsageError(f"no grammar is in {folder}: is the package whole?")
     return tuple(message for file in files for message in load_file(file))
 
 

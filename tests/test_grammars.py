@@ -3,6 +3,7 @@
 import pytest
 
 from ncclforensics import grammar
+from ncclforensics.errors import UsageError
 from ncclforensics.parsers import check
 
 FILES = sorted(grammar.grammar_folder().glob("*.toml"))
@@ -11,3 +12,8 @@ FILES = sorted(grammar.grammar_folder().glob("*.toml"))
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_sample_is_its_own_message_and_no_other(file):
     assert check.check_file(file) == []
+
+
+def test_a_package_without_grammars_says_so(tmp_path):
+    with pytest.raises(UsageError, match="no grammar is in"):
+        grammar.load(tmp_path)

@@ -155,7 +155,7 @@ def _whole(source: Source, search: scan.Search) -> list[Kept]:
     except scan.InPiecesError:
         return [Kept(in_pieces=True)]
     except (OSError, EOFError, ValueError) as error:
-        return [*kept, Kept(trouble=str(error))]
+        return [*kept, Kept(trouble=_why(error))]
 
 
 def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
@@ -166,7 +166,12 @@ def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
     except scan.InPiecesError:
         return [Kept(in_pieces=True)]
     except OSError as error:
-        return [Kept(trouble=str(error))]
+        return [Kept(trouble=_why(error))]
+
+
+def _why(error: Exception) -> str:
+    """Say what went wrong, without the place of the file on this machine."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
@@ -181,7 +186,7 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
                 room -= structure_rows(parts[-1], messages)
             log.trouble = stream.damage
     except (OSError, EOFError, ValueError) as error:
-        log.trouble = str(error)
+        log.trouble = _why(error)
     read_so_far = join(_placed(part, [source]) for part in parts)
     return _Log(source, log, read_so_far)
 
