@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SHARES = "shares"
 STAGE = "dataset"
-NAMED = re.compile(r"[/\\\\]([0-9a-f]{16})\.parquet$")
+NAMED = re.compile(r"[/\\]([0-9a-f]{16})\.parquet$")
 ORDER = "_order"
 # what a share tells of each of its frames; no hash of one in a store
 LISTED = {"frame": pl.String(), "rows": pl.Int64(), "sha256": pl.String()}

@@ -25,3 +25,8 @@ class NcclForensicsError(Exception):
 
 class UsageError(NcclForensicsError):
     """A path that does not exist, a grammar that is not well formed, a bad option."""
+
+
+def reason(error: Exception) -> str:
+    """Say why something failed, without the place of its file on this machine."""
+    return getattr(error, "strerror", None) or str(error)

@@ -46,12 +46,8 @@ def halted(
         & ~done()
         & ~pl.col("is_p2p").fill_null(False)
     ).sort("rank", "record_id")
-    after = [pl.col(c).shift(-1).over("rank") for c in (*CALL, "record_id")]
     made = open_.with_columns(
-        *(
-            e.alias(f"next_{c}")
-            for e, c in zip(after, (*CALL, "record_id"), strict=True)
-        )
+        pl.col(c).shift(-1).over("rank").alias(f"next_{c}") for c in CALL
     )
     newest = outline.group_by("rank").agg(pl.col("record_id").max().alias("newest"))
     went_on = pl.col("next_seq").is_not_null()

@@ -28,7 +28,8 @@ def age(frames: Frames) -> timedelta | None:
     first = lines.select(pl.col("t").min()).item()
     if newest is None or first is None or first - newest <= MOST:
         return None
-    return timedelta(seconds=(first - newest).total_seconds())
+    older: timedelta = first - newest
+    return older
 
 
 def noted(frames: Frames) -> Frames:

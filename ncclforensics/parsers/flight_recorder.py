@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ncclforensics import tables
+from ncclforensics.errors import reason
 from ncclforensics.frames import Frames
 from ncclforensics.notes import Note
 from ncclforensics.parsers import fr_dump, fr_json, fr_rows, unpickler
@@ -102,7 +103,7 @@ def _content(
         sha256 = stream.sha256
     except OSError as error:
         content, sha256 = None, None
-        notes = [f"cannot be read: {error.strerror or error}"]
+        notes = [f"cannot be read: {reason(error)}"]
     if source.rank is None:
         notes = [*notes, "no rank in the file's name: its rows belong to no rank"]
     return content, notes, sha256

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 from ncclforensics import grammar, tables
+from ncclforensics.errors import reason
 from ncclforensics.frames import Frames, join
 from ncclforensics.interrupts import Partly
 from ncclforensics.parsers import endings, framing, limits, partial, scan
@@ -155,7 +156,7 @@ def _whole(source: Source, search: scan.Search) -> list[Kept]:
     except scan.InPiecesError:
         return [Kept(in_pieces=True)]
     except (OSError, EOFError, ValueError) as error:
-        return [*kept, Kept(trouble=_why(error))]
+        return [*kept, Kept(trouble=reason(error))]
 
 
 def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
@@ -166,12 +167,7 @@ def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
     except scan.InPiecesError:
         return [Kept(in_pieces=True)]
     except OSError as error:
-        return [Kept(trouble=_why(error))]
-
-
-def _why(error: Exception) -> str:
-    """Say what went wrong, without the place of the file on this machine."""
-    return getattr(error, "strerror", None) or str(error)
+        return [Kept(trouble=reason(error))]
 
 
 def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
@@ -186,7 +182,7 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
                 room -= structure_rows(parts[-1], messages)
             log.trouble = stream.damage
     except (OSError, EOFError, ValueError) as error:
-        log.trouble = _why(error)
+        log.trouble = reason(error)
     read_so_far = join(_placed(part, [source]) for part in parts)
     return _Log(source, log, read_so_far)
 
@@ -222,9 +218,8 @@ def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
         own += [numbers + above for numbers in log.kept.own]
     parts = [log.frames for log in logs if log.frames is not None]
     if own:
-        all_lines = pl.concat(
-            lines, rechunk=True
-        )  # a search is made ready for each chunk
+        # a search is made ready for each chunk
+        all_lines = pl.concat(lines, rechunk=True)
         numbers = pl.concat(own).unique().sort()
         found = list(_taken(all_lines, numbers, messages))
         if len(logs) > 1 and any(part["notes"].height for part in found):

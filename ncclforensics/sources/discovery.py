@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ncclforensics.errors import reason
 from ncclforensics.notes import Note
 from ncclforensics.sources import archives, find, layouts, limits, voices
 from ncclforensics.sources.compression import compression_of, open_file
@@ -74,7 +75,7 @@ class _Stage:
             size = file.path.stat().st_size
             compression, head, tail, damage = _ends(file.path)
         except (OSError, ValueError) as error:
-            why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+            why = f"cannot be read: {reason(error)}"
             self.note(why, file.name)
             self.sources.append(replace(source, why=why))
             return
