@@ -143,9 +143,7 @@ def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
 
 def _only_ended(frames: Frames) -> int | None:
     """Return the only rank that is told to have ended badly and by itself."""
-    ended = exits.ended(frames).filter(
-        (pl.col("code") != 0) & ~pl.col("code").is_in(exits.SENT_BY_AGENT)
-    )
+    ended = exits.by_themselves(frames)
     known = common.numbers(ended["rank"])
     return known[0] if len(known) == 1 and not ended["rank"].null_count() else None
 
@@ -375,12 +373,8 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
     code = pl.col("code")
     why = exits.words(code)
     return (
-        exits.ended(frames)
-        .filter(
-            (code != 0)
-            & ~code.is_in(exits.SENT_BY_AGENT)
-            & (_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False))
-        )
+        exits.by_themselves(frames)
+        .filter(_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False))
         .with_columns(
             why.alias("why"),
             pl.lit(None, pl.String).alias("site"),

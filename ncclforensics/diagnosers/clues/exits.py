@@ -55,6 +55,8 @@ TABLES = ("torchelastic.child_failed", "torchelastic.child_failed.others")
 # srun's words for what no launcher sends
 FAULTS = r"^(?:Segmentation fault|Bus error|Floating point exception|Illegal instr)"
 SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+# a process that an agent tells to end lived when another one had failed
+TOLD_TO_END = ("torchelastic.closing", "torchelastic.forced")
 MOST_TASKS = 1 << 16  # of one line
 SHELL = 128  # a shell's code of a process that signal N ended is this and N
 SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
@@ -83,6 +85,18 @@ def ended(frames: Frames) -> pl.DataFrame:
     return told.filter(
         pl.col("rank").is_not_null() | ~pl.col("code").is_in(named.implode())
     ).join(strangers, on=["source", "line"], how="anti", maintain_order="left")
+
+
+def by_themselves(frames: Frames) -> pl.DataFrame:
+    """Return the `ended` that failed, and that no agent brought about."""
+    told = frames.message(*TOLD_TO_END)
+    failed = ended(frames).filter(
+        (pl.col("code") != 0) & ~pl.col("code").is_in(SENT_BY_AGENT)
+    )
+    if "child" not in told.columns:
+        return failed
+    lived = told.select("source", pl.col("child").alias("pid"))
+    return failed.join(lived, on=["source", "pid"], how="anti", maintain_order="left")
 
 
 def are_of_one_host(frames: Frames, deaths: pl.DataFrame) -> bool:
