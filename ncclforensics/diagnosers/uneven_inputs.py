@@ -38,6 +38,7 @@ from ncclforensics.diagnosers.clues import (
     exits,
     roots,
     signatures,
+    teardown,
 )
 from ncclforensics.findings import Finding
 from ncclforensics.tables import FAILING
@@ -123,6 +124,9 @@ def _in_peace(frames: Frames) -> Iterator[Finding]:
     # whoever an agent lists has failed, also where the code is lost
     failed = frames["exits"].filter(pl.col("code").ne_missing(0))
     ended = set(common.numbers(failed["rank"]))
+    # for whom a fault of its own took, the others wait as well
+    faults = failed.filter(pl.col("code").is_in(teardown.FAULTS))
+    fell = set(common.numbers(faults["rank"]))
     events = frames["events"]
     failing = events.filter(pl.col("role").is_in(FAILING))
     noisy = set(common.numbers(failing["rank"]))
@@ -134,8 +138,11 @@ def _in_peace(frames: Frames) -> Iterator[Finding]:
         if not call["is_p2p"]
         and set(ranks) <= {*call["absent"], *call["unseen"]}
         and set(call["waiting"]) <= ended
+        and not {*call["absent"], *call["unseen"]} & fell
     ]
-    if failed["rank"].null_count() or exits.is_torn(frames):
+    # an entry without a code has lost lines, and the next one may have lost them all
+    lost = failed["rank"].null_count() or failed["code"].null_count()
+    if lost or exits.is_torn(frames):
         return
     few = ranks and len(ranks) < len(ended) and len(ended | set(ranks)) == len(spoke)
     if not few or not calls or not noisy:

@@ -43,3 +43,20 @@ def test_a_rank_of_which_no_line_was_kept_is_not_silent(analyzed):
 
 def test_where_another_task_failed_without_a_word_that_one_may_be_the_cause(analyzed):
     assert not told(analyzed({"slurm-50917.out": log(skipped=(3,))}))
+
+
+def test_ranks_that_waited_in_two_places_did_not_wait_for_one(analyzed):
+    def waited(rank, line):
+        return (
+            f"{rank}: [rank{rank}]: Traceback (most recent call last):\n"
+            f'{rank}: [rank{rank}]:   File "/job/train.py", line {line}, in step\n'
+            + TIMED_OUT.format(rank=rank)
+        )
+
+    silent = "6: [rank6]: step 100 loss 2.5\n"
+    ready = "".join(f"{r}: [rank{r}]: step 99 loss 2.6\n" for r in range(8))
+    others = [r for r in range(8) if r != 6]
+    one = ready + silent + "".join(waited(r, 8) for r in others) + ENDS + KILLED
+    assert told(analyzed({"slurm-50917.out": one})) == [("missing-rank", (6,))]
+    two = ready + silent + "".join(waited(r, 8 + r // 4) for r in others)
+    assert not told(analyzed({"slurm-50917.out": two + ENDS + KILLED}))

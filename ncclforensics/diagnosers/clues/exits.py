@@ -95,6 +95,15 @@ def are_of_one_host(frames: Frames, deaths: pl.DataFrame) -> bool:
     return others.height > 0 and bool(others["code"].is_in(SENT_BY_AGENT).all())
 
 
+def only_one(frames: Frames) -> int | None:
+    """Return the only rank that is told to have ended badly and by itself."""
+    ends = ended(frames).filter(
+        (pl.col("code") != 0) & ~pl.col("code").is_in(SENT_BY_AGENT)
+    )
+    known = common.numbers(ends["rank"])
+    return known[0] if len(known) == 1 and not ends["rank"].null_count() else None
+
+
 def is_torn(frames: Frames) -> bool:
     """Whether entries of an agent's table are lost: its numbers have gaps."""
     lines = frames.message(*TABLES)

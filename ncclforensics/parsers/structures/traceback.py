@@ -38,14 +38,16 @@ _ERROR = re.compile(
 _LAUNCHER = re.compile(
     r"/torch/distributed/(?:run\.py|launch\.py|launcher/|elastic/)"
     r"|/torch/multiprocessing/spawn\.py|/accelerate/commands/|/deepspeed/launcher/"
-    r"|/bin/(?:torchrun|accelerate|deepspeed)$"
+    r"|/horovod/runner/|/bin/(?:torchrun|accelerate|deepspeed|horovodrun)$"
 )
 _INSTALLED = re.compile(r"-packages/|/lib(?:64)?/python3|^<")
 _FRAME = re.compile(
     r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
 )
 _RAISED = re.compile(
-    r"(?P<exception>(?!Failures:)[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
+    # without a message a lower-case word is the rest of a wrapped line
+    r"(?!Failures:|[a-z]\w*\s*$)"
+    r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
 )
 
 
