@@ -50,7 +50,15 @@ AGENTS_AT_WORK = (
     *("launchers.deepspeed.told", "launchers.horovod.exit"),
 )
 BUFFER = 4096  # what C's stdio hands on at a time where stdout is a file
-LAUNCHERS = {"torchelastic": "torchrun", "slurm": "Slurm", "launchers": "mpirun"}
+LAUNCHERS = {
+    "torchelastic": "torchrun",
+    "launchers.horovod": "horovodrun",
+    "launchers.ray": "Ray",
+    "launchers.deepspeed": "DeepSpeed",
+    "slurm": "Slurm",
+    "launchers.mpi": "mpirun",
+    "launchers.hydra": "mpirun",
+}
 
 
 def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:

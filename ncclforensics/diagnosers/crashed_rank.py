@@ -97,6 +97,7 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
     why = str(first["why"][0])
     who = common.plural("rank", ranks) if ranks else "a process"
     where = f" on {common.some(hosts)}" if hosts else ""
+    own = "their own" if len(ranks) > 1 else "its own"
     sites = first["site"].drop_nulls()
     site = str(sites[0]) if sites.len() else None
     return Finding(
@@ -104,7 +105,7 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
         confidence=_confidence(frames, first),
         headline=f"{who} ended: {why}"[:200],
         evidence=common.cites(first),
-        explanation=f"{who.capitalize()}{where} ended first, for a reason of its own: "
+        explanation=f"{who.capitalize()}{where} ended first, for a reason of {own}: "
         f"{why}" + (f", in {site}" if site else "") + ". " + _hint(first),
         remedy=_remedy(first),
         ranks=ranks,

@@ -7,8 +7,9 @@ What it means
 
 How we know
     `[Errno 28] No space left on device` with a path that is on disk, `[Errno 122] Disk
-    quota exceeded`, the same words of a shell tool or a library. The host that prints
-    it is named, with the ranks that do.
+    quota exceeded`, the same words of a shell tool or a library. torch.save does not
+    pass the reason on: it says that it could not write all of a file, or `unexpected
+    pos`, which is then `likely`. The host that prints it is named, with the ranks.
 
 What to do
     `df -h PATH; df -i PATH` (it may be the inodes), `quota -s`; delete or move old
@@ -16,7 +17,8 @@ What to do
 
 Looks like
     On /dev/shm, or while torch or NCCL make shared memory, it is `shm-exhausted`.
-    `inotify_add_watch … No space left on device` means the limit of watches.
+    `inotify_add_watch … No space left on device` means the limit of watches. A network
+    file system that fails tears files of torch.save as a full one does.
 
 References
     errno(3): ENOSPC, EDQUOT.
@@ -48,13 +50,14 @@ EXPLAINS = (
 )
 SPREADS = True
 
-PYTHON, OTHERS = "python.os_error", "system.disk_full"
+PYTHON, SAVING = "python.os_error", "python.save_failed"
+OTHERS = ("system.disk_full", SAVING)
 FULL = (28, 122)
 IN_MEMORY = (
     r"/dev/shm|</torch_|^/(?:torch|psm)_|multiprocessing|shared memory|(?i)\bshm\b"
 )
 NOT_A_DISK = r"inotify|hugepage|semget|shmget|perf_event|ibv_|cgroup"
-SHARED = ["text", "t", "rank", "host", "source", "line", "path"]
+SHARED = ["message", "text", "t", "rank", "host", "source", "line", "path"]
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -69,14 +72,16 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     what = paths[0].rpartition("/")[0] or paths[0] if paths else "PATH"
     where = f" on {common.some(hosts)}" if hosts else ""
     who = f" ({common.plural('rank', ranks)} could not write)" if ranks else ""
+    is_told = (lines["message"] != SAVING).any()
+    full = "a file system is full" if is_told else "a file could not be written"
+    why = "" if is_told else " It does not say why: mostly the file system is full."
     yield Finding(
         slug="disk-full",
         confidence="certain" if paths else "likely",
-        headline=f"a file system is full{where}{who}"
-        + (f": {paths[0]}" if paths else ""),
+        headline=f"{full}{where}{who}" + (f": {paths[0]}" if paths else ""),
         evidence=common.cites(lines),
         explanation=f"{lines['text'][0][:200]}. What had to be written could not be, "
-        "and the process that wrote it failed.",
+        f"and the process that wrote it failed.{why}",
         remedy=(
             f"df -h {what}; df -i {what}" + (f"   # on {hosts[0]}" if hosts else ""),
             f"du -xsh {what}/* | sort -h | tail; quota -s",
@@ -103,7 +108,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
 
 def _printed(frames: Frames) -> pl.DataFrame:
     """Return what tools and libraries say, unless NCCL is the one that says it."""
-    lines = frames.message(OTHERS).filter(pl.col("level").ne_missing("WARN"))
+    lines = frames.message(*OTHERS).filter(pl.col("level").ne_missing("WARN"))
     if "path" not in lines.columns:
         lines = lines.with_columns(pl.lit(None, pl.String).alias("path"))
     return lines.select(SHARED)

@@ -1,4 +1,4 @@
-"""Elastic Horovod waited for slots until its timeout, and fewer than it needs came.
+"""Elastic Horovod waits for slots, or gave up waiting: fewer are left than it needs.
 
 What it means
     Hosts were lost or blacklisted, and what was left is less than `--min-np`. Horovod
@@ -6,15 +6,18 @@ What it means
 
 How we know
     `Timed out waiting for … Please check that you have enough resources to run at least
-    N Horovod processes`, or `reset count … has exceeded limit`.
+    N Horovod processes`, `reset count … has exceeded limit`, or `blacklisted slots
+    count == N -> stop running`. While it still waits: `wait for available slots: N`
+    below `blacklist failing host`, and no `reset workers` below that.
 
 What to do
     Bring the lost hosts back, or lower `--min-np`; raise `--elastic-timeout` where they
     only come slowly, `--reset-limit` where they come and go.
 
 Looks like
-    A hang: the waiting itself prints nothing. Hosts that Horovod blacklisted failed for
-    a reason of their own, which their own logs tell.
+    A hang: the waiting itself prints nothing but at level INFO. Where enough hosts are
+    left the job goes on, and its next round is no failure. Hosts that Horovod
+    blacklisted failed for a reason of their own, which their own logs tell.
 
 References
     Elastic Horovod documentation; horovodrun(1).
@@ -25,13 +28,13 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.diagnosers.clues import common
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import polars as pl
 
     from ncclforensics.findings import Statement
     from ncclforensics.frames import Frames
@@ -47,31 +50,41 @@ DISCOVER = (
     "bash ./discover_hosts.sh   # your --host-discovery-script: is every host listed?"
 )
 WAIT = "horovodrun --min-np {} --elastic-timeout 1800 --blacklist-cooldown-range 60 600"
+COOL = "horovodrun --blacklist-cooldown-range 60 600"
 RESETS = "horovodrun --reset-limit {} --blacklist-cooldown-range 60 600"
+
+
+WAITS, GOES_ON = "launchers.horovod.waits", "launchers.horovod.goes_on"
+GAVE_UP = ("below_min", "resets", "no_host_left")
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Say how many processes Horovod needed, and which hosts it had lost."""
-    lines = frames.message("launchers.horovod.below_min")
-    if lines.is_empty():
-        lines = frames.message("launchers.horovod.resets")
+    told = (frames.message(f"launchers.horovod.{why}") for why in GAVE_UP)
+    lines = next((found for found in told if found.height), _waiting(frames))
     if lines.is_empty():
         return
+    waits = lines["message"][0] == WAITS
     lost = frames.message("launchers.horovod.blacklist")
-    hosts = common.strings(lost["host"])
+    first = frames.message("launchers.horovod.first")
+    hosts = common.strings(lost["host"]) or common.strings(first["host"])
     needed = common.numbers(lines["min_np"]) if "min_np" in lines.columns else ()
     what = (
-        f"fewer than the {needed[0]:,} processes it needs came back"
+        f"fewer than the {needed[-1]:,} processes it needs "
+        f"{'are left' if waits else 'came back'}"
         if needed
         else "it was reset more often than its limit allows"
+        if "limit" in lines.columns
+        else "every host of it is blacklisted"
     )
+    how = "waits for hosts" if waits else "gave up"
     yield Finding(
         slug="elastic-below-min",
-        confidence="certain",
-        headline=f"elastic Horovod gave up: {what}",
+        confidence="likely" if waits else "certain",
+        headline=f"elastic Horovod {how}: {what}",
         evidence=common.cites(lines) + common.cites(lost, 3),
-        explanation=f"Horovod waited for hosts and gave up: {what}. "
-        + (f"It had blacklisted {common.some(hosts)}." if hosts else ""),
+        explanation=f"Horovod {'waits for hosts' if waits else 'has given up'}: {what}."
+        + (f" It lost {common.some(hosts)}." if hosts else ""),
         remedy=(
             *_start(lines),
             *(f"ssh {quote(h)} nvidia-smi -L" for h in hosts[:3]),
@@ -82,6 +95,22 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
+def _waiting(frames: Frames) -> pl.DataFrame:
+    """Return the last waits for slots that came to no end, each behind a lost host."""
+    waits, lost = frames.message(WAITS), frames.message("launchers.horovod.blacklist")
+    last = waits.sort("line").unique("source", keep="last", maintain_order=True)
+    ended = frames.message(GOES_ON).group_by("source").agg(pl.col("line").max())
+    began = lost.group_by("source").agg(pl.col("line").min())
+    return (
+        last.join(ended, on="source", how="left", suffix="_ended")
+        .join(began, on="source", suffix="_lost")
+        .filter(
+            (pl.col("line") > pl.col("line_lost"))
+            & (pl.col("line") > pl.col("line_ended")).fill_null(True)
+        )
+    )
+
+
 def _start(lines: pl.DataFrame) -> tuple[str, ...]:
     """Say with which options to start it again, and what they change."""
     if "limit" in lines.columns:
@@ -89,6 +118,8 @@ def _start(lines: pl.DataFrame) -> tuple[str, ...]:
         return (
             f"{RESETS.format(2 * limit)}   # added to the options it was started with",
         )
+    if "min_np" not in lines.columns:
+        return (f"{COOL}   # added to the options: hosts may come back",)
     needed = max(common.numbers(lines["min_np"]), default=2)
     fewer = WAIT.format(max(needed // 2, 1))
     return (f"{fewer}   # added to the others: fewer processes, a longer wait",)

@@ -124,8 +124,13 @@ def _printed(frames: Frames, complaints: pl.DataFrame) -> pl.DataFrame:
     # before 2.26 the line has no prefix; then its file tells whose it is
     own = lines.join(members, on=who, how="semi", nulls_equal=True)
     bare = lines.filter(pl.col("pid").is_null())
-    alone = members.filter(pl.col("pid").n_unique().over("source") == 1)
-    bare = bare.join(alone.select("source").unique(), on="source", how="semi")
+    nccl = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    writers = nccl.drop_nulls("pid").group_by("source")
+    alone = writers.agg(pl.struct(WHO).n_unique().alias("writers")).join(
+        members.select("source").unique(), on="source", how="semi"
+    )
+    alone = alone.filter(pl.col("writers") == 1)
+    bare = bare.join(alone.select("source"), on="source", how="semi")
     return pl.concat([own, bare]).select(SCHEMA.keys())
 
 

@@ -10,7 +10,8 @@ How we know
     epoch or a loop, while the others wait for it in a call that it has made in every
     step. Or it took the way out of its loop that all have taken before, where so far
     its way was one that went round. Or the agent lists every other rank as failed and
-    this one not, which ended in peace, and its peers timed out in a collective.
+    this one not, which ended in peace, and its peers timed out in a collective, or all
+    say that a peer is gone.
 
 What to do
     Give every rank the same number of batches (`DistributedSampler(drop_last=True)`, a
@@ -34,18 +35,21 @@ import polars as pl
 
 from ncclforensics.diagnosers.clues import (
     common,
+    deaths,
     divergence,
     exits,
     roots,
     signatures,
+    teardown,
+    unlisted,
 )
-from ncclforensics.findings import Finding
+from ncclforensics.findings import Collective, Finding
 from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
+    from ncclforensics.findings import Cite, Statement
     from ncclforensics.frames import Frames
 
 FAMILY = "desync"
@@ -57,6 +61,9 @@ EXPLAINS = (
     *("collective-mismatch", "shape-mismatch", "stuck-in-collective"),
 )
 SPREADS = True
+
+# a peer's process that is gone, as those that are left say it
+GONE = ("c10d.gloo.closed", "c10d.gloo.io_failed")
 
 REMEDY = (
     "give every rank the same number of batches: DistributedSampler(drop_last=True)",
@@ -118,51 +125,74 @@ def _after_the_loop(frames: Frames, circle: divergence.Divergence) -> Finding:
 
 def _in_peace(frames: Frames) -> Iterator[Finding]:
     """Find the ranks that no agent lists as failed, where it lists all others."""
-    if _list_is_cut(frames):
+    ranks, listed = unlisted.unlisted(frames)
+    if not ranks:
         return
-    # whoever an agent lists has failed, also where the code is lost
-    failed = frames["exits"].filter(pl.col("code").ne_missing(0))
-    ended = set(common.numbers(failed["rank"]))
-    events = frames["events"]
-    failing = events.filter(pl.col("role").is_in(FAILING))
-    noisy = set(common.numbers(failing["rank"]))
-    spoke = set(common.numbers(frames["ranks"]["rank"]))
-    ranks = tuple(sorted(spoke - ended - noisy))
+    # for whom a fault of its own took, the others wait as well
+    faults = frames["exits"].filter(pl.col("code").is_in(teardown.FAULTS))
+    fell = set(common.numbers(faults["rank"]))
     calls = [
         call
         for call in frames["calls"].to_dicts()
         if not call["is_p2p"]
         and set(ranks) <= {*call["absent"], *call["unseen"]}
-        and set(call["waiting"]) <= ended
+        and set(call["waiting"]) <= listed
+        and not {*call["absent"], *call["unseen"]} & fell
     ]
-    if failed["rank"].null_count() or exits.is_torn(frames):
-        return
-    few = ranks and len(ranks) < len(ended) and len(ended | set(ranks)) == len(spoke)
-    if not few or not calls or not noisy:
-        return
-    call = max(calls, key=lambda c: len(c["waiting"]))
-    step = common.collective(frames, call)
+    if calls:
+        call = max(calls, key=lambda c: len(c["waiting"]))
+        yield _early(
+            frames,
+            ranks,
+            common.collective(frames, call),
+            roots.waiting(frames, call),
+            roots.onset(frames, call),
+        )
+    elif (lost := _lost(frames, listed)) is not None:
+        first = common.first_seen(frames["exits"].drop_nulls("t"))
+        yield _early(frames, ranks, Collective(), common.cites(lost), first)
+
+
+def _lost(frames: Frames, listed: set[int]) -> pl.DataFrame | None:
+    """Return the lines of those who lost a peer, if nobody says anything else.
+
+    A rank with an error of its own would have ended before the others, too.
+    """
+    shouting = frames["events"].filter(pl.col("role").is_in(FAILING))
+    lost = shouting.filter(pl.col("message").is_in(GONE)).drop_nulls("rank")
+    spoke = set(common.numbers(lost["rank"]))
+    other = shouting.filter(~pl.col("message").is_in((*GONE, "python.traceback")))
+    ended = exits.by_themselves(frames)
+    own = set(common.numbers(ended["rank"]))
+    heard = spoke and spoke <= listed and own <= spoke
+    raised = deaths.of_own(frames)
+    return lost if heard and other.is_empty() and raised.is_empty() else None
+
+
+def _early(
+    frames: Frames,
+    ranks: tuple[int, ...],
+    step: Collective,
+    evidence: tuple[Cite, ...],
+    first: int | None,
+) -> Finding:
     who = common.plural("rank", ranks)
     verb = "is" if len(ranks) == 1 else "are"
-    yield Finding(
+    peace = "it ended" if len(ranks) == 1 else "they ended"
+    call = common.call_words(step)
+    wait = f"others wait in {call}" if step.op else "others lost it in a call"
+    return Finding(
         slug="uneven-inputs",
         confidence="likely",
-        headline=f"{who} ended in peace, others wait in {common.call_words(step)}",
-        evidence=roots.waiting(frames, call),
+        headline=f"{who} ended in peace, {wait}",
+        evidence=evidence,
         explanation=f"{who.capitalize()} {verb} not among the ranks that the agent saw "
-        f"fail, and printed no error: it ended before the others, which wait for it in "
-        f"{common.call_words(step)}.",
+        f"fail, and printed no error: {peace} with exit code 0, and the others were "
+        f"still in {call}.",
         remedy=REMEDY,
         ranks=ranks,
-        hosts=common.hosts_of(frames, ranks),
+        hosts=common.hosts_of(frames, ranks) or unlisted.only_host(frames),
         devices=common.devices_of(frames, ranks),
         collective=step,
-        first_seen=roots.onset(frames, call),
+        first_seen=first,
     )
-
-
-def _list_is_cut(frames: Frames) -> bool:
-    """Whether an agent's file has lost its end, and so perhaps the rest of its list."""
-    agents = frames["events"].filter(pl.col("message").str.starts_with("torchelastic."))
-    theirs = pl.col("source").is_in(agents["source"].unique().implode())
-    return bool(frames["sources"].filter(theirs)["cut"].any())

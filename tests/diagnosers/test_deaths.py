@@ -184,3 +184,46 @@ def test_all_tasks_of_one_host_that_were_killed_first(analyzed, other, named):
     log = f"srun: error: gpu0002: tasks 4-7: Killed\nsrun: error: gpu0001: {other}\n"
     found = analyzed({"job.log": log}).ranked.verdict
     assert (found.ranks if found else ()) == named
+
+
+AGENT = "W1121 09:00:09.500000 900 torch/distributed/elastic/multiprocessing/api.py:1 "
+CLOSING = (
+    AGENT.replace(":1 ", ":1028] ") + "Sending process {} closing signal SIGTERM\n"
+)
+ENTRY = (
+    "[{}]:\n  time      : 2026-11-21_09:00:09\n  host      : gpu0001\n"
+    "  rank      : {} (local_rank: {})\n  exitcode  : {} (pid: {})\n"
+    "  error_file: <N/A>\n  traceback : none\n"
+)
+PEER = "[rank{}]: RuntimeError: [/gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:5\n"
+
+
+def torchrun(words, code, told=(710,)):
+    """Print what torchrun does when rank 1 of two (pids 710, 711) ends with `code`."""
+    closing = "".join(CLOSING.format(pid) for pid in told)
+    others, first = ENTRY.format(1, 0, 0, -15, 710), ENTRY.format(0, 1, 1, code, 711)
+    return (
+        f"{words}{closing}{'=' * 60}\ntrain.py FAILED\n{'-' * 60}\nFailures:\n{others}"
+        f"{'-' * 60}\nRoot Cause (first observed failure):\n{first}{'=' * 60}\n"
+    )
+
+
+@pytest.mark.parametrize("code", [1, -6])
+def test_who_said_nothing_where_others_cry_was_no_victim(analyzed, code):
+    log = {"train.log": torchrun(PEER.format(0), code)}
+    assert verdict(analyzed(log)) == ("crashed-rank", (1,))
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        # its words may be anywhere, as nobody's are here
+        torchrun("", 1),
+        # it cries as well
+        torchrun(PEER.format(0) + PEER.format(1), 1),
+        # the agent told it to end, and had to use force
+        torchrun(PEER.format(0), -9, (710, 711)),
+    ],
+)
+def test_a_silent_end_may_be_a_victims(analyzed, log):
+    assert verdict(analyzed({"train.log": log})) is None

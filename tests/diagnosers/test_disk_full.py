@@ -11,8 +11,11 @@ DISK = [
     "OSError: [Errno 28] No space left on device",
     "cp: error writing '/ckpt/model.pt': No space left on device",
     "tee: train.log: No space left on device",
+    "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 640 vs "
+    "534",
 ]
 OTHERS = [
+    "RuntimeError: PytorchStreamReader failed reading zip archive: not a ZIP archive",
     "OSError: [Errno 28] No space left on device: '/dev/shm/batch_3'",
     "RuntimeError: unable to write to file </torch_4711_25_0>: No space left on device "
     "(28)",

@@ -91,3 +91,14 @@ def test_where_most_logs_are_missing_the_odd_one_is_unknown(analyzed):
     (finding,) = found(analyzed(files), SLUG)
     assert (finding.ranks, finding.hosts) == ((), ())
     assert "2.26.2, 2.27.5" in finding.headline
+
+
+def test_a_line_without_a_name_is_nobodys_where_two_processes_write(analyzed):
+    bare = "NCCL version 2.21.5+cuda12.4\n"
+    files = job("2.27.5", "2.26.2", "2.27.5")
+    files["rank_1.log"] += warn("gpu2", TRUNCATED[0])
+    files["rank_0.log"] = (
+        bare + files["rank_0.log"] + info("gpu1", "Using network Socket", pid=99)
+    )
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ("gpu2",)

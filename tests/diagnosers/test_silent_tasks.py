@@ -43,3 +43,68 @@ def test_a_rank_of_which_no_line_was_kept_is_not_silent(analyzed):
 
 def test_where_another_task_failed_without_a_word_that_one_may_be_the_cause(analyzed):
     assert not told(analyzed({"slurm-50917.out": log(skipped=(3,))}))
+
+
+def test_ranks_that_waited_in_two_places_did_not_wait_for_one(analyzed):
+    def waited(rank, line):
+        return (
+            f"{rank}: [rank{rank}]: Traceback (most recent call last):\n"
+            f'{rank}: [rank{rank}]:   File "/job/train.py", line {line}, in step\n'
+            + TIMED_OUT.format(rank=rank)
+        )
+
+    silent = "6: [rank6]: step 100 loss 2.5\n"
+    ready = "".join(f"{r}: [rank{r}]: step 99 loss 2.6\n" for r in range(8))
+    others = [r for r in range(8) if r != 6]
+    one = ready + silent + "".join(waited(r, 8) for r in others) + ENDS + KILLED
+    assert told(analyzed({"slurm-50917.out": one})) == [("missing-rank", (6,))]
+    two = ready + silent + "".join(waited(r, 8 + r // 4) for r in others)
+    assert not told(analyzed({"slurm-50917.out": two + ENDS + KILLED}))
+
+
+AGENT = "W1121 09:00:09.500000 900 torch/distributed/elastic/multiprocessing/api.py:"
+SIGNAL = AGENT + "1028] Sending process 712 closing signal SIGTERM\n"
+FORCE = (
+    AGENT + "1047] Unable to shutdown process 712 via 15, forcefully exiting via 9\n"
+)
+ENTRY = (
+    "[{}]:\n  time      : 2026-11-21_09:00:09\n  host      : gpu0001\n"
+    "  rank      : {} (local_rank: {})\n  exitcode  : {} (pid: {})\n"
+    "  error_file: <N/A>\n  traceback : none\n"
+)
+
+
+def torchrun(told):
+    """Print what torchrun does where three of four time out and rank 2 is killed."""
+    cries = "".join(TIMED_OUT.format(rank=r)[3:] for r in (0, 1, 3))
+    ends = [(1, 1, 1, 711), (2, 3, 1, 713), (3, 2, -9, 712)]
+    others = "".join(ENTRY.format(n, r, r, code, pid) for n, r, code, pid in ends)
+    return (
+        f"{cries}{told}{'=' * 60}\ntrain.py FAILED\n{'-' * 60}\nFailures:\n{others}"
+        f"{'-' * 60}\nRoot Cause (first observed failure):\n"
+        f"{ENTRY.format(0, 0, 0, 1, 710)}{'=' * 60}\n"
+    )
+
+
+def test_who_had_to_be_ended_by_force_was_alive(analyzed):
+    assert told(analyzed({"train.log": torchrun(SIGNAL + FORCE)})) == [
+        ("missing-rank", (2,))
+    ]
+    # whom no agent told to end somebody else killed
+    (first, *_) = told(analyzed({"train.log": torchrun("")}))
+    assert first == ("crashed-rank", (2,))
+
+
+STORE = "torch.distributed.DistStoreError: wait timeout after 8000ms, keys: {}\n"
+
+
+def test_the_store_names_whose_address_never_came(analyzed):
+    key = "/default_pg/0//cpu//0/2"
+    assert told(analyzed({"train.log": STORE.format(key) * 3})) == [
+        ("missing-rank", (2,))
+    ]
+    # of another group the number is none of the job
+    for other in ("/mesh_tp/0//cpu//0/2", "/default_pg/0//nokey"):
+        assert not told(analyzed({"train.log": STORE.format(other)}))
+    own = "[rank2]: " + STORE.format(key)
+    assert not told(analyzed({"train.log": own}))

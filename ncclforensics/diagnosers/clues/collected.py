@@ -20,3 +20,15 @@ def unheard(frames: Frames) -> list[int]:
     heard = pl.col("local_rank").is_in(local) | pl.col("rank").is_in(ranks)
     # without a local rank nobody can say which file would be its own
     return sorted(frames["ranks"].filter(~heard)["rank"].drop_nulls())
+
+
+def beside_others(frames: Frames) -> list[int]:
+    """Return the ranks whose words would stand in their agent's file, as others' do.
+
+    All ranks write to what torchrun was started on, where nothing else is asked. Those
+    of which nothing stands there printed nothing.
+    """
+    words = frames["events"].filter(pl.col("role") == "victim").drop_nulls("rank")
+    shared = words["source"].unique()
+    agents = frames["exits"].filter(pl.col("source").is_in(shared.implode()))
+    return sorted(agents["rank"].drop_nulls().unique())

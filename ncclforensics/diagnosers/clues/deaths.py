@@ -12,25 +12,19 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import job
-from ncclforensics.diagnosers.clues import common, exits, lost_peers, stops
+from ncclforensics.diagnosers.clues import (
+    collected,
+    common,
+    exits,
+    lost_peers,
+    raised,
+    stops,
+)
+from ncclforensics.diagnosers.clues.raised import RAISED, SCHEMA
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
-TRACEBACKS = ("python.traceback", "torchelastic.error_file")
-HEADLESS = "uncaught.of_rank"  # the last line of a traceback that is not here
-NAMELESS = "uncaught.exception"  # the same, of a process that does not say its rank
-# exceptions that a process raises because of others, or that report another's end
-ECHOES = (
-    r"(?:Dist(?:Backend|Network|Store)?Error|ChildFailedError|SignalException"
-    r"|Rendezvous\w*Error|ProcessRaisedException|ProcessExitedException"
-    r"|nccl(?:Remote|System|Internal)Error"
-    r"|KeyboardInterrupt|SystemExit|BrokenPipeError|ConnectionResetError|EOFError"
-    r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
-)
-# an exception is about others if its text is a message of these roles, or says so
-ABOUT_OTHERS = ("victim", "agent", "either")
 # a process that one of these lines belongs to ended itself because of a peer
 SELF_ABORT = (
     "c10d.watchdog.abort",
@@ -62,41 +56,20 @@ OF_VICTIMS = (1, -signal.SIGABRT)
 WATCHDOGS = r"^(?:std::runtime_error|c10::Dist\w*Error|gloo::\w+)$"
 APART_NS = 2_000_000_000
 
-SCHEMA = {
-    "rank": pl.Int64(),
-    "host": pl.String(),
-    "code": pl.Int64(),
-    "why": pl.String(),
-    "site": pl.String(),
-    "by": pl.String(),
-    "t": pl.Datetime("ns", "UTC"),
-    "text": pl.String(),
-    "source": pl.String(),
-    "line": pl.Int64(),
-}
-# where a traceback says that it was raised
-PLACED = {
-    "by_launcher": pl.Boolean(),
-    "file": pl.String(),
-    "file_line": pl.Int64(),
-    "function": pl.String(),
-}
-RAISED = {**SCHEMA, "echo": pl.Boolean(), "by_launcher": pl.Boolean()}
-
 
 def of_own(frames: Frames) -> pl.DataFrame:
     """Return the deaths that nothing else in the evidence explains, in SCHEMA.
 
     `why` is an exception with its message or a signal's name, `by` who told.
     """
-    raised = pl.concat([_raised(frames), _reported(frames)])
-    raised = raised.filter(~stops.after_stop(frames, raised))
-    echoing = raised.filter("echo")
+    words = pl.concat([raised.uncaught(frames), _reported(frames)])
+    words = words.filter(~stops.after_stop(frames, words))
+    echoing = words.filter("echo")
     # of an exception whose text is lost nobody can say that it is the rank's own
-    unread = raised.filter(pl.col("echo").is_null())
+    unread = words.filter(pl.col("echo").is_null())
     ended = _exits(frames, pl.concat([echoing, unread]))
     ended = ended.filter(~stops.after_stop(frames, ended) | _fault())
-    own = raised.filter(~pl.col("echo")).select(SCHEMA.keys())
+    own = words.filter(~pl.col("echo")).select(SCHEMA.keys())
     own = with_only_exit(frames, own)
     # the exit of a rank whose exception is at hand says nothing more
     told = own["rank"].drop_nulls().unique()
@@ -117,6 +90,7 @@ def of_own(frames: Frames) -> pl.DataFrame:
         ~pl.col("code").is_in(OF_VICTIMS)
         | pl.col("rank").is_in(threw.implode())
         | pl.col("host").is_in(lost.implode())
+        | pl.col("rank").is_in(collected.beside_others(frames))
     )
 
 
@@ -126,26 +100,19 @@ def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
     `words` has `rank`, `source`, `line` and `text`. Only where no more than one
     exception stands there without a rank, and one rank ended by itself.
     """
-    nameless = _raised(frames).filter(
+    nameless = raised.uncaught(frames).filter(
         pl.col("rank").is_null() & ~pl.col("by_launcher").fill_null(False)
     )
     # the exception that a traceback ends with, and a line that tells it once more
     places = nameless.select("source", "line").unique().height
     texts = words.filter(pl.col("rank").is_null())["text"].unique().len()
-    rank = _only_ended(frames)
+    rank = exits.only_one(frames)
     if texts != 1 or places > 1 or rank is None:
         return words
     # who has words of its own needs no others'
     if rank in frames["events"].filter(pl.col("role") != "agent")["rank"]:
         return words
     return words.with_columns(pl.coalesce("rank", pl.lit(rank)).alias("rank"))
-
-
-def _only_ended(frames: Frames) -> int | None:
-    """Return the only rank that is told to have ended badly and by itself."""
-    ended = exits.by_themselves(frames)
-    known = common.numbers(ended["rank"])
-    return known[0] if len(known) == 1 and not ended["rank"].null_count() else None
 
 
 def first(deaths: pl.DataFrame) -> pl.DataFrame:
@@ -158,105 +125,13 @@ def first(deaths: pl.DataFrame) -> pl.DataFrame:
     if timed.height and timed.height == deaths.height:
         since = (timed["t"] - timed["t"].min()).dt.total_nanoseconds()
         return timed.filter(since < APART_NS)
-    raised = deaths.filter(pl.col("by") != "exit")
-    return raised if raised.height else deaths
+    told = deaths.filter(pl.col("by") != "exit")
+    return told if told.height else deaths
 
 
 def _fault() -> pl.Expr:
     """Whether an exit code is a fault by itself: a signal that no agent sends first."""
     return pl.col("code").is_in([-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGFPE])
-
-
-def _raised(frames: Frames) -> pl.DataFrame:
-    """Return the uncaught exceptions, in SCHEMA and `echo`."""
-    lines = pl.concat(
-        [frames.message(*TRACEBACKS), _headless(frames), _nameless(frames)],
-        how="diagonal_relaxed",
-    )
-    if "exception" not in lines.columns:
-        return pl.DataFrame(schema=RAISED)
-    about_others = (
-        frames["events"]
-        .filter(pl.col("role").is_in(ABOUT_OTHERS))
-        .select("source", pl.col("text").alias("said"))
-        .unique()
-        .with_columns(pl.lit(True).alias("of_others"))
-    )
-    # Python prints these when a destructor fails; the process goes on
-    ignored = frames.message("python.ignored_exception").select(
-        "source", pl.col("line") + 1
-    )
-    went_on = pl.concat([ignored, job.survived(frames)]).unique()
-    lines = lines.join(went_on, on=["source", "line"], how="anti")
-    lines = _torn(frames, lines)
-    for column, kind in PLACED.items():
-        if column not in lines.columns:
-            lines = lines.with_columns(pl.lit(None, kind).alias(column))
-    said = common.sentence(
-        pl.col("exception"), ": ", pl.col("message_text").fill_null("")
-    )
-    file = pl.col("file").str.extract(r"([^/]+)$")
-    return (
-        lines.with_columns(said.alias("said"))
-        .join(about_others, on=["source", "said"], how="left", maintain_order="left")
-        .with_columns(
-            pl.when(pl.col("by_launcher").fill_null(False))
-            .then(True)
-            .when("torn")
-            .then(None)
-            .otherwise(
-                pl.col("exception").str.contains(ECHOES)
-                | pl.col("said").str.contains(lost_peers.TOLD)
-                | pl.col("of_others").fill_null(False)
-            )
-            .alias("echo"),
-            pl.lit(None, pl.Int64).alias("code"),
-            pl.col("said").str.head(160).alias("why"),
-            common.sentence(
-                file, ":", pl.col("file_line"), " ", pl.col("function")
-            ).alias("site"),
-            pl.lit("traceback").alias("by"),
-            pl.col("said").alias("text"),
-        )
-        .select(RAISED.keys())
-    )
-
-
-def _headless(frames: Frames) -> pl.DataFrame:
-    """Return the exceptions of ranks over which no traceback of theirs begins."""
-    key = ["source", "rank"]
-    heads = frames.message("python.traceback").group_by(key)
-    first = heads.agg(pl.col("line").min().alias("head"))
-    lines = frames.message(HEADLESS).join(
-        first, on=key, how="left", maintain_order="left"
-    )
-    return lines.filter((pl.col("line") < pl.col("head")).fill_null(True)).drop("head")
-
-
-def _nameless(frames: Frames) -> pl.DataFrame:
-    """Return the only line of an exception that is left, where one rank ended badly.
-
-    Of several nobody can say which was not caught, nor whose it is.
-    """
-    lines = frames.message(NAMELESS)
-    whole = frames.message(*TRACEBACKS, HEADLESS)
-    if "by_launcher" in whole.columns:
-        # a launcher's own is of no rank
-        whole = whole.filter(~pl.col("by_launcher").fill_null(False))
-    if lines["text"].n_unique() != 1 or whole.height:
-        return lines.clear()
-    return lines.head(1) if _only_ended(frames) is not None else lines.clear()
-
-
-def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
-    """Add `torn`: whether a cut file has lost the last words, which say whose it is."""
-    if "span" not in tracebacks.columns:
-        return tracebacks.with_columns(pl.lit(False).alias("torn"))
-    cut = frames["sources"].filter("cut")
-    ends = cut.select("source", pl.col("lines").alias("end")).unique("source")
-    last = pl.col("line") + pl.col("span").fill_null(0)
-    told = tracebacks.join(ends, on="source", how="left", maintain_order="left")
-    return told.with_columns((last > pl.col("end")).fill_null(False).alias("torn"))
 
 
 def _threw(frames: Frames) -> pl.Series:
@@ -269,7 +144,7 @@ def _threw(frames: Frames) -> pl.Series:
         return lines["rank"].clear()
     own = lines.filter(~pl.col("exception").str.contains(WATCHDOGS))
     named = own["rank"].drop_nulls().unique()
-    only = _only_ended(frames) if lines.height == own.height > 0 else None
+    only = exits.only_one(frames) if lines.height == own.height > 0 else None
     return named if only is None or named.len() else pl.Series("rank", [only])
 
 

@@ -89,14 +89,25 @@ def ended(frames: Frames) -> pl.DataFrame:
 
 def by_themselves(frames: Frames) -> pl.DataFrame:
     """Return the `ended` that failed, and that no agent brought about."""
+    failed = ended(frames).filter(pl.col("code") != 0)
+    return failed.filter(~_is_by_agent(frames, failed))
+
+
+def by_agents(frames: Frames) -> pl.DataFrame:
+    """Return the ends in agents' tables that the agents brought about."""
+    known = frames["exits"].filter(pl.col("code") != 0)
+    return known.filter(_is_by_agent(frames, known))
+
+
+def _is_by_agent(frames: Frames, ends: pl.DataFrame) -> pl.Series:
+    """Say of each end whether an agent's signal, or force after it, was its reason."""
     told = frames.message(*TOLD_TO_END)
-    failed = ended(frames).filter(
-        (pl.col("code") != 0) & ~pl.col("code").is_in(SENT_BY_AGENT)
-    )
+    by_signal = ends["code"].is_in(SENT_BY_AGENT)
     if "child" not in told.columns:
-        return failed
-    lived = told.select("source", pl.col("child").alias("pid"))
-    return failed.join(lived, on=["source", "pid"], how="anti", maintain_order="left")
+        return by_signal
+    lived = told.select("source", pl.col("child").alias("pid"), is_told=True).unique()
+    known = ends.join(lived, on=["source", "pid"], how="left", maintain_order="left")
+    return by_signal | known["is_told"].fill_null(False)
 
 
 def are_of_one_host(frames: Frames, deaths: pl.DataFrame) -> bool:
@@ -107,6 +118,13 @@ def are_of_one_host(frames: Frames, deaths: pl.DataFrame) -> bool:
         return False
     others = ended(frames).filter(pl.col("host") != hosts[0])
     return others.height > 0 and bool(others["code"].is_in(SENT_BY_AGENT).all())
+
+
+def only_one(frames: Frames) -> int | None:
+    """Return the only rank that is told to have ended badly and by itself."""
+    ends = by_themselves(frames)
+    known = common.numbers(ends["rank"])
+    return known[0] if len(known) == 1 and not ends["rank"].null_count() else None
 
 
 def is_torn(frames: Frames) -> bool:

@@ -1,6 +1,6 @@
 """Lines that name the rank that did not come; `missing_rank` reads them.
 
-monitoredBarrier, the store's barrier and Horovod know who did not report; the desync
+monitoredBarrier, the store and Horovod know who did not report; the desync
 report and NCCL's own `Init START` lines tell who did, which leaves the others. Where
 nearly all ranks timed out and the agent had to end the rest, the rest is who they
 waited for.
@@ -37,10 +37,11 @@ HOROVOD = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")
 READY = "launchers.horovod.ready"
 REQUESTED = "c10d.dump.requested"
 CITED = ("source", "line")
+# where a rank of the whole job tells the others how to reach it (torch 2.13, Gloo)
+ADDRESS = r"^/default_pg/\d+//cpu//\d+/(\d+)$"
 # this many ranks have to have timed out for each one that did not
 MANY = 2
-# how agents end their workers, and srun its tasks
-AGENTS = (-signal.SIGTERM,)
+# how srun ends its tasks
 SRUNS = (-signal.SIGTERM, -signal.SIGKILL)
 
 REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",)
@@ -50,7 +51,7 @@ def named(frames: Frames) -> Iterator[Finding]:
     """Return a finding of the first of these sources that names a rank."""
     sources = (
         *(_barrier, _desync, _horovod, _ras, init_hang.never_started),
-        *(_spied, _silent, _only_observed),
+        *(_awaited, _spied, _silent, _only_observed),
     )
     for source in sources:
         if found := source(frames):
@@ -152,6 +153,27 @@ def _ras(frames: Frames) -> Finding | None:
     return found if found is not None and found.slug == "missing-rank" else None
 
 
+def _awaited(frames: Frames) -> Finding | None:
+    """Find the rank whose address in the store the others waited for at the start.
+
+    Gloo asks for one rank after the other: of several that are late the first is named.
+    """
+    lines = frames.message("c10d.store.wait_timeout")
+    if "keys" not in lines.columns:
+        return None
+    number = pl.col("keys").str.extract(ADDRESS).cast(pl.Int64, strict=False)
+    lines = lines.with_columns(number.alias("missing")).drop_nulls("missing")
+    ranks = common.numbers(lines["missing"])
+    if set(ranks) & set(common.numbers(lines["rank"])):
+        return None
+    why = "the others waited in the store for its address until their timeout"
+    found = _finding(frames, lines, ranks, Collective(), why, "likely")
+    who = common.plural("rank", ranks)
+    return found and dataclasses.replace(
+        found, headline=f"{who} did not come to init_process_group"
+    )
+
+
 def _spied(frames: Frames) -> Finding | None:
     """Find whom py-spy shows in other code while all others wait in one call."""
     found = spied.outsiders(frames) if rest.is_told(frames) else None
@@ -168,11 +190,10 @@ def _silent(frames: Frames) -> Finding | None:
     timeouts = frames.message(*TIMEOUTS)
     agent = frames["exits"].drop_nulls("rank")
     torn = exits.torn_down(frames).drop_nulls("rank")
+    by_srun = torn.filter(pl.col("code").is_in(SRUNS))
+    by_agents = exits.by_agents(frames).drop_nulls("rank")
     ended = pl.concat(
-        [
-            part.filter(pl.col("code").is_in(codes)).select("rank", "t", *CITED)
-            for part, codes in ((agent, AGENTS), (torn, SRUNS))
-        ]
+        [part.select("rank", "t", *CITED) for part in (by_agents, by_srun)]
     )
     codes = pl.concat(
         [part.select("rank", "code") for part in (agent, exits.of_slurm(frames), torn)]
@@ -185,12 +206,15 @@ def _silent(frames: Frames) -> Finding | None:
     lost_peers = set(common.numbers(lines.filter(pl.col("role") == "victim")["rank"]))
     shouting = lines.filter(pl.col("role") != "neutral")
     noisy = {*common.numbers(shouting["rank"]), *failed, *collected.unheard(frames)}
-    heard = set(common.numbers(lines["rank"]))
+    heard = {*common.numbers(lines["rank"]), *collected.beside_others(frames)}
     ranks = tuple(r for r in common.numbers(ended["rank"]) if r in heard - noisy)
     # a few early timeouts prove nothing: the others' own timeouts were still to come
     if not ranks or len(spoke) < max(2, MANY * len(ranks)):
         return None
     if failed - spoke - lost_peers:
+        return None
+    # who was waited for in two places by two groups of ranks did not miss one call
+    if _places(frames) > 1:
         return None
     # one whose end nobody saw was as silent as they were
     known = set(common.numbers(frames["ranks"]["rank"]))
@@ -211,9 +235,28 @@ def _silent(frames: Frames) -> Finding | None:
         headline=f"{who} did not come to what {many} timed out in, and said nothing",
         evidence=(*common.cites(told), *common.cites(timeouts)),
         first_seen=common.first_seen(
-            pl.concat([told.select("t"), timeouts["t"].to_frame()])
+            pl.concat([part.select("t") for part in (agent, told, timeouts)])
         ),
     )
+
+
+def _places(frames: Frames) -> int:
+    """Count the places in the code where ranks waited until a timeout of Gloo's.
+
+    Its calls raise where they are made, so the traceback above such a line tells.
+    """
+    raised = frames.message("python.traceback")
+    if not {"file", "file_line"} <= set(raised.columns):
+        return 0
+    who, place = ["source", "rank"], ["file", "file_line"]
+    above = frames.message("c10d.gloo.timeout").drop_nulls("rank").sort("line")
+    waited = above.join_asof(
+        raised.sort("line").select(*who, "line", *place),
+        on="line",
+        by=who,
+        check_sortedness=False,
+    )
+    return waited.drop_nulls("file").select(place).unique().height
 
 
 def _only_observed(frames: Frames) -> Finding | None:

@@ -30,6 +30,7 @@ HEAD = "Traceback (most recent call last)"
 CHAINS = ("During handling of the above", "The above exception was the direct cause")
 # torch may be installed, or built in place (`/pytorch/torch/distributed/…`)
 _MACHINERY = re.compile(r"<frozen |-packages/torch/|/torch/(?:distributed|nn)/")
+_PASSED_ON = re.compile(r"Caught \w+ in \w+ (?:worker|replica) ")
 # the last line of a traceback, told from code by how exceptions are named
 _ERROR = re.compile(
     r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)(?::\s|\s*$)"
@@ -38,14 +39,16 @@ _ERROR = re.compile(
 _LAUNCHER = re.compile(
     r"/torch/distributed/(?:run\.py|launch\.py|launcher/|elastic/)"
     r"|/torch/multiprocessing/spawn\.py|/accelerate/commands/|/deepspeed/launcher/"
-    r"|/bin/(?:torchrun|accelerate|deepspeed)$"
+    r"|/horovod/runner/|/bin/(?:torchrun|accelerate|deepspeed|horovodrun)$"
 )
 _INSTALLED = re.compile(r"-packages/|/lib(?:64)?/python3|^<")
 _FRAME = re.compile(
     r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
 )
 _RAISED = re.compile(
-    r"(?P<exception>(?!Failures:)[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
+    # without a message a lower-case word is the rest of a wrapped line
+    r"(?!Failures:|[a-z]\w*\s*$)"
+    r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
 )
 
 
@@ -72,6 +75,11 @@ def parse(text: str) -> list[dict[str, object]]:
     raised = _RAISED.match(rest[0]) if rest else None
     if not frames and not raised:
         return []
+    span = 1 + len(block) + bool(raised)
+    if raised and _PASSED_ON.match(raised["message"] or ""):
+        # a worker's exception, raised once more; its own traceback stands behind it
+        for row in parse("\n".join(rest[1:])):
+            return [{**row, "span": span}]
     return [
         {
             "exception": raised["exception"] if raised else None,
@@ -80,7 +88,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "raised_in": frames[-1]["file"] if frames else None,
             "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
             "chained": _is_chained(rest),
-            "span": 1 + len(block) + bool(raised),
+            "span": span,
         }
     ]
 

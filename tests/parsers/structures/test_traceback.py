@@ -98,3 +98,25 @@ def test_a_quoted_traceback_is_read_without_its_margin():
 def test_text_without_a_traceback_gives_nothing():
     assert traceback.parse("RuntimeError: nothing above me") == []
     assert traceback.parse("Traceback (most recent call last):") == []
+
+
+def test_what_a_loaders_worker_raised_is_told_with_its_own_place():
+    text = """Traceback (most recent call last):
+  File "/job/train.py", line 25, in <module>
+    for x in loader:
+  File "/opt/venv/lib/python3.11/site-packages/torch/_utils.py", line 750, in reraise
+    raise exception
+OSError: Caught OSError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 3, in f
+    data = fetcher.fetch(index)
+  File "/job/data.py", line 16, in __getitem__
+    return read(i)
+OSError: [Errno 5] Input/output error: '/data/shard-42.bin'
+"""
+    (row,) = traceback.parse(text)
+    assert row["message"] == "[Errno 5] Input/output error: '/data/shard-42.bin'"
+    assert (row["file"], row["file_line"]) == ("/job/data.py", 16)
+    # where the rest is lost, what the loader says stays
+    (row,) = traceback.parse(text[: text.index("Original")])
+    assert row["message"] == "Caught OSError in DataLoader worker process 0."

@@ -1,0 +1,40 @@
+"""An exception of which a terminal or a loss took words is not taken for a rank's own."""
+
+import pytest
+
+HEAD = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/job/train.py", line 3, in f\n'
+)
+PLACE = "[/src/third_party/gloo/gloo/transport/tcp/pair.cc:553]"
+LOST = f"[rank0]: RuntimeError: {PLACE} Connection closed by peer [10.0.0.1]:30618. x"
+OWN = f"[rank0]: RuntimeError: {PLACE} the batch has no labels, and so no loss is there"
+OTHERS = "[rank1]: Traceback (most recent call last):\n"
+
+
+def wrapped(text, width=64):
+    return "".join(f"{text[i : i + width]}\n" for i in range(0, len(text), width))
+
+
+def crashed(analysis):
+    return [f.ranks for _, f in analysis.ranked.findings if f.slug == "crashed-rank"]
+
+
+@pytest.mark.parametrize(
+    ("last", "ranks"),
+    [
+        (wrapped(LOST), []),
+        (wrapped(LOST).splitlines()[0], []),  # what it says is lost
+        (OWN, [(0,)]),
+        ("[rank0]: ValueError: [/data/part-1] has no rows", [(0,)]),
+    ],
+)
+def test_words_about_a_peer_are_known_by_their_first_piece(analyzed, last, ranks):
+    assert crashed(analyzed({"job.log": HEAD + last + "\n"})) == ranks
+
+
+def test_the_rest_of_a_wrapped_name_is_no_exception(analyzed):
+    broken = HEAD.replace("in f", "in crashed_rank_lin") + "[rank0]: gers\n"
+    assert crashed(analyzed({"job.log": broken})) == []
+    named = HEAD + "[rank0]: KeyError\n"
+    assert crashed(analyzed({"job.log": named})) == [(0,)]
