@@ -30,6 +30,7 @@ class Case:
     record: bool = False
     spy_after: float = 0  # seconds until py-spy looks at every process; 0: never
     merged: bool = False  # one stream for all ranks, not a tree of files
+    unmarked: bool = False  # the same without a word of who wrote a line
     lost: tuple[str, ...] = ()  # evidence removed afterwards
     halved: tuple[str, ...] = ()  # evidence cut in half afterwards
 

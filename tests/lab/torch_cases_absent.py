@@ -216,4 +216,26 @@ CASES = (
         op="all_reduce",
         group="0",
     ),
+    Case(
+        slug="stopped-rank",
+        title="rank 2 is stopped, and torchrun has to kill it",
+        happened="After step 3 rank 2 gets SIGSTOP; three peers time out. torchrun's "
+        "SIGTERM does not end it, so 30 s later SIGKILL does.",
+        fault="stopped-rank",
+        who=(2,),
+        unmarked=True,
+        failure="missing-rank",
+        ranks=(2,),
+    ),
+    Case(
+        slug="late-to-init",
+        title="rank 2 sleeps before init_process_group",
+        happened="Rank 2 loads its data set before it joins; its peers give up.",
+        who=(2,),
+        train=(*HANG, "--late", "60"),
+        unmarked=True,
+        failure="missing-rank",
+        also=("rendezvous-failed", "straggler"),
+        ranks=(2,),
+    ),
 )

@@ -12,6 +12,7 @@ import ctypes
 import logging
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -127,6 +128,22 @@ def missing_rank(job: Job) -> None:
     train(4, 4)
 
 
+def stopped_rank(job: Job) -> None:
+    """A rank is stopped, as by a debugger, and heeds no signal but SIGKILL."""
+    train(1, 3)
+    if job.is_at_fault:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    train(4, 4)
+
+
+def full_disk(job: Job) -> None:
+    """A rank saves to a file system of 1 MiB while its peers go on."""
+    train(1, 3)
+    if job.is_at_fault:
+        torch.save(torch.zeros(1 << 20), "/tmp/ckpt/step_3.pt")
+    train(4, 4)
+
+
 def straggler(job: Job) -> None:
     """A rank comes to step 4 after its peers have given up on it."""
     train(1, 3)
@@ -198,6 +215,22 @@ def exit_rank(job: Job) -> None:
     train(1, 3)
     if job.is_at_fault:
         os._exit(3)
+    train(4, 4)
+
+
+def exit_rank_silent(job: Job) -> None:
+    """As exit_rank, with the code that every uncaught exception gives."""
+    train(1, 3)
+    if job.is_at_fault:
+        os._exit(1)
+    train(4, 4)
+
+
+def exit_in_peace(job: Job) -> None:
+    """A rank ends as if all were done; no call of its peers has begun by then."""
+    train(1, 3)
+    if job.is_at_fault:
+        sys.exit(0)
     train(4, 4)
 
 
@@ -308,10 +341,11 @@ FAULTS: dict[str, Callable[[Job], None]] = {
     run.__name__.replace("_", "-"): run
     for run in (
         healthy, healthy_uneven_sizes, healthy_pipeline, missing_rank, straggler,
+        stopped_rank, full_disk,
         monitored_barrier, monitored_barrier_unheard,
         collective_mismatch, shape_mismatch, dtype_mismatch,
         crashed_rank, crashed_rank_lingers, restart_lost_state,
-        exit_rank, sigkill_rank, segfault_rank,
+        exit_rank, exit_rank_silent, exit_in_peace, sigkill_rank, segfault_rank,
         chain, call_order, unused_parameter, uneven_inputs, uneven_inputs_barrier,
         rank_conditional, rank_conditional_barrier, unmatched_p2p,
     )

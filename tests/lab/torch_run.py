@@ -44,6 +44,8 @@ hostname {name}
 mount --bind {shared}/hosts /etc/hosts
 mount --bind {shared}/job /job
 mount -t tmpfs tmpfs /tmp
+mkdir /tmp/ckpt
+mount -t tmpfs -o size=1m tmpfs /tmp/ckpt
 echo {pid} > /proc/sys/kernel/ns_last_pid
 ip link set lo up
 echo ready
@@ -107,8 +109,9 @@ def command(case: Case, node: int) -> list[str]:
     launcher = [
         *("torchrun", "--nproc-per-node", str(case.processes)),
         *("--log-dir", f"logs/{host_name(node)}" if case.nodes > 1 else "logs"),
-        *("--tee" if case.merged else "--redirects", "3"),
     ]
+    if not case.unmarked:
+        launcher += ["--tee" if case.merged else "--redirects", "3"]
     if "--rdzv-backend" not in case.torchrun:
         nodes = case.nodes + (case.launch == "absent-node")
         launcher += ["--nnodes", str(nodes), "--node-rank", str(node)]
@@ -134,7 +137,9 @@ def run(case: Case, shared: Path) -> None:
         agents = []
         for node, pid in enumerate(pids):
             name = (
-                "job" if case.merged else case.launch.replace("absent-node", "torchrun")
+                "job"
+                if case.merged or case.unmarked
+                else case.launch.replace("absent-node", "torchrun")
             )
             name += f"-{host_name(node)}" if case.nodes > 1 else ""
             output = stack.enter_context((shared / "job" / f"{name}.log").open("wb"))
@@ -183,7 +188,7 @@ def collect(case: Case, job: Path, evidence: Path) -> None:
     for program in PROGRAM.values():
         (job / program).unlink()
     shutil.rmtree(job / "__pycache__", ignore_errors=True)
-    if case.merged:
+    if case.merged or case.unmarked:
         shutil.rmtree(job / "logs", ignore_errors=True)
     shutil.copytree(job, evidence)
     if any(evidence.rglob(".*")):

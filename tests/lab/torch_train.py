@@ -99,6 +99,7 @@ def main() -> None:
     parser.add_argument("--linger", type=float, default=0.0, help="before dying, s")
     parser.add_argument("--stacks-on-sigterm", action="store_true")
     parser.add_argument("--impatient", type=int, help="only this rank times out")
+    parser.add_argument("--late", type=float, default=0.0, help="of --who to join, s")
     parser.add_argument("--odd-elements", type=int, default=1000)
     args = parser.parse_args()
     logging.basicConfig(
@@ -118,6 +119,8 @@ def main() -> None:
     timeout = timedelta(seconds=args.timeout)
     if args.impatient not in (None, int(os.environ.get("RANK", "0"))):
         timeout *= 10
+    if int(os.environ.get("RANK", "0")) in args.who:
+        time.sleep(args.late)
     join(timeout)
     job = Job(dist.get_rank(), frozenset(args.who), timeout, args.odd_elements)
     LOG.info("rank %d of %d is ready", job.rank, dist.get_world_size())
