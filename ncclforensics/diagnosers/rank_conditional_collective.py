@@ -9,7 +9,8 @@ How we know
     Fewer ranks wait in the call than are absent from it, and the absent ones are in no
     trouble of their own. Or the others wait for these ranks elsewhere, in a circle, and
     have never made this call in a history that holds a whole step of theirs; in the
-    program's order they are past it. The ranks that make the call are named.
+    program's order they are past it. The ranks that make the call are named. Without
+    dumps: every rank timed out, and by its traceback one did so at another place.
 
 What to do
     Move the collective out of the condition, or let every rank take the branch. Check
@@ -27,8 +28,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.diagnosers.clues import common, divergence, roots, signatures, spied
-from ncclforensics.findings import Finding
+from ncclforensics.diagnosers.clues import (
+    common,
+    divergence,
+    roots,
+    signatures,
+    spied,
+    timed_out_at,
+)
+from ncclforensics.findings import Collective, Finding, NotChecked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 FAMILY = "desync"
-NEEDS = ("standings",)
+NEEDS = ("standings", timed_out_at.TIMEOUT)
 MISSING = "no dump, and no line of how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = (
@@ -82,6 +90,34 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             REMEDY,
         )
         return
+    if frames["standings"].is_empty():
+        yield from _at_another_place(frames)
+
+
+def _at_another_place(frames: Frames) -> Iterator[Statement]:
+    """Find the one rank that timed out at another place of the code than all others."""
+    sites = timed_out_at.apart(frames)
+    if sites.is_empty():
+        yield NotChecked("rank-conditional-collective", MISSING, NEXT_TIME)
+        return
+    ranks, others = common.numbers(sites["rank"][:1]), sites.height - 1
+    here, there = sites["site"].head(2)
+    who = common.plural("rank", ranks)
+    yield Finding(
+        slug="rank-conditional-collective",
+        confidence="likely",
+        headline=f"{who} waited at {here}, all {others:,} others at {there}",
+        evidence=common.cites(sites),
+        explanation=f"Every rank timed out, so nobody was absent: {who} waited in a "
+        f"call at {here}, and all {others:,} others in one at {there}. It makes a call "
+        "that they do not, or none that they make; or it left a loop before them.",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        devices=common.devices_of(frames, ranks),
+        collective=Collective(call_site=here),
+        first_seen=common.first_seen(sites),
+    )
 
 
 def _finding(

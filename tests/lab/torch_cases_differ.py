@@ -198,4 +198,17 @@ CASES = (
         seq=2,
         op="all_reduce",
     ),
+    Case(
+        slug="rank-conditional-logs-only",
+        title="rank 0 evaluates on its own; its traceback shows another place",
+        happened="Rank 0 calls an all_reduce in its evaluation, the others wait for it "
+        "in a barrier of another group; all time out, and there are no dumps.",
+        fault="rank-conditional-barrier",
+        who=(0,),
+        torchrun=SLOW_AGENT,
+        unmarked=True,
+        failure="rank-conditional-collective",
+        also=("collective-mismatch", "call-order-deadlock"),
+        ranks=(0,),
+    ),
 )

@@ -23,6 +23,7 @@ from ncclforensics.diagnosers.clues import (
     init_hang,
     ras_status,
     spied,
+    timed_out_at,
 )
 from ncclforensics.findings import Collective, Finding
 
@@ -214,7 +215,8 @@ def _silent(frames: Frames) -> Finding | None:
     if failed - spoke - lost_peers:
         return None
     # who was waited for in two places by two groups of ranks did not miss one call
-    if _places(frames) > 1:
+    places = timed_out_at.sites(frames).group_by("site").len()
+    if places.filter(pl.col("len") > 1).height > 1:
         return None
     # one whose end nobody saw was as silent as they were
     known = set(common.numbers(frames["ranks"]["rank"]))
@@ -238,25 +240,6 @@ def _silent(frames: Frames) -> Finding | None:
             pl.concat([part.select("t") for part in (agent, told, timeouts)])
         ),
     )
-
-
-def _places(frames: Frames) -> int:
-    """Count the places in the code where ranks waited until a timeout of Gloo's.
-
-    Its calls raise where they are made, so the traceback above such a line tells.
-    """
-    raised = frames.message("python.traceback")
-    if not {"file", "file_line"} <= set(raised.columns):
-        return 0
-    who, place = ["source", "rank"], ["file", "file_line"]
-    above = frames.message("c10d.gloo.timeout").drop_nulls("rank").sort("line")
-    waited = above.join_asof(
-        raised.sort("line").select(*who, "line", *place),
-        on="line",
-        by=who,
-        check_sortedness=False,
-    )
-    return waited.drop_nulls("file").select(place).unique().height
 
 
 def _only_observed(frames: Frames) -> Finding | None:
