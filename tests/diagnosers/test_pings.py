@@ -17,7 +17,10 @@ def ping(payload, received, peer="gpu0002", address="10.0.0.2"):
     )
 
 
-def told(analyzed, *pings, log=timeout(0) + timeout(1)):
+HUNG = timeout(0) + timeout(1)
+
+
+def told(analyzed, *pings, log=HUNG):
     files = {"job.log": log, "ping.txt": "\n".join(pings)}
     return found(analyzed(files), SLUG)
 
