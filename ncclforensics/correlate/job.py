@@ -30,7 +30,10 @@ TRIED = (
     *("nccl.cuda.failure", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable"),
     *("nccl.syscall_failed", "nccl.net.no_same_subnet"),
 )
-STEPS = ("python.step", "python.step.equals", "python.step.iteration")
+STEPS = (
+    *("python.step", "python.step.equals", "python.step.iteration"),
+    "launchers.megatron.iteration",
+)
 # what an exception says of a step is no step
 AN_EXCEPTION = r"^\s*raise |^[\w.]+(?:Error|Exception): "
 # what NCCL prints of its topology, once all ranks of a communicator have met

@@ -50,8 +50,8 @@ EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
 SPREADS = True
 
 COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion")
-# libfabric has numbers of its own, and names no peer
-FABRIC = ("rdma.ofi.failed",)
+# libfabric has numbers of its own; these name no peer
+FABRIC = ("rdma.ofi.failed", "nccl.ib.no_device_left")
 CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
 # lines by which a host reports its own device
 OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")

@@ -48,6 +48,7 @@ SPREADS = True
 
 UNSET = (
     *("c10d.env_missing", "c10d.env_missing.early", "c10d.env_missing.raised"),
+    "c10d.env_missing.told",
     "python.env_missing",
 )
 RESTARTS = ("torchelastic.restart",)

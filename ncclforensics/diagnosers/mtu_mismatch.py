@@ -7,11 +7,13 @@ What it means
 
 How we know
     No line of NCCL says it. Hosts whose interface of one name, or whose queue pairs,
-    show different MTUs, in a job that failed or hangs; or ping with `Message too long,
-    mtu=…` or `Frag needed and DF set`. The hosts with the rarer MTU are named; of two
-    hosts that differ, neither. Without any MTU: dumps in which all members are in a
-    call of 64 KiB or more that nobody finishes, where all calls before it between hosts
-    were small and ended, and NCCL took sockets or RoCE. That is possible, no more.
+    show different MTUs, in a job that failed or hangs; ping with `Message too long,
+    mtu=…` or `Frag needed and DF set`, or whose large packets all get lost where small
+    ones arrive. The hosts with the rarer MTU are named; of two hosts that differ, and
+    of the ends of a way between, neither. Without any MTU: dumps in which all members
+    are in a call of 64 KiB or more that nobody finishes, where all calls before it
+    between hosts were small and ended, and NCCL took sockets or RoCE. That is possible,
+    no more.
 
 What to do
     `ping -M do -s 8972 PEER` (9000 less headers) between the hosts, and with -s 1472;
@@ -34,7 +36,7 @@ import polars as pl
 
 from ncclforensics.correlate import job
 from ncclforensics.diagnosers import stuck_in_collective, wrong_nic
-from ncclforensics.diagnosers.clues import common, payload, roots
+from ncclforensics.diagnosers.clues import common, payload, pings, roots
 from ncclforensics.findings import Finding, NotChecked
 from ncclforensics.tables import CITE, TIME
 
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("system.mtu", "system.mtu_exceeded", "nccl.ib.queue_pair", "nccl.net.")
+NEEDS = ("system.mtu", "system.ping", "nccl.ib.queue_pair", "nccl.net.")
 MISSING = "nothing shows an MTU: ip link, ping -M do"
 NEXT_TIME = "ip link and ibv_devinfo of every host; NCCL_DEBUG_SUBSYS=INIT,NET"
 EXPLAINS = (
@@ -55,6 +57,7 @@ EXPLAINS = (
 SPREADS = True
 
 LINK, EXCEEDED, PAIR = "system.mtu", "system.mtu_exceeded", "nccl.ib.queue_pair"
+TOLD = (LINK, EXCEEDED, PAIR)
 CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
 VERBS = 128  # ibv_mtu: 1 is 256 bytes, and each step doubles it
@@ -71,31 +74,42 @@ SCHEMA = {
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose MTU is not that of the others, in a job that failed."""
     failed = bool(job.signs_of_failure(frames))
-    if not any(frames.message(m).height for m in (LINK, EXCEEDED, PAIR)):
+    tried, lost = frames.message(EXCEEDED), pings.lost(frames)
+    if not lost.height and not any(frames.message(m).height for m in TOLD):
         symptom = _by_symptom(frames) if failed else None
         yield symptom or NotChecked("mtu-mismatch", MISSING, NEXT_TIME)
         return
     seen, odd = _differing(frames)
-    tried = frames.message(EXCEEDED)
+    tried = pl.concat([tried, lost], how="diagonal_relaxed")
     if not failed or (seen.is_empty() and tried.is_empty()):
         return
     hosts = common.strings(odd["host"])
+    names = _interfaces(frames)
+    name = names[0] if len(names) == 1 else "IFACE"
+    what = "a packet of the usual size does not fit through the network"
     if seen.height:
         name = str(seen["interface"][0])
         each = seen.unique(["host", "mtu"], maintain_order=True)
         told = [f"{h} {m}" for h, m in each.select("host", "mtu").sort("mtu").rows()]
         what = f"MTUs of {name} differ: {common.some(told)}"
-    else:
-        name = "IFACE"
-        what = "a packet of the usual size does not fit through the network"
+    elif lost.height:
+        to, packet, passed = lost.select("peer", "packet", "passed").row(0)
+        what = (
+            f"packets of {packet:,} bytes to {to} get lost, those of {passed:,} arrive"
+        )
     others = [h for h in common.strings(seen["host"]) if h not in hosts]
-    peer = next(iter((*hosts, *others)), "PEER")
+    tried_to = common.strings(lost["peer"])
+    peer = next(iter((*hosts, *others, *tried_to)), "PEER")
     other = next((h for h in others if h != peer), "another host of the job")
     yield Finding(
         slug="mtu-mismatch",
         confidence="likely" if tried.height or hosts else "possible",
         headline=what,
-        evidence=(*common.cites(tried, 3), *common.cites(seen)),
+        evidence=(
+            *common.cites(tried, 3),
+            *common.cites(frames.message(pings.ENDED), 2 if lost.height else 0),
+            *common.cites(seen),
+        ),
         explanation=f"{what}. Small messages pass, the first large one gets lost, and "
         "the ranks wait for it.",
         remedy=(
@@ -159,6 +173,11 @@ def _differing(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
     most = counts.filter(pl.col("hosts") == pl.col("hosts").max())["mtu"]
     odd = mine.filter(pl.col("mtu") != most[0]) if most.len() == 1 else mine.clear()
     return mine, odd
+
+
+def _interfaces(frames: Frames) -> tuple[str, ...]:
+    lines = frames.message(LINK)
+    return common.strings(lines["interface"]) if lines.height else ()
 
 
 def _links(frames: Frames) -> pl.DataFrame:

@@ -9,7 +9,8 @@ How we know
     `Mismatched NCCL version detected : rank A version … rank B version …`, the RAS
     thread's `NCCL version mismatch with remote peer`, or `Message truncated` in the
     bootstrap while processes of one communicator (one commId) print different `NCCL
-    version` lines. The ranks of the rarer version are named; a tie names both.
+    version` lines. The ranks of the rarer version are named; a tie names both. Or a
+    program says itself that it was built for another release than it loaded.
 
 What to do
     `python -c "import torch; print(torch.cuda.nccl.version())"` and
@@ -50,6 +51,7 @@ EXPLAINS = (
 SPREADS = True
 
 TOLD = ("nccl.version.mismatch",)
+BUILT = "nccl.version.built_for"
 TRUNCATED = ("nccl.bootstrap.truncated",)
 VERSION = ("nccl.version",)
 STARTED = ("nccl.init.start", "nccl.init.complete")
@@ -75,6 +77,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = frames.message(*TOLD)
     truncated = frames.message(*TRUNCATED)
     if told.is_empty() and truncated.is_empty():
+        yield from _built_for_another(frames)
         return
     printed = _printed(frames, told if told.height else truncated)
     named = _named(told)
@@ -107,6 +110,29 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         ranks=ranks,
         hosts=hosts,
         first_seen=common.first_seen(told if told.height else truncated),
+    )
+
+
+def _built_for_another(frames: Frames) -> Iterator[Finding]:
+    """Find programs that loaded another release than the one they were built for."""
+    lines = frames.message(BUILT)
+    if lines.is_empty():
+        return
+    ranks = common.numbers(lines["rank"])
+    hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
+    who = common.plural("rank", ranks) if ranks else common.some(hosts) or "a program"
+    built, version = lines.select("built", "version").row(0)
+    what = f"{who} was built for NCCL {built} and loaded {version}"
+    yield Finding(
+        slug="nccl-version-mismatch",
+        confidence="certain",
+        headline=what,
+        evidence=common.cites(lines),
+        explanation=f"{what}: another libnccl.so.2 is found there first.",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
     )
 
 

@@ -9,7 +9,9 @@ How we know
     `speed change detected: 400000 -> 200000 Mbps` (NCCL 2.30), the speed of a card in
     `NET/IB: [0] mlx5_0:…` (since 2.27) below that of the same card on the other hosts,
     or `Using network Socket` on a host whose NET/IB lines list devices. The host with
-    the slower card is named.
+    the slower card is named. Where only the steps take twice as long from one on, to
+    the end of the log (Megatron's `elapsed time per iteration`), it is possible, and
+    nobody is named.
 
 What to do
     `ibstat mlx5_X | grep Rate` and `mlxlink -d mlx5_X` on the named host: reseat or
@@ -18,7 +20,8 @@ What to do
 
 Looks like
     A host without any fast network uses sockets rightly; hosts that chose different
-    networks are `wrong-nic`. One slow GPU is `thermal-throttle`.
+    networks are `wrong-nic`. One slow GPU is `thermal-throttle`. Steps that save or
+    evaluate take longer and the next ones do not; larger batches take longer as well.
 
 References
     NCCL_IB_DISABLE, NCCL_NET, NCCL_IB_HCA.
@@ -30,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common
+from ncclforensics.diagnosers.clues import common, step_times
 from ncclforensics.findings import Cite, Finding
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.",)
+NEEDS = ("nccl.", step_times.TIMED)
 MISSING = "no NCCL_DEBUG=INFO log"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on every rank"
 EXPLAINS = ("straggler", "timeout-masking")
@@ -52,7 +55,7 @@ CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose network is slower than it could be."""
-    for look in (_slowed, _slower_card, _socket):
+    for look in (_slowed, _slower_card, _socket, _by_steps):
         if found := look(frames):
             yield found
             return
@@ -122,6 +125,33 @@ def _socket(frames: Frames) -> Finding | None:
     evidence = (*common.cites(lines, 3), *common.cites(devices, 2))
     what = "NCCL uses TCP sockets although InfiniBand or RoCE devices are there"
     return _finding(lines, "possible", what, evidence, "mlx5_0")
+
+
+def _by_steps(frames: Frames) -> Finding | None:
+    """Find a job whose steps take twice as long from one on."""
+    found = step_times.slowdown(frames)
+    if found is None:
+        return None
+    times = found.after_ms / found.before_ms
+    what = (
+        f"each step takes {times:.1f} times as long since step {found.step:,}: "
+        f"{found.after_ms:,.0f} ms, not {found.before_ms:,.0f}"
+    )
+    return Finding(
+        slug="slow-network",
+        confidence="possible",
+        headline=what,
+        evidence=common.cites(found.lines),
+        explanation=f"{what[0].upper()}{what[1:]}, with batches as large. A link that "
+        "came up slower does this, and so do a GPU that lowers its clocks and a data "
+        "loader that lags; which it is nothing here tells.",
+        remedy=(
+            "nvidia-smi -q -d PERFORMANCE | grep -E 'GPU 0|Slowdown'   # on every host",
+            "ibstat | grep -E 'CA|Rate'; ethtool IFACE | grep Speed   # on every host",
+            "all_reduce_perf -b 1G -e 1G   # nccl-tests, over halves of the hosts",
+        ),
+        first_seen=common.first_seen(found.lines[1:]),
+    )
 
 
 def _finding(

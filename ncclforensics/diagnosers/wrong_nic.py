@@ -27,6 +27,7 @@ References
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -65,7 +66,7 @@ PAIRED = 0.5  # an odd choice is one that fewer than this share of the hosts mad
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose choice of network is the odd one."""
     using = _using(frames)
-    looks = (_no_interface, _no_way_there, _local_only, _network_differs)
+    looks = (_no_interface, _no_way_there, _local_only, _network_differs, _ends_differ)
     for look in (*looks, _subnet_differs):
         if found := look(frames, using):
             yield found
@@ -121,6 +122,27 @@ def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         (*common.cites(lines, 4), *common.cites(asked, 2)),
         instead=instead,
     )
+
+
+def _ends_differ(frames: Frames, _using: pl.DataFrame) -> Finding | None:
+    """Find connections whose ends chose cards that do not go together.
+
+    Which end is the odd one the line does not say.
+    """
+    lines = frames.message("nccl.ib.ends_differ")
+    if lines.is_empty() or _all_joined(frames):
+        return None
+    where = common.some(common.strings(lines["host"])) or "a host"
+    found = _finding(
+        frames,
+        lines,
+        "likely",
+        f"{where} and its peer chose InfiniBand cards that do not go together",
+        f"{lines['text'][0][:200]}. One end has other cards, or as many of them, than "
+        f"the other; {where} says so, and which of them is odd is not told.",
+        common.cites(lines),
+    )
+    return dataclasses.replace(found, ranks=(), hosts=(), devices=())
 
 
 def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:

@@ -234,3 +234,20 @@ def test_an_invalid_gid_is_the_printers_own(analyzed):
     text = MODIFY[1].replace("110 Connection timed out", "22 Invalid argument")
     (finding,) = found(analyzed({"a.log": warn("gpu1", text)}), SLUG)
     assert finding.hosts == ("gpu1",)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "NET/IB: mlx5_0: Maximum number of probing attempts (3) reached for request "
+            "0x7f (id=1). Cannot post another probe.",
+            True,
+        ),
+        # NCCL tries its other devices then
+        ("NET/IB: mlx5_0: Got CQE with error (devIndex=1, req=0x7, wr_id=1)", False),
+    ],
+)
+def test_a_connection_without_a_device_left_has_failed(analyzed, text, told):
+    analysis = analyzed({"a.log": warn("gpu0001", text)})
+    assert bool(found(analysis, "ib-error")) is told

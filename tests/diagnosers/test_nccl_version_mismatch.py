@@ -102,3 +102,17 @@ def test_a_line_without_a_name_is_nobodys_where_two_processes_write(analyzed):
     )
     (finding,) = found(analyzed(files), SLUG)
     assert finding.hosts == ("gpu2",)
+
+
+BUILT = (
+    "NCCL library is too old. This application was compiled with NCCL version 2.29.7, "
+    "but is running with NCCL library version 2.28.9."
+)
+
+
+def test_a_program_that_loaded_another_release_than_it_was_built_for(analyzed):
+    files = {"rank_0.log": rank(0, "2.28.9"), "rank_1.log": rank(1, "2.28.9")}
+    files["rank_1.log"] += warn("gpu2", BUILT)
+    (finding,) = found(analyzed(files), SLUG)
+    assert (finding.ranks, finding.hosts) == ((1,), ("gpu2",))
+    assert "2.29.7 and loaded 2.28.9" in finding.headline

@@ -38,3 +38,33 @@ def test_the_rest_of_a_wrapped_name_is_no_exception(analyzed):
     assert crashed(analyzed({"job.log": broken})) == []
     named = HEAD + "[rank0]: KeyError\n"
     assert crashed(analyzed({"job.log": named})) == [(0,)]
+
+
+BARRIER = "[rank0]: RuntimeError: [Rank 0]: Ranks 2 failed to pass monitoredBarrier in"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        BARRIER[:60],
+        "[rank0]: RuntimeError: Detected mismatch between collectives on ranks. Ra",
+    ],
+)
+def test_what_every_rank_raises_of_another_is_nobodys_own_when_cut(analyzed, last):
+    assert crashed(analyzed({"job.log": HEAD + last + "\n"})) == []
+
+
+RAY = (
+    "(raylet) A worker died or was killed while executing a task by an unexpected "
+    "system error. To troubleshoot the problem, check the logs for the dead worker. "
+    "Worker IP address: {} Worker port: 10393 Worker PID: 66408 Worker exit type: "
+    "SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts"), [("10.0.0.7", ("10.0.0.7",)), ("0.0.0.0", ())]
+)
+def test_an_address_that_is_every_machines_names_none(analyzed, address, hosts):
+    found = analyzed({"job.log": RAY.format(address)}).ranked.verdict
+    assert (found.slug, found.hosts) == ("crashed-rank", hosts)

@@ -125,3 +125,28 @@ def test_a_host_without_a_way_to_the_address_it_was_given_is_named(analyzed):
     (finding,) = found(analyzed({"rank_1.log": log_}))
     assert (finding.hosts, finding.confidence) == (("gpu0001",), "likely")
     assert "192.0.2.91" in finding.headline
+
+
+LAYERS = (
+    "gpu0001:100:130 [0] transport/net_ib.cc:900 NCCL WARN NET/IB : Can't connect net "
+    "devices with different link_layer. i=0 remMeta.ndevs=1 link_layer=1 "
+    "rem_link_layer=2\n"
+)
+
+
+def complete(host, rank):
+    return log(
+        host,
+        f"ncclCommInitRank comm 0x7f{rank} rank {rank} nranks 2 cudaDev 0 nvmlDev 0 "
+        "busId 7000 commId 0xabc - Init COMPLETE",
+    )
+
+
+def test_ends_that_chose_cards_of_another_kind_name_neither(analyzed):
+    (finding,) = found(analyzed({"a.log": LAYERS}))
+    assert (finding.ranks, finding.hosts, finding.confidence) == ((), (), "likely")
+
+
+def test_ends_that_found_a_way_in_spite_of_it_are_silent(analyzed):
+    built = complete("gpu0001", 0) + complete("gpu0002", 1)
+    assert not found(analyzed({"a.log": LAYERS + built}))

@@ -27,6 +27,7 @@ class Case:
     torchrun: tuple[str, ...] = ()
     launch: str = "torchrun"  # or "python", or "absent-node"
     busy_port: bool = False
+    narrow: bool = False  # large packets get lost on the way between the hosts
     record: bool = False
     spy_after: float = 0  # seconds until py-spy looks at every process; 0: never
     merged: bool = False  # one stream for all ranks, not a tree of files

@@ -193,6 +193,18 @@ CASES = (
         failure="rendezvous-failed",
     ),
     Case(
+        slug="narrow-path",
+        title="a switch port takes 1500 bytes where both hosts send 9000",
+        happened="The ranks meet by small packets; of the first broadcast, 4 KiB, none "
+        "arrives, and both hosts time out.",
+        narrow=True,
+        nodes=2,
+        processes=1,
+        dump=NCCL_TRACE,
+        train=("--dump-after", "9", "--timeout", "12"),
+        failure="mtu-mismatch",
+    ),
+    Case(
         slug="missing-env",
         title="the program is started without a launcher",
         happened="python3 train.py sets no RANK, WORLD_SIZE or MASTER_ADDR.",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 LAB = Path(__file__).parent
 JOBS = LAB.parent / "fixtures" / "jobs"
 CASES = torch_cases_differ.CASES + torch_cases_absent.CASES + torch_cases_other.CASES
+PING = os.environ.get("LAB_PING", "ping")
 SPY = os.environ.get("LAB_SPY", "py-spy")
 VENV = Path(os.environ.get("LAB_VENV", "/opt/venv"))
 PROGRAM = {"torch_train.py": "train.py", "torch_faults.py": "torch_faults.py"}
@@ -95,6 +96,42 @@ def connect(pids: list[int]) -> None:
         subprocess.run(inside(pid, ["sh", "-c", setup]), check=True)
 
 
+def connect_narrowly(pids: list[int]) -> None:
+    """Connect two hosts of MTU 9000 by a bridge whose far port takes 1500 bytes.
+
+    A bridge drops what does not fit without a word, as a wrongly set switch does. With
+    segments of one packet each the kernel does not cut them up for it.
+    """
+    near = (
+        *("link add eth0 type veth peer name port0", "link add switch type bridge"),
+        *("addr add 10.0.0.1/24 dev eth0", "link set port0 master switch"),
+        *("link set eth0 mtu 9000", "link set port0 mtu 9000"),
+        f"link add port1 type veth peer name eth0 netns {pids[1]}",
+        *("link set port1 master switch", "link set port1 mtu 1500"),
+        "link set eth0 gso_max_segs 1",
+        *(f"link set {name} up" for name in ("port0", "port1", "switch", "eth0")),
+    )
+    far = ("addr add 10.0.0.2/24 dev eth0", "link set eth0 mtu 9000 gso_max_segs 1")
+    for pid, lines in ((pids[0], near), (pids[1], (*far, "link set eth0 up"))):
+        enter = ["nsenter", "--target", str(pid), "--net", "ip"]
+        for line in lines:
+            subprocess.run([*enter, *line.split()], check=True)
+
+
+def look_at_the_way(pids: list[int], job: Path) -> None:
+    """Keep what an engineer would type: ip link of both hosts, and two pings."""
+    for node, pid in enumerate(pids):
+        shown = subprocess.run(
+            inside(pid, ["ip", "link", "show", "eth0"]), capture_output=True, check=True
+        )
+        (job / f"ip-link-{host_name(node)}.txt").write_bytes(shown.stdout)
+    for size in (1472, 8972):
+        ping = [PING, "-M", "do", "-s", str(size), "-c", "3", "-W", "1", host_name(1)]
+        tried = subprocess.run(inside(pids[0], ping), capture_output=True, check=False)
+        with (job / f"ping-{host_name(0)}.txt").open("ab") as file:
+            file.write(tried.stdout + tried.stderr)
+
+
 def command(case: Case, node: int) -> list[str]:
     """What is typed on one host, environment included."""
     settings = {"PATH": f"{VENV}/bin:/usr/bin:/bin", "HOME": "/job", "LANG": "C.UTF-8"}
@@ -125,7 +162,7 @@ def run(case: Case, shared: Path) -> None:
     """Run the job to its end; the launchers' output lies in /job afterwards."""
     with ExitStack() as stack:
         pids = [stack.enter_context(host(node, shared)) for node in range(case.nodes)]
-        connect(pids)
+        (connect_narrowly if case.narrow else connect)(pids)
         if case.busy_port:
             serve = f"import http.server as h; h.test(port={PORT}, bind='::')"
             subprocess.Popen(
@@ -158,6 +195,8 @@ def run(case: Case, shared: Path) -> None:
                 spy(pid, shared / "job" / "spy" / host_name(node))
         for agent in agents:
             agent.wait(LONGEST_RUN_S)
+        if case.narrow:
+            look_at_the_way(pids, shared / "job")
 
 
 def until_all_joined(job: Path, ranks: int) -> None:

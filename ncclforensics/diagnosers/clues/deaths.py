@@ -198,7 +198,9 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
         return pl.DataFrame(schema=SCHEMA)
     repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
     known = lines.select("host", "pid").drop_nulls().unique()
-    host = pl.col("host") if known.height == 1 and not repeated else pl.lit(None)
+    # Ray on one machine says an address that is every machine's own
+    where = pl.when(~pl.col("host").str.contains(lost_peers.NOWHERE)).then("host")
+    host = where if known.height == 1 and not repeated else pl.lit(None)
     return lines.with_columns(
         pl.lit(None, pl.Int64).alias("code"),
         pl.lit("its Ray worker is gone, and nothing tells why").alias("why"),

@@ -31,6 +31,9 @@ TOLD = (
     r"(?i)\b(?:an)?other (?:rank|worker|peer)s?\b"
     r"|^RuntimeError: (?:Broken pipe|No route to host|Network is unreachable"
     r"|Connection (?:timed out|refused|reset by peer))$"
+    # a barrier with a timeout, and the comparison of DETAIL, raise on every rank
+    r"|^RuntimeError: (?:\[Rank \d+\]:? |Rank \d+ successfully reached "
+    r"|Detected mismatch between collectives)"
 )
 SCHEMA = {"host": pl.String(), "peer_host": pl.String()}
 
