@@ -33,7 +33,8 @@ with SEEN:
     from fuzz import opcodes
     from fuzz.mutation import mutated, mutated_json, mutated_share
     from fuzz.piled import PILES
-    from fuzz.targets import TARGETS, seeds
+    from fuzz.seeds import seeds
+    from fuzz.targets import TARGETS
     from ncclforensics.parsers import fr_taster
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ ERROR = "error_json", json.dumps({"message": "RuntimeError: " + "x" * 99}).encod
 RAS = "ras_json", json.dumps({"nccl_version": "2.29", "communicators": []}).encode()
 READERS = {
     "flight_recorder_pickle": flight_recorder.read,
-    "error_json": error_json.read,
+    "error_json": lambda source: error_json.read_all([source]),
     "ras_json": ras_json.read,
     "log": log_files.read,
 }
