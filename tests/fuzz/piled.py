@@ -160,11 +160,11 @@ def _structures(told: Sequence[Any], _: Beside) -> None:
 
 PILES = {
     "inner": Pile(_structure, _structures, 400),
-    "dump": Pile(_content("flight_recorder_pickle"), _rows, 400),
+    "dump": Pile(_content("flight_recorder_pickle"), _rows, 1000),
     "dump_json": Pile(_content("flight_recorder_json"), _rows, 400),
-    "repeats": Pile(both, _repeats, 400, lambda: (Beside(), Beside())),
-    "source": Pile(_bytes, _sources, 400),
-    "log": Pile(_bytes, _log, 4000),
+    "repeats": Pile(both, _repeats, 1000, lambda: (Beside(), Beside())),
+    "source": Pile(_bytes, _sources, 2000),
+    "log": Pile(_bytes, _log, 12_000),
     "framed": Pile(_bytes, _framed, 2000),
     "lines": Pile(lambda data, _: pieces(data), _texts, 400),
     "ras_json": Pile(_report, _reports, 400),
