@@ -35,7 +35,7 @@ READERS: Mapping[str, Reader] = {
     "log": log_files.read_all,
     "flight_recorder_pickle": flight_recorder.read_all,
     "flight_recorder_json": flight_recorder.read_all,
-    "error_json": _each(error_json.read),
+    "error_json": error_json.read_all,
     "ras_json": _each(ras_json.read),
 }
 

@@ -7,18 +7,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.frames import Frames
+from ncclforensics.frames import Frames, join
 from ncclforensics.parsers.limits import MAX_ERROR_BYTES
 from ncclforensics.parsers.structures import traceback
 from ncclforensics.tables import TIME
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ncclforensics.sources import Source
 
 MESSAGE = "torchelastic.error_file"
@@ -32,21 +35,43 @@ CAPTURES = {
 }
 
 
-def read(source: Source) -> Frames:
-    """Read one error file: one `events` row, with captures as of a traceback."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one error file says; `stamp` is seconds since 1970 as they stand there."""
+
+    text: str
+    stack: str
+    stamp: str
+
+
+def read_all(sources: Sequence[Source]) -> Frames:
+    """Read error files: an `events` row of each, with captures as of a traceback."""
+    files = [(source, content(source)) for source in sources]
+    refused = [
+        {"stage": "parsers", "text": told, "source": source.name}
+        for source, told in files
+        if isinstance(told, str)
+    ]
+    notes = Frames({"notes": tables.rows("notes", refused)})
+    read_ = [(source, told) for source, told in files if isinstance(told, Told)]
+    return join([notes, frames(read_)]) if read_ else notes
+
+
+def content(source: Source) -> Told | str:
+    """Return what a file says, or why it is no error file."""
     try:
         with source.open() as stream:
             data = stream.read(MAX_ERROR_BYTES + 1)
         if len(data) > MAX_ERROR_BYTES:
             raise ValueError(f"it is larger than {MAX_ERROR_BYTES >> 20} MiB")
-        content = msgspec.json.decode(data)
-        told = content["message"]
+        told = msgspec.json.decode(data)["message"]
         extra: dict[str, Any] = {}
         if isinstance(told, dict):
             extra = told.get("extraInfo") or {}
             told = told["message"]
         text = str(told)
         stack = str(extra.get("py_callstack") or text)
+        return Told(text, stack, str(extra.get("timestamp", "")))
     except (
         OSError,
         EOFError,
@@ -56,14 +81,27 @@ def read(source: Source) -> Frames:
         AttributeError,
         RecursionError,
     ) as error:
-        note = {"stage": "parsers", "text": f"no error file of torchelastic: {error}"}
-        return Frames({"notes": tables.rows("notes", [note | {"source": source.name}])})
-    stamp = str(extra.get("timestamp", ""))
-    event = {
+        return f"no error file of torchelastic: {error}"
+
+
+def frames(files: Sequence[tuple[Source, Told]]) -> Frames:
+    """Return the rows of some files, in order."""
+    events = tables.rows("events", [_event(*file) for file in files])
+    seconds = pl.Series("t", [_seconds(told.stamp) for _, told in files], pl.Int64())
+    events = events.with_columns((seconds * 1_000_000_000).cast(TIME))
+    captured = pl.DataFrame(
+        [_raised(told) for _, told in files], schema=CAPTURES, strict=False
+    )
+    captures = events.hstack(captured.rename({"message": "message_text"}))
+    return Frames({"events": events}, {MESSAGE: captures})
+
+
+def _event(source: Source, told: Told) -> dict[str, object]:
+    return {
         "message": MESSAGE,
         "role": "either",
         "level": "ERROR",
-        "text": text.splitlines()[0] if text else "",
+        "text": told.text.splitlines()[0] if told.text else "",
         "rank": source.rank,
         "local_rank": source.local_rank,
         "host": source.host,
@@ -71,19 +109,15 @@ def read(source: Source) -> Frames:
         "source": source.name,
         "line": 1,
     }
-    events = tables.rows("events", [event]).with_columns(
-        (
-            pl.lit(int(stamp) if stamp.isdecimal() and len(stamp) < 12 else None)
-            * 1_000_000_000
-        )
-        .cast(pl.Int64)
-        .cast(TIME)
-        .alias("t")
-    )
-    name, _, rest = text.partition(":")
-    told = {"exception": name, "message": rest.strip()}
-    captured = pl.DataFrame(
-        (traceback.parse(stack) or [told])[:1], schema=CAPTURES, strict=False
-    )
-    captures = events.join(captured.rename({"message": "message_text"}), how="cross")
-    return Frames({"events": events}, {MESSAGE: captures})
+
+
+def _seconds(stamp: str) -> int | None:
+    return int(stamp) if stamp.isdecimal() and len(stamp) < 12 else None
+
+
+def _raised(told: Told) -> dict[str, Any]:
+    """Return the exception that is told last, by its traceback if there is one."""
+    if found := traceback.parse(told.stack):
+        return found[0]
+    name, _, rest = told.text.partition(":")
+    return {"exception": name, "message": rest.strip()}

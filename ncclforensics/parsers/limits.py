@@ -70,6 +70,10 @@ MAX_HELD_BYTES = 16 * 1024**2
 MAX_STRUCTURES = 20_000
 MAX_STRUCTURE_ROWS = 512 * 1024
 
+# characters of all structures in one file that pyparsing reads, at some 2 us each; what
+# the watchdogs of a thousand ranks print has some ten million
+MAX_PARSED_CHARACTERS = 24 * 1024**2
+
 # lines and characters of one inner structure, pyparsing's cost grows with the text: a
 # traceback of some hundred frames, a desync report of a large group stay below these
 MAX_STRUCTURE_LINES = 2000

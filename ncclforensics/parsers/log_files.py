@@ -25,7 +25,7 @@ from ncclforensics.interrupts import Partly
 from ncclforensics.parsers import endings, framing, limits, partial, scan
 from ncclforensics.parsers.framing import FILE
 from ncclforensics.parsers.lines import blocks
-from ncclforensics.parsers.logs import recognise, structure_rows, taken
+from ncclforensics.parsers.logs import Room, recognise, taken
 from ncclforensics.parsers.scan import Kept
 from ncclforensics.parsers.shortening import shortened
 
@@ -174,12 +174,11 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
     """Read a whole log whose lines were broken apart, and recognise it."""
     log = Kept()
     parts: list[Frames] = []
-    room = limits.MAX_STRUCTURE_ROWS
+    room = Room()
     try:
         with source.open() as stream:
             for lines, own in windows(stream, log):
                 parts.append(recognise(lines, own, messages, room))
-                room -= structure_rows(parts[-1], messages)
             log.trouble = stream.damage
     except (OSError, EOFError, ValueError) as error:
         log.trouble = reason(error)
@@ -200,7 +199,8 @@ def windows(stream: BinaryIO, log: Kept) -> Iterator[tuple[pl.DataFrame, int]]:
         lines = partial.joined(new if held is None else pl.concat([held, new]))
         own = max(lines.height - LOOK_AHEAD, 0)
         if int(lines["raw"][own:].str.len_bytes().sum()) > limits.MAX_HELD_BYTES:
-            own = lines.height  # lines so long are no part of a message
+            own = lines.height
+            log.unheld.add(int(lines["line"][-1]))
         if own:
             yield lines, own
         held = lines.slice(own)
@@ -234,16 +234,14 @@ def _taken(
     lines: pl.DataFrame, own: pl.Series, messages: Sequence[Message]
 ) -> Iterator[Frames]:
     """Recognise the lines numbered `own`, some at a time; others stand under them."""
-    room = limits.MAX_STRUCTURE_ROWS
+    room = Room()
     for start in range(0, own.len(), TOGETHER):
         some = own[start : start + TOGETHER]
         line = pl.col("line")
         mine = lines.filter(
             line.is_between(some[0], some[-1]) & line.is_in(some.implode())
         )
-        part = taken(framing.frame(mine, lines), lines, messages, room)
-        room -= structure_rows(part, messages)
-        yield part
+        yield taken(framing.frame(mine, lines), lines, messages, room)
 
 
 def _told(log: _Log) -> Frames:

@@ -9,6 +9,7 @@ terminal wrapped. Only recognised lines leave this module.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -35,17 +36,28 @@ SPANS = re.compile(r"_ms$")
 FOUND = "_found"  # whether a row of a message came out of its inner structure
 
 
+@dataclass(slots=True)
+class Room:
+    """What the inner structures of one log may still give, in rows, and take.
+
+    `characters` are those that pyparsing reads; the other structures are read at once.
+    """
+
+    rows: int = field(default_factory=lambda: limits.MAX_STRUCTURE_ROWS)
+    characters: int = field(default_factory=lambda: limits.MAX_PARSED_CHARACTERS)
+
+
 def recognise(
     lines: pl.DataFrame,
     own: int,
     messages: Sequence[Message],
-    room: int = limits.MAX_STRUCTURE_ROWS,
+    room: Room | None = None,
 ) -> Frames:
     """Recognise the messages of the first `own` rows of `lines`.
 
     `lines` has `line` Int64 and `raw` String; the rows behind `own` are looked at only
     as the continuation of a message. `source` is null in the frames returned. Inner
-    structures give `room` rows at most, and a note where there were more.
+    structures take from `room`, and leave a note where there is too little.
     """
     mine = lines.head(own)
     seams = partial.seams(mine).filter(grammar.has_needle("seam", messages))
@@ -58,14 +70,14 @@ def recognise(
         .with_columns(pl.concat_str("raw", pl.col("seam").fill_null("")).alias("raw"))
         .drop("seam")
     )
-    return taken(segments, lines, messages, room)
+    return taken(segments, lines, messages, room or Room())
 
 
 def taken(
     segments: pl.DataFrame,
     lines: pl.DataFrame,
     messages: Sequence[Message],
-    room: int = limits.MAX_STRUCTURE_ROWS,
+    room: Room,
 ) -> Frames:
     """Take the messages that framed `segments` are; `lines` holds what is under them.
 
@@ -84,7 +96,6 @@ def taken(
         if message.inner:
             whole, is_cut = _structured(frame, message, lines, room)
             whole = _believed(whole, odd)
-            room -= whole.height
             full += [message_id] if is_cut else []
         told = _event(whole, message).drop(FOUND, strict=False)
         frames[message_id] = told.sort("line", maintain_order=True)
@@ -128,12 +139,6 @@ def _most(column: str) -> int:
 def _highest(numbers: pl.Series) -> int:
     highest = numbers.max() if numbers.dtype == pl.Int64 else None
     return highest if isinstance(highest, int) else -1
-
-
-def structure_rows(frames: Frames, messages: Sequence[Message]) -> int:
-    """Return how many rows the inner structures of a block gave."""
-    inner = [message.id for message in messages if message.inner]
-    return sum(frames.messages[i].height for i in inner if i in frames.messages)
 
 
 def _with_wrapped(
@@ -247,13 +252,13 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
 
 
 def _structured(
-    frame: pl.DataFrame, message: Message, lines: pl.DataFrame, room: int
+    frame: pl.DataFrame, message: Message, lines: pl.DataFrame, room: Room
 ) -> tuple[pl.DataFrame, bool]:
     """Read the inner structure of each message: a row per row of the structure.
 
     A message in which the structure finds nothing keeps its one row; FOUND tells. Also
-    returns whether there was more than `room` rows, MAX_STRUCTURES messages, or what is
-    read of a text.
+    returns whether there was more than `room`, MAX_STRUCTURES messages, the lines that
+    belong to one, or what is read of a text.
     """
     structure = import_module(f"ncclforensics.parsers.structures.{message.inner}")
     starts = frame.head(limits.MAX_STRUCTURES)
@@ -275,11 +280,20 @@ def _structured(
     longest = getattr(structure, "LONGEST", limits.MAX_STRUCTURE_CHARACTERS)
     is_cut = frame.height > starts.height
     is_cut = is_cut or any(is_capped(text, longest) for text in texts)
+    refuses = getattr(structure, "refuses", None)
+    is_slow = hasattr(structure, "pp")
     for number, text in enumerate(texts):
-        left = room - len(parsed)
-        rows = structure.parse(text) if left > 0 else []
-        is_cut = is_cut or left <= 0 or len(rows) > left
-        parsed += ({"_start": number, **row} for row in rows[:left])
+        if room.rows <= 0 or (is_slow and room.characters <= 0):
+            is_cut = True
+            break
+        rows = structure.parse(text)
+        is_cut = is_cut or len(rows) > room.rows
+        is_cut = is_cut or (refuses is not None and refuses(text))
+        # what is told up to its last line may go on below
+        is_cut = is_cut or any(row.get("span") == message.block for row in rows)
+        parsed += ({"_start": number, **row} for row in rows[: room.rows])
+        room.rows -= max(len(rows), 1)
+        room.characters -= min(len(text), longest) * is_slow
     if not parsed:
         return frame.with_columns(pl.lit(False).alias(FOUND)), is_cut
     inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)

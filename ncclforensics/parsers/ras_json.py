@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,7 +22,7 @@ from ncclforensics.parsers import stamps
 from ncclforensics.parsers.limits import MAX_RAS_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ncclforensics.sources import Source
 
@@ -40,15 +41,32 @@ CAPTURES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one report says: its time, and (message id, captures) in order."""
+
+    timestamp: str
+    rows: Sequence[tuple[str, dict[str, Any]]]
+
+
 def read(source: Source) -> Frames:
     """Read one status report: rows of the messages `ncclras.*`, and `events`."""
+    report = content(source)
+    if isinstance(report, str):
+        note = {"stage": "parsers", "text": report, "source": source.name}
+        return Frames({"notes": tables.rows("notes", [note])})
+    return frames(source, report)
+
+
+def content(source: Source) -> Report | str:
+    """Return what a source says, or why it is no report."""
     try:
         with source.open() as stream:
             data = stream.read(MAX_RAS_BYTES + 1)
         if len(data) > MAX_RAS_BYTES:
             raise ValueError(f"it is larger than {MAX_RAS_BYTES >> 20} MiB")
         told = _decoded(data)
-        found = list(_messages(told))
+        return Report(str(told.get("timestamp")), list(_messages(told)))
     except (
         OSError,
         EOFError,
@@ -59,13 +77,16 @@ def read(source: Source) -> Frames:
         AttributeError,
         RecursionError,
     ) as error:
-        note = {"stage": "parsers", "text": f"no status report of ncclras: {error}"}
-        return Frames({"notes": tables.rows("notes", [note | {"source": source.name}])})
-    stamp = pl.DataFrame({"stamp": [str(told.get("timestamp"))]})
+        return f"no status report of ncclras: {error}"
+
+
+def frames(source: Source, report: Report) -> Frames:
+    """Return the rows that a report gives."""
+    stamp = pl.DataFrame({"stamp": [report.timestamp]})
     t = stamp.select(stamps.absolute("stamp")).to_series()[0]
     messages: dict[str, pl.DataFrame] = {}
-    for name in dict.fromkeys(name for name, _ in found):
-        rows = [row for key, row in found if key == name]
+    for name in dict.fromkeys(name for name, _ in report.rows):
+        rows = [row for key, row in report.rows if key == name]
         captured = pl.DataFrame(rows, schema=CAPTURES, strict=False)
         event = {
             "message": name,

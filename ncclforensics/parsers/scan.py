@@ -118,6 +118,7 @@ class Kept:
     first_bad: int | None = None
     long: set[int] = field(default_factory=set)
     cut: set[int] = field(default_factory=set)
+    unheld: set[int] = field(default_factory=set)
     left_out: Counter[str] = field(default_factory=Counter)
     sha256: str | None = None
 
@@ -140,6 +141,10 @@ class Kept:
             which = f"{len(self.cut):,} lines, first line {min(self.cut):,},"
             most = f"{limits.MAX_LINE:,} characters"
             yield f"{which} are longer than {most}: the rest is not read"
+        if self.unheld:
+            which = f"the last lines up to line {min(self.unheld):,}"
+            most = f"more than {limits.MAX_HELD_BYTES >> 20} MiB"
+            yield f"{which} have {most}: what belongs under them is not read"
         for needle, count in sorted(self.left_out.items()):
             yield f"{count:,} more lines with {needle.strip()!r} are not read"
         if self.trouble is not None:

@@ -24,17 +24,18 @@ from typing import TYPE_CHECKING
 import atheris
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-# those whose coverage is not seen run faster without what counts it
-BLIND = {"log", "framed", "source", "saved", "share"}
+# those whose coverage is not seen run faster without what counts it; so do all once
+# what it found is in the corpus, from which a blind campaign begins
+BLIND = {"log", "framed", "source", "saved", "share", "--blind"}
 COUNTED = ["ncclforensics", "pickletools", "tarfile"]
 SEEN = nullcontext() if BLIND & set(sys.argv) else atheris.instrument_imports(COUNTED)
 with SEEN:
     from fuzz import opcodes
     from fuzz.mutation import mutated, mutated_json, mutated_share
     from fuzz.piled import PILES
-    from fuzz.targets import TARGETS, seeds
+    from fuzz.seeds import seeds
+    from fuzz.targets import TARGETS
     from ncclforensics.parsers import fr_taster
-CHANGES = {"saved": mutated_json, "share": mutated_share}
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,7 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=4096)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=0)
+    parser.add_argument("--blind", action="store_true", help="without coverage")
     given = parser.parse_args()
     corpus = given.corpus / given.target
     corpus.mkdir(parents=True, exist_ok=True)
@@ -62,8 +64,8 @@ def main() -> None:
     # a child that tries each pickle first would be most of the work
     fr_taster.expendable()
     gc.enable()
-    if given.target in BLIND:
-        blind(target, given)
+    if given.blind or given.target in BLIND:
+        blind(target, given, [file.read_bytes() for file in sorted(corpus.iterdir())])
         return
     options = [
         f"-runs={given.runs}",
@@ -115,13 +117,21 @@ def by_opcode(data: bytes, longest: int, seed: int) -> bytes:
     return opcodes.mutated(rnd, data, longest)
 
 
-def blind(target: Callable[[bytes], None], given: argparse.Namespace) -> None:
+def either(rnd: random.Random, pickles: list[bytes], longest: int) -> bytes:
+    """Change one of some pickles by its opcodes, or by its bytes."""
+    if rnd.random() < BYTEWISE:
+        return mutated(rnd, pickles, longest)
+    return opcodes.mutated(rnd, rnd.choice(pickles), longest)
+
+
+def blind(
+    target: Callable[[bytes], None], given: argparse.Namespace, texts: list[bytes]
+) -> None:
     """Run a campaign without coverage; raises what the target raises.
 
     And MemoryError once the process has grown by more than MEGABYTES.
     """
     rnd = random.Random(given.seed)
-    texts = list(seeds(given.target))
     change = CHANGES.get(given.target, mutated)
     began, most = time.monotonic(), memory() + MEGABYTES
     for number in range(1, given.runs + 1):
@@ -136,6 +146,10 @@ def blind(target: Callable[[bytes], None], given: argparse.Namespace) -> None:
             took = time.monotonic() - began
             print(f"#{number} {took:.0f} s {memory()} MB", flush=True)
     print(f"stat::number_of_executed_units: {given.runs}")
+
+
+CHANGES = {"saved": mutated_json, "share": mutated_share}
+CHANGES |= dict.fromkeys(PICKLES, either)
 
 
 def memory() -> int:

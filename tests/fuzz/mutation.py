@@ -10,6 +10,7 @@ import io
 import json
 import re
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
+# share of a dataset's files whose bytes are changed: that is for polars to read, and
+# what it ends is a process that takes a while to start
+DAMAGED = 0.01
 NUMBER = re.compile(rb"\d+")
 WORD = re.compile(rb"[A-Za-z_./-]{2,}")
 NUMBERS = (
@@ -96,10 +100,10 @@ def mutated_json(rnd: Random, seeds: Sequence[bytes], longest: int) -> bytes:
 def mutated_share(rnd: Random, seeds: Sequence[bytes], longest: int) -> bytes:
     """Return a dataset's file with other columns, types or values, or other bytes."""
     seed = rnd.choice(seeds)
-    if rnd.random() < 0.3:
+    if rnd.random() < DAMAGED:
         return mutated(rnd, [seed], longest)
     number, _, content = seed.partition(b"\n")
-    frame = pl.read_parquet(io.BytesIO(content))
+    frame = _read(content)
     for _ in range(rnd.choice((1, 1, 1, 2, 3))):
         # not every change suits every type
         with suppress(pl.exceptions.PolarsError):
@@ -107,6 +111,11 @@ def mutated_share(rnd: Random, seeds: Sequence[bytes], longest: int) -> bytes:
     written = io.BytesIO()
     frame.write_parquet(written, compression="uncompressed", statistics=False)
     return number + b"\n" + written.getvalue()
+
+
+@cache
+def _read(content: bytes) -> pl.DataFrame:
+    return pl.read_parquet(io.BytesIO(content))
 
 
 def _reframed(rnd: Random, frame: pl.DataFrame) -> pl.DataFrame:

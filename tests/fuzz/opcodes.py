@@ -8,6 +8,7 @@ the same width: entries that are almost like the one before.
 from __future__ import annotations
 
 import pickletools
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ ARGUMENTS = {ord("K"): 1, ord("M"): 2, ord("J"): 4, ord("G"): 8}
 
 def mutated(rnd: Random, data: bytes, longest: int) -> bytes:
     """Return a pickle with some opcodes changed, of `longest` bytes at most."""
-    ops = _opcodes(data)
+    ops = list(_opcodes(data))
     if len(ops) < 3:
         return data[:longest]
     for _ in range(rnd.choice((1, 1, 2, 3, 6))):
@@ -53,6 +54,7 @@ def mutated(rnd: Random, data: bytes, longest: int) -> bytes:
     return b"".join(ops)[:longest]
 
 
+@lru_cache(1024)
 def _opcodes(data: bytes) -> list[bytes]:
     """Cut a pickle into its opcodes with their arguments; the last may be any bytes."""
     starts = []

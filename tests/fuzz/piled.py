@@ -13,9 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fuzz.targets import PARSERS, both, conforming, same, sources, stored
+from fuzz import shares
+from fuzz.targets import PARSERS, both, conforming, pieces, same, sources, stored
+from ncclforensics import tables
 from ncclforensics.frames import Frames
-from ncclforensics.parsers import flight_recorder, fr_rows, framing, log_files
+from ncclforensics.parsers import (
+    error_json,
+    flight_recorder,
+    fr_rows,
+    framing,
+    log_files,
+    ras_json,
+    stamps,
+)
+from ncclforensics.parsers import lines as parsers_lines
 from ncclforensics.parsers.flight_recorder import Beside
 from ncclforensics.sources.kinds import kind_of
 
@@ -88,6 +99,54 @@ def _sources(inputs: Sequence[bytes], _: Beside) -> None:
     sources([b"\n".join(logs), *others])
 
 
+def _texts(told: Sequence[bytes], _: Beside) -> None:
+    """Take streams apart, those of one kind together: ASCII, UTF-8 and damaged."""
+    kinds: dict[str, list[bytes]] = {}
+    for data in told:
+        kinds.setdefault(_coding(data), []).append(data)
+    for some in kinds.values():
+        data = b"\n".join(some)
+        block = parsers_lines.decoded(data, 1)
+        lines = block.lines
+        assert lines.schema == {"line": pl.Int64, "raw": pl.String}
+        assert lines.height == block.count == data.count(b"\n") + (data[-1:] != b"\n")
+        assert lines["line"].to_list() == list(range(1, block.count + 1))
+
+
+def _coding(data: bytes) -> str:
+    if data.isascii():
+        return "ascii"
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "damaged"
+    return "utf-8"
+
+
+def _report(data: bytes, _: Beside) -> ras_json.Report | str:
+    return ras_json.content(stored(data, "ras_json"))
+
+
+def _reports(told: Sequence[ras_json.Report | str], _: Beside) -> None:
+    """Take the rows of all reports for those of one, and the time of each."""
+    reports = [each for each in told if not isinstance(each, str)]
+    rows = [row for report in reports for row in report.rows]
+    source = stored(b"", "ras_json")
+    conforming(ras_json.frames(source, ras_json.Report("", rows)))
+    stamps_ = pl.DataFrame({"stamp": [report.timestamp for report in reports]})
+    stamps_.select(stamps.absolute("stamp").cast(tables.TIME))
+
+
+def _error(data: bytes, _: Beside) -> Any:
+    source = stored(data, "error_json")
+    return source, error_json.content(source)
+
+
+def _errors(told: Sequence[Any], _: Beside) -> None:
+    files = [(source, each) for source, each in told if not isinstance(each, str)]
+    conforming(error_json.frames(files))
+
+
 def _structure(data: bytes, _: Beside) -> Any:
     number = data[0] % len(PARSERS) if data else 0
     return number, PARSERS[number].parse(data[1:].decode("utf-8", "replace"))
@@ -101,10 +160,14 @@ def _structures(told: Sequence[Any], _: Beside) -> None:
 
 PILES = {
     "inner": Pile(_structure, _structures, 400),
-    "dump": Pile(_content("flight_recorder_pickle"), _rows, 400),
+    "dump": Pile(_content("flight_recorder_pickle"), _rows, 1000),
     "dump_json": Pile(_content("flight_recorder_json"), _rows, 400),
-    "repeats": Pile(both, _repeats, 400, lambda: (Beside(), Beside())),
-    "source": Pile(_bytes, _sources, 400),
-    "log": Pile(_bytes, _log, 1000),
+    "repeats": Pile(both, _repeats, 1000, lambda: (Beside(), Beside())),
+    "source": Pile(_bytes, _sources, 2000),
+    "log": Pile(_bytes, _log, 12_000),
     "framed": Pile(_bytes, _framed, 2000),
+    "lines": Pile(lambda data, _: pieces(data), _texts, 400),
+    "ras_json": Pile(_report, _reports, 400),
+    "error_file": Pile(_error, _errors, 400),
+    "share": Pile(_bytes, shares.together, shares.MANY),
 }

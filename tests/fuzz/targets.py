@@ -1,7 +1,7 @@
 """What a campaign feeds with bytes: each parser, and what keeps hostile text harmless.
 
 A target takes bytes and may raise nothing; what it promises besides is asserted in it.
-`SEEDS` are small real inputs for each, out of the fixtures and of the grammars' own
+`seeds` are small real inputs for each, out of the fixtures and of the grammars' own
 samples, so that a mutation begins where the program itself is at home.
 """
 
@@ -13,6 +13,7 @@ import os
 import pickle
 import tempfile
 import zlib
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -22,6 +23,7 @@ from unittest import mock
 import msgspec
 import polars as pl
 
+from fuzz.evidence import DUMP, LOG
 from ncclforensics import dataset, grammar, pool, tables
 from ncclforensics.errors import UsageError
 from ncclforensics.parsers import (
@@ -37,10 +39,10 @@ from ncclforensics.parsers import (
     structures,
     unpickler,
 )
+from ncclforensics.parsers import lines as parsers_lines
 from ncclforensics.parsers import ras_json as ras
 from ncclforensics.parsers.flight_recorder import Beside
 from ncclforensics.parsers.fr_opcodes import IrregularError
-from ncclforensics.parsers.lines import blocks
 from ncclforensics.report import as_json, clean
 from ncclforensics.report.formats import render
 from ncclforensics.report.html import render_html
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ncclforensics.frames import Frames
-    from ncclforensics.report.contract import Report
 
 HERE = Path(__file__).parent
 JOBS = HERE.parent / "fixtures" / "jobs"
@@ -66,11 +67,11 @@ PARSERS = [
     if module.name != "limits"
 ]
 PLAIN = (dict, list, tuple, str, int, float, bool, bytes, bytearray, type(None))
-SMALL = 4096  # bytes of a seed
 SELDOM = 4  # text, which is first, and a page cost more than all else together
 FORMS = ("text", "json", "jsonl", "markdown", "github")
 FRAME = b"\x95"  # since protocol 4; c10d writes 2
 FEW = 2  # entries that repeat none, and are left out all the same
+SOME = 60  # messages of all, of which one is in a small dataset
 BLOCK = 64  # bytes of a block of lines, so that short inputs have several
 
 
@@ -156,7 +157,7 @@ def same(pairs: Sequence[tuple[Any, Any]], besides: tuple[Beside, Beside]) -> No
 
 def error_file(data: bytes) -> None:
     """Read an error file of torchelastic."""
-    conforming(error_json.read(stored(data, "error_json")))
+    conforming(error_json.read_all([stored(data, "error_json")]))
 
 
 def ras_json(data: bytes) -> None:
@@ -174,11 +175,33 @@ def inner(data: bytes) -> None:
 def lines(data: bytes) -> None:
     """Split a stream into blocks of lines: none is lost, and they count on."""
     expected = 1
-    for block in blocks(io.BytesIO(data), BLOCK):
+    for block in parsers_lines.blocks(io.BytesIO(data), BLOCK):
         assert block.lines.schema == {"line": pl.Int64, "raw": pl.String}
         if block.lines.height:
             assert expected - 1 <= block.lines["line"][0] <= expected
             expected = block.lines["line"][-1] + 1
+    pieces(data)
+
+
+def pieces(data: bytes) -> bytes:
+    """Cut a stream as blocks are; returns it as UTF-8, of which nothing is lost."""
+    whole = parsers_lines.utf8(io.BytesIO(data)).read()
+    for span in (None, 3 * BLOCK):
+        joined = b""
+        stream = io.BytesIO(whole)
+        for part, ends in parsers_lines._pieces(stream, BLOCK, 2 * BLOCK, span, 0):
+            assert part
+            assert span is None or not ends or _begins_in_one(part, len(joined), span)
+            joined += part
+            assert not ends or part.endswith(b"\n") or len(joined) == len(whole)
+        assert joined == whole
+    return whole
+
+
+def _begins_in_one(part: bytes, start: int, span: int) -> bool:
+    """Whether all lines of a part begin between the same multiples of a span."""
+    last = start + part.rfind(b"\n", 0, len(part) - 1) + 1
+    return start // span == last // span
 
 
 def log(data: bytes) -> None:
@@ -214,22 +237,12 @@ def share(data: bytes) -> None:
     from ncclforensics.analysis import explain
 
     number, _, content = data.partition(b"\n")
-    folder = FOLDER / "dataset"
-    if not folder.is_dir():
-        (FOLDER / "small").mkdir()
-        (FOLDER / "small" / "rank_3.log").write_bytes(_LOG)
-        (FOLDER / "small" / "rank_4").write_bytes(pickle.dumps(_SMALL))
-        found = discover([str(FOLDER / "small")], FOLDER).sources
-        name = dataset.save(parse_all(found), str(folder))
-        listed = folder / dataset.SHARES / f"{name}.parquet"
-        pl.read_parquet(listed).drop("sha256").write_parquet(listed)
-    files = sorted(folder.rglob("*.parquet"))
-    file = files[int(number[:3]) % len(files) if number[:3].isdigit() else 0]
+    file = share_file(number)
     before = file.read_bytes()
     file.write_bytes(content)
     try:
-        with mock.patch.object(pool, "apart", _kept):
-            frames = dataset.load([str(folder)])
+        with mock.patch.object(pool, "apart", kept):
+            frames = dataset.load([str(file.parents[1])])
     except UsageError:
         return
     finally:
@@ -237,7 +250,29 @@ def share(data: bytes) -> None:
     explain(frames)
 
 
-def _kept(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
+def share_file(number: bytes) -> Path:
+    """Return a file of a small dataset."""
+    files = share_files()
+    return files[int(number[:3]) % len(files) if number[:3].isdigit() else 0]
+
+
+@cache
+def share_files() -> Sequence[Path]:
+    """Write a dataset, and return its files."""
+    folder, small = FOLDER / "dataset", FOLDER / "small"
+    small.mkdir()
+    samples = [message.samples[0]["line"] for message in grammar.load()[::SOME]]
+    (small / "rank_2.log").write_text("\n".join(samples))
+    (small / "rank_3.log").write_bytes(LOG)
+    (small / "rank_4").write_bytes(pickle.dumps(DUMP))
+    found = discover([str(small)], FOLDER).sources
+    name = dataset.save(parse_all(found), str(folder))
+    listed = folder / dataset.SHARES / f"{name}.parquet"
+    pl.read_parquet(listed).drop("sha256").write_parquet(listed)
+    return sorted(folder.rglob("*.parquet"))
+
+
+def kept(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
     """Do as `pool.apart` does, with a process that is kept for the next input."""
     if not READERS:
         READERS.append(pool.Pool(1, restarts=1 << 40))
@@ -317,164 +352,3 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         *(repeats, framed, saved, share, kind, archive, source, text, whole),
     )
 }
-
-
-def seeds(target: str) -> Iterable[bytes]:
-    """Return the inputs that a campaign of `target` begins with."""
-    files = sorted(file for file in JOBS.rglob("evidence/**/*") if file.is_file())
-    contents = {file: file.read_bytes()[:SMALL] for file in files}
-    dumps = [c for c in contents.values() if c.startswith(b"\x80")][::12]
-    json_dumps = [
-        c for c in contents.values() if kind_of(c).kind == "flight_recorder_json"
-    ][::4]
-    samples = [s["line"] for message in grammar.load() for s in message.samples]
-    match target:
-        case "pickled" | "dump":
-            protocols = range(pickle.HIGHEST_PROTOCOL + 1)
-            return [*dumps, *(pickle.dumps(_SMALL, p) for p in protocols)]
-        case "dump_json":
-            return json_dumps
-        case "error_file":
-            return [_ERROR]
-        case "ras_json":
-            return [_RAS]
-        case "inner":
-            numbers = {p.__name__.rpartition(".")[2]: n for n, p in enumerate(PARSERS)}
-            return [
-                bytes([numbers[message.inner]]) + sample["line"].encode()
-                for message in grammar.load()
-                if message.inner
-                for sample in message.samples
-            ]
-        case "log" | "lines" | "text":
-            return [
-                "\n".join(samples[at : at + 20]).encode()
-                for at in range(0, len(samples), 20)
-            ]
-        case "framed":
-            return [sample.encode() for sample in samples]
-        case "repeats":
-            files = sorted((HERE.parent / "fixtures").rglob("nccl_trace_rank_*"))
-            whole = [f.read_bytes() for f in files if f.stat().st_size <= SMALL]
-            written = [d for d in whole if both(d, (Beside(), Beside()))]
-            return [*written, *(pickle.dumps(_many(_SMALL), p) for p in range(2, 6))]
-        case "saved":
-            return list(map(msgspec.json.encode, _reports()))
-        case "share":
-            share(b"")
-            files = sorted((FOLDER / "dataset").rglob("*.parquet"))
-            return [b"%d\n" % n + f.read_bytes() for n, f in enumerate(files)]
-        case "archive":
-            return _archives()
-        case "whole":
-            return [SEPARATOR.join([*dumps[:4], *logs_of(contents)[:4]])]
-        case _:
-            return [*dumps[:4], *json_dumps[:4], *_archives(), *logs_of(contents)[::8]]
-
-
-def logs_of(contents: dict[Path, bytes]) -> list[bytes]:
-    """Return the text among some files."""
-    return [c for f, c in contents.items() if f.suffix in (".log", ".err", ".out")]
-
-
-def _many(dump: dict[str, Any]) -> dict[str, Any]:
-    """Repeat a dump's entry until repeats are taken out of it."""
-    (entry,) = dump["entries"]
-    told = [entry | {"record_id": n, "collective_seq_id": n} for n in range(8)]
-    told[3] |= {"state": "completed", "duration_ms": 2.5}
-    return dump | {"entries": told}
-
-
-def _reports() -> Iterable[Report]:
-    """Analyze some jobs, and keep a few members of each list."""
-    from ncclforensics.analysis import analyze
-
-    for job in ("torch-missing-rank-two-hosts", "nccl-killed-rank"):
-        report = analyze([str(JOBS / job)]).report
-        told = _few(msgspec.to_builtins(report))
-        told["others"] = told["others"] or [_OTHER]
-        yield msgspec.convert(told, type(report))
-
-
-def _few(value: Any) -> Any:
-    """Keep a member of each list, and the beginning of each text."""
-    if isinstance(value, dict):
-        return {key: _few(member) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [_few(member) for member in value[:1]]
-    return value[:40] if isinstance(value, str) else value
-
-
-def _archives() -> list[bytes]:
-    import bz2
-    import gzip
-    import lzma
-    import tarfile
-    import zipfile
-
-    import zstandard
-
-    tar, zipped = io.BytesIO(), io.BytesIO()
-    with tarfile.open(fileobj=tar, mode="w") as packed:
-        for name in ("a.log", "../b.log", "c/d.log"):
-            info = tarfile.TarInfo(name)
-            info.size = 5
-            packed.addfile(info, io.BytesIO(b"line\n"))
-        link = tarfile.TarInfo("e.log")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        packed.addfile(link)
-    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as packed:
-        packed.writestr("a.log", b"line\n" * 9)
-        packed.writestr("../b.tar", tar.getvalue()[:1024])
-    plain = [tar.getvalue(), zipped.getvalue()]
-    packers = (gzip.compress, bz2.compress, lzma.compress, zstandard.compress)
-    return [*plain, *(pack(b"line\n" * 9) for pack in packers)]
-
-
-_SMALL = {
-    "version": "2.10",
-    "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
-    "pg_status": {"0": {"last_enqueued_collective": 3}},
-    "entries": [
-        {
-            "record_id": 0,
-            "pg_id": 0,
-            "process_group": ("0", "default_pg"),
-            "collective_seq_id": 1,
-            "profiling_name": "nccl:all_reduce",
-            "time_created_ns": 1_758_610_505_592_849_034,
-            "duration_ms": 1.5,
-            "input_sizes": [[4]],
-            "state": "scheduled",
-            "frames": [{"name": "f", "filename": "a.py", "line": 1}],
-            "retired": False,
-        }
-    ],
-}
-_OTHER = {
-    "job": "7",
-    "attempt": 1,
-    "outcome": "failure",
-    "class": "missing-rank",
-    "headline": "rank 3 was killed",
-    "culprits": {"ranks": [3], "ranks_folded": "3", "hosts": ["node1"], "devices": []},
-    "evidence": [{"source": "rank_3.log", "line": 7, "text": "it is `<here>` [now]"}],
-}
-_LOG = b"""gpu1:1:2 [0] NCCL INFO Using network IB
-[rank3]: Traceback (most recent call last):
-[rank3]:   File "/job/train.py", line 3, in step
-[rank3]: ValueError: bad batch
-"""
-_ERROR = (
-    b'{"message": {"message": "RuntimeError: boom", "extraInfo": {"py_callstack": '
-    b'"Traceback (most recent call last):\\n  File \\"/a.py\\", line 3, in f\\n    g()'
-    b'\\nRuntimeError: boom\\n", "timestamp": "1795167676"}}}'
-)
-_RAS = (
-    b'{"nccl_version": "2.29.1", "timestamp": "2026-12-19 13:06:53", "communicators": '
-    b'[{"hash": "0xae94", "size": 3, "ranks": [{"rank": 0, "host": "10.0.0.1", "pid": '
-    b'700, "cuda_dev": 0, "collective_counts": {"AllReduce": 4}}, {"rank": 1, "host": '
-    b'"10.0.0.2", "pid": 701, "cuda_dev": 1, "collective_counts": {"AllReduce": 3}}], '
-    b'"missing_ranks": [{"rank": 2, "host": "10.0.0.3", "pid": 702, "cuda_dev": 0, '
-    b'"status": {"considered_dead": true}}]}]}'
-)

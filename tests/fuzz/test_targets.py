@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.targets import TARGETS, seeds
+from fuzz.seeds import seeds
+from fuzz.targets import TARGETS
 
 FOUND = sorted((Path(__file__).parent / "found").iterdir())
 QUICK = sorted(TARGETS.keys() - {"whole", "log", "lines", "source"})

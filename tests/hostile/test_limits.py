@@ -49,7 +49,7 @@ ERROR = "error_json", json.dumps({"message": "RuntimeError: " + "x" * 99}).encod
 RAS = "ras_json", json.dumps({"nccl_version": "2.29", "communicators": []}).encode()
 READERS = {
     "flight_recorder_pickle": flight_recorder.read,
-    "error_json": error_json.read,
+    "error_json": lambda source: error_json.read_all([source]),
     "ras_json": ras_json.read,
     "log": log_files.read,
 }
@@ -129,6 +129,7 @@ DESYNC = next(m for m in grammar.load() if m.id == "c10d.desync_report")
     [
         (limits, "MAX_STRUCTURES", 1),
         (limits, "MAX_STRUCTURE_ROWS", 1),
+        (limits, "MAX_PARSED_CHARACTERS", 1),
         (structures.limits, "MAX_STRUCTURE_LINES", 1),
         (structures.limits, "MAX_STRUCTURE_CHARACTERS", 10),
     ],
@@ -190,20 +191,43 @@ def test_an_archive_beyond_a_limit_is_noted(tmp_path, monkeypatch, name, small, 
 def test_lines_that_are_held_to_look_ahead_take_bounded_memory(monkeypatch):
     text = b"".join(b"%03d" % n + b"x" * 97 + b"\n" for n in range(200))
     monkeypatch.setattr(log_files, "WINDOW_BYTES", 1000)
-    most = {}
+    most, told = {}, {}
     for held in (limits.MAX_HELD_BYTES, 1000):
         monkeypatch.setattr(limits, "MAX_HELD_BYTES", held)
-        windows = list(log_files.windows(io.BytesIO(text), scan.Kept()))
+        log = scan.Kept()
+        windows = list(log_files.windows(io.BytesIO(text), log))
         own = [line for lines, own in windows for line in lines["line"][:own]]
         assert own == list(range(1, 201))
         most[held] = max(lines.height for lines, _ in windows)
+        told[held] = list(log.notes())
     assert most[1000] < 25 < most[16 << 20]
+    assert told[16 << 20] == []
+    assert [note.rpartition(": ")[2] for note in told[1000]] == [
+        "what belongs under them is not read"
+    ]
 
 
-def test_a_range_of_ranks_wider_than_a_job_is_none(monkeypatch):
-    assert rank_set.ranks("0-5,9") == [0, 1, 2, 3, 4, 5, 9]
-    monkeypatch.setattr(rank_set, "MAX_RANKS", 5)
-    assert rank_set.ranks("0-5,9") == [9]
+REPORT = DESYNC.samples[0]["line"]
+TOO_WIDE = "\n\t - [0-{last}] finished collective #1, but didn't join collective #2\n"
+
+
+@pytest.mark.parametrize("ranks", ["0-{last}", "7, 9-{last}"])
+def test_a_set_of_ranks_wider_than_a_job_is_left_out_and_noted(ranks):
+    text = REPORT + TOO_WIDE.replace("0-{last}", ranks)
+    told = "their details are incomplete"
+    assert told not in notes("log", text.format(last=1023).encode())
+    assert told in notes("log", text.format(last=limits.MAX_RANKS + 10).encode())
+    known = rank_set.ranks(ranks.format(last=10**8))
+    assert known == ([7] if ranks.startswith("7") else [])
+
+
+def test_a_traceback_that_goes_on_below_what_is_read_is_noted():
+    head = "Traceback (most recent call last):\n"
+    frame = '  File "/job/a.py", line 3, in f\n    f()\n'
+    end = "RecursionError: maximum recursion depth exceeded\n"
+    told = "their details are incomplete"
+    assert told not in notes("log", (head + frame * 150 + end).encode())
+    assert told in notes("log", (head + frame * 300 + end).encode())
 
 
 LIMITS = sorted(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
-from ncclforensics.parsers.structures.rank_set import BRACKETED, expanded
+from ncclforensics.parsers.structures.rank_set import BRACKETED, expanded, refuses_one
 
+refuses = refuses_one
 COLUMNS = ("group_rank", "kind", "seq", "last_finished", "op")
 KINDS = {"last_finished": "int"}
 _INT = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))

@@ -10,6 +10,9 @@ A terminal breaks this long line anywhere: what is not whole is not read.
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+
 import pyparsing as pp
 
 from ncclforensics.parsers.limits import MAX_FINGERPRINT
@@ -80,10 +83,10 @@ _SIDE = (
     + _INT("group_rank")
     + pp.Suppress(pp.Literal("is running") + pp.Opt("inconsistent") + "collective:")
     + _FINGERPRINT
+    + pp.Empty().set_parse_action(lambda _, end, __: end)("end")
 )
-_DIFFERS = pp.Suppress("Collectives differ in the following aspects:") + pp.SkipTo(
-    pp.StringEnd()
-)("aspects")
+_BEGINS = re.compile(r"(?<![\w$])Rank\s+\d+\s*is running\b")
+_DIFFERS = "Collectives differ in the following aspects:"
 
 
 def parse(text: str) -> list[dict[str, object]]:
@@ -94,7 +97,8 @@ def parse(text: str) -> list[dict[str, object]]:
     may be made out of a length), `differs` (which of seq op shape dtype device).
     """
     text = capped(text)[:LONGEST]
-    sides = max((_sides(text.replace("\n", glue)) for glue in GLUE), key=len)
+    ways = dict.fromkeys(text.replace("\n", glue) for glue in GLUE)
+    sides = max(map(_sides, ways), key=len)
     differs = _differing(text)
     own_has_tensors = bool(sides) and "shape" in sides[0]
     return [
@@ -104,7 +108,17 @@ def parse(text: str) -> list[dict[str, object]]:
 
 
 def _sides(text: str) -> list[pp.ParseResults]:
-    return [found for found, _, _ in _SIDE.scan_string(text, max_matches=2)]
+    """Return two at most, tried only where one begins: elsewhere it takes a while."""
+    sides: list[pp.ParseResults] = []
+    behind = 0
+    for begin in _BEGINS.finditer(text):
+        if len(sides) == 2:
+            break
+        if begin.start() >= behind:
+            with suppress(pp.ParseException):
+                sides.append(_SIDE.parse_string(text[begin.start() :]))
+                behind = begin.start() + sides[-1]["end"]
+    return sides
 
 
 def _row(
@@ -125,7 +139,5 @@ def _row(
 
 
 def _differing(text: str) -> list[str]:
-    for found, _, _ in _DIFFERS.scan_string(text, max_matches=1):
-        aspects = str(found["aspects"])
-        return [name for words, name in _ASPECTS.items() if words in aspects]
-    return []
+    aspects = text.partition(_DIFFERS)[2]
+    return [name for words, name in _ASPECTS.items() if words in aspects]

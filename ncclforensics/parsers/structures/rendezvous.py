@@ -9,8 +9,9 @@ from __future__ import annotations
 import pyparsing as pp
 
 from ncclforensics.parsers.structures.limits import capped
-from ncclforensics.parsers.structures.rank_set import ranks
+from ncclforensics.parsers.structures.rank_set import ranks, refuses_one
 
+refuses = refuses_one
 COLUMNS = ("local_rank", "rank", "attempt", "node", "nodes", "master")
 _LINE = pp.Word(pp.alphas + "_")("name") + pp.Suppress("=") + pp.Regex(r".*")("value")
 
