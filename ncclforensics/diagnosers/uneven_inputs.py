@@ -38,6 +38,7 @@ from ncclforensics.diagnosers.clues import (
     deaths,
     divergence,
     exits,
+    lost_peers,
     roots,
     signatures,
     teardown,
@@ -61,9 +62,6 @@ EXPLAINS = (
     *("collective-mismatch", "shape-mismatch", "stuck-in-collective"),
 )
 SPREADS = True
-
-# a peer's process that is gone, as those that are left say it
-GONE = ("c10d.gloo.closed", "c10d.gloo.io_failed")
 
 REMEDY = (
     "give every rank the same number of batches: DistributedSampler(drop_last=True)",
@@ -159,9 +157,11 @@ def _lost(frames: Frames, listed: set[int]) -> pl.DataFrame | None:
     A rank with an error of its own would have ended before the others, too.
     """
     shouting = frames["events"].filter(pl.col("role").is_in(FAILING))
-    lost = shouting.filter(pl.col("message").is_in(GONE)).drop_nulls("rank")
+    lost = shouting.filter(pl.col("message").is_in(lost_peers.GONE)).drop_nulls("rank")
     spoke = set(common.numbers(lost["rank"]))
-    other = shouting.filter(~pl.col("message").is_in((*GONE, "python.traceback")))
+    other = shouting.filter(
+        ~pl.col("message").is_in((*lost_peers.GONE, "python.traceback"))
+    )
     ended = exits.by_themselves(frames)
     own = set(common.numbers(ended["rank"]))
     heard = spoke and spoke <= listed and own <= spoke

@@ -198,6 +198,12 @@ ENTRY = (
 PEER = "[rank{}]: RuntimeError: [/gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:5\n"
 
 
+HUNG = (
+    "[rank0]: RuntimeError: [/gloo/transport/tcp/unbound_buffer.cc:81] Timed out "
+    "waiting 1800000ms for recv operation to complete\n"
+)
+
+
 def torchrun(words, code, told=(710,)):
     """Print what torchrun does when rank 1 of two (pids 710, 711) ends with `code`."""
     closing = "".join(CLOSING.format(pid) for pid in told)
@@ -219,6 +225,8 @@ def test_who_said_nothing_where_others_cry_was_no_victim(analyzed, code):
     [
         # its words may be anywhere, as nobody's are here
         torchrun("", 1),
+        # others timed out, and so may it
+        torchrun(HUNG, 1),
         # it cries as well
         torchrun(PEER.format(0) + PEER.format(1), 1),
         # the agent told it to end, and had to use force
@@ -226,4 +234,5 @@ def test_who_said_nothing_where_others_cry_was_no_victim(analyzed, code):
     ],
 )
 def test_a_silent_end_may_be_a_victims(analyzed, log):
-    assert verdict(analyzed({"train.log": log})) is None
+    found = verdict(analyzed({"train.log": log}))
+    assert found is None or found[0] != "crashed-rank"

@@ -22,13 +22,12 @@ def unheard(frames: Frames) -> list[int]:
     return sorted(frames["ranks"].filter(~heard)["rank"].drop_nulls())
 
 
-def beside_others(frames: Frames) -> list[int]:
-    """Return the ranks whose words would stand in their agent's file, as others' do.
+def beside_others(frames: Frames, words: pl.DataFrame) -> list[int]:
+    """Return the ranks of an agent in whose own file `words` of others stand.
 
-    All ranks write to what torchrun was started on, where nothing else is asked. Those
-    of which nothing stands there printed nothing.
+    All ranks write to what torchrun was started on, where nothing else is asked. So
+    those of which nothing stands there printed nothing.
     """
-    words = frames["events"].filter(pl.col("role") == "victim").drop_nulls("rank")
-    shared = words["source"].unique()
+    shared = words.drop_nulls("rank")["source"].unique()
     agents = frames["exits"].filter(pl.col("source").is_in(shared.implode()))
     return sorted(agents["rank"].drop_nulls().unique())

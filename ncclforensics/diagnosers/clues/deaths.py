@@ -86,11 +86,13 @@ def of_own(frames: Frames) -> pl.DataFrame:
     if silent["rank"].n_unique() != 1:
         return silent.clear()
     threw, lost = _threw(frames), _lost(frames)
+    # others timed out of a hang, too; where they lost a peer, one has ended
+    quiet = collected.beside_others(frames, frames.message(*lost_peers.GONE))
     return silent.filter(
         ~pl.col("code").is_in(OF_VICTIMS)
         | pl.col("rank").is_in(threw.implode())
         | pl.col("host").is_in(lost.implode())
-        | pl.col("rank").is_in(collected.beside_others(frames))
+        | pl.col("rank").is_in(quiet)
     )
 
 

@@ -35,6 +35,8 @@ TOLD = (
     r"|^RuntimeError: (?:\[Rank \d+\]:? |Rank \d+ successfully reached "
     r"|Detected mismatch between collectives)"
 )
+# a connection that was there, and whose other end is gone
+GONE = ("c10d.gloo.closed", "c10d.gloo.io_failed", "nccl.socket.peer_closed")
 SCHEMA = {"host": pl.String(), "peer_host": pl.String()}
 
 

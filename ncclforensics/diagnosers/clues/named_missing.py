@@ -207,7 +207,7 @@ def _silent(frames: Frames) -> Finding | None:
     lost_peers = set(common.numbers(lines.filter(pl.col("role") == "victim")["rank"]))
     shouting = lines.filter(pl.col("role") != "neutral")
     noisy = {*common.numbers(shouting["rank"]), *failed, *collected.unheard(frames)}
-    heard = {*common.numbers(lines["rank"]), *collected.beside_others(frames)}
+    heard = {*common.numbers(lines["rank"]), *collected.beside_others(frames, timeouts)}
     ranks = tuple(r for r in common.numbers(ended["rank"]) if r in heard - noisy)
     # a few early timeouts prove nothing: the others' own timeouts were still to come
     if not ranks or len(spoke) < max(2, MANY * len(ranks)):
