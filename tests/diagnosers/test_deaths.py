@@ -236,3 +236,16 @@ def test_who_said_nothing_where_others_cry_was_no_victim(analyzed, code):
 def test_a_silent_end_may_be_a_victims(analyzed, log):
     found = verdict(analyzed({"train.log": log}))
     assert found is None or found[0] != "crashed-rank"
+
+
+def test_a_tasks_words_are_its_ranks_where_each_task_is_one(analyzed):
+    said = "".join(f"1: {line}\n" for line in (*HEAD.splitlines(), "ValueError: x"))
+    ends = (
+        "srun: error: gpu0001: task 1: Exited with exit code 1\n"
+        "srun: error: gpu0001: tasks 0,2-3: Aborted (core dumped)\n"
+    )
+    assert verdict(analyzed({"slurm-1.out": said + ends})) == ("crashed-rank", (1,))
+    # where a task starts torchrun, nobody knows whose they are
+    agent = FAILED.format(code=1)
+    found = verdict(analyzed({"slurm-1.out": said + agent + ends}))
+    assert found is None or found[1] != (1,)

@@ -82,3 +82,32 @@ def test_a_waiting_rank_without_stacks_is_nobodys_culprit(tmp_path):
     case.frameless = frozenset({(culprit + 1) % 16})
     found = judging.analysis(case, tmp_path)
     assert judging.named(found) == ("missing-rank", (culprit,))
+
+
+def ended(case, folder, others):
+    """Analyze dumps without the culprit's, and how srun says that tasks ended."""
+    (gone,) = case.ranks
+    rest = ",".join(str(rank) for rank in range(16) if rank != gone)
+    lines = [f"srun: error: gpu0001: task {gone}: Exited with exit code 1"]
+    lines += [f"srun: error: gpu0001: tasks {rest}: {others}"] if others else []
+    (folder / "slurm-1.out").write_text("".join(f"{line}\n" for line in lines))
+    return judging.named(judging.analysis(case, folder, lost=frozenset(case.ranks)))
+
+
+@pytest.mark.parametrize(
+    ("others", "named"),
+    [("Aborted", True), (None, True), ("Exited with exit code 1", False)],
+)
+def test_who_ended_alone_without_a_dump_and_unlike_the_others(tmp_path, others, named):
+    case = judging.played("absent", 1)
+    found = ended(case, tmp_path, others)
+    assert (found == ("crashed-rank", tuple(case.ranks))) is named
+
+
+def test_who_left_a_dump_was_alive_when_the_others_gave_up(tmp_path):
+    case = judging.played("absent", 1)
+    (gone,) = case.ranks
+    line = f"srun: error: gpu0001: task {gone}: Exited with exit code 1\n"
+    (tmp_path / "slurm-1.out").write_text(line)
+    slug, _ = judging.named(judging.analysis(case, tmp_path))
+    assert slug != "crashed-rank"

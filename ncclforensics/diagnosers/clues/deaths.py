@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import outline
 from ncclforensics.diagnosers.clues import (
     collected,
     common,
@@ -83,6 +84,8 @@ def of_own(frames: Frames) -> pl.DataFrame:
     # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
     if exits.are_of_one_host(frames, silent):
         return silent
+    if (undumped := _undumped(frames, silent)).height:
+        return undumped
     if silent["rank"].n_unique() != 1:
         return silent.clear()
     threw, lost = _threw(frames), _lost(frames)
@@ -94,6 +97,24 @@ def of_own(frames: Frames) -> pl.DataFrame:
         | pl.col("host").is_in(lost.implode())
         | pl.col("rank").is_in(quiet)
     )
+
+
+def _undumped(frames: Frames, ended: pl.DataFrame) -> pl.DataFrame:
+    """Return the ends of those who alone left no dump, if nobody else ended like that.
+
+    A watchdog writes a dump before it ends its process. The lost dump of a victim
+    proves nothing, but a victim ends as the other victims do.
+    """
+    dumps = frames["sources"].filter(outline.is_dump())["rank"].drop_nulls()
+    members = frames["groups"]["members"].explode()
+    known = {*common.numbers(members), *common.numbers(ended["rank"])}
+    missing = known - set(common.numbers(dumps))
+    gone = ended.filter(pl.col("rank").is_in(list(missing)))
+    codes = ended.filter(~pl.col("rank").is_in(list(missing)))["code"]
+    alike = gone["code"].is_in(codes.implode()).any()
+    whole = missing == set(common.numbers(gone["rank"]))
+    few = len(missing) < dumps.n_unique()
+    return gone if whole and few and not alike else gone.clear()
 
 
 def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:

@@ -167,6 +167,12 @@ def of_slurm(frames: Frames) -> pl.DataFrame:
     return _of_tasks(frames, ~pl.col("is_torn"))
 
 
+def ranks_of_tasks(frames: Frames) -> pl.DataFrame:
+    """Return `task` and `rank` of srun's tasks that are known to run one rank each."""
+    tasks = pl.concat([of_slurm(frames), torn_down(frames)])
+    return tasks.select("task", "rank").drop_nulls().unique()
+
+
 def torn_down(frames: Frames) -> pl.DataFrame:
     """Return the tasks that ended when srun had begun to end them all."""
     return _of_tasks(frames, pl.col("is_torn"))

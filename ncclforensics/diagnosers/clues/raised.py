@@ -62,6 +62,9 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     )
     if "exception" not in lines.columns:
         return pl.DataFrame(schema=RAISED)
+    tasks = exits.ranks_of_tasks(frames).rename({"rank": "rank_of_task"})
+    lines = lines.join(tasks, on="task", how="left", maintain_order="left")
+    lines = lines.with_columns(pl.coalesce("rank", "rank_of_task").alias("rank"))
     # Python prints these when a destructor fails; the process goes on
     ignored = frames.message("python.ignored_exception").select(
         "source", pl.col("line") + 1
