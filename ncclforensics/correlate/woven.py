@@ -2,9 +2,9 @@
 
 Two jobs that write to one file, or whose files were joined line by line, both have a
 rank 0. That shows where one rank is on two hosts, where one agent saw it end in two
-ways, where communicators of all ranks on the same GPUs have no process in common and
-speak in turns, or where one rank's clock goes to and fro. One job after the other in a
-file is no such case: its lines do not cross.
+ways, where it makes one call in two ways, where communicators of all ranks on the same
+GPUs have no process in common and speak in turns, or where one rank's clock goes to and
+fro. One job after the other in a file is no such case: its lines do not cross.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def told(frames: Frames) -> str:
     return (
         _on_two_hosts(frames)
         or _ended_twice(frames)
+        or _called_twice(frames)
         or _in_turns(frames)
         or _to_and_fro(frames)
     )
@@ -81,6 +82,26 @@ def _ended_twice(frames: Frames) -> str:
     shared = of.filter(pl.col("rank").list.len() > 1).sort("source", "pid")
     for pid, ranks in shared.select("pid", "rank").head(1).iter_rows():
         return f"process {pid} is rank {' and rank '.join(map(str, ranks))}"
+    return ""
+
+
+def _called_twice(frames: Frames) -> str:
+    """Find a rank whose fingerprints of one call differ, its own or as peers saw it."""
+    lines = frames.message("c10d.fingerprint")
+    if not {"is_peer", "dtype"} <= set(lines.columns):
+        return ""
+    call = ["attempt", "pg", "seq", "group_rank"]
+    told = lines.filter(pl.col("op_reliable").fill_null(True))
+    told = told.drop_nulls(["seq", "group_rank", "op", "shape", "dtype"])
+    made = told.group_by(call).agg(pl.struct("op", "shape", "dtype").n_unique())
+    for rank, seq in (
+        made.filter(pl.col("op") > 1)
+        .sort("group_rank", "seq")
+        .select("group_rank", "seq")
+        .head(1)
+        .iter_rows()
+    ):
+        return f"rank {rank} made call {seq} in two ways"
     return ""
 
 

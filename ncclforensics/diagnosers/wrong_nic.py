@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.bootstrap.", "nccl.net.", "nccl.init.", "nccl.socket.no_family")
+NEEDS = (
+    *("nccl.bootstrap.", "nccl.net.", "nccl.init.", "nccl.socket.no_family"),
+    "nccl.ib.ends_differ",
+)
 MISSING = "no NCCL_DEBUG=INFO lines that say which interface was chosen"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV"
 EXPLAINS = (

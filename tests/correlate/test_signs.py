@@ -106,3 +106,37 @@ def test_a_log_that_ends_with_a_warning_nobody_knows_is_no_clean_bill(tmp_path):
     assert outcome(tmp_path, warn) == "inconclusive"
     assert outcome(tmp_path, init(0, 1) + warn) == "no-failure"
     assert outcome(tmp_path, warn + "epoch 1 of 9\n" * 9) == "no-failure"
+
+
+STEPS = "".join(f"step {step} loss 2.5\n" for step in range(300))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[rank2]: [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqN",
+        "Exception raised from checkTimeout at ../torch/csrc/x.cpp:618 (most recent ca",
+        "ray.exceptions.RayTaskError(ActorDiedError): ray::T.fit() (pid=6, ip=10.0.0.6)",
+        "[0]<stderr>:Horovod background loop uncaught exception: [x.cc:1] Read error",
+        "*** Aborted at 1590748026 (unix time) try date ***",
+        "Container rank 0 status failed cmd ['python3'] code 1 log log/workerlog.0",
+        "Error pod train-worker-0 container pytorch exitCode: 1 terminated message:",
+        "[2026-11-20T11:37:57.377] _job_complete: JobId=127441 WTERMSIG 9",
+    ],
+)
+def test_below_the_steps_of_a_long_log_the_last_words_of_a_failure_count(
+    tmp_path, line
+):
+    assert outcome(tmp_path, f"{STEPS}{line}\n") != "no-failure"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-11-20T11:37:57.377] _job_complete: JobId=127441 WEXITSTATUS 0",
+        "Pod train-worker-0 container pytorch exitCode: 0 terminated message:",
+        "[repeated] a watchdog timeout of 600000 ms is set for collectives",
+    ],
+)
+def test_words_like_them_do_not(tmp_path, line):
+    assert outcome(tmp_path, f"{STEPS}{line}\n") == "no-failure"

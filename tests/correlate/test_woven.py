@@ -114,3 +114,31 @@ def test_the_clock_of_a_launcher_may_be_of_another_zone(analyzed):
     utc = "[rank1]: 2026-08-20T08:00:{:02}Z step {} loss 1.5\n"
     woven = "".join(f"{utc.format(n, n)}{line}" for n, line in enumerate(lines))
     assert analyzed({"job.log": woven}).ranked.verdict.ranks == (1,)
+
+
+DIFFER = (
+    "[rank{rank}]: RuntimeError: Detected mismatch between collectives on ranks. Rank "
+    "{rank} is running collective: {mine}, but Rank {peer} is running collective: "
+    "{theirs}.Collectives differ in the following aspects: \t Tensor Tensor shapes: "
+    "{a}vs {b}\n"
+)
+PRINT = (
+    "CollectiveFingerPrint(SequenceNumber=4, OpType=ALLREDUCE, TensorShape=[{}], "
+    "TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), "
+    "device=cpu, layout=Strided (default), requires_grad=false (default), "
+    "pinned_memory=false (default), memory_format=(nullopt)))"
+)
+
+
+def differ(rank, a, peer, b):
+    prints = {"mine": PRINT.format(a), "theirs": PRINT.format(b)}
+    return DIFFER.format(rank=rank, peer=peer, a=a, b=b, **prints)
+
+
+SAID = "".join(differ(rank, 8, 2, 9) for rank in (0, 1, 3))
+
+
+def test_a_rank_that_made_one_call_in_two_ways_is_of_two_jobs(analyzed):
+    assert analyzed({"job.log": SAID}).ranked.verdict.ranks == (2,)
+    woven = analyzed({"job.log": SAID + differ(0, 8, 1, 7)})
+    assert (woven.ranked.outcome, woven.ranked.verdict.ranks) == ("inconclusive", ())
