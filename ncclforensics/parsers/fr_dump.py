@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ncclforensics.parsers.limits import MAX_ENTRIES, MAX_GROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ncclforensics.parsers.fr_fields import Columns
     from ncclforensics.parsers.fr_recovery import Loaded
@@ -73,6 +73,13 @@ def parts(value: object) -> Dump:
     if set(map(type, entries)) - {dict}:
         whole = [(e, n) for e, n in zip(entries, lines, strict=True) if type(e) is dict]
         entries, lines = [e for e, _ in whole], [n for _, n in whole]
+    skipped = len(found) - left_out - len(entries)
+    if beyond := _beyond(entries):
+        problem = (
+            f"entries of more than {MAX_GROUPS:,} groups: the first"
+            f" {left_out + beyond} are not read"
+        )
+        entries, lines = entries[beyond:], lines[beyond:]
     return Dump(
         entries,
         lines,
@@ -81,8 +88,27 @@ def parts(value: object) -> Dump:
         dump.get("version"),
         isinstance(value, list),
         problem,
-        len(found) - left_out - len(entries),
+        skipped,
     )
+
+
+def _beyond(entries: Sequence[dict[Any, Any]]) -> int:
+    """Return how many of the oldest entries lie before the last of MAX_GROUPS groups.
+
+    What is no name of a group is that of none, and counts once.
+    """
+    if len(entries) <= MAX_GROUPS:
+        return 0
+    known = set()
+    for place in reversed(range(len(entries))):
+        own = entries[place].get("pg_id"), entries[place].get("process_group")
+        named = [
+            part[0] if isinstance(part, list | tuple) and part else part for part in own
+        ]
+        known.add(tuple(part for part in named if type(part) in (int, str)))
+        if len(known) > MAX_GROUPS:
+            return place + 1
+    return 0
 
 
 def ending(loaded: Loaded, size: int, dump: Dump) -> Iterator[str]:

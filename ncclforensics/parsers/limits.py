@@ -39,13 +39,13 @@ MAX_TEXT = 8_192
 # frames of a stack: the innermost ones are kept, a recursion has no more to say
 MAX_FRAMES = 512
 
-# groups of one dump, and the members of all its groups together
+# groups of one dump, those of its entries as well, and the members of all together
 MAX_GROUPS = 100_000
 MAX_MEMBERS = 2_000_000
 
 # a rank, a number of ranks, or a count beyond is damage; the largest jobs have some
-# hundred thousand ranks
-MAX_RANK = 2**20
+# hundred thousand ranks, and to explain that many takes tens of seconds
+MAX_RANK = 2**19
 MAX_SEQ = 2**40
 
 # milliseconds that something took, by a log; some 34 years

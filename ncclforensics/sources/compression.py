@@ -207,10 +207,36 @@ def digest(path: Path) -> str:
 def regular(path: str, flags: int) -> int:
     """Open a file for who opens files, and nothing that has come to its place.
 
-    A pipe would be waited for, and a device may have no end. Raises OSError.
+    A pipe would be waited for, and a device may have no end; so may a file of holes.
+    Raises OSError.
     """
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        told = os.fstat(descriptor)
+        if not stat.S_ISREG(told.st_mode):
+            raise OSError(errno.EINVAL, "no file any more", path)
+        if _is_hollow(descriptor, told.st_size):
+            raise OSError(errno.EFBIG, "it is large and holds next to nothing", path)
+    except BaseException:
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "no file any more", path)
+        raise
     return descriptor
+
+
+def _is_hollow(descriptor: int, size: int) -> bool:
+    """Whether less was written of a file than a compressed one would have of it.
+
+    A file system that knows no holes calls all of a file written.
+    """
+    if size <= limits.RATIO_FREE_BYTES or not hasattr(os, "SEEK_DATA"):
+        return False
+    written = end = 0
+    try:
+        while written * limits.MAX_RATIO < size:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+            end = os.lseek(descriptor, start, os.SEEK_HOLE)
+            written += end - start
+    except OSError:  # behind the last that was written, or no seeking here
+        return written * limits.MAX_RATIO < size
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return False

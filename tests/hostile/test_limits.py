@@ -75,6 +75,11 @@ PARSED = {
         *(fr_dump, "MAX_GROUPS", 3, dump(pg_config={str(n): GROUP for n in range(4)})),
         "more than 3 groups: the others are not read",
     ),
+    "groups of entries": (
+        *(fr_dump, "MAX_GROUPS", 3),
+        dump(entries=[e | {"process_group": (str(e["record_id"]), "")} for e in MANY]),
+        "entries of more than 3 groups: the first 5 are not read",
+    ),
     "positions": (
         *(fr_groups, "MAX_SEQ", 2, dump()),
         "1 members of pg_status are not as they should be",
