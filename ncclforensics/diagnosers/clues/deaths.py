@@ -89,8 +89,7 @@ def of_own(frames: Frames) -> pl.DataFrame:
     if silent["rank"].n_unique() != 1:
         return silent.clear()
     threw, lost = _threw(frames), _lost(frames)
-    # others timed out of a hang, too; where they lost a peer, one has ended
-    quiet = collected.beside_others(frames, frames.message(*lost_peers.GONE))
+    quiet = _quiet(frames, words)
     return silent.filter(
         ~pl.col("code").is_in(OF_VICTIMS)
         | pl.col("rank").is_in(threw.implode())
@@ -99,12 +98,33 @@ def of_own(frames: Frames) -> pl.DataFrame:
     )
 
 
+def _quiet(frames: Frames, words: pl.DataFrame) -> list[int]:
+    """Return the ranks that said nothing where others say that they lost a peer.
+
+    Of a hang that others timed out of, and of words that may be anybody's, silence
+    proves nothing.
+    """
+    thrown = frames.message("python.cpp_terminate")
+    nobodys = words.filter(~pl.col("by_launcher").fill_null(False))
+    if thrown["rank"].null_count() or nobodys["rank"].null_count():
+        return []
+    return collected.beside_others(frames, frames.message(*lost_peers.GONE))
+
+
 def _undumped(frames: Frames, ended: pl.DataFrame) -> pl.DataFrame:
     """Return the ends of those who alone left no dump, if nobody else ended like that.
 
     A watchdog writes a dump before it ends its process. The lost dump of a victim
-    proves nothing, but a victim ends as the other victims do.
+    proves nothing, but a victim ends as the other victims do; and one whom Gloo or its
+    own watchdog aborted is none the less a victim.
     """
+    thrown = frames.message("python.cpp_terminate")
+    if "exception" in thrown.columns:
+        thrown = thrown.filter(pl.col("exception").str.contains(WATCHDOGS))
+        theirs = pl.col("code") == -signal.SIGABRT
+        if not thrown["rank"].null_count():
+            theirs &= pl.col("rank").is_in(thrown["rank"].implode())
+        ended = ended.filter(~theirs.fill_null(False) | thrown.is_empty())
     dumps = frames["sources"].filter(outline.is_dump())["rank"].drop_nulls()
     members = frames["groups"]["members"].explode()
     known = {*common.numbers(members), *common.numbers(ended["rank"])}
