@@ -15,6 +15,7 @@ from ncclforensics.correlate import (
     held,
     identity,
     jobs,
+    lateness,
     messages,
     outline,
     positions,
@@ -62,7 +63,13 @@ def correlate(
     stuck = messages.posted(stuck, apart)
     found = waits.roots(stuck, rest.mute(collectives))
     unproven = tables.empty("calls")
-    if given_up.is_empty() and not rest.is_proven(known, made):
+    proven = (
+        rest.is_proven(known, made)
+        or not given_up.is_empty()
+        or lateness.is_overdue(first, made, collectives)
+        or not lateness.late(stuck, known.scan("collectives"), names).is_empty()
+    )
+    if not proven:
         how = rest.judged(
             standings.with_names(stuck),
             found,

@@ -36,9 +36,14 @@ def calls(
     show its calls; see `rest.evidence`.
     """
     held = _begun(messages.undelivered(held, told, evidence))
-    # a rank is in what it made before the call that holds it, if later ones passed it
-    beside = held.filter((pl.col("choice") > 0) & ~pl.col("is_p2p").fill_null(False))
-    beside = beside.select("rank", "group", "seq")
+    # a rank is in what it made before the call that holds it, if later ones passed it,
+    # and in the message that its GPU has begun
+    p2p = pl.col("is_p2p").fill_null(False)
+    beside = held.filter(
+        (pl.col("choice") > 0)
+        & pl.when(p2p).then("started").otherwise(pl.col("seq").is_not_null())
+    )
+    beside = beside.pipe(_keyed).select("rank", *SAME, "is_p2p", "started")
     first = _calls(
         held.filter(pl.col("choice") == 0), beside, standings, told, evidence, groups
     )
@@ -61,6 +66,15 @@ def calls(
         return first
     again = again.drop("last").sort("rank")
     return _calls(again, beside, standings, told, evidence, groups)
+
+
+def _keyed(held: pl.DataFrame) -> pl.DataFrame:
+    """Take the number off messages, which is their rank's own; keep it as `printed`."""
+    p2p = pl.col("is_p2p").fill_null(False)
+    return held.with_columns(
+        pl.when(p2p).then(None).otherwise("seq").alias("seq"),
+        pl.col("seq").alias("printed"),
+    )
 
 
 def _begun(held: pl.DataFrame) -> pl.DataFrame:
@@ -92,13 +106,18 @@ def _calls(
     groups: pl.DataFrame,
 ) -> pl.DataFrame:
     p2p = pl.col("is_p2p").fill_null(False)
-    keyed = held.with_columns(
-        pl.when(p2p).then(None).otherwise("seq").alias("seq"),
-        pl.col("seq").alias("printed"),
-    )
-    begun = pl.col("started").any()
+    begun = pl.col("started").any() | pl.col("begun").any()
+    begun_beside = beside.filter(p2p & pl.col("started")).select(*SAME, begun=True)
     distinct = (
-        keyed.group_by(SAME, maintain_order=True)
+        _keyed(held)
+        .join(
+            begun_beside.unique(),
+            on=SAME,
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .group_by(SAME, maintain_order=True)
         .agg(
             pl.col("rank").alias("stuck"),
             *(
@@ -125,10 +144,8 @@ def _calls(
         pl.coalesce("members", "stuck").alias("rank"),
     ).explode("rank")
     stuck = distinct.select("call", pl.col("stuck").alias("rank")).explode("rank")
-    together_in = distinct.filter(~pl.col("is_p2p").fill_null(False)).select(
-        "call", "group", pl.col("printed").alias("seq")
-    )
-    also = together_in.join(beside, on=["group", "seq"]).select("call", "rank")
+    same = distinct.select("call", *SAME)
+    also = same.join(beside, on=SAME, nulls_equal=True).select("call", "rank")
     stuck = pl.concat([stuck, also]).unique().with_columns(is_stuck=pl.lit(True))
     members = members.join(
         stuck, on=["call", "rank"], how="left", maintain_order="left"

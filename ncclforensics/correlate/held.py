@@ -57,13 +57,14 @@ def held_up(
     # only messages need the list here; beside every rank it would be the square of it
     named = both.filter(p2p)["group"].unique()
     ends = members.filter(pl.col("group").is_in(named.implode()))
+    # where no message was ever marked as begun, this one may have been
+    timed = pl.col("rank").is_in(made.filter("times_p2p")["rank"].implode())
+    begun = pl.col("t_started").is_not_null() | (pl.col("state") == "started")
     from_dumps = _with_ends(both.join(ends, on="group", how="left")).select(
         "rank",
         "choice",
         *(*SAME[:2], "pg", "pg_desc", "op", "is_p2p", "members", "src", "dst"),
-        (pl.col("t_started").is_not_null() | (pl.col("state") == "started"))
-        .fill_null(False)
-        .alias("started"),
+        pl.when(~p2p | timed).then(begun.fill_null(False)).alias("started"),
         *("stack", "t", "source", "line"),
     )
     waits = pl.col("waits_in").is_not_null() & pl.col("rank").is_not_null()

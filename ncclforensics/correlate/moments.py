@@ -167,21 +167,20 @@ def may_be_alone(
     collectives: pl.LazyFrame,
     stacks: pl.DataFrame,
 ) -> bool:
-    """Whether a group's first rank may be at work alone while the others wait for it.
+    """Whether a rank may be at work alone while the others wait for it.
 
-    It saves, loads or writes what the others need, and they wait at a barrier, in a
-    function that saves, or at a place where they were not in the step before. `wanted`
-    are rows of `calls`, `absent` the ranks.
+    It saves its part, and they wait at a barrier or in a function that saves. Or it is
+    the first of its group and does what the others need, and they wait at a place where
+    they were not in the step before. `wanted` are rows of `calls`, `absent` the ranks.
     """
     calls = wanted.filter(~pl.col("is_p2p").fill_null(False))
     for call in calls.to_dicts():
-        known = [*(call["members"] or ()), *call["waiting"], *call["absent"]]
-        if min(known) not in {*call["absent"]} & {*absent}:
-            continue
-        if BARRIER in (call["op"] or "") or _is_new(call, collectives):
-            return True
         way = stacks.filter(pl.col("stack") == pl.lit(call["stack"], pl.UInt64))
-        if way["function"].str.contains(SAVES).any():
+        if BARRIER in (call["op"] or "") or way["function"].str.contains(SAVES).any():
+            return True
+        known = [*(call["members"] or ()), *call["waiting"], *call["absent"]]
+        is_first = min(known) in {*call["absent"]} & {*absent}
+        if is_first and _is_new(call, collectives):
             return True
     return False
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate import job, moments, outline, waits
+from ncclforensics.correlate import arrivals, job, moments, outline, waits
 from ncclforensics.correlate.standings import KEY, ROOTED
 from ncclforensics.tables import FAILING, done
 
@@ -213,6 +213,11 @@ def judged(
         return "doubtful"
     wanted = calls.filter(pl.col("call").is_in(accused["call"].implode()))
     gone = accused.filter(pl.col("why") == "absent")["rank"]
+    if not gone.is_empty() and told.collective.isdisjoint(
+        call for rank in gone for call in told.wanted_in[rank]
+    ):
+        # one stage of a pipeline is at work, and all others wait for its message
+        return "doubtful"
     if moments.are_late_there(wanted, gone, collectives):
         return "doubtful"
     if moments.may_be_alone(wanted, gone, collectives, stacks):
@@ -257,14 +262,23 @@ def _is_few(
 ) -> bool:
     """Whether those who have not come yet are so few that a running job is unlike it.
 
-    Many of them are those of a running job if they have made such a call before; a call
-    that is new to them is one that only the others make.
+    Of members that were not seen some may not have come either. Many of them are those
+    of a running job if they have made such a call before; a call that is new to them is
+    one that only the others make. Up to half are not, where so many were seldom the
+    last ones at earlier calls of their group.
     """
     gone = accused.filter(pl.col("why") == "absent")
-    few = min(max(FEW, MANY_OF * known), QUARTER * known)
-    if gone.height <= max(1, few):
-        return True
     wanted = calls.filter(pl.col("call").is_in(gone["call"].implode()))
+    unseen = wanted["unseen"].explode().drop_nulls().n_unique()
+    everyone = known + unseen
+    few = min(max(FEW, MANY_OF * everyone), QUARTER * everyone)
+    if gone.height + unseen <= max(1, few):
+        return True
+    if 2 * gone.height <= known and not wanted["is_p2p"].any():
+        ranks = set(gone["rank"])
+        late = [(call, ranks & {*call["absent"]}) for call in wanted.to_dicts()]
+        if all(arrivals.is_seldom(call, last, collectives) for call, last in late):
+            return True
     return not moments.may_come(wanted, collectives)
 
 
@@ -297,6 +311,15 @@ def _is_stalled(
         return True
     stalled = slow.filter(pl.col("why") == "stalled")["rank"]
     lags = _lags(standings, stalled)
+    if len(ranks) == 1 and not lagging - ranks:
+        if stalled.len():
+            return lags["enqueued"].to_list() == [0]
+        late = calls.filter(pl.col("unstarted").list.len() > 0).to_dicts()
+        if late and all(
+            arrivals.is_seldom(call, call["unstarted"], collectives, "t_started")
+            for call in late
+        ):
+            return True
     far = lags.filter(pl.col("done") >= SKEW)
     fresh = (far["enqueued"] < far["done"]).any()
     return far.height == len(ranks) and bool(fresh)

@@ -67,6 +67,10 @@ def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
         done().any().alias("has_done"),
         pl.col("is_p2p").any().fill_null(False).alias("has_p2p"),
         (pl.col("is_p2p") & done()).any().fill_null(False).alias("marks_p2p"),
+        (pl.col("is_p2p") & pl.col("t_started").is_not_null())
+        .any()
+        .fill_null(False)
+        .alias("times_p2p"),
         collective.any().alias("has_collective"),
         pl.col("line").last(),
         pl.col("record_id").min().alias("oldest"),

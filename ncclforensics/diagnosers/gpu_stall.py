@@ -33,7 +33,7 @@ import polars as pl
 
 from ncclforensics.correlate import outline
 from ncclforensics.correlate.standings import grouped
-from ncclforensics.diagnosers.clues import common, roots, unrecorded
+from ncclforensics.diagnosers.clues import common, latecomers, roots, unrecorded
 from ncclforensics.findings import Finding
 from ncclforensics.tables import done
 
@@ -65,9 +65,9 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the roots that are in a call which their peers have finished, or begun.
 
-    Gloo's calls run on no GPU.
+    Gloo's calls run on no GPU, and peers of one that came too late gave up on it.
     """
-    if unrecorded.is_gloo(frames):
+    if unrecorded.is_gloo(frames) or latecomers.latecomers(frames).height:
         return
     found = [
         (call, ranks, blocked)

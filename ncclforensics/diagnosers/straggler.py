@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate.standings import grouped
-from ncclforensics.diagnosers.clues import common, roots, spied
+from ncclforensics.diagnosers.clues import common, latecomers, roots, spied
 from ncclforensics.findings import Cite, Finding
 
 if TYPE_CHECKING:
@@ -42,12 +41,11 @@ FAMILY = "desync"
 NEEDS = ("collectives",)
 MISSING = "no Flight Recorder dump"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
-EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank", "stuck-in-collective")
+EXPLAINS = (
+    *("timeout-masking", "crashed-rank", "missing-rank", "stuck-in-collective"),
+    "gpu-stall",
+)
 SPREADS = True
-
-# of torch, for dumps that do not tell theirs (up to schema 2.1)
-TIMEOUT_MS = {"nccl": 600_000, "gloo": 1_800_000}
-EARLIER = 20  # calls of the group by which two clocks are compared
 
 REMEDY = (
     "read what that rank logged between its last two calls",
@@ -57,55 +55,15 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that joined a call when the others' timeout had passed."""
-    for call in frames["calls"].to_dicts():
-        came = len(call["waiting"]) + len(call["behind"])
+    calls = frames["calls"]
+    late = latecomers.latecomers(frames)
+    states = ("waiting", "behind", "done", "unseen")
+    for (number,), some in late.group_by("call", maintain_order=True):
+        call = calls.filter(pl.col("call") == number).row(0, named=True)
         # who is unseen may have come later still, and takes nothing from the late one
-        told = came + len(call["unseen"])
-        if call["is_p2p"] or told < len(call["members"] or ()) or came < 2:
-            continue
-        if call["seq"] is None:
-            continue
-        late = _late(frames, call)
-        ranks = common.numbers(late["rank"])
-        if ranks and 2 * len(ranks) < came + 1:
-            yield _finding(frames, call, late, ranks)
+        if sum(len(call[state]) for state in states) >= len(call["members"] or ()):
+            yield _finding(frames, call, some, common.numbers(some["rank"]))
             return
-
-
-def _late(frames: Frames, call: dict[str, Any]) -> pl.DataFrame:
-    """Return the entries of those who came later than all others by a timeout."""
-    group = (
-        frames.scan("collectives")
-        .filter(
-            pl.col("rank").is_in([*call["waiting"], *call["behind"]])
-            & pl.col("pg").eq_missing(call["pg"])
-            & pl.col("pg_desc").eq_missing(call["pg_desc"])
-            & ~pl.col("is_p2p").fill_null(False)
-            & pl.col("seq").is_between(call["seq"] - EARLIER, call["seq"])
-            & pl.col("t").is_not_null()
-        )
-        .collect()
-        .pipe(grouped, frames["group_names"])
-        .filter(pl.col("group") == call["group"])
-    )
-    after = (pl.col("t") - pl.col("t").min().over("seq")).dt.total_milliseconds()
-    default = pl.col("backend").replace_strict(TIMEOUT_MS, default=None)
-    told = group.with_columns(
-        after.alias("after"), pl.coalesce("timeout_ms", default).alias("timeout_ms")
-    )
-    usual = (
-        told.filter(pl.col("seq") < call["seq"])
-        .group_by("rank")
-        .agg(pl.col("after").median().alias("usual"))
-    )
-    now = (
-        told.filter(pl.col("seq") == call["seq"])
-        .join(usual, on="rank", how="left")
-        .with_columns((pl.col("after") - pl.col("usual").fill_null(0)).alias("after"))
-    )
-    # of two, the other one; of many, what most did
-    most = pl.col("after").quantile(0.5, interpolation="lower").fill_null(0)
-    return now.filter(pl.col("after") - most > pl.col("timeout_ms"))
 
 
 def _finding(

@@ -126,7 +126,9 @@ def test_a_rank_is_held_in_the_oldest_open_call_of_the_group():
     entries = tables.rows("collectives", rows).with_columns(
         pl.Series("group", [m["group"] for m in made])
     )
-    summary = pl.DataFrame({"rank": [0], "newest_done": [1], "marks_p2p": [False]})
+    summary = pl.DataFrame(
+        {"rank": [0], "newest_done": [1], "marks_p2p": [False], "times_p2p": [False]}
+    )
     open_calls = entries.filter(pl.col("state") != "completed")
     found = held.held_up(open_calls, summary, tables.empty("standings"), MEMBERS)
     assert found.filter(pl.col("choice") == 0)["seq"].to_list() == [1]
@@ -177,7 +179,12 @@ def held_in(*made, completed=None):
     over = pl.col("state") == "completed"
     done = entries.filter(over)["record_id"].max()
     summary = pl.DataFrame(
-        {"rank": [0], "newest_done": [done], "marks_p2p": [True]},
+        {
+            "rank": [0],
+            "newest_done": [done],
+            "marks_p2p": [True],
+            "times_p2p": [False],
+        },
         schema_overrides={"newest_done": pl.Int64},
     )
     peers = [{"rank": 1, "group": "g", "completed": completed}]
@@ -198,3 +205,47 @@ def test_messages_of_two_ranks_end_in_their_order_whatever_passed_them():
 def test_a_rank_that_others_got_past_is_in_that_call_and_in_no_message(completed, line):
     made = ("send", 0, {"src": 0, "dst": 1}), ("all_reduce", 5, {})
     assert held_in(*made, completed=completed) == [line]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "told"),
+    [
+        (False, True, {"waiting": [0, 1], "unstarted": [0]}),
+        (True, True, {"waiting": [0, 1], "unstarted": []}),
+        (False, False, {"waiting": [0], "unstarted": []}),
+        (None, True, {"waiting": [0, 1], "unstarted": []}),
+    ],
+)
+def test_a_rank_is_in_the_message_that_its_gpu_has_begun(mine, theirs, told):
+    """It is held in a call of another stream, and its peer has yet to begin its half.
+
+    A rank that never marks when its messages begin (None) may have begun this one.
+    """
+    message = {"group": "g", "src": 1, "dst": 0, "is_p2p": True}
+    rows = [
+        {"rank": 0, "choice": 0, "op": "recv", "started": mine, **message},
+        {"rank": 1, "choice": 0, "op": "all_reduce", "started": True, "group": "h"},
+        {"rank": 1, "choice": 1, "op": "send", "started": theirs, **message},
+    ]
+    about = {"seq": 5, "pg": "7", "pg_desc": "PP", "source": "d", "line": 1, "t": EPOCH}
+    made = pl.DataFrame(
+        [{"is_p2p": False, "src": None, "dst": None, **about, **row} for row in rows],
+        schema_overrides={"src": pl.Int64, "dst": pl.Int64},
+    ).with_columns(
+        pl.when("is_p2p").then(pl.lit([0, 1])).alias("members"),
+        pl.lit(None, pl.UInt64).alias("stack"),
+    )
+    groups = pl.DataFrame({"group": ["g", "h"], "members": [[0, 1], [1, 2]]})
+    evidence = pl.DataFrame([{"rank": rank, **SEEN} for rank in (0, 1, 2)])
+    talk = pl.concat(
+        [
+            NO_MESSAGES,
+            pl.DataFrame(
+                [{"rank": 1, "src": 1, "dst": 0, "total": 1, "finished": 0}]
+            ).with_columns(posted=1, group=pl.lit("g"), op=pl.lit("send")),
+        ],
+        how="diagonal_relaxed",
+    )
+    found = calls.calls(made, tables.empty("standings"), talk, evidence, groups)
+    (call,) = found.filter(pl.col("group") == "g").to_dicts()
+    assert {state: call[state] for state in told} == told

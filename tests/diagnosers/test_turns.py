@@ -183,3 +183,10 @@ def test_where_many_of_each_side_have_made_one_call_only_they_may_have_left_a_lo
     assert sides(["|s", "|s"]) == ("order", ())
     assert sides(["|s", "|s"], ahead="s") == ("order", RANKS)
     assert told("|W", "|s") == ("order", RANKS)
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+def test_two_calls_that_are_as_seldom_as_each_other_are_no_end_of_a_loop(stacks):
+    before = "ababfGabab"
+    assert told(f"{before}|G", f"{before}|f", stacks=stacks) == ("order", RANKS)
+    assert told("ababGabab|G", "ababGabab|a", stacks=stacks) == ("uneven", (2,))

@@ -236,6 +236,7 @@ def _after_loop(
         # they run one program, of which not all keep as much
         if any(
             programs.left_loop(frames, call, rank)
+            and _is_rarer(frames, call, calls, rank)
             for rank in sorted({*call["waiting"]} & {*ranks})[:SAMPLE]
         )
     ]
@@ -246,6 +247,24 @@ def _after_loop(
     if turns.went_along(frames, left[0], odd[0], _heads(others)):
         return None
     return Divergence("uneven", ranks, odd, left[0], others)
+
+
+def _is_rarer(frames: Frames, call: Call, calls: list[Call], rank: int) -> bool:
+    """Whether a rank has made a call that waits for it more often than its own one.
+
+    What is made as seldom as the end of a loop is no call of the loop.
+    """
+    missed = [c for c in calls[:SAMPLE_CALLS] if rank in c["absent"]]
+    times = [_times(frames, c, rank) for c in missed if not c["is_p2p"]]
+    return not times or max(times) > _times(frames, call, rank)
+
+
+def _times(frames: Frames, call: Call, rank: int) -> int:
+    """Return how often a rank has made such a call before."""
+    made = programs.entries(frames, call, (rank, call["waiting"][0]))
+    now = made.filter(pl.col("seq") == call["seq"])["what"]
+    earlier = (pl.col("rank") == rank) & (pl.col("seq") < call["seq"])
+    return made.filter(earlier & pl.col("what").is_in(now.implode())).height
 
 
 def _heads(calls: Iterable[Call]) -> tuple[int, ...]:

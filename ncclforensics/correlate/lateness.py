@@ -1,0 +1,99 @@
+"""Members that made a call when the timeout of those who were in it had passed.
+
+The time of a call is its own host's, so two hosts are compared by the earlier calls of
+the same group. Who comes too late may even finish the call: its peers' dumps were
+written when they gave up, and they wait in it there for ever.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.correlate.standings import grouped
+
+# of torch, for dumps that do not tell theirs (up to schema 2.1)
+TIMEOUT_MS = {"nccl": 600_000, "gloo": 1_800_000}
+EARLIER = 20  # calls of the group by which two clocks are compared
+GROUP = ("pg", "pg_desc")
+
+
+def is_overdue(held: pl.DataFrame, made: pl.DataFrame, outline: pl.DataFrame) -> bool:
+    """Whether a rank was in a call for longer than its timeout when its dump was taken.
+
+    A dump is no older than its newest time: when the GPU began a call that is open is
+    found only as the dump is taken. `held` are the calls that hold ranks up, `made` the
+    summary of all, `outline` that of all calls.
+    """
+    newest = made.group_by("rank").agg(pl.col("newest_t").max())
+    cite = ["source", "line"]
+    own = held.filter(
+        (pl.col("choice") == 0) & ~pl.col("is_p2p").fill_null(False)
+    ).select("rank", "t", *cite)
+    told = own.join(newest, on="rank").join(
+        outline.select(*cite, "timeout_ms", "backend"), on=cite
+    )
+    since = (pl.col("newest_t") - pl.col("t")).dt.total_milliseconds()
+    return bool(told.select((since >= _timeout()).any()).item())
+
+
+def _timeout() -> pl.Expr:
+    default = pl.col("backend").replace_strict(TIMEOUT_MS, default=None)
+    return pl.coalesce("timeout_ms", default)
+
+
+def late(
+    calls: pl.DataFrame, collectives: pl.LazyFrame, names: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the entries of those who came later than all others by a timeout.
+
+    `calls` is that frame, `names` has the `group` of each `rank pg pg_desc pg_id`. The
+    columns are those of `collectives`, `call`, and how late in ms they came: `after`.
+    """
+    states = pl.concat_list("waiting", "behind", "done")
+    held = calls.filter(
+        ~pl.col("is_p2p").fill_null(False)
+        & pl.col("seq").is_not_null()
+        & (states.list.len() > 1)
+    )
+    came = held.select("call", "group", states.alias("rank")).explode("rank")
+    span = pl.int_ranges(pl.col("seq") - EARLIER, pl.col("seq") + 1)
+    near = held.select("call", "group", *GROUP, pl.col("seq").alias("now"), seq=span)
+    near = near.explode("seq")
+    collectives = collectives if held.height else collectives.head(0)
+    group = (
+        collectives.filter(
+            pl.col("rank").is_in(came["rank"].unique().implode())
+            & pl.col("t").is_not_null()
+            & ~pl.col("is_p2p").fill_null(False)
+        )
+        .join(
+            near.lazy().select(*GROUP, "seq").unique(),
+            on=[*GROUP, "seq"],
+            how="semi",
+            nulls_equal=True,
+        )
+        .collect()
+        .pipe(grouped, names)
+        .join(near.drop(*GROUP), on=["group", "seq"])
+        .join(came, on=["call", "group", "rank"], how="semi")
+    )
+    after = pl.col("t") - pl.col("t").min().over("call", "seq")
+    told = group.with_columns(
+        after.dt.total_milliseconds().alias("after"),
+        _timeout().alias("timeout_ms"),
+    )
+    usual = (
+        told.filter(pl.col("seq") < pl.col("now"))
+        .group_by("call", "rank")
+        .agg(pl.col("after").median().alias("usual"))
+    )
+    now = (
+        told.filter(pl.col("seq") == pl.col("now"))
+        .join(usual, on=["call", "rank"], how="left", maintain_order="left")
+        .with_columns((pl.col("after") - pl.col("usual").fill_null(0)).alias("after"))
+    )
+    # of two, the other one; of many, what most did
+    most = pl.col("after").quantile(0.5, interpolation="lower").over("call")
+    over = pl.col("after") - most.fill_null(0) > pl.col("timeout_ms")
+    few = 2 * over.sum().over("call") < pl.len().over("call") + 1
+    return now.filter(over & few).sort("call", "rank")

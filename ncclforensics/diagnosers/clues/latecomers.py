@@ -1,0 +1,20 @@
+"""Who came to a call when its peers' timeout had passed: see `correlate.lateness`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.correlate import lateness
+from ncclforensics.frames import remembered
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ncclforensics.frames import Frames
+
+
+@remembered
+def latecomers(frames: Frames) -> pl.DataFrame:
+    """Return the entries of those who came too late, with `call` and `after` in ms."""
+    made = frames.scan("collectives")
+    return lateness.late(frames["calls"], made, frames["group_names"])

@@ -1,0 +1,71 @@
+"""A call that was open for longer than its timeout proves that its job had stopped."""
+
+import datetime
+
+import polars as pl
+import pytest
+
+from ncclforensics import tables
+from ncclforensics.correlate import lateness
+
+EPOCH = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+MINUTE = datetime.timedelta(minutes=1)
+NAMES = pl.DataFrame(
+    {"rank": [0, 1, 2], "pg": "7", "pg_desc": "DP", "pg_id": "1", "group": "g"}
+)
+
+
+def made(now, earlier=(0, 0, 0), timeout_ms=600_000):
+    """Four calls of ranks 0 to 2, made so many minutes after their peers'."""
+    rows = [
+        {"rank": rank, "pg": "7", "pg_desc": "DP", "pg_id": "1", "seq": seq}
+        | {"is_p2p": False, "backend": "nccl", "timeout_ms": timeout_ms}
+        | {"t": EPOCH + MINUTE * (seq + late[rank]), "source": f"d{rank}", "line": seq}
+        for seq, late in enumerate((earlier, earlier, earlier, now))
+        for rank in range(3)
+    ]
+    return tables.rows("collectives", rows)
+
+
+def late(entries, **states):
+    call = {"call": 0, "group": "g", "pg": "7", "pg_desc": "DP", "seq": 3}
+    call |= {"is_p2p": False, "members": [0, 1, 2]}
+    none = {key: [] for key in ("waiting", "behind", "done", "absent", "unseen")}
+    frame = tables.rows("calls", [{**call, **none, **states}])
+    return lateness.late(frame, entries.lazy(), NAMES)["rank"].to_list()
+
+
+@pytest.mark.parametrize("state", ["done", "behind"])
+def test_who_came_when_the_others_had_given_up_is_late_whatever_became_of_it(state):
+    entries = made((0, 0, 11))
+    assert late(entries, waiting=[0, 1], **{state: [2]}) == [2]
+    assert late(entries, waiting=[0, 1, 2]) == [2]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        made((0, 0, 9)),  # within the timeout
+        made((0, 0, 11), earlier=(0, 0, 11)),  # a clock that is ahead
+        made((0, 11, 11)),  # most of them
+    ],
+)
+def test_nobody_is_late(entries):
+    assert late(entries, waiting=[0, 1], done=[2]) == []
+
+
+@pytest.mark.parametrize(
+    ("begun", "told", "proven"),
+    [(11, 600_000, True), (9, 600_000, False), (11, None, True), (9, None, False)],
+)
+def test_a_dump_that_is_as_much_newer_than_its_open_call_as_a_timeout(
+    begun, told, proven
+):
+    """Such a call's beginning is found when the dump is taken; NCCL waits 10 min."""
+    entries = made((0, 0, 0), timeout_ms=told)
+    held = entries.filter((pl.col("seq") == 3) & (pl.col("rank") == 0))
+    held = held.with_columns(choice=pl.lit(0))
+    newest = held.select("rank", newest_t=pl.col("t") + begun * MINUTE)
+    assert lateness.is_overdue(held, newest, entries) is proven
+    talk = held.with_columns(is_p2p=pl.lit(True))
+    assert not lateness.is_overdue(talk, newest, entries)
