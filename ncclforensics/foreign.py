@@ -21,7 +21,12 @@ from ncclforensics.frames import Frames
 from ncclforensics.parsers import captures
 from ncclforensics.parsers.fr_memory import ceiling
 from ncclforensics.parsers.fr_taster import deadline
-from ncclforensics.parsers.limits import MAX_RANK, MAX_SHARE_BYTES
+from ncclforensics.parsers.limits import (
+    MAX_RANK,
+    MAX_SHARE_BYTES,
+    MAX_TIME,
+    MIN_TIME,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,7 +110,7 @@ def conformed(part: Mapping[str, pl.DataFrame]) -> Frames:
 
 
 def check(frame: pl.DataFrame) -> None:
-    """Raise ValueError where a rank or a count is one that no parser lets through."""
+    """Raise ValueError on a rank, a count or a time that no parser lets through."""
     sized = {"size"} if "members" in frame.columns else set()
     for column, dtype in frame.schema.items():
         is_count = COUNTS.search(column) or column in sized
@@ -114,3 +119,7 @@ def check(frame: pl.DataFrame) -> None:
             flat = numbers.explode() if isinstance(dtype, pl.List) else numbers
             if (flat > MAX_RANK).any():
                 raise ValueError(f"it holds a {column} that no job has")
+        if dtype == tables.TIME:
+            told = frame[column].to_physical()
+            if not told.drop_nulls().is_between(MIN_TIME, MAX_TIME).all():
+                raise ValueError(f"it holds a {column} that no clock shows")

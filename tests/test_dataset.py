@@ -14,6 +14,7 @@ import pytest
 from ncclforensics import analysis, cli, dataset, foreign, parsing
 from ncclforensics.errors import UsageError
 from ncclforensics.report.as_json import render_json
+from ncclforensics.tables import TIME
 
 JOBS = Path(__file__).parent / "fixtures" / "jobs"
 SLUGS = sorted(folder.name for folder in JOBS.iterdir() if folder.is_dir())[::4]
@@ -255,15 +256,18 @@ def test_a_share_that_ends_its_reader_is_a_note_and_the_others_are_read(
         ("groups", "size", 2**62),
         ("groups", "members", [0, 2**40]),
         ("sources", "rank", 2**31),
+        ("entries", "t", 2**63 - 1),
+        ("entries", "t_started", -(2**63) + 1),
     ],
 )
-def test_a_share_with_ranks_that_no_job_has_is_refused(tmp_path, name, column, value):
+def test_a_share_with_numbers_that_no_job_has_is_refused(tmp_path, name, column, value):
     ingest(HUNG / "fr", to=tmp_path)
     (share,) = (tmp_path / "shares").iterdir()
     frame = pl.read_parquet(tmp_path / name / share.name)
     kind = frame.schema[column]
-    forge(share, name, frame.with_columns(pl.lit(value, kind).alias(column)))
-    with pytest.raises(UsageError, match=f"it holds a {column} that no job has"):
+    told = pl.lit(value, pl.Int64).cast(kind) if kind == TIME else pl.lit(value, kind)
+    forge(share, name, frame.with_columns(told.alias(column)))
+    with pytest.raises(UsageError, match=f"it holds a {column} that no (job|clock) "):
         dataset.load([str(tmp_path)], is_ours=True)
 
 

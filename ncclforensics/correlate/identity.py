@@ -204,12 +204,15 @@ def _from_trees(frames: Frames) -> pl.DataFrame:
 def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
     """Return the `source`s whose process is claimed to be another rank than theirs."""
     process = ["host", "pid"]
+    # a process may have a million lines, each of which claims the same
     other = claims.drop_nulls([*process, "rank"]).select(
         *process, pl.col("rank").alias("other")
     )
+    other = other.unique(maintain_order=True)
     return (
         claims.drop_nulls(["source", *process])
         .select("source", *process)
+        .unique(maintain_order=True)
         .join(other, on=process)
         .join(owners, on="source")
         .filter(pl.col("other") != pl.col("rank"))

@@ -19,7 +19,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.parsers.fr_fields import NUMBERS, SHARED, dtype
-from ncclforensics.parsers.limits import MAX_SEQ
+from ncclforensics.parsers.limits import MAX_SEQ, MAX_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -190,7 +190,8 @@ def entries(plain: pl.DataFrame) -> pl.DataFrame:
 
 
 def _time(nanoseconds: pl.Expr) -> pl.Expr:
-    return pl.when(nanoseconds > 0).then(nanoseconds).cast(tables.TIME)
+    is_time = (nanoseconds > 0) & (nanoseconds < MAX_TIME)
+    return pl.when(is_time).then(nanoseconds).cast(tables.TIME)
 
 
 def templates(

@@ -48,6 +48,11 @@ MAX_MEMBERS = 2_000_000
 MAX_RANK = 2**19
 MAX_SEQ = 2**40
 
+# nanoseconds since 1970, from 1900 to 2200: what a clock may show. A column ends in
+# 2262, and what is added to a time that lies there has none to go to
+MIN_TIME = -2_208_988_800 * 10**9
+MAX_TIME = 7_258_118_400 * 10**9
+
 # milliseconds that something took, by a log; some 34 years
 MAX_MS = 2**40
 

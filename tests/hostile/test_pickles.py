@@ -118,6 +118,13 @@ def test_a_number_that_no_column_holds_is_null(key, number):
     assert told["collectives"].height == 1
 
 
+@pytest.mark.parametrize("time", [limits.MAX_TIME, 2**63 - 1, 0, -1])
+def test_a_time_that_no_clock_shows_is_null(time):
+    told = {"time_created_ns": time, "time_discovered_started_ns": time}
+    found = read(pickle.dumps(WHOLE | {"entries": [ENTRY | told]}))["collectives"]
+    assert found.select("t", "t_started").row(0) == (None, None)
+
+
 def test_more_groups_than_a_job_has_are_noted():
     beyond = limits.MAX_GROUPS + 1
     config = {

@@ -90,3 +90,9 @@ def test_a_call_that_ran_for_longer_than_there_are_times(tmp_path, ms):
     (tmp_path / "kern.log").write_text(KERNEL)
     notes = [note.text for note in analyzed(tmp_path).report.notes]
     assert any("ran_ms beyond" in text for text in notes) == (ms < 2**63)
+
+
+def test_a_process_of_which_there_are_many_lines(tmp_path):
+    lines = [START.format(n=0, size=2, phase="COMPLETE") for _ in range(9000)]
+    (tmp_path / "job.log").write_text("".join(lines))
+    assert analyzed(tmp_path).frames["ranks"].height == 1
