@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
 WINDOW_BYTES = 32 << 20  # of a log that is read whole, that are recognised together
 TOGETHER = 32_768  # lines that are recognised together
+TOGETHER_BYTES = 16 << 20  # of them, each of which takes thirty while they are
 AHEAD = 8  # scans that may be waiting to be recognised
 MUCH_BYTES = 96 << 20  # to read, for which the better search pays
 THREADS = 4  # that scan; more wait for the one that recognises
@@ -235,13 +236,31 @@ def _taken(
 ) -> Iterator[Frames]:
     """Recognise the lines numbered `own`, some at a time; others stand under them."""
     room = Room()
-    for start in range(0, own.len(), TOGETHER):
-        some = own[start : start + TOGETHER]
-        line = pl.col("line")
+    line = pl.col("line")
+    for some in _portions(lines, own):
         mine = lines.filter(
             line.is_between(some[0], some[-1]) & line.is_in(some.implode())
         )
         yield taken(framing.frame(mine, lines), lines, messages, room)
+
+
+def _portions(lines: pl.DataFrame, own: pl.Series) -> Iterator[pl.Series]:
+    """Cut numbers of lines into runs that are recognised together."""
+    size = pl.col("raw").str.len_bytes().cast(pl.Int64)
+    whole = lines.select(size.sum()).item() or 0
+    if own.len() <= TOGETHER and whole <= TOGETHER_BYTES:
+        yield own
+        return
+    sizes = lines.group_by("line").agg(size.sum().alias("size"))
+    sized = (
+        own.alias("line")
+        .to_frame()
+        .join(sizes, on="line", how="left", maintain_order="left")
+    )
+    bytes_ = pl.col("size").cum_sum() // TOGETHER_BYTES
+    run = (pl.int_range(pl.len()) // TOGETHER + bytes_).alias("run")
+    for part in sized.with_columns(run).partition_by("run", maintain_order=True):
+        yield part["line"]
 
 
 def _told(log: _Log) -> Frames:

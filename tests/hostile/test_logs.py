@@ -149,3 +149,18 @@ def test_a_log_of_nothing_but_line_ends_is_empty():
     assert told["events"].is_empty()
     assert told["sources"]["lines"].to_list() == [300_000]
     assert isinstance(told["events"], pl.DataFrame)
+
+
+def test_long_lines_are_recognised_some_at_a_time(monkeypatch):
+    text = (TIMEOUT.format(rank=1, group=0) + NET) * 200
+    together = log_files.TOGETHER_BYTES
+    told = {}
+    for size in (together, 1000):
+        monkeypatch.setattr(log_files, "TOGETHER_BYTES", size)
+        lines = pl.DataFrame({"line": range(1, 401), "raw": text.splitlines()})
+        portions = list(log_files._portions(lines, lines["line"]))
+        assert pl.concat(portions).to_list() == list(range(1, 401))
+        assert (len(portions) > 50) == (size == 1000)
+        told[size] = read(text)
+    for name in told[together].tables:
+        assert told[1000][name].equals(told[together][name]), name

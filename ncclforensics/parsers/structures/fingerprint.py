@@ -60,11 +60,15 @@ _ASPECTS = {
 
 LONGEST = MAX_FINGERPRINT  # characters that are looked at
 _INT = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
+# one expression: a grammar takes a while for each number
+_INTS = pp.Regex(
+    r"[0-9]{1,18}(?![0-9])(?:\s*,\s*[0-9]{1,18}(?![0-9]))*"
+).set_parse_action(lambda found: [int(number) for number in found[0].split(",")])
 _COMMA = pp.Suppress(pp.Opt(","))
 _SEQ = pp.Suppress("SequenceNumber=") + _INT("seq") + _COMMA
 _OP = pp.Suppress("OpType=") + pp.Regex(rf"(?:{'|'.join(_OPS)})(?=[,)\n])")("op")
 _SHAPE = (
-    pp.Suppress("TensorShape=[") + pp.Group(pp.Opt(pp.DelimitedList(_INT)))("shape")
+    pp.Suppress("TensorShape=[") + pp.Group(pp.Opt(_INTS))("shape")
 ) + pp.Suppress("]")
 _DTYPE = pp.Suppress("TensorDtypes=") + pp.SkipTo(
     pp.Regex(r",\s*TensorDeviceTypes=|\)")
