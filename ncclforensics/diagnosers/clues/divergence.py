@@ -360,7 +360,8 @@ def _is_new(
         # the odd ranks themselves have not made it in this history either
         return not (mine.filter(pl.col("seq") < call["seq"])["what"] == what).any()
     theirs = programs.entries(frames, call, call["behind"][:SAMPLE])
-    enqueued = theirs.filter(pl.col("seq") == call["seq"])["what"]
+    number = pl.lit(call["seq"], pl.Int64)  # messages have none
+    enqueued = theirs.filter(pl.col("seq") == number)["what"]
     collided = len(list(_sides(frames, call))) > 1 or (enqueued != what).any()
     named = not call["behind"] and purposes.is_named(frames, stack, odd, others)
     return collided or named or now["op"][0] == "barrier"
