@@ -101,9 +101,11 @@ def of_own(frames: Frames) -> pl.DataFrame:
 def _quiet(frames: Frames, words: pl.DataFrame) -> list[int]:
     """Return the ranks that said nothing where others say that they lost a peer.
 
-    Of a hang that others timed out of, and of words that may be anybody's, silence
-    proves nothing.
+    Of a hang that others timed out of, of words that may be anybody's, and where lines
+    are lost silence proves nothing.
     """
+    if not exits.is_whole(frames):
+        return []
     thrown = frames.message("python.cpp_terminate")
     nobodys = words.filter(~pl.col("by_launcher").fill_null(False))
     if thrown["rank"].null_count() or nobodys["rank"].null_count():

@@ -141,6 +141,16 @@ def is_torn(frames: Frames) -> bool:
     return not told.filter(gaps.fill_null(True)).is_empty()
 
 
+def is_whole(frames: Frames) -> bool:
+    """Whether an agent's table is there with every line of each of its entries."""
+    lines = frames.message(*TABLES)
+    fields = {"rank", "host", "pid", "code", "entry", "t"}
+    if lines.is_empty() or not fields <= set(lines.columns):
+        return False
+    told = lines.select(pl.col(sorted(fields)).null_count().sum())
+    return told.sum_horizontal().item() == 0 and not is_torn(frames)
+
+
 def _whole(exits: pl.DataFrame) -> pl.DataFrame:
     """Drop what is read of an entry of a table whose head tells the same, and more."""
     key = ["source", "rank", "pid", "code"]
