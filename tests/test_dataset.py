@@ -13,11 +13,14 @@ import pytest
 
 from ncclforensics import analysis, cli, dataset, foreign, parsing
 from ncclforensics.errors import UsageError
+from ncclforensics.parsers import captures
 from ncclforensics.report.as_json import render_json
+from ncclforensics.sources import discover
 from ncclforensics.tables import TIME
 
 JOBS = Path(__file__).parent / "fixtures" / "jobs"
-SLUGS = sorted(folder.name for folder in JOBS.iterdir() if folder.is_dir())[::4]
+ALL = sorted(folder.name for folder in JOBS.iterdir() if folder.is_dir())
+SLUGS = ALL[::4]
 HUNG = JOBS / "torch-missing-rank-two-hosts" / "evidence"
 
 
@@ -248,6 +251,14 @@ def test_a_share_that_ends_its_reader_is_a_note_and_the_others_are_read(
     assert f"share {share.stem}" in told
     assert "was ended by SIG" in told
     assert capfd.readouterr().err == ""
+
+
+def test_whatever_a_message_captures_a_share_may_hold(tmp_path):
+    """Of all jobs: a structure's type that is not declared is found here."""
+    evidence = [str(JOBS / slug / "evidence") for slug in ALL]
+    frames = parsing.read(discover(evidence, tmp_path).sources)
+    for message, frame in frames.messages.items():
+        captures.conform(message, frame)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import re
 from ncclforensics.parsers.structures.limits import capped
 
 COLUMNS = ("stack", "depth", "function", "file", "file_line", "thread_state")
+KINDS = {"stack": "int"}  # in the frames of dumps it is another number
 _PROCESS = re.compile(r"\s*Process \d+: ")
 _THREAD = re.compile(r'\s*Thread \S+ \((?P<state>[\w+]+)\)(?:: "(?P<name>[^"]*)")?')
 _FRAME = re.compile(

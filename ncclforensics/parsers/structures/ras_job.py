@@ -11,6 +11,7 @@ import pyparsing as pp
 from ncclforensics.parsers.structures.limits import capped
 
 COLUMNS = ("nodes", "processes", "gpus")
+KINDS = dict.fromkeys(COLUMNS, "int")
 _NUMBER = pp.Word(pp.nums, max=9).set_parse_action(lambda found: int(found[0]))
 _TABLE = _NUMBER("nodes") + _NUMBER + _NUMBER + _NUMBER("processes") + _NUMBER("gpus")
 

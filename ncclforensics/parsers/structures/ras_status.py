@@ -13,6 +13,7 @@ import pyparsing as pp
 from ncclforensics.parsers.structures.limits import capped
 
 COLUMNS = ("kind", "op", "operation", "ranks", "comm_rank", "gpu", "process", "node")
+KINDS = dict.fromkeys(("operation", "ranks", "comm_rank", "process"), "int")
 _NUMBER = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
 _RANKS = pp.Suppress(pp.one_of("ranks rank"))
 _GPU = pp.Suppress("GPU") + pp.Regex(r"[\d,]+(?: \(NVML [\d,]+\))?")("gpu")
@@ -52,7 +53,6 @@ _LOST = (
     + pp.Regex(r"job process|rank")
 )
 _LINE = _DIFFERENT | _LOST("lost") | _MISSING | _MANY | _PROCESS | _ONE
-_KEYS = ("kind", "op", "operation", "ranks", "comm_rank", "gpu", "process", "node")
 
 
 def parse(text: str) -> list[dict[str, object]]:
@@ -84,4 +84,4 @@ def parse(text: str) -> list[dict[str, object]]:
             rows.append({"kind": kind, **known, **found})
         else:
             rows.append({"kind": "process", **found})
-    return [dict.fromkeys(_KEYS) | row for row in rows]
+    return [dict.fromkeys(COLUMNS) | row for row in rows]
