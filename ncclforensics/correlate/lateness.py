@@ -62,7 +62,9 @@ def late(
     collectives = collectives if held.height else collectives.head(0)
     group = (
         collectives.filter(
-            pl.col("rank").is_in(came["rank"].unique().implode())
+            # the numbers alone leave few of millions of calls to be put together
+            pl.col("seq").is_in(near["seq"].unique().implode())
+            & pl.col("rank").is_in(came["rank"].unique().implode())
             & pl.col("t").is_not_null()
             & ~pl.col("is_p2p").fill_null(False)
         )
