@@ -10,7 +10,7 @@ import polars as pl
 from ncclforensics import grammar, tables
 from ncclforensics.grammar import KINDS, ROLES
 from ncclforensics.parsers import log_files, logs
-from ncclforensics.parsers.scan import Kept
+from ncclforensics.parsers.kept import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -24,9 +24,9 @@ from ncclforensics.frames import Frames, join
 from ncclforensics.interrupts import Partly
 from ncclforensics.parsers import endings, framing, limits, partial, scan
 from ncclforensics.parsers.framing import FILE
+from ncclforensics.parsers.kept import Kept, numbered
 from ncclforensics.parsers.lines import blocks
 from ncclforensics.parsers.logs import Room, recognise, taken
-from ncclforensics.parsers.scan import Kept
 from ncclforensics.parsers.shortening import shortened
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _scanned(sources: Sequence[Source], search: scan.Search) -> Iterator[_Log]:
     tasks = ((s, task) for s in sources for task in _tasks(s, search))
     done = _side_by_side(tasks, sum(source.bytes for source in sources))
     for source, parts in groupby(done, key=lambda part: part[0]):
-        kept = scan.numbered(part for _, spans in parts for part in spans)
+        kept = numbered(part for _, spans in parts for part in spans)
         if kept.in_pieces:
             yield _put_together(source, search.messages)
         else:

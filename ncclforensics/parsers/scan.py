@@ -6,13 +6,14 @@ depends on nothing outside it, so spans may be scanned in any order and side by 
 
 Of messages that a healthy job prints for as long as it runs (`routine`, the counters of
 steps) a span gives those of its first lines, and the last before and the first behind
-each line that is no routine. Of other neutral messages it gives QUIET_LINES per needle.
+each line that is no routine. Of other neutral messages it gives QUIET_LINES per needle,
+of those that tell of trouble LOUD_LINES: a job that fails may repeat one for hours.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -21,12 +22,13 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 from ncclforensics import grammar
-from ncclforensics.parsers import limits, partial, shortening
+from ncclforensics.parsers import partial, shortening
+from ncclforensics.parsers.kept import Kept
 from ncclforensics.parsers.lines import blocks, decoded, utf8
 from ncclforensics.parsers.needles import finder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ncclforensics.grammar import Message
     from ncclforensics.parsers.lines import Block
@@ -41,7 +43,8 @@ FEW = 8  # lines of a block, around which routine messages are looked for one by
 NEAR_LINES = 1024  # behind which a routine message is not looked for backwards
 QUIET_LINES = 8192
 COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
-ALL = 1 << 60
+LOUD_LINES = 32_768  # each rank of a very large job prints some
+LAST_LINES = 64  # of a block, of the lines beyond: how a log ends is told by its last
 WIDTH_BYTES = 1 << 18  # of a log, from which it is told whether a terminal wrapped it
 
 
@@ -88,7 +91,10 @@ def search(much: bool) -> Search:
         pl.Series([reach.get(n, 1) for n in all_needles], dtype=pl.Int64),
         pl.Series([n in loud for n in all_needles], dtype=pl.Boolean),
         pl.Series(
-            [ALL if n in loud else COUNTED.get(n, QUIET_LINES) for n in all_needles],
+            [
+                LOUD_LINES if n in loud else COUNTED.get(n, QUIET_LINES)
+                for n in all_needles
+            ],
             dtype=pl.Int64,
         ),
     )
@@ -96,59 +102,6 @@ def search(much: bool) -> Search:
 
 class InPiecesError(Exception):
     """The lines of this log were broken apart: they have to be put together first."""
-
-
-@dataclass(slots=True)
-class Kept:
-    """What is kept of a span, or of a log.
-
-    `lines` have `line` and `raw`, in order; those numbered `own` are to be recognised,
-    the others stand under them. Lines count from 1. `count` is how many lines there
-    are; `whole` whether the last one ends; `trouble` why reading stopped early;
-    `sha256` that of the file, where it was hashed on the way.
-    """
-
-    lines: list[pl.DataFrame] = field(default_factory=list)
-    own: list[pl.Series] = field(default_factory=list)
-    count: int = 0
-    whole: bool = True
-    trouble: str | None = None
-    in_pieces: bool = False
-    bad: int = 0
-    first_bad: int | None = None
-    long: set[int] = field(default_factory=set)
-    cut: set[int] = field(default_factory=set)
-    unheld: set[int] = field(default_factory=set)
-    left_out: Counter[str] = field(default_factory=Counter)
-    sha256: str | None = None
-
-    def met(self, block: Block) -> None:
-        """Count a block's lines, and note what is wrong with them."""
-        self.count = block.first + block.count - 1
-        self.whole = block.whole
-        self.bad += block.bad
-        self.first_bad = self.first_bad or block.first_bad
-        if block.pieces is not None:
-            self.long.add(block.pieces)
-
-    def notes(self) -> Iterator[str]:
-        """Yield what has to be said of a log."""
-        if self.bad:
-            where = f"first on line {self.first_bad:,}"
-            yield f"invalid UTF-8 on {self.bad:,} lines, {where}"
-        yield from (f"line {n} is longer than a block" for n in sorted(self.long))
-        if self.cut:
-            which = f"{len(self.cut):,} lines, first line {min(self.cut):,},"
-            most = f"{limits.MAX_LINE:,} characters"
-            yield f"{which} are longer than {most}: the rest is not read"
-        if self.unheld:
-            which = f"the last lines up to line {min(self.unheld):,}"
-            most = f"more than {limits.MAX_HELD_BYTES >> 20} MiB"
-            yield f"{which} have {most}: what belongs under them is not read"
-        for needle, count in sorted(self.left_out.items()):
-            yield f"{count:,} more lines with {needle.strip()!r} are not read"
-        if self.trouble is not None:
-            yield f"reading stopped after line {self.count:,}: {self.trouble}"
 
 
 @dataclass(slots=True)
@@ -164,6 +117,7 @@ class Scan:
     _owed: bool = False  # whether the next routine message is to be kept
     _behind: Block | None = None  # the block before
     _kept_behind: pl.Series | None = None  # the numbers of those of it that are kept
+    _beyond: pl.DataFrame | None = None  # the last lines that a limit left out
 
     def feed(self, block: Block) -> None:
         """Take the next block of the span; raises InPiecesError."""
@@ -173,7 +127,7 @@ class Scan:
         hits = self.search.finder.find(block)
         if hits.height:
             hits = self._without_marks(block.lines, hits)
-            hits = self._within_limits(hits)
+            hits = self._within_limits(block, hits)
         begins = block.first <= FIRST_LINES
         if hits.height or begins or self._pending or self._owed:
             self._keep(block.lines, hits)
@@ -205,6 +159,8 @@ class Scan:
     def done(self) -> Kept:
         """Return what is kept of the span."""
         self._keep_before(0)
+        if self._beyond is not None:
+            self.kept.add_last(self._beyond)
         return self.kept
 
     def _without_marks(self, lines: pl.DataFrame, hits: pl.DataFrame) -> pl.DataFrame:
@@ -216,8 +172,8 @@ class Scan:
             raise InPiecesError
         return hits.filter(~marks)
 
-    def _within_limits(self, hits: pl.DataFrame) -> pl.DataFrame:
-        """Leave out neutral lines beyond the limits, and count them."""
+    def _within_limits(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
+        """Leave out lines beyond the limits, and count them."""
         self._seen += hits.height
         self._met.append(hits["needle"])
         if self._seen <= QUIET_LINES:
@@ -228,8 +184,13 @@ class Scan:
         fits = (place.to_series() < self.search.most.gather(met)).tail(hits.height)
         if fits.all():
             return hits
-        for number in hits["needle"].filter(~fits):
-            self.kept.left_out[self.search.needles[number]] += 1
+        beyond = hits["needle"].filter(~fits).value_counts()
+        for number, count in beyond.iter_rows():
+            self.kept.left_out[self.search.needles[number]] += count
+        loud = hits.filter(~fits & self.search.loud.gather(hits["needle"]))["row"]
+        if loud.len():
+            last = block.lines[loud.unique().sort().tail(LAST_LINES)]
+            self._beyond = _compact(last)
         return hits.filter(fits)
 
     def _keep(self, lines: pl.DataFrame, hits: pl.DataFrame) -> None:
@@ -370,29 +331,3 @@ def _first_line(stream: BinaryIO, start: int) -> int:
             return stream.seek(offset + found)
         offset += len(data)
     return offset
-
-
-def numbered(parts: Iterable[Kept]) -> Kept:
-    """Put the spans of one log together, in order; their lines count on."""
-    log = Kept()
-    had = 0  # up to which line the spans before have what stands behind them
-    for part in parts:
-        lines = [f.with_columns(pl.col("line") + log.count) for f in part.lines]
-        if had > log.count:
-            lines = [f.filter(pl.col("line") > had) for f in lines]
-        log.lines += lines
-        log.own += [own + log.count for own in part.own]
-        log.bad += part.bad
-        if log.first_bad is None and part.first_bad is not None:
-            log.first_bad = part.first_bad + log.count
-        log.long |= {line + log.count for line in part.long}
-        log.cut |= {line + log.count for line in part.cut}
-        log.left_out.update(part.left_out)
-        log.in_pieces |= part.in_pieces
-        log.trouble = log.trouble or part.trouble
-        log.sha256 = log.sha256 or part.sha256
-        log.count += part.count
-        last = max((int(f["line"][-1]) for f in lines if f.height), default=0)
-        had = max(had, last) if last > log.count else had
-        log.whole = part.whole if part.count else log.whole
-    return log

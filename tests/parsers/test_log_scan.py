@@ -167,3 +167,20 @@ def test_kept_lines_do_not_hold_their_whole_block():
     few = scan._compact(pl.DataFrame({"line": range(10_000), "raw": raw})[:3])
     assert few.estimated_size() < 1000
     assert limits.MAX_LINE < lines.LONGEST_BYTES
+
+
+def test_of_a_warning_without_end_the_first_and_the_last_ones_are_read(
+    log, monkeypatch
+):
+    monkeypatch.setattr(scan, "QUIET_LINES", 10)
+    monkeypatch.setattr(scan, "LOUD_LINES", 20)
+    monkeypatch.setattr(scan, "LAST_LINES", 5)
+    scan.search.cache_clear()
+    try:
+        found = log_files.read(log("".join(map(timeout, range(100))).encode()))
+    finally:
+        scan.search.cache_clear()
+    ranks = found.message("c10d.watchdog.timeout")["rank"].to_list()
+    assert ranks == [*range(20), *range(95, 100)]
+    assert all("80 more lines" in note for note in found["notes"]["text"])
+    assert found["notes"].height
