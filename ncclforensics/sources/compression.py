@@ -236,7 +236,9 @@ def _is_hollow(descriptor: int, size: int) -> bool:
             start = os.lseek(descriptor, end, os.SEEK_DATA)
             end = os.lseek(descriptor, start, os.SEEK_HOLE)
             written += end - start
-    except OSError:  # behind the last that was written, or no seeking here
-        return written * limits.MAX_RATIO < size
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # nothing is written any further
+            return True
+        # some file systems do not tell
     os.lseek(descriptor, 0, os.SEEK_SET)
     return False
