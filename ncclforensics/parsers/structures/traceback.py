@@ -46,8 +46,9 @@ _FRAME = re.compile(
     r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
 )
 _RAISED = re.compile(
-    # without a message a lower-case word is the rest of a wrapped line
-    r"(?!Failures:|[a-z]\w*\s*$)"
+    # without a message a lower-case word is the rest of a wrapped line; with a level
+    # begins what `logging` prints
+    r"(?!Failures:|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):|[a-z]\w*\s*$)"
     r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
 )
 

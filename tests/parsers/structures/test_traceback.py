@@ -120,3 +120,9 @@ OSError: [Errno 5] Input/output error: '/data/shard-42.bin'
     # where the rest is lost, what the loader says stays
     (row,) = traceback.parse(text[: text.index("Original")])
     assert row["message"] == "Caught OSError in DataLoader worker process 0."
+
+
+def test_what_logging_prints_between_the_lines_is_no_exception():
+    text = 'Traceback (most recent call last):\n  File "/job/a.py", line 3, in f\n'
+    (row,) = traceback.parse(f"{text}INFO:root:start worker process: gpu0002[1]\n")
+    assert row["exception"] is None
