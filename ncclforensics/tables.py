@@ -307,6 +307,12 @@ def noted(notes: Iterable[Note]) -> pl.DataFrame:
     return rows("notes", (asdict(note) for note in notes))
 
 
+def begun() -> pl.Expr:
+    """Whether an entry of `collectives` itself says that its GPU has begun its call."""
+    started = pl.col("t_started").is_not_null() | (pl.col("state") == "started")
+    return started.fill_null(False)
+
+
 def done() -> pl.Expr:
     """Whether an entry of `collectives` itself says that its call finished."""
     aborts = pl.col("backend").is_in(ABORTS_RETIRE)

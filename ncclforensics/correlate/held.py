@@ -10,6 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.standings import ROOTED
+from ncclforensics.tables import begun
 
 # what two sides have to agree on to be in one call; the number of a P2P call is its
 # rank's own, so the two sides take its place
@@ -59,12 +60,11 @@ def held_up(
     ends = members.filter(pl.col("group").is_in(named.implode()))
     # where no message was ever marked as begun, this one may have been
     timed = pl.col("rank").is_in(made.filter("times_p2p")["rank"].implode())
-    begun = pl.col("t_started").is_not_null() | (pl.col("state") == "started")
     from_dumps = _with_ends(both.join(ends, on="group", how="left")).select(
         "rank",
         "choice",
         *(*SAME[:2], "pg", "pg_desc", "op", "is_p2p", "members", "src", "dst"),
-        pl.when(~p2p | timed).then(begun.fill_null(False)).alias("started"),
+        pl.when(~p2p | timed).then(begun()).alias("started"),
         *("stack", "t", "source", "line"),
     )
     waits = pl.col("waits_in").is_not_null() & pl.col("rank").is_not_null()

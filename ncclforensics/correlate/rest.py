@@ -157,8 +157,7 @@ def is_told(frames: Frames) -> bool:
 def is_proven(frames: Frames, made: pl.DataFrame) -> bool:
     """Whether something else than open calls shows that the job failed.
 
-    How long a call has waited is no such proof: dumps hold no time of their own, and
-    the clocks of hosts differ.
+    What their times prove `lateness` tells.
     """
     return is_told(frames) or bool(made["aborted"].any())
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.tables import done
+from ncclforensics.tables import begun, done
 
 # operations that some members can finish before others have begun
 ROOTED = (
@@ -79,10 +79,7 @@ def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
         count(collectives).alias("entries"),
         pl.col("t").min().alias("oldest_t"),
         pl.max_horizontal("t", "t_started", "t_completed").max().alias("newest_t"),
-        (pl.col("t_started").is_not_null() | (pl.col("state") == "started"))
-        .any()
-        .fill_null(False)
-        .alias("timed"),
+        begun().any().alias("timed"),
         (pl.col("retired") & ~done()).any().fill_null(False).alias("aborted"),
         pl.col("seq").filter(done() & together).max().alias("proves"),
     )

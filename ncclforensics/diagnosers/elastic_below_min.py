@@ -53,7 +53,6 @@ WAIT = "horovodrun --min-np {} --elastic-timeout 1800 --blacklist-cooldown-range
 COOL = "horovodrun --blacklist-cooldown-range 60 600"
 RESETS = "horovodrun --reset-limit {} --blacklist-cooldown-range 60 600"
 
-
 WAITS, GOES_ON = "launchers.horovod.waits", "launchers.horovod.goes_on"
 GAVE_UP = ("below_min", "resets", "no_host_left")
 

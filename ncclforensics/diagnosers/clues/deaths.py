@@ -123,10 +123,11 @@ def _undumped(frames: Frames, ended: pl.DataFrame) -> pl.DataFrame:
     thrown = frames.message("python.cpp_terminate")
     if "exception" in thrown.columns:
         thrown = thrown.filter(pl.col("exception").str.contains(WATCHDOGS))
+    if thrown.height:
         theirs = pl.col("code") == -signal.SIGABRT
         if not thrown["rank"].null_count():
             theirs &= pl.col("rank").is_in(thrown["rank"].implode())
-        ended = ended.filter(~theirs.fill_null(False) | thrown.is_empty())
+        ended = ended.filter(~theirs.fill_null(False))
     dumps = frames["sources"].filter(outline.is_dump())["rank"].drop_nulls()
     members = frames["groups"]["members"].explode()
     known = {*common.numbers(members), *common.numbers(ended["rank"])}

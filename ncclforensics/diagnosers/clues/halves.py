@@ -15,7 +15,7 @@ import polars as pl
 from ncclforensics.correlate.held import OTHER_SIDE
 from ncclforensics.correlate.standings import ROOTED
 from ncclforensics.diagnosers.clues import programs
-from ncclforensics.tables import done
+from ncclforensics.tables import begun, done
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -76,11 +76,8 @@ def _open(program: pl.DataFrame, until: int) -> pl.DataFrame:
     a message that is not marked as begun may be one whose end nothing marks.
     """
     passed = program.filter(done())["record_id"].max()
-    begun = pl.col("t_started").is_not_null() | (pl.col("state") == "started")
     behind = pl.col("record_id") > (-1 if passed is None else passed)
-    return program.filter(
-        ~done() & (pl.col("record_id") <= until) & (behind | begun.fill_null(False))
-    )
+    return program.filter(~done() & (pl.col("record_id") <= until) & (behind | begun()))
 
 
 def _halves(open_: pl.DataFrame, ends: tuple[str, int, int], half: str) -> int:

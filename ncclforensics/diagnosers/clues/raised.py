@@ -27,9 +27,9 @@ ECHOES = (
     r"|KeyboardInterrupt|SystemExit|BrokenPipeError|ConnectionResetError|EOFError"
     r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
 )
-# an exception is about others if its text is a message of these roles, or says so
 PIECE = 40  # characters of a text that is known again by its beginning
 OPEN = r"^\w+: \[/[^\]]*$"  # the place in C++ where it was thrown, without its end
+# an exception is about others if its text is a message of these roles, or says so
 ABOUT_OTHERS = ("victim", "agent", "either")
 
 SCHEMA = {

@@ -24,8 +24,7 @@ def unlisted(frames: Frames) -> tuple[tuple[int, ...], set[int]]:
     Nobody, where entries of a list may be lost, or where those that are left out are as
     many as those listed.
     """
-    # whoever an agent lists has failed, also where the code is lost
-    failed = frames["exits"].filter(pl.col("code").ne_missing(0))
+    failed = _failed(frames)
     listed = set(common.numbers(failed["rank"]))
     failing = frames["events"].filter(pl.col("role").is_in(FAILING))
     noisy = set(common.numbers(failing["rank"]))
@@ -42,9 +41,13 @@ def unlisted(frames: Frames) -> tuple[tuple[int, ...], set[int]]:
 
 def only_host(frames: Frames) -> tuple[str, ...]:
     """Return the host of all that agents list as failed, if that is one."""
-    failed = frames["exits"].filter(pl.col("code").ne_missing(0))
-    hosts = common.strings(failed["host"])
+    hosts = common.strings(_failed(frames)["host"])
     return hosts if len(hosts) == 1 else ()
+
+
+def _failed(frames: Frames) -> pl.DataFrame:
+    """Return the ends that agents list, also those whose code is lost."""
+    return frames["exits"].filter(pl.col("code").ne_missing(0))
 
 
 def _between(frames: Frames) -> set[int]:
