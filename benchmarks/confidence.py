@@ -24,11 +24,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parent))
-
-import simulated
+sys.path.insert(0, str(Path(__file__).parent / "simulator"))
 
 import removal
 import simulate_faults
+import simulated
 from ncclforensics.analysis import analyze
 
 JOBS = Path(__file__).parents[1] / "tests" / "fixtures" / "jobs"

@@ -2,7 +2,7 @@
 
     python benchmarks/simulated.py [--seeds N] [--fault NAME…] [--ranks N…] [--verbose]
 
-Jobs are those of tests/simulate.py. `right` is the class and exactly the culprits,
+Jobs are those of simulator/. `right` is the class and exactly the culprits,
 `innocent` counts ranks that were named and are not to blame, over all runs of a row.
 """
 
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parent / "simulator"))
 
 import simulate
 import simulate_dumps

@@ -100,10 +100,10 @@ def main() -> int:
                 "import sys; sys.path.insert(0, sys.argv[1]); import simulate_timeline"
             )
             write += "; simulate_timeline.export(*sys.argv[2:])"
-            tests = str(Path(__file__).parents[1] / "tests")
+            simulator = str(Path(__file__).parent / "simulator")
             size = [folder, str(ranks), str(options.calls)]
             # processes of their own: the peak is that of the timeline alone
-            subprocess.run([sys.executable, "-c", write, tests, *size], check=True)
+            subprocess.run([sys.executable, "-c", write, simulator, *size], check=True)
             again = [__file__, "--in", folder, "--steps", str(options.steps)]
             told = subprocess.run(
                 [sys.executable, *again], check=True, capture_output=True, text=True

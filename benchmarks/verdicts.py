@@ -17,7 +17,6 @@ import sys
 from pathlib import Path
 
 from accuracy import FIXTURES, Truth, truths
-
 from ncclforensics.analysis import analyze
 
 PROGRAM = Path(sys.executable).with_name("torchfrtrace")

@@ -23,6 +23,8 @@ CALL_SECONDS = 3e-4
 
 @dataclass(frozen=True, slots=True)
 class Group:
+    """A process group: its name (c10d's counter), what it is for, its global ranks."""
+
     name: str
     desc: str
     members: tuple[int, ...]
@@ -46,6 +48,7 @@ class Op:
 
     @property
     def is_p2p(self) -> bool:
+        """Whether it is a message and no collective."""
         return self.src is not None
 
 
@@ -71,6 +74,8 @@ class Run:
 
 @dataclass(slots=True)
 class Job:
+    """The groups, one program a rank, and the calls that never end once joined."""
+
     groups: list[Group]
     runs: list[Run]
     broken: set[object] = field(default_factory=set)
