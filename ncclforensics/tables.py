@@ -75,7 +75,7 @@ CALLS: Schema = {
 
 SCHEMAS: dict[str, Schema] = {
     # a file of the evidence; `why` is the reason for `kind`; `cut`: its last line is
-    # not whole, or a dump could not be read to its end
+    # not whole, or a dump could not be read to its end; `modified`: the file's time
     "sources": {
         "kind": pl.String(),
         "why": pl.String(),
@@ -89,6 +89,7 @@ SCHEMAS: dict[str, Schema] = {
         "rows": pl.Int64(),
         "cut": pl.Boolean(),
         "sha256": pl.String(),
+        "modified": TIME,
         **CITE,
     },
     # a recognised log line; `role` is the grammar's word on who prints such a line,
@@ -216,6 +217,9 @@ SCHEMAS: dict[str, Schema] = {
         "call": pl.Int64(),
         "blocked": pl.Int64(),
     },
+    # correlated: a rank whose own evidence proves that the job stands still, and `why`
+    # (aborted, given up, overdue, late)
+    "stopped": {"rank": pl.Int64(), "why": pl.String()},
     # jobs and attempts whose rows `correlate` left out; null is that of the others.
     # An attempt came from `first_step` to `step`, which the cited line tells
     "others": {

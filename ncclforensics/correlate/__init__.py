@@ -24,6 +24,7 @@ from ncclforensics.correlate import (
     standings,
     unreached,
     waits,
+    written,
 )
 from ncclforensics.frames import Frames
 
@@ -63,13 +64,21 @@ def correlate(
     stuck = messages.posted(stuck, apart)
     found = waits.roots(stuck, rest.mute(collectives))
     unproven = tables.empty("calls")
-    proven = (
-        rest.is_proven(known, made)
-        or not given_up.is_empty()
-        or lateness.is_overdue(first, made, collectives)
-        or not lateness.late(stuck, known.scan("collectives"), names).is_empty()
+    ages = written.ages(first, collectives, known["sources"])
+    proofs = {
+        "aborted": made.filter("aborted")["rank"],
+        "given up": given_up,
+        "overdue": lateness.overdue(first, made, collectives),
+        "written": written.timed_out(ages),
+        "late": lateness.late(stuck, known.scan("collectives"), names)["rank"],
+    }
+    stopped = pl.concat(
+        [
+            ranks.unique().sort().alias("rank").to_frame().with_columns(why=pl.lit(why))
+            for why, ranks in proofs.items()
+        ]
     )
-    if not proven:
+    if stopped.is_empty() and not rest.is_told(known):
         how = rest.judged(
             standings.with_names(stuck),
             found,
@@ -79,6 +88,8 @@ def correlate(
             collectives,
             known["stacks"],
         )
+        if how == "still" and written.are_early(ages):
+            how = "doubtful"
         unproven = stuck if how == "doubtful" else unproven
         if how != "still":
             stuck, found = tables.empty("calls"), tables.empty("roots")
@@ -98,6 +109,7 @@ def correlate(
             "calls": stuck,
             "unproven": unproven,
             "roots": found,
+            "stopped": tables.conform("stopped", stopped),
         },
         known.messages,
     )

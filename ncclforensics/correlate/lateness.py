@@ -17,8 +17,10 @@ EARLIER = 20  # calls of the group by which two clocks are compared
 GROUP = ("pg", "pg_desc")
 
 
-def is_overdue(held: pl.DataFrame, made: pl.DataFrame, outline: pl.DataFrame) -> bool:
-    """Whether a rank was in a call for longer than its timeout when its dump was taken.
+def overdue(held: pl.DataFrame, made: pl.DataFrame, outline: pl.DataFrame) -> pl.Series:
+    """Return the ranks that had been in a call for longer than its timeout.
+
+    That is when their dump was taken.
 
     A dump is no older than its newest time: when the GPU began a call that is open is
     found only as the dump is taken. `held` are the calls that hold ranks up, `made` the
@@ -33,10 +35,11 @@ def is_overdue(held: pl.DataFrame, made: pl.DataFrame, outline: pl.DataFrame) ->
         outline.select(*cite, "timeout_ms", "backend"), on=cite
     )
     since = (pl.col("newest_t") - pl.col("t")).dt.total_milliseconds()
-    return bool(told.select((since >= _timeout()).any()).item())
+    return told.filter(since >= timeout())["rank"]
 
 
-def _timeout() -> pl.Expr:
+def timeout() -> pl.Expr:
+    """Return the timeout of an entry in ms: torch's own where the dump has none."""
     default = pl.col("backend").replace_strict(TIMEOUT_MS, default=None)
     return pl.coalesce("timeout_ms", default)
 
@@ -82,7 +85,7 @@ def late(
     after = pl.col("t") - pl.col("t").min().over("call", "seq")
     told = group.with_columns(
         after.dt.total_milliseconds().alias("after"),
-        _timeout().alias("timeout_ms"),
+        timeout().alias("timeout_ms"),
     )
     usual = (
         told.filter(pl.col("seq") < pl.col("now"))

@@ -154,14 +154,6 @@ def is_told(frames: Frames) -> bool:
     return told or bool((frames["exits"]["code"] != 0).any())
 
 
-def is_proven(frames: Frames, made: pl.DataFrame) -> bool:
-    """Whether something else than open calls shows that the job failed.
-
-    What their times prove `lateness` tells.
-    """
-    return is_told(frames) or bool(made["aborted"].any())
-
-
 def judged(
     calls: pl.DataFrame,
     roots: pl.DataFrame,

@@ -60,9 +60,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     failing = common.collective(frames, call)
     large = payload.first_large(frames, call)
+    has_stopped = rest.is_told(frames) or not frames["stopped"].is_empty()
     yield Finding(
         slug="stuck-in-collective",
-        confidence="likely" if rest.is_told(frames) else "possible",
+        confidence="likely" if has_stopped else "possible",
         headline=f"all {len(call['waiting']):,} members are in "
         f"{common.call_words(failing)}, nobody finishes",
         evidence=(*roots.waiting(frames, call), *(large.evidence if large else ())),

@@ -15,7 +15,13 @@ from ncclforensics import tables
 from ncclforensics.frames import Frames, join
 from ncclforensics.interrupts import Partly
 from ncclforensics.notes import Note
-from ncclforensics.parsers import error_json, flight_recorder, log_files, ras_json
+from ncclforensics.parsers import (
+    error_json,
+    flight_recorder,
+    limits,
+    log_files,
+    ras_json,
+)
 from ncclforensics.sources import compression
 
 if TYPE_CHECKING:
@@ -127,6 +133,7 @@ def _row(
     What its reader `told` goes before what was `counted`.
     """
     rows = told.get("rows")
+    modified = source.modified or 0
     return {
         "kind": source.kind,
         "why": source.why,
@@ -140,6 +147,7 @@ def _row(
         "cut": told.get("cut"),
         "rows": counted if rows is None else rows,
         "sha256": sha256,
+        "modified": modified if 0 < modified < limits.MAX_TIME else None,
         "source": source.name,
     }
 

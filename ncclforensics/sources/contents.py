@@ -38,11 +38,18 @@ class Contents:
             self.notes.append(("more notes on its members are left out", None))
 
     def store(
-        self, member: str, read: Callable[[int], bytes], packed_bytes: int
+        self,
+        member: str,
+        read: Callable[[int], bytes],
+        packed_bytes: int,
+        modified: float = 0,
     ) -> None:
-        """Keep what `read` gives as `member`; EndlessError once there is no end."""
+        """Keep what `read` gives as `member`; EndlessError once there is no end.
+
+        `modified` are the seconds since 1970 at which it was written, 0 for unknown.
+        """
         name = plain(member)
-        stored = self.to.keep(read, packed_bytes)
+        stored = self.to.keep(read, packed_bytes, modified)
         if name in self.members:
             self.note("twice in the archive, the later one is kept", member)
         self.members[name] = stored.path

@@ -72,14 +72,19 @@ class _Stage:
         """List a file, or the members of the archive that it is."""
         source = Source(file.name, file.path, "unknown", "")
         try:
-            size = file.path.stat().st_size
+            told = file.path.stat()
             compression, head, tail, damage = _ends(file.path)
         except (OSError, ValueError) as error:
             why = f"cannot be read: {reason(error)}"
             self.note(why, file.name)
             self.sources.append(replace(source, why=why))
             return
-        source = replace(source, compression=compression, bytes=size)
+        source = replace(
+            source,
+            compression=compression,
+            bytes=told.st_size,
+            modified=told.st_mtime_ns or None,
+        )
         if form := archives.format_of(head):
             self._take_archive(form, file, source, depth)
         elif compression and not head:

@@ -21,8 +21,10 @@ class Source:
     `name` is unique, printable and the same on every machine; `path` is where the bytes
     lie now. `kind` is one of kinds.KINDS, decided from the content, and `why` says in
     one line from what. `bytes` is the size as it lies there (of a compressed file: the
-    packed size). The rest is what the layout of the path tells, None where it does not:
-    `rank` is global, `attempt` counts restarts from 0, `stream` is stdout or stderr.
+    packed size), `modified` when the file was last written, in UTC nanoseconds, None
+    where that is not known (in a zip, whose times have no zone). The rest is what the
+    layout of the path tells, None where it does not: `rank` is global, `attempt` counts
+    restarts from 0, `stream` is stdout or stderr.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Source:
     why: str
     compression: str | None = None
     bytes: int = 0
+    modified: int | None = None
     rank: int | None = None
     local_rank: int | None = None
     attempt: int | None = None

@@ -5,6 +5,7 @@ A member's name never becomes a path, so nothing can be written outside the dire
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,11 +30,14 @@ class Scratch:
         self._files = 0
         self._bytes_left = limits.MAX_UNPACKED_BYTES
 
-    def keep(self, read: Callable[[int], bytes], packed_bytes: int) -> Stored:
+    def keep(
+        self, read: Callable[[int], bytes], packed_bytes: int, modified: float = 0
+    ) -> Stored:
         """Copy what `read(size)` gives into a new file, as far as it can be read.
 
-        `packed_bytes` is what it took in the archive, to tell a bomb by its ratio. The
-        file stands also where reading or writing ends early; `Stored.damage` says why.
+        `packed_bytes` is what it took in the archive, to tell a bomb by its ratio, and
+        `modified` becomes the file's time: seconds since 1970, 0 for unknown. The file
+        stands also where reading or writing ends early; `Stored.damage` says why.
         Raises EndlessError if there may be no further file at all.
         """
         if self._files >= limits.MAX_MEMBERS:
@@ -58,7 +62,15 @@ class Scratch:
                         break
             except Exception as error:  # decoders raise whatever they like on damage
                 stored.damage = str(error) or type(error).__name__
+        _stamp(stored.path, modified)
         return stored
+
+
+def _stamp(path: Path, modified: float) -> None:
+    try:
+        os.utime(path, (modified, modified))
+    except (OverflowError, ValueError, OSError):  # whatever a header holds
+        os.utime(path, (0, 0))
 
 
 class Stored:

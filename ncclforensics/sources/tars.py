@@ -50,7 +50,8 @@ def take_tar(packed: BinaryIO, contents: Contents) -> None:
             elif not member.isreg():
                 contents.note("refused: it is a device or pipe", member.name)
             elif (data := tar.extractfile(member)) is not None:
-                contents.store(member.name, data.read, _packed_bytes(member))
+                packed_bytes = _packed_bytes(member)
+                contents.store(member.name, data.read, packed_bytes, member.mtime)
     if len(Header.last) < tarfile.BLOCKSIZE or any(Header.last):
         contents.note("tar archive is cut or damaged: no end mark")
 
