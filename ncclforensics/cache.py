@@ -1,10 +1,10 @@
 """Parsed evidence that was large enough to keep: a second analysis does not parse it.
 
 An entry is a dataset under a key of what is cheap to ask: the tool that read, and the
-names, kinds and sizes of all files. It counts only if the files' hashes are the same as
-well, so the first analysis of any evidence hashes nothing for it, and a file that
-changed is read. Only parsed frames are kept, never a conclusion; whatever is wrong with
-an entry, it is as if there were none.
+names, kinds, sizes and times of all files. It counts only if the files' hashes are the
+same as well, so the first analysis of any evidence hashes nothing for it, and a file
+that changed is read. Only parsed frames are kept, never a conclusion; whatever is wrong
+with an entry, it is as if there were none.
 """
 
 from __future__ import annotations

@@ -1,0 +1,113 @@
+"""The time of a dump's file: written as a timeout passed, early, or a copy's."""
+
+import io
+import os
+import tarfile
+import zipfile
+
+import pytest
+
+import judging
+import simulate
+import simulate_faults
+from ncclforensics.analysis import analyze
+
+TIMEOUT, MINUTE = 600.0, 60.0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return where dumps are written."""
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def barrier(folder):
+    """Write dumps of four ranks of which one does not come to the barrier at the end.
+
+    Nothing but time tells whether it is still about to save its part.
+    """
+    job, _ = simulate.job(1, 1, 4)
+    end = simulate.Op(0, "barrier", "epoch_end", (1,), (1,), "Byte", syncs=True)
+    for run in job.runs:
+        run.program = [*run.program, end]
+    job.runs[2].stops = len(job.runs[2].program) - 1
+    return since(simulate_faults.finished(job, [], 0), folder)
+
+
+def since(case, folder):
+    """Write a case's dumps; return when its first rank began to wait."""
+    found = judging.analysis(case, folder)
+    called = max((found.frames[f] for f in ("unproven", "calls")), key=len)
+    return called["t"].min()
+
+
+def written(folder, call, seconds):
+    """Analyze the dumps as if they had been written so long after a call was made."""
+    at = call.timestamp() + seconds
+    for file in folder.iterdir():
+        os.utime(file, (at, at))
+    return analyze([str(folder)])
+
+
+@pytest.mark.parametrize("seconds", [-1e6, 0.0, 3 * MINUTE, 1e4, 1e7])
+def test_a_copy_has_a_time_that_tells_nothing(folder, barrier, seconds):
+    found = written(folder, barrier, seconds)
+    assert judging.named(found) == (None, ())
+    assert not found.frames["unproven"].is_empty()
+    assert found.frames["stopped"].is_empty()
+
+
+def test_dumps_that_were_written_as_a_timeout_passed_are_of_a_job_that_stands(
+    folder, barrier
+):
+    found = written(folder, barrier, TIMEOUT + 2)
+    assert judging.named(found) == ("missing-rank", (2,))
+    assert set(found.frames["stopped"]["why"]) == {"written"}
+
+
+def test_dumps_that_are_as_old_as_their_calls_are_of_a_job_that_may_go_on(folder):
+    case = judging.played("absent", 1)
+    call = since(case, folder)
+    assert judging.named(written(folder, call, TIMEOUT / 2))[1] == tuple(case.ranks)
+    found = written(folder, call, 3)
+    assert judging.named(found) == (None, ())
+    told = [told.next_time for told in found.ranked.not_checked]
+    assert any("second set" in words for words in told)
+
+
+def test_what_all_have_joined_is_likely_stuck_if_its_timeout_had_passed(folder):
+    call = since(judging.played("stuck", 3), folder)
+    possible = written(folder, call, 1e7).ranked.verdict
+    likely = written(folder, call, TIMEOUT + 30).ranked.verdict
+    assert {possible.slug, likely.slug} == {"stuck-in-collective"}
+    assert (possible.confidence, likely.confidence) == ("possible", "likely")
+
+
+def test_a_tar_keeps_the_times_of_files_and_a_zip_does_not(folder, barrier, tmp_path):
+    written(folder, barrier, TIMEOUT + 2)
+    tar, packed = tmp_path / "dumps.tar", tmp_path / "dumps.zip"
+    with tarfile.open(tar, "w") as to:
+        to.add(folder, "dumps")
+    with zipfile.ZipFile(packed, "w") as to:
+        for file in folder.iterdir():
+            to.write(file, file.name)
+    assert judging.named(analyze([str(tar)])) == ("missing-rank", (2,))
+    found = analyze([str(packed)])
+    assert judging.named(found) == (None, ())
+    assert found.frames["sources"]["modified"].is_null().all()
+
+
+@pytest.mark.parametrize("time", [-1e18, -5, 1e18, float("inf"), float("nan")])
+def test_a_member_of_an_impossible_time_has_none(tmp_path, time):
+    with tarfile.open(tmp_path / "logs.tar", "w", format=tarfile.PAX_FORMAT) as to:
+        member = tarfile.TarInfo("rank0.log")
+        data = b"[rank0]: Traceback (most recent call last):\n"
+        member.size, member.mtime = len(data), 0
+        member.pax_headers = {"mtime": str(time)}
+        to.addfile(member, io.BytesIO(data))
+    found = analyze([str(tmp_path / "logs.tar")])
+    assert found.frames["sources"]["modified"].to_list() == [None]
+    assert found.frames["sources"]["bytes"].to_list() == [len(data)]
