@@ -154,6 +154,6 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
             "missing-rank",
             f"{roots.waiters(call)} in {what}, but dumps alone do not show whether "
             "the job has stopped or was dumped while it ran",
-            "copy the dumps with their times (cp -p), which tell if a timeout had passed; "
-            "or take a second set a minute later: a call open in both has stopped",
+            "keep the times of the dumps' files (cp -p), which tell if a timeout had "
+            "passed, or take a second set a minute later: who waits in both has stopped",
         )

@@ -66,6 +66,7 @@ def test_a_dump_that_is_as_much_newer_than_its_open_call_as_a_timeout(
     held = entries.filter((pl.col("seq") == 3) & (pl.col("rank") == 0))
     held = held.with_columns(choice=pl.lit(0))
     newest = held.select("rank", newest_t=pl.col("t") + begun * MINUTE)
-    assert lateness.is_overdue(held, newest, entries) is proven
+    found = lateness.overdue(held, newest, entries)
+    assert found.is_empty() is not proven
     talk = held.with_columns(is_p2p=pl.lit(True))
     assert not lateness.is_overdue(talk, newest, entries)
