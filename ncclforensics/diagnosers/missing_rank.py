@@ -155,5 +155,5 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
             f"{roots.waiters(call)} in {what}, but dumps alone do not show whether "
             "the job has stopped or was dumped while it ran",
             "keep the times of the dumps' files (cp -p), which tell if a timeout had "
-            "passed, or take a second set a minute later: who waits in both has stopped",
+            "passed, or take a second set a minute later: what waits in both stopped",
         )

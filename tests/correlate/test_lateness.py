@@ -69,4 +69,4 @@ def test_a_dump_that_is_as_much_newer_than_its_open_call_as_a_timeout(
     found = lateness.overdue(held, newest, entries)
     assert found.is_empty() is not proven
     talk = held.with_columns(is_p2p=pl.lit(True))
-    assert not lateness.is_overdue(talk, newest, entries)
+    assert lateness.overdue(talk, newest, entries).is_empty()
