@@ -14,6 +14,7 @@ from ncclforensics.correlate.standings import grouped
 # of torch, for dumps that do not tell theirs (up to schema 2.1)
 TIMEOUT_MS = {"nccl": 600_000, "gloo": 1_800_000}
 EARLIER = 20  # calls of the group by which two clocks are compared
+NEARLY = 0.9  # of a timeout, where the clocks may be to blame for what is lacking
 GROUP = ("pg", "pg_desc")
 
 
@@ -92,13 +93,22 @@ def late(
         .group_by("call", "rank")
         .agg(pl.col("after").median().alias("usual"))
     )
+    own = pl.col("after") - pl.col("usual").fill_null(0)
     now = (
         told.filter(pl.col("seq") == pl.col("now"))
         .join(usual, on=["call", "rank"], how="left", maintain_order="left")
-        .with_columns((pl.col("after") - pl.col("usual").fill_null(0)).alias("after"))
+        .with_columns(own.alias("after"), pl.col("after").alias("told"))
     )
     # of two, the other one; of many, what most did
-    most = pl.col("after").quantile(0.5, interpolation="lower").over("call")
-    over = pl.col("after") - most.fill_null(0) > pl.col("timeout_ms")
+    by = [
+        pl.col(c)
+        - pl.col(c).quantile(0.5, interpolation="lower").over("call").fill_null(0)
+        for c in ("after", "told")
+    ]
+    # who is late at every call as well is that by its clock or by its work
+    nearly = by[0] > NEARLY * pl.col("timeout_ms")
+    over = nearly & (pl.max_horizontal(*by) > pl.col("timeout_ms"))
     few = 2 * over.sum().over("call") < pl.len().over("call") + 1
-    return now.filter(over & few).sort("call", "rank")
+    told_by = pl.when(pl.col("after") < pl.col("timeout_ms")).then("told")
+    proof = told_by.otherwise("after").alias("after")
+    return now.filter(over & few).with_columns(proof).drop("told").sort("call", "rank")

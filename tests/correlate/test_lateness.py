@@ -42,6 +42,11 @@ def test_who_came_when_the_others_had_given_up_is_late_whatever_became_of_it(sta
     assert late(entries, waiting=[0, 1, 2]) == [2]
 
 
+def test_who_is_a_little_late_at_every_call_and_then_by_a_timeout_is_late():
+    entries = made((0, 0, 10.5), earlier=(0, 0, 0.75))
+    assert late(entries, waiting=[0, 1], behind=[2]) == [2]
+
+
 @pytest.mark.parametrize(
     "entries",
     [
