@@ -106,8 +106,11 @@ def _calls(
     groups: pl.DataFrame,
 ) -> pl.DataFrame:
     p2p = pl.col("is_p2p").fill_null(False)
-    begun = pl.col("started").any() | pl.col("begun").any()
     begun_beside = beside.filter(p2p & pl.col("started")).select(*SAME, begun=True)
+    own = beside.filter(p2p & pl.col("started")).select(*SAME, "rank", mine=True)
+    begun = pl.col("started").any() | pl.col("begun").any()
+    # of a batch's messages one that has begun shows that the rank's GPU is in it
+    mine = (pl.col("started") | pl.col("mine").fill_null(False)).any()
     distinct = (
         _keyed(held)
         .join(
@@ -117,6 +120,14 @@ def _calls(
             nulls_equal=True,
             maintain_order="left",
         )
+        .join(
+            own.unique(),
+            on=[*SAME, "rank"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .with_columns(mine.over(*SAME, "rank").alias("mine"))
         .group_by(SAME, maintain_order=True)
         .agg(
             pl.col("rank").alias("stuck"),
@@ -127,7 +138,13 @@ def _calls(
             pl.col("op").mode().sort().first(),
             pl.col("op").first().alias("half"),
             pl.when(begun)
-            .then(pl.col("rank").filter(~pl.col("started")).implode())
+            .then(
+                pl.col("rank")
+                .filter(~pl.col("started") & ~pl.col("mine"))
+                .unique()
+                .sort()
+                .implode()
+            )
             .otherwise(pl.lit([], pl.List(pl.Int64)))
             .alias("unstarted"),
             *(pl.col(c).first() for c in ("stack", "source", "line")),

@@ -67,13 +67,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
     Gloo's calls run on no GPU, and peers of one that came too late gave up on it.
     """
-    if unrecorded.is_gloo(frames) or latecomers.latecomers(frames).height:
+    if latecomers.latecomers(frames).height:
         return
     found = [
         (call, ranks, blocked)
         for call, stalled, blocked in roots.by_call(frames, "stalled", "unstarted")
         if (ranks := _proven(frames, stalled))
         and not roots.is_majority(frames, call, ranks)
+        and not unrecorded.is_gloo(frames, call)
     ]
     found = [told for told in found if not _partly_seen(frames, told[0])]
     if not found:

@@ -208,6 +208,30 @@ def test_a_rank_that_others_got_past_is_in_that_call_and_in_no_message(completed
 
 
 @pytest.mark.parametrize(
+    ("theirs", "unstarted"), [((True, False), []), ((False, False), [1])]
+)
+def test_one_message_of_a_batch_that_has_begun_shows_that_its_gpu_is_in_it(
+    theirs, unstarted
+):
+    message = {"group": "g", "src": 1, "dst": 0, "is_p2p": True, "choice": 0}
+    about = {"seq": 5, "pg": "7", "pg_desc": "PP", "source": "d", "line": 1, "t": EPOCH}
+    batches = {0: ("recv", (True, False)), 1: ("send", theirs)}
+    rows = [
+        {**message, **about, "rank": rank, "op": op, "started": started}
+        for rank, (op, halves) in batches.items()
+        for started in halves
+    ]
+    made = pl.DataFrame(rows).with_columns(
+        members=pl.lit([0, 1]), stack=pl.lit(None, pl.UInt64)
+    )
+    evidence = pl.DataFrame([{"rank": rank, **SEEN} for rank in (0, 1)])
+    groups = pl.DataFrame({"group": ["g"], "members": [[0, 1]]})
+    nothing = tables.empty("standings"), NO_MESSAGES
+    (call,) = calls.calls(made, *nothing, evidence, groups).to_dicts()
+    assert call["unstarted"] == unstarted
+
+
+@pytest.mark.parametrize(
     ("mine", "theirs", "told"),
     [
         (False, True, {"waiting": [0, 1], "unstarted": [0]}),

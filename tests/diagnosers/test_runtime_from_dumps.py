@@ -1,5 +1,7 @@
 """gpu-stall and gil-deadlock on simulated dumps, and what looks like them."""
 
+import pickle
+
 import pytest
 
 import judging
@@ -25,6 +27,23 @@ def test_a_gpu_that_has_not_begun_what_all_have_enqueued(tmp_path):
     found = judging.analysis(case, tmp_path)
     assert judging.named(found) == ("gpu-stall", tuple(case.ranks))
     assert "has not begun" in found.ranked.verdict.explanation
+
+
+def test_a_gloo_group_beside_those_of_nccl_hides_no_gpu(tmp_path):
+    judging.analysis(judging.played("stall_timed", 2), tmp_path)
+    for file in tmp_path.iterdir():
+        dump = pickle.loads(file.read_bytes())  # noqa: S301 - just written
+        first = dump["entries"][0]
+        for entry in dump["entries"]:
+            entry["record_id"] += 1
+        about = {"process_group": ("77", "DATA_PARALLEL_GROUP_GLOO"), "pg_id": 77}
+        about |= {"profiling_name": "gloo:all_reduce", "state": "completed"}
+        dump["entries"].insert(0, {**first, **about, "record_id": 0, "retired": True})
+        file.write_bytes(pickle.dumps(dump))
+    found = analyze([str(tmp_path)])
+    assert judging.named(found)[0] == "gpu-stall"
+    backends = found.frames.scan("collectives").select("backend").collect()
+    assert set(backends["backend"]) == {"gloo", "nccl"}
 
 
 def test_without_timing_nobody_can_tell_whose_gpu_it_is(tmp_path):

@@ -7,7 +7,7 @@ waited there, unless its own words tell another story.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -41,10 +41,18 @@ def waited(frames: Frames) -> list[int]:
     ]
 
 
-def is_gloo(frames: Frames) -> bool:
-    """Whether dumps or lines are of Gloo."""
+def is_gloo(frames: Frames, call: dict[str, Any] | None = None) -> bool:
+    """Whether a job, or the group of a call, is of Gloo.
+
+    One that has groups of both waits in those of NCCL, unless lines say otherwise.
+    """
+    made = outline.outline(frames)
+    if call is not None:
+        here = (pl.col(c).eq_missing(pl.lit(call[c])) for c in ("pg", "pg_desc"))
+        made = made.filter(*here)
+    backends = {*made["backend"].drop_nulls().unique()}
     lines = any(message.startswith("c10d.gloo.") for message in frames.messages)
-    return lines or bool((outline.outline(frames)["backend"] == "gloo").any())
+    return "nccl" not in backends and (lines or "gloo" in backends)
 
 
 def _wordless(frames: Frames) -> list[int]:
