@@ -118,7 +118,7 @@ def _halved(frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]) -> boo
             pl.min_horizontal("src", "dst").alias("low"),
             pl.max_horizontal("src", "dst").alias("high"),
         )
-        .group_by("p2p_seq", "low", "high")
+        .group_by("seq", "p2p_seq", "low", "high")
         .agg(pl.col("op").n_unique().alias("halves"), pl.col("record_id").max())
         .drop_nulls("p2p_seq")
         .sort("record_id")["halves"]
