@@ -2,8 +2,9 @@
 
 `batch_isend_irecv` records an entry per message, none of which c10d ever marks
 (pytorch#137969), and one named `coalesced` behind them that it does mark. They share
-the number of the group's messages, which counts a batch once. A dump of active calls
-leaves the closing entry out when the batch is over, and keeps its messages.
+their numbers, of which a batch counts up one: that of messages, or in older torch that
+of collectives, where the closing entry does not even say that it is point to point. A
+dump of active calls leaves it out when the batch is over, and keeps its messages.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from ncclforensics.correlate.outline import outline, outlined
 from ncclforensics.frames import Frames
 
 HALVES = ("send", "recv")
-BATCH = ("source", "rank", "pg", "pg_desc", "pg_id", "p2p_seq")
+BATCH = ("source", "rank", "pg", "pg_desc", "pg_id", "batch")
 TOLD = ("state", "retired", "t_started", "t_completed")
-NEEDED = ("is_p2p", "op", "record_id", *BATCH, *TOLD)
+SHARED = ("state", "retired", "is_p2p")  # of these, what templates hold
+NUMBERS = ("seq", "p2p_seq")
+NEEDED = ("is_p2p", "op", "record_id", *BATCH[:-1], *NUMBERS, *TOLD)
 
 
 def with_ends(frames: Frames) -> Frames:
@@ -34,18 +37,18 @@ def with_ends(frames: Frames) -> Frames:
         return frames
     entries = frames["entries"].with_row_index("entry")
     talk = entries.join(
-        templates.filter(pl.col("is_p2p")), on="template", maintain_order="left"
+        templates.filter(_may_be_talk()), on="template", maintain_order="left"
     ).select("entry", "template", *NEEDED)
-    others = outline(frames).filter(~pl.col("is_p2p").fill_null(False)).select(NEEDED)
+    others = outline(frames).filter(~_may_be_talk()).select(NEEDED)
     given = pl.concat([talk, others], how="diagonal")
     made = ended(given)
     if made is given:
         return frames
     told = made.drop_nulls("entry").with_columns(
-        pl.struct("template", "state", "retired").hash(seed=0).alias("new")
+        pl.struct("template", *SHARED).hash(seed=0).alias("new")
     )
-    new = templates.drop("state", "retired").join(
-        told.select("template", "new", "state", "retired").unique(), on="template"
+    new = templates.drop(SHARED).join(
+        told.select("template", "new", *SHARED).unique(), on="template"
     )
     times = ("t_started", "t_completed")
     changed = (
@@ -70,13 +73,19 @@ def with_ends(frames: Frames) -> Frames:
 def ended(collectives: pl.DataFrame) -> pl.DataFrame:
     """Give the messages of batches the state and times of the entry that closes them.
 
-    Takes and returns the frame `collectives`, in its order.
+    That entry is point to point as they are. Takes and returns the frame `collectives`,
+    in its order.
     """
-    talk = collectives.with_row_index("row").filter(
-        pl.col("is_p2p") & pl.col("p2p_seq").is_not_null()
+    # both numbers only rise, so their sum is another one for each batch
+    talk = (
+        collectives.with_row_index("row")
+        .filter(_may_be_talk() & pl.col("p2p_seq").is_not_null())
+        .with_columns((pl.col("seq").fill_null(0) + pl.col("p2p_seq")).alias("batch"))
     )
     halves = talk.filter(pl.col("op").is_in(HALVES))
-    closing = talk.filter(pl.col("op").str.ends_with("coalesced"))
+    closing = talk.filter(_closes()).join(
+        halves, on=list(BATCH), how="semi", nulls_equal=True
+    )
     shared = halves.filter(pl.len().over(BATCH) > 1)
     kinds = pl.concat([closing["pg_desc"], shared["pg_desc"]]).unique()
     if halves.is_empty() or kinds.is_empty():
@@ -104,12 +113,25 @@ def ended(collectives: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce("_state", over).alias("_state"),
         *(f"_{c}" for c in TOLD[1:]),
     )
+    closes = pl.col("row").is_in(closing["row"].implode())
     return (
         collectives.with_row_index("row")
         .join(said, on="row", how="left", maintain_order="left")
-        .with_columns(pl.coalesce(f"_{c}", c).alias(c) for c in TOLD)
+        .with_columns(
+            *(pl.coalesce(f"_{c}", c).alias(c) for c in TOLD),
+            pl.when(closes).then(pl.lit(True)).otherwise("is_p2p").alias("is_p2p"),
+        )
         .select(collectives.columns)
     )
+
+
+def _may_be_talk() -> pl.Expr:
+    return pl.col("is_p2p").fill_null(False) | _closes()
+
+
+def _closes() -> pl.Expr:
+    """Whether a call closes a batch: of messages, or of collectives."""
+    return (pl.col("op") == "coalesced").fill_null(False)
 
 
 def _is_left_out() -> pl.Expr:
@@ -121,8 +143,8 @@ def _is_left_out() -> pl.Expr:
     unclosed = pl.col("_state").is_null()
     newest = pl.col("record_id").max().over(BATCH)
     cut_off = unclosed & (pl.col("next") > pl.col("record_id") + 1)
-    lost = pl.col("p2p_seq").filter(cut_off).min().over("source", "pg", "pg_id")
-    return unclosed & ((newest < pl.col("last")) | (pl.col("p2p_seq") > lost))
+    lost = pl.col("batch").filter(cut_off).min().over("source", "pg", "pg_id")
+    return unclosed & ((newest < pl.col("last")) | (pl.col("batch") > lost))
 
 
 def _next(collectives: pl.DataFrame) -> pl.DataFrame:

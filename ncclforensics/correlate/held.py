@@ -150,13 +150,13 @@ def _with_stream(calls: pl.DataFrame) -> pl.DataFrame:
 
 def _batched(open_calls: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
     """Return the other open messages of the batches whose first one was chosen."""
-    batch = ["rank", "group", "p2p_seq"]
+    batch = ["rank", "group", "seq", "p2p_seq"]
     first = chosen.filter(pl.col("is_p2p").fill_null(False)).drop_nulls("p2p_seq")
     if first.is_empty():
         return chosen.clear()
     halves = open_calls.filter(pl.col("op").is_in(list(OTHER_SIDE)))
     return (
-        halves.join(first.select(*batch, "choice"), on=batch, how="inner")
+        halves.join(first.select(*batch, "choice"), on=batch, nulls_equal=True)
         .join(first.select("rank", "record_id"), on=["rank", "record_id"], how="anti")
         .select(chosen.columns)
     )

@@ -3,13 +3,13 @@
 What it means
     Two groups share ranks, and the ranks enter their collectives in different order:
     one waits in the first for a rank that waits in the second for it. Nobody is late,
-    and nobody can go on.
+    and nobody can go on. So it is with two ranks that both send before they receive.
 
 How we know
     Following who waits for whom over all groups leads back to where it began, and all
-    calls of the circle are ones that its ranks make in every step. Every rank of the
-    circle is named, with the call that each is in: which of the two orders is the wrong
-    one, no dump tells.
+    calls of the circle are ones that its ranks make in every step, or all are sends and
+    nobody has made a call behind its own. Every rank of the circle is named, with the
+    call that each is in: which of the two orders is the wrong one, no dump tells.
 
 What to do
     Make every rank enter the groups in one order, or give the calls streams and async

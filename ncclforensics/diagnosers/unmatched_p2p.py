@@ -7,13 +7,16 @@ What it means
 How we know
     A rank is held up in a send or recv whose other side has not posted its half and
     has gone on: it waits in a collective for the very rank that waits for it, or it
-    made the calls that used to follow that half. The side that did not post is named.
+    made the calls that used to follow that half. The side that did not post is named:
+    all ranks of its stage that did so, each in its own pipeline.
 
 What to do
     Compare the schedules of the two stages at the call site: micro-batch counts, the
     order of send and recv, a condition on the stage.
 
 Looks like
+    Two sides that both send first are a `call-order-deadlock`: neither has gone on, and
+    the receives may be to come.
     A pair that only waits for its pipeline stage: there the other side is itself held
     up in another call, and the root lies where that leads.
     A rank that stopped making calls altogether is `missing-rank`.
@@ -24,7 +27,8 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -33,6 +37,7 @@ from ncclforensics.diagnosers.clues import (
     common,
     divergence,
     halves,
+    left_out,
     programs,
     roots,
     unrecorded,
@@ -57,30 +62,59 @@ BEFORE = 2  # earlier calls with a message each, for one without to be odd
 REMEDY = ("compare the order of sends and receives of both ranks at the call site",)
 
 
+class Silent(NamedTuple):
+    """Ranks that owe the half that a call waits for, and words for what they did."""
+
+    call: dict[str, Any]
+    ranks: tuple[int, ...]
+    did: str
+    before: str = ""
+    after: str = ""
+
+
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the side of a P2P call that posted nothing and went on without it."""
+    for silent in _together(frames, list(_silent(frames))):
+        it = "It" if len(silent.ranks) == 1 else "Each"
+        told = f"{silent.before}{it} {silent.did}{silent.after}"
+        yield _finding(frames, silent.call, silent.ranks, told)
+    yield from _unrecorded(frames)
+
+
+def _together(frames: Frames, found: list[Silent]) -> Iterator[Silent]:
+    """Join what the ranks of one stage left out, each in a pipeline of its own."""
+    stages = left_out.stages(frames, [silent.call for silent in found])
+    parallel = defaultdict(list)
+    for silent in found:
+        parallel[stages[silent.call["call"]]].append(silent)
+    for same in parallel.values():
+        waiting = sorted({rank for silent in same for rank in silent.call["waiting"]})
+        yield same[0]._replace(
+            call={**same[0].call, "waiting": waiting},
+            ranks=tuple(sorted({rank for silent in same for rank in silent.ranks})),
+        )
+
+
+def _silent(frames: Frames) -> Iterator[Silent]:
     for call, ranks, blocked in roots.by_call(frames, "absent"):
         if call["is_p2p"] and programs.skipped(frames, call, ranks):
             told = roots.spread(frames, call, ranks, blocked)
-            yield _finding(frames, call, ranks, f"{told} It waits for nobody.")
+            yield Silent(call, ranks, "waits for nobody.", f"{told} ")
     for call, ranks, blocked in _stuck(frames):
         if _halved(frames, call, ranks) or halves.has_fewer_open(
             frames, call, ranks[0]
         ):
             told = roots.spread(frames, call, ranks, blocked)
-            more = (
-                " It is in the other half of that exchange, and posted this one never."
-            )
-            yield _finding(frames, call, ranks, told + more)
+            did = "is in the other half of that exchange, and posted this one never."
+            yield Silent(call, ranks, did, f"{told} ")
     for found in divergence.divergences(frames):
         if found.kind == "message":
-            told = "It went on" + divergence.elsewhere(frames, found)
+            did = "went on" + divergence.elsewhere(frames, found)
             behind = roots.others_behind(frames, found.ranks)
-            yield _finding(frames, found.call, found.odd, told + behind)
+            yield Silent(found.call, found.odd, did, after=behind)
     for call, ranks in _beside_unseen(frames):
         behind = roots.others_behind(frames, ranks)
-        yield _finding(frames, call, ranks, f"It went on without it.{behind}")
-    yield from _unrecorded(frames)
+        yield Silent(call, ranks, "went on without it.", after=behind)
 
 
 def _stuck(frames: Frames) -> Iterator[tuple[dict[str, Any], tuple[int, ...], int]]:
@@ -118,7 +152,7 @@ def _halved(frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]) -> boo
             pl.min_horizontal("src", "dst").alias("low"),
             pl.max_horizontal("src", "dst").alias("high"),
         )
-        .group_by("p2p_seq", "low", "high")
+        .group_by("seq", "p2p_seq", "low", "high")
         .agg(pl.col("op").n_unique().alias("halves"), pl.col("record_id").max())
         .drop_nulls("p2p_seq")
         .sort("record_id")["halves"]
@@ -127,7 +161,7 @@ def _halved(frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]) -> boo
 
 
 def _beside_unseen(frames: Frames) -> list[tuple[dict[str, Any], tuple[int, ...]]]:
-    """Return the one message that a rank left out, where waits end at an unseen rank.
+    """Return the message that one stage left out, where waits end at an unseen rank.
 
     Those close no circle and have no root, but both sides of that message are seen, and
     the one that left it out waits in a collective.
@@ -147,7 +181,8 @@ def _beside_unseen(frames: Frames) -> list[tuple[dict[str, Any], tuple[int, ...]
         for call in talk.head(divergence.SAMPLE_CALLS).to_dicts()
         if programs.skipped(frames, call, call["absent"])
     ]
-    return found if len(found) == 1 else []
+    is_one = left_out.is_one_stage(frames, [call for call, _ in found])
+    return found if is_one else []
 
 
 def _unrecorded(frames: Frames) -> Iterator[Finding]:
@@ -214,13 +249,14 @@ def _finding(
     who = common.plural("rank", ranks)
     other = "recv" if failing.op == "send" else "send"
     peer = common.plural("rank", call["waiting"])
+    waits, it = ("waits", "it") if len(call["waiting"]) == 1 else ("wait", "them")
     return Finding(
         slug="unmatched-p2p",
         confidence="likely",
-        headline=f"{who} never posted the {other} that {peer} waits for",
+        headline=f"{who} never posted the {other} that {peer} {waits} for",
         evidence=evidence or roots.waiting(frames, call),
-        explanation=f"{peer.capitalize()} waits in {common.call_words(failing)}, and "
-        f"{who} posted no {other} for it. {told}",
+        explanation=f"{peer.capitalize()} {waits} in {common.call_words(failing)}, and "
+        f"{who} posted no {other} for {it}. {told}",
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),

@@ -26,6 +26,16 @@ def entries(*rows):
     return tables.rows("collectives", told)
 
 
+def older(*rows):
+    """Return such calls as older torch counts them: (op, seq, state)."""
+    made = entries(*rows)
+    return made.with_columns(
+        pl.col("p2p_seq").alias("seq"),
+        pl.lit(0, pl.Int64).alias("p2p_seq"),
+        pl.col("op").is_in(batches.HALVES).alias("is_p2p"),
+    )
+
+
 def states(frame):
     return batches.ended(frame)["state"].to_list()
 
@@ -103,3 +113,29 @@ def test_the_order_and_all_other_columns_stay():
     assert ended.select(pl.exclude(batches.TOLD)).equals(
         made.select(pl.exclude(batches.TOLD))
     )
+
+
+def test_older_torch_counts_batches_among_the_collectives():
+    made = older(
+        ("send", 1, "scheduled"),
+        ("recv", 1, "scheduled"),
+        ("coalesced", 1, "completed"),
+        ("all_reduce", 2, "completed"),
+        ("send", 3, "scheduled"),
+        ("recv", 3, "scheduled"),
+        ("coalesced", 3, "started"),
+    )
+    assert states(made) == ["completed"] * 4 + ["started"] * 3
+    is_p2p = [op != "all_reduce" for op in made["op"]]
+    assert batches.ended(made)["is_p2p"].to_list() == is_p2p
+
+
+def test_a_batch_of_collectives_stays_one():
+    made = older(
+        ("send", 1, "scheduled"),
+        ("coalesced", 1, "completed"),
+        ("all_reduce", 2, "scheduled"),
+        ("coalesced", 2, "completed"),
+    )
+    assert states(made) == ["completed", "completed", "scheduled", "completed"]
+    assert batches.ended(made)["is_p2p"].to_list() == [True, True, False, False]

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate import waits
-from ncclforensics.diagnosers.clues import common, halves, programs, purposes, turns
+from ncclforensics.diagnosers.clues import (
+    common,
+    left_out,
+    programs,
+    purposes,
+    turns,
+)
 from ncclforensics.frames import remembered
 from ncclforensics.tables import done
 
@@ -84,21 +90,14 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
         call, both = pair
         others = tuple(c for c in calls if c is not call)
         return Divergence("order", ranks, tuple(sorted(both & circle)), call, others)
-    left_out = {
-        rank: call
-        for call in calls[:SAMPLE_CALLS]
-        if call["is_p2p"]
-        for rank in sorted({*call["absent"], *call["behind"]} & circle)
-        if programs.skipped(frames, call, (rank,))
-        or halves.has_fewer_open(frames, call, rank)
-    }
+    if left_out.all_send(frames, calls, circle):
+        return Divergence("order", ranks, ranks, calls[0], tuple(calls[1:]))
+    silent = left_out.left_out(frames, calls, circle)
     taken = turns.went_ahead(frames, calls[:SAMPLE_CALLS])
     if taken is not None and not turns.is_usual_way(frames, taken):
         return _in_turn(frames, ranks, taken, calls)
-    if len(left_out) == 1 and taken is None:
-        ((rank, call),) = left_out.items()
-        others = tuple(c for c in calls if c is not call)
-        return Divergence("message", ranks, (rank,), call, others)
+    if silent and taken is None:
+        return _message(ranks, silent, calls)
     if (found := _after_loop(frames, ranks, calls)) is not None:
         return found
     if (found := _stray(frames, ranks, calls)) is not None:
@@ -123,7 +122,7 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
                 best = Divergence(kind, ranks, odd, {**call, "stack": stack}, others)
     if best is not None:
         return best
-    past: list[Divergence] = []
+    past: list[Call] = []
     for call in calls:
         if (
             not call["is_p2p"]
@@ -141,11 +140,15 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
             rest = tuple(c for c in calls if c is not alone[0])
             kind = purposes.of(frames, alone[0], gone, stack, rest)
             return Divergence(kind, ranks, gone, alone[0], rest)
-        over = not _has_history(frames, gone) and _may_be_over(frames, call, gone)
+        over = not _has_history(frames, gone) and left_out.may_be_over(
+            frames, call, gone
+        )
         if not over and not any(c["is_p2p"] for c in inside):
-            past.append(Divergence("message", ranks, gone, call, others))
-    if len(past) == 1:
-        return past[0]
+            past.append(call)
+    silent = {rank: call for call in past for rank in call["absent"]}
+    # who owes several came to that call too early
+    if len(past) == len(silent) and left_out.is_one_stage(frames, past):
+        return _message(ranks, silent, calls)
     talk = [call for call in calls if call["is_p2p"]]
     # some side may have left out its half of a message
     if len(talk) == len(calls) or (talk and not _has_history(frames, ranks)):
@@ -155,6 +158,16 @@ def _told(frames: Frames, ranks: tuple[int, ...], calls: list[Call]) -> Divergen
         return _parted(ranks, left, calls)
     early = min(made, key=lambda call: _way_gone(frames, call))
     return _in_turn(frames, ranks, early, calls)
+
+
+def _message(
+    ranks: tuple[int, ...], silent: dict[int, Call], calls: list[Call]
+) -> Divergence:
+    """Name those who left out their halves, each with the message that waits for it."""
+    waits_for = [*silent.values()]
+    call = {**waits_for[0], "waiting": sorted({c["waiting"][0] for c in waits_for})}
+    others = tuple(c for c in calls if c not in waits_for)
+    return Divergence("message", ranks, tuple(sorted(silent)), call, others)
 
 
 def _parted(ranks: tuple[int, ...], left: list[Call], calls: list[Call]) -> Divergence:
@@ -282,28 +295,6 @@ def _has_history(frames: Frames, ranks: tuple[int, ...]) -> bool:
     own = frames.scan("collectives").filter(pl.col("rank").is_in(ranks)).collect()
     over = done() & ~pl.col("is_p2p").fill_null(False)
     return bool(own.select(over.any()).item())
-
-
-def _may_be_over(frames: Frames, call: Call, gone: tuple[int, ...]) -> bool:
-    """Whether a message may be one of many that only its own rank has not seen end.
-
-    Of calls that are over a dump of open calls shows nothing: where a rank has messages
-    to and from another one open, and that one has none, its GPU may be the one behind.
-    """
-    talk = (
-        frames.scan("collectives")
-        .filter(
-            pl.col("is_p2p")
-            & pl.col("rank").is_in([*call["waiting"], *gone])
-            & (pl.col("state") != "completed")
-            & pl.col("pg").eq_missing(call["pg"])
-            & pl.col("pg_desc").eq_missing(call["pg_desc"])
-        )
-        .collect()
-    )
-    own = talk.filter(pl.col("rank").is_in(call["waiting"]))["op"]
-    theirs = talk.filter(pl.col("rank").is_in(gone))
-    return own.n_unique() > 1 and theirs.is_empty()
 
 
 def _sides(frames: Frames, call: Call) -> Iterator[tuple[set[int], int | None]]:

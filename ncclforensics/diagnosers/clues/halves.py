@@ -44,9 +44,8 @@ def has_fewer_open(frames: Frames, call: Call, rank: int) -> bool:
     group, src, dst, half = held.select("group", "src", "dst", "op").row(0)
     ends, back = (group, src, dst), (group, dst, src)
     # what else is in its batch stays open with it
-    others = theirs.join(
-        held.select("group", "p2p_seq"), on=["group", "p2p_seq"], how="anti"
-    )
+    batch = ["group", "seq", "p2p_seq"]
+    others = theirs.join(held.select(batch), on=batch, how="anti")
     missing = _halves(mine, ends, OTHER_SIDE[half]) + 1 == _halves(theirs, ends, half)
     as_many = _halves(mine, back, half) >= _halves(others, back, OTHER_SIDE[half])
     return missing and as_many and not _is_behind(frames, theirs)

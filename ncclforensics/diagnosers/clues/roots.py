@@ -204,11 +204,13 @@ def _waiting(
         )
         .collect()
     )
+    # where batches count up the number of collectives, that of messages stays 0
+    number = pl.coalesce(pl.when(pl.col("p2p_seq") > 0).then("p2p_seq"), "seq")
     return told.select(
         "rank",
         "op",
-        pl.col("p2p_seq").alias("waits_in"),
-        pl.col("p2p_seq").alias("enqueued"),
+        number.alias("waits_in"),
+        number.alias("enqueued"),
         "t",
         "source",
         "line",
