@@ -388,17 +388,3 @@ def elsewhere(frames: Frames, found: Divergence) -> str:
 
 def _is(call: Call) -> str:
     return "is" if len(call["waiting"]) == 1 else "are"
-
-
-def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
-    """Whether some ranks made such a call before their last: they are late for it."""
-    now = programs.entries(frames, call, call["waiting"][:1]).filter(
-        pl.col("seq") == call["seq"]
-    )
-    if now.is_empty() or now["stack"][0] is None:
-        return False
-    same = programs.entries(frames, call, ranks[:SAMPLE]).filter(
-        (pl.col("stack") == now["stack"][0])
-        & (pl.col("seq") < pl.col("seq").max().over("rank"))
-    )
-    return not same.is_empty()

@@ -27,6 +27,7 @@ CONTEXT = 500  # calls before one that are compared with those before another
 MORE = 16  # messages of a kind that may have been made after one that was left out
 SELDOM = 2  # times rarer than a step is what comes after the loop
 FEW = 2  # ranks whose Python did not give its stacks
+SAMPLE = 4  # ranks whose history is looked at
 Call = dict[str, Any]
 Way = list[tuple[str, str, int | None]]
 
@@ -279,6 +280,20 @@ def entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
         .filter(pl.col("group") == call["group"])
         .with_columns(what(frames))
     )
+
+
+def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
+    """Whether some ranks made such a call before their last: they are late for it."""
+    now = entries(frames, call, call["waiting"][:1]).filter(
+        pl.col("seq") == call["seq"]
+    )
+    if now.is_empty() or now["stack"][0] is None:
+        return False
+    same = entries(frames, call, ranks[:SAMPLE]).filter(
+        (pl.col("stack") == now["stack"][0])
+        & (pl.col("seq") < pl.col("seq").max().over("rank"))
+    )
+    return not same.is_empty()
 
 
 def what(frames: Frames) -> pl.Expr:
