@@ -39,6 +39,20 @@ def outline(frames: Frames) -> pl.DataFrame:
     return pl.concat([made, tables.conform("outline", others.with_columns(times=1))])
 
 
+def emptied(frames: Frames) -> pl.Series:
+    """Return the ranks whose dump has no entries, and counts calls that are open.
+
+    Such a rank waits in one of them, and which one is lost.
+    """
+    dumps = frames["sources"].filter(is_dump())["source"]
+    open_ = frames["positions"].filter(
+        pl.col("source").is_in(dumps.implode())
+        & (pl.col("last_enqueued") > pl.col("last_completed"))
+        & ~pl.col("rank").is_in(outline(frames)["rank"].drop_nulls().implode())
+    )
+    return open_["rank"].drop_nulls().unique().sort()
+
+
 def _outline(frames: Frames) -> pl.DataFrame:
     templates = frames["templates"].with_columns(done().alias("done"))
     entries = frames["entries"].with_row_index("row")

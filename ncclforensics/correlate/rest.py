@@ -105,6 +105,7 @@ def evidence(
     # nor does a dump without entries tell anything, unless only open calls are dumped
     told_of = pl.concat([frames["positions"]["rank"], made["rank"]]).drop_nulls()
     void = ~pl.col("rank").is_in(told_of.implode()) & pl.lit(not active_only)
+    void |= pl.col("rank").is_in(outline.emptied(frames).implode())
     return (
         pl.DataFrame({"rank": seen.unique().sort()})
         .join(told, on="rank", how="left")

@@ -127,7 +127,8 @@ def _poor(frames: Frames) -> dict[int, str]:
 
     Only pickles hold stacks. What a dump that is cut lacks may be in the part that is
     lost. Where no dump holds a finished call, calls that are over were not dumped, and
-    a dump without entries says nothing.
+    a dump without entries says nothing; one that counts open calls is of a rank that
+    waits.
     """
     dumps = frames["sources"].filter(
         outline.is_dump() & (pl.col("bytes") > 0) & pl.col("rank").is_not_null()
@@ -157,7 +158,8 @@ def _poor(frames: Frames) -> dict[int, str]:
     if with_done and with_done >= SHARE * told.height:
         void = told.filter(pl.col("over").is_null() & whole)["rank"]
         known = counted if void.is_empty() else pl.concat([counted, _proved(frames)])
-        void = void.filter(void.is_in(known.implode()))
+        held = outline.emptied(frames)
+        void = void.filter(void.is_in(known.implode()) & ~void.is_in(held.implode()))
         poor.update(dict.fromkeys(common.numbers(void), "entries"))
     return poor
 

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, divergence, programs, roots, spied
+from ncclforensics.diagnosers.clues import common, programs, roots, spied
 from ncclforensics.diagnosers.clues.named_missing import named
 from ncclforensics.findings import Finding, NotChecked
 
@@ -87,7 +87,7 @@ def _is_other_class(
         return programs.skipped(frames, call, ranks)
     # members of whom nothing is seen may have stayed away as well
     away = (*ranks, *call["unseen"])
-    return roots.is_majority(frames, call, away) and not divergence.made_before(
+    return roots.is_majority(frames, call, away) and not programs.made_before(
         frames, call, ranks
     )
 

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from ncclforensics.diagnosers.clues import (
     common,
     divergence,
+    programs,
     roots,
     signatures,
     spied,
@@ -69,7 +70,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if (
             ranks
             and not call["unseen"]
-            and not divergence.made_before(frames, call, absent)
+            and not programs.made_before(frames, call, absent)
         ):
             told = f"{len(absent):,} other members never made it, and wait for nobody."
             yield _finding(frames, call, ranks, told)

@@ -5,7 +5,7 @@ import pytest
 
 import judging
 from ncclforensics import tables
-from ncclforensics.correlate import rest, waits
+from ncclforensics.correlate import outline, rest, waits
 
 
 def late_dump(case, rank, seconds):
@@ -75,6 +75,27 @@ def test_calls_that_only_torn_dumps_leave_open_keep_the_verdict(seed, tmp_path):
     found = judging.analyze([str(tmp_path)])
     assert found.frames["sources"]["cut"].sum() == 2
     assert judging.named(found) == ("missing-rank", tuple(case.ranks))
+
+
+@pytest.mark.parametrize(("seed", "emptied"), [(0, 15), (2, 9)])
+def test_a_rank_whose_entries_are_lost_waits_if_its_dump_counts_open_calls(
+    seed, emptied, tmp_path
+):
+    """It is neither absent, nor at work, nor is its Python stuck."""
+    case = judging.played("absent", seed)
+    case.mute = frozenset({emptied})
+    found = judging.analysis(case, tmp_path)
+    assert outline.emptied(found.frames).to_list() == [emptied]
+    assert judging.named(found) == ("missing-rank", tuple(case.ranks))
+
+
+def test_a_rank_without_entries_that_counts_no_open_call_is_not_taken_for_waiting(
+    tmp_path,
+):
+    case = next(c for s in range(9) if (c := judging.played("gil", s)).mute)
+    found = judging.analysis(case, tmp_path)
+    assert outline.emptied(found.frames).is_empty()
+    assert judging.named(found) == ("gil-deadlock", tuple(case.ranks))
 
 
 def test_dumps_of_different_moments_are_a_doubt_with_a_reason(tmp_path):

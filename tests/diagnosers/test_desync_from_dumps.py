@@ -70,6 +70,45 @@ def test_leaving_the_loop_is_no_extra_call(tmp_path):
     assert finding(found, "call-order-deadlock") is None
 
 
+@pytest.mark.parametrize("swaps", [4, 5])
+@pytest.mark.parametrize(
+    ("instead", "named"),
+    [
+        (["flag", "seed"], ("call-order-deadlock", (4, 5))),
+        (["evaluate", "seed", "flag"], ("rank-conditional-collective", None)),
+    ],
+)
+def test_ranks_outside_of_a_circle_do_not_tell_whose_turn_a_call_was(
+    instead, named, swaps, tmp_path
+):
+    """Hosts wait for each call, and others, of lower ranks, are in one as always."""
+    job, places = simulate.job(2, 1, 4)
+    for rank, run in enumerate(job.runs):
+        pair = places[rank]["kinds"]["TE"]
+        calls = {
+            "seed": simulate.Op(
+                pair, "all_reduce", "seed", (4,), (4,), "Long", syncs=True
+            ),
+            "flag": simulate.Op(0, "all_reduce", "flag", (1,), (1,), "Int", syncs=True),
+            "evaluate": simulate.Op(
+                0, "all_reduce", "evaluate", (5,), (5,), "Float", syncs=True
+            ),
+        }
+        steps, program = 0, []
+        for op in run.program:
+            program.append(op)
+            if op.site == "loss":
+                steps += 1
+                odd = rank == swaps and steps == 3
+                program += [
+                    calls[name] for name in (instead if odd else ("seed", "flag"))
+                ]
+        run.program = program
+    case = simulate_faults.finished(job, [], 0)
+    slug, ranks = judging.named(judging.analysis(case, tmp_path))
+    assert (slug, ranks) == (named[0], named[1] or (swaps,))
+
+
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_barrier_at_a_new_place_stands_behind_a_condition_or_a_loop(rank, tmp_path):
     """The others are in a step's call of the same group, at the same number."""

@@ -67,9 +67,13 @@ def test_less_than_a_step_of_history_tells_nothing():
     assert not skipped("aaSaaR")
 
 
-def left_loop(program):
-    """Whether rank 0 left its loop with its last call, told by its own way there."""
+def left_loop(program, dtype=None):
+    """Whether rank 0 left its loop with its last call, told by its own way there.
+
+    `dtype` is that of the last call alone.
+    """
     made = entries(0, program)
+    made[-1]["in_dtypes"] = [dtype] if dtype else made[0].get("in_dtypes")
     names = {"rank": 0, "pg": "7", "pg_desc": "PP", "pg_id": None, "group": "7|PP"}
     frames = Frames(
         {
@@ -83,6 +87,10 @@ def left_loop(program):
 
 def test_a_rank_that_leaves_its_loop_earlier_than_last_time():
     assert left_loop("i" + "abc" * 5 + "vs" + "abc" * 3 + "v")
+
+
+def test_a_call_of_other_types_is_not_the_one_behind_the_loop():
+    assert not left_loop("i" + "abc" * 5 + "vs" + "abc" * 3 + "v", dtype="Double")
 
 
 def test_a_rank_that_leaves_its_loop_by_another_way_than_last_time():

@@ -101,6 +101,35 @@ def test_of_two_the_one_that_evaluates_alone_made_no_mistake(function, kind):
     assert bool(list(signatures.splits(told, "shape"))) == (kind is None)
 
 
+@pytest.mark.parametrize(
+    ("function", "kind"), [("evaluate", "conditional"), ("route", None)]
+)
+def test_names_compare_with_where_the_thread_of_a_backward_pass_was_not(function, kind):
+    """The others are in their backward pass, which no frame of the loop leads to."""
+    ways = [
+        ["main", "train_one_epoch", "forward"],
+        ["main", "train_one_epoch", function],
+        ["backward"],
+    ]
+    stacks = [
+        {"stack": stack, "function": name, "depth": -depth, "file_line": 7}
+        | {"file": "layers.py" if name == "backward" else "train.py"}
+        for stack, way in enumerate(ways)
+        for depth, name in enumerate(way)
+    ]
+    made = []
+    for rank in range(3):
+        made.append((rank, "0", 5, {**sizes(8), "stack": 0, "state": "completed"}))
+        made.append((rank, "0", 6, {**sizes(8), "stack": 2, "state": "completed"}))
+        now = {"op": "broadcast", "stack": 1} if rank == 1 else {"stack": 2}
+        made.append((rank, "0", 7, {**sizes(8), **now}))
+    told = frames(made, stacks)
+    found = [split.strays for split in signatures.strays(told, "conditional")]
+    assert found == ([(1,)] if kind else [])
+    assert not list(signatures.strays(told, "uneven"))
+    assert bool(list(signatures.splits(told, "op"))) == (kind is None)
+
+
 @pytest.mark.parametrize(("stack", "strays"), [(2, [(0,)]), (1, [])])
 def test_a_side_is_astray_only_at_a_place_of_its_own(stack, strays):
     """Rank 0 came to this call from where it went to another group before."""

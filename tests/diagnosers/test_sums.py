@@ -7,8 +7,11 @@ from ncclforensics.diagnosers import shape_mismatch, stuck_in_collective
 from ncclforensics.frames import Frames
 
 
-def frames(sizes, op="all_to_all", members=2, absent=()):
-    """Return a call that all members but `absent` wait in; (in, out) sizes by rank."""
+def frames(sizes, op="all_to_all", members=2, absent=(), before=None):
+    """Return a call that all members but `absent` wait in; (in, out) sizes by rank.
+
+    `before` are those of a call that all members have finished.
+    """
     came = [rank for rank in range(members) if rank not in absent]
     where = {"pg": "4", "pg_desc": "EP", "seq": 7, "op": op, "is_p2p": False}
     call = {"call": 0, "group": "4|EP|", "members": list(range(members)), **where}
@@ -19,16 +22,19 @@ def frames(sizes, op="all_to_all", members=2, absent=()):
             "rank": rank,
             "source": f"dump_{rank}",
             "line": 1,
-            "record_id": 1,
-            "in_sizes": sizes[rank][0],
-            "out_sizes": sizes[rank][1],
+            "record_id": seq,
+            "in_sizes": told[rank][0],
+            "out_sizes": told[rank][1],
             "in_dtypes": ["Float"],
             "out_dtypes": ["Float"],
-            "state": "scheduled",
-            "retired": False,
+            "state": "scheduled" if seq == 7 else "completed",
+            "retired": seq < 7,
             **where,
+            "seq": seq,
         }
+        for seq, told in ((7, sizes), (6, before or {}))
         for rank in came
+        if rank in told
     ]
     named = [{"rank": rank, "pg": "4", "pg_desc": "EP"} for rank in came]
     return Frames(
@@ -64,6 +70,16 @@ def test_elements_that_are_sent_and_not_expected(op):
 def test_uneven_in_health(sizes):
     assert not slugs(shape_mismatch.diagnose(frames(sizes)))
     assert slugs(stuck_in_collective.diagnose(frames(sizes))) == ["stuck-in-collective"]
+
+
+@pytest.mark.parametrize(
+    ("before", "named"),
+    [(UNEVEN, True), (WRONG, False), ({0: WRONG[0]}, True)],
+    ids=["added up", "did not", "of one member alone"],
+)
+def test_sums_tell_nothing_where_they_differed_in_a_call_that_ended(before, named):
+    found = list(shape_mismatch.diagnose(frames(WRONG, before=before)))
+    assert bool(found) == named
 
 
 def test_a_member_that_did_not_come_leaves_the_sum_open():

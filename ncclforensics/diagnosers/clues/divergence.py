@@ -64,11 +64,17 @@ def divergences(frames: Frames) -> tuple[Divergence, ...]:
     for ranks in waits.circles(frames["calls"]):
         held = pl.col("waiting").list.set_intersection(list(ranks)).list.len() > 0
         calls = sorted(
-            frames["calls"].filter(held).to_dicts(),
+            (_own_first(c, {*ranks}) for c in frames["calls"].filter(held).to_dicts()),
             key=lambda call: (-len(call["waiting"]), call["call"]),
         )
         found.append(_told(frames, ranks, calls))
     return tuple(found)
+
+
+def _own_first(call: Call, circle: set[int]) -> Call:
+    """Put the ranks of a circle first: who waits beside it came there as ever."""
+    waiting = sorted(call["waiting"], key=lambda rank: (rank not in circle, rank))
+    return {**call, "waiting": waiting}
 
 
 def calls_in_circles(frames: Frames) -> set[int]:
@@ -367,23 +373,9 @@ def elsewhere(frames: Frames, found: Divergence) -> str:
     site = f" at {what.call_site}" if what.call_site else ""
     where = programs.parting(frames, found.call["stack"], other["stack"])
     apart = f"; the stacks part at {where}" if where else ""
-    ranks = common.plural("rank", other["waiting"])
+    ranks = common.plural("rank", sorted(other["waiting"]))
     return f": {ranks} {_is(other)} in {common.call_words(what)}{site}{apart}."
 
 
 def _is(call: Call) -> str:
     return "is" if len(call["waiting"]) == 1 else "are"
-
-
-def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
-    """Whether some ranks made such a call before their last: they are late for it."""
-    now = programs.entries(frames, call, call["waiting"][:1]).filter(
-        pl.col("seq") == call["seq"]
-    )
-    if now.is_empty() or now["stack"][0] is None:
-        return False
-    same = programs.entries(frames, call, ranks[:SAMPLE]).filter(
-        (pl.col("stack") == now["stack"][0])
-        & (pl.col("seq") < pl.col("seq").max().over("rank"))
-    )
-    return not same.is_empty()

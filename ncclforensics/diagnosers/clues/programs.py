@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate.held import OTHER_SIDE
-from ncclforensics.correlate.standings import UNEVEN, grouped, signature
+from ncclforensics.correlate.standings import grouped, signature
 from ncclforensics.diagnosers.clues import common
 from ncclforensics.frames import remembered
 from ncclforensics.tables import done
@@ -27,6 +27,7 @@ CONTEXT = 500  # calls before one that are compared with those before another
 MORE = 16  # messages of a kind that may have been made after one that was left out
 SELDOM = 2  # times rarer than a step is what comes after the loop
 FEW = 2  # ranks whose Python did not give its stacks
+SAMPLE = 4  # ranks whose history is looked at
 Call = dict[str, Any]
 Way = list[tuple[str, str, int | None]]
 
@@ -44,6 +45,20 @@ def way(frames: Frames, stack: int | None) -> Way:
         .sort("depth", descending=True)
     )
     return list(own.select("function", "file", "file_line").iter_rows())
+
+
+def beside(frames: Frames, mine: Way, stack: int | None, rank: int) -> Way:
+    """Return the way of a rank's call, or of its last one in the thread of `mine`.
+
+    A backward pass runs in a thread of its own, whose stacks tell nothing of where the
+    program is: they begin in another file. No way, if the rank was never seen in that
+    of `mine`.
+    """
+    begins = [file for _, file, _ in mine[:1]]
+    made = program(frames, rank)["stack"].drop_nulls().reverse()
+    last = [s for s in made.unique(maintain_order=True) if s != stack]
+    ways = (way(frames, other) for other in (stack, *last))
+    return next((w for w in ways if [file for _, file, _ in w[:1]] == begins), [])
 
 
 def parting(frames: Frames, mine: int | None, theirs: int | None) -> str:
@@ -232,15 +247,13 @@ def left_loop(frames: Frames, call: Call, rank: int) -> bool:
 
 def program(frames: Frames, rank: int) -> pl.DataFrame:
     """Return a rank's entries in order; `what` each is, `before` and `after` it."""
-    named = ["group", "op", "src", "dst", "sizes", "stack"]
-    even = pl.when(~pl.col("op").is_in(UNEVEN)).then("in_sizes").alias("sizes")
+    named = ["group", "src", "dst", "stack", signature().alias("sizes")]
     return (
         frames.scan("collectives")
         .filter(pl.col("rank") == rank)
         .collect()
         .pipe(grouped, frames["group_names"])
         .sort("record_id")
-        .with_columns(even)
         .with_columns(pl.struct(named).hash(seed=0).alias("what"))
         .with_columns(
             pl.col("what").shift(1).alias("before"),
@@ -267,6 +280,20 @@ def entries(frames: Frames, call: Call, ranks: Iterable[int]) -> pl.DataFrame:
         .filter(pl.col("group") == call["group"])
         .with_columns(what(frames))
     )
+
+
+def made_before(frames: Frames, call: Call, ranks: tuple[int, ...]) -> bool:
+    """Whether some ranks made such a call before their last: they are late for it."""
+    now = entries(frames, call, call["waiting"][:1]).filter(
+        pl.col("seq") == call["seq"]
+    )
+    if now.is_empty() or now["stack"][0] is None:
+        return False
+    same = entries(frames, call, ranks[:SAMPLE]).filter(
+        (pl.col("stack") == now["stack"][0])
+        & (pl.col("seq") < pl.col("seq").max().over("rank"))
+    )
+    return not same.is_empty()
 
 
 def what(frames: Frames) -> pl.Expr:

@@ -37,7 +37,7 @@ def of(
     for other in others:
         if programs.order(frames, stack, other["stack"]) < 0:
             return "conditional"  # the others are past that place
-        named = by_name(mine, programs.way(frames, other["stack"]))
+        named = by_name(mine, _beside(frames, mine, other))
         if named is not None:
             return named
     return "conditional" if odd[0] == min(call["members"] or odd) else "uneven"
@@ -52,9 +52,13 @@ def is_named(
     """
     collective = [c for c in others if not c["is_p2p"]]
     mine = programs.way(frames, stack)
-    told = {by_name(mine, programs.way(frames, c["stack"])) for c in collective}
+    told = {by_name(mine, _beside(frames, mine, c)) for c in collective}
     few = len(odd) < len({rank for c in collective for rank in c["waiting"]})
     return told == {"uneven"} or (told == {"conditional"} and few)
+
+
+def _beside(frames: Frames, mine: programs.Way, call: Call) -> programs.Way:
+    return programs.beside(frames, mine, call["stack"], call["waiting"][0])
 
 
 def by_name(mine: programs.Way, theirs: programs.Way) -> Purpose | None:

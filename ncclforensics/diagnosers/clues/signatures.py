@@ -246,8 +246,9 @@ def _by_name(
     frames: Frames, odd: pl.DataFrame, usual: pl.DataFrame
 ) -> purposes.Purpose | None:
     """Say what a side does by the functions that it alone is in."""
-    mine, theirs = (programs.way(frames, _stack(side)) for side in (odd, usual))
-    return purposes.by_name(mine, theirs)
+    mine = programs.way(frames, _stack(odd))
+    peer = int(str(usual["rank"].min()))
+    return purposes.by_name(mine, programs.beside(frames, mine, _stack(usual), peer))
 
 
 def _is_new(frames: Frames, side: pl.DataFrame) -> bool:

@@ -2,7 +2,8 @@
 
 Sizes differ from member to member in health, so no two of them can be compared; but
 over all members and all their tensors the elements that go in come out. Whose split
-sizes are wrong this does not tell.
+sizes are wrong this does not tell. Where it was not so in a call that all have finished
+either, the recorder writes down something else than what is sent.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate.standings import grouped
+from ncclforensics.tables import done
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
 
 EXCHANGES = r"(?i)^all_?to_?all"
 KEY = ["rank", "group", "seq"]
+
+
+def _numel(column: str) -> pl.Expr:
+    """Return the elements of all tensors of a call; a scalar has one."""
+    each = pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
+    return pl.col(column).list.eval(each).list.sum()
+
+
+SIDES = {"sent": _numel("in_sizes"), "due": _numel("out_sizes")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +67,7 @@ def unbalanced(frames: Frames) -> Iterator[Unbalanced]:
         .collect()
         .pipe(grouped, frames["group_names"])
         .join(came.explode("rank"), on=KEY, how="inner")
-        .with_columns(
-            _numel("in_sizes").alias("sent"), _numel("out_sizes").alias("due")
-        )
+        .with_columns(**SIDES)
         .with_columns(
             pl.concat_str(
                 *(pl.lit("rank "), "rank", pl.lit(" sends "), "sent"),
@@ -70,11 +79,26 @@ def unbalanced(frames: Frames) -> Iterator[Unbalanced]:
     for call in calls.to_dicts():
         entries = told.filter(pl.col("call") == call["call"])
         sent, due = int(entries["sent"].sum()), int(entries["due"].sum())
-        if entries.height == len(call["members"] or ()) and sent != due:
+        whole = entries.height == len(call["members"] or ())
+        if whole and sent != due and _add_up(frames, call):
             yield Unbalanced(call, sent, due, entries)
 
 
-def _numel(column: str) -> pl.Expr:
-    """Return the elements of all tensors of a call; a scalar has one."""
-    each = pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
-    return pl.col(column).list.eval(each).list.sum()
+def _add_up(frames: Frames, call: dict[str, Any]) -> bool:
+    """Whether the two sides are equal in all such calls that the members finished."""
+    over = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("op").str.contains(EXCHANGES)
+            & done()
+            & pl.col("rank").is_in(call["members"])
+            & (pl.col("seq") < call["seq"])
+        )
+        .collect()
+        .pipe(grouped, frames["group_names"])
+        .filter(pl.col("group") == call["group"])
+        .group_by("seq")
+        .agg(pl.len().alias("came"), **{c: side.sum() for c, side in SIDES.items()})
+        .filter(pl.col("came") == len(call["members"]))
+    )
+    return over.filter(pl.col("sent") != pl.col("due")).is_empty()
