@@ -228,6 +228,7 @@ def test_another_operation_at_one_number_and_the_tie_of_two(tmp_path):
         ("_all_gather_base", {"into": (128,), "out": (256,)}, True),
         ("_all_gather_base", {"dtype": "Float"}, True),
         ("all_to_all", {"into": (7,), "out": (7,)}, False),
+        ("all_to_all", {"dtype": "Float"}, True),
     ],
 )
 def test_sizes_and_dtypes_by_the_rules_of_each_operation(

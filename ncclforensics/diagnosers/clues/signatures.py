@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate.standings import UNEVEN
 from ncclforensics.diagnosers.clues import common, programs, purposes, votes
 from ncclforensics.findings import Finding
 
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
 Aspect = Literal["op", "shape"]
 
-# its sizes differ from step to step, but never from rank to rank: of one whose list of
-# outputs is uneven torch makes broadcasts
-EVEN_AT_ONCE = "all_gather"
 BARRIER = "barrier"
 
 
@@ -146,11 +142,9 @@ def _from_votes(frames: Frames, cast: pl.DataFrame, aspect: Aspect) -> Iterator[
     # split groups may share a name: where the evidence tells the call, it decides
     key = ["call"] if "call" in cast.columns else ["pg", "pg_desc", "seq"]
     if aspect == "shape":
-        # sizes are compared only where all agree on an operation that wants them equal
-        even = ~pl.col("op").is_in(UNEVEN) | (pl.col("op") == EVEN_AT_ONCE)
-        cast = cast.filter(even & (pl.col("op").n_unique().over(key) == 1)).drop_nulls(
-            "shape"
-        )
+        # sizes are compared only where all agree on an operation
+        one = pl.col("op").n_unique().over(key) == 1
+        cast = cast.filter(one).drop_nulls("shape")
     # a damaged entry has no operation, and is on no side
     side = pl.when(pl.col("rank").is_not_null()).then(pl.col(aspect)).drop_nulls()
     differing = cast.filter(side.n_unique().over(key) > 1)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate.standings import grouped
+from ncclforensics.diagnosers.clues.votes import EXCHANGES
 from ncclforensics.tables import done
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from ncclforensics.frames import Frames
 
-EXCHANGES = r"(?i)^all_?to_?all"
 KEY = ["rank", "group", "seq"]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.standings import grouped
+from ncclforensics.correlate.standings import UNEVEN, grouped
 from ncclforensics.diagnosers.clues import common, divergence
 from ncclforensics.frames import remembered
 
@@ -25,6 +25,11 @@ ALL_RECEIVE = (
     *("all_gather_single", "reduce_scatter_single", "allreduce_coalesced"),
     *("all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"),
 )
+# what each member sends and receives is its own, but all in one type
+EXCHANGES = r"(?i)^all_?to_?all"
+# its sizes differ from step to step, but never from rank to rank: of one whose list of
+# outputs is uneven torch makes broadcasts
+EVEN_AT_ONCE = "all_gather"
 FEW = 3  # ranks, of which one may be told from the others
 
 
@@ -62,17 +67,32 @@ def entries(frames: Frames) -> pl.DataFrame:
         *("call", "group", "unseen"),
         *("pg", "pg_desc", "seq", "op"),
         # what is received tells only where all send the same
-        pl.when(
+        pl.when(pl.col("op").str.contains(EXCHANGES))
+        .then(_dtypes("in"))
+        .when(
             pl.col("op").is_in(ALL_RECEIVE)
             & (_elements("in").n_unique().over("call") == 1)
         )
         .then(common.sentence(_elements("in"), " into ", _elements("out")))
-        .otherwise(_elements("in"))
-        .fill_null(_elements("in"))
+        .otherwise(_if_even(_elements("in")))
+        .fill_null(_if_even(_elements("in")))
         .alias("shape"),
         *("rank", "stack", "t", "source", "line"),
         _told(pl.col("seq")).alias("text"),
     )
+
+
+def _if_even(shape: pl.Expr) -> pl.Expr:
+    """Say nothing of an operation whose members may pass different sizes."""
+    op = pl.col("op")
+    return pl.when(~op.is_in(UNEVEN) | (op == EVEN_AT_ONCE)).then(shape)
+
+
+def _dtypes(side: str) -> pl.Expr:
+    """Say of what type the elements are, where it is one: `elements of Float`."""
+    dtypes = pl.col(f"{side}_dtypes").list.unique()
+    one = pl.when(dtypes.list.len() == 1).then(dtypes.list.first())
+    return pl.concat_str(pl.lit("elements of "), one)
 
 
 def _elements(side: str) -> pl.Expr:
@@ -116,7 +136,7 @@ def fingerprints(frames: Frames) -> pl.DataFrame:
         "pg_desc",
         pl.lit(own.first() if own.len() else None, pl.Int64).alias("seq"),
         "op",
-        shape.alias("shape"),
+        _if_even(shape).alias("shape"),
         pl.coalesce("global", "group_rank").alias("rank"),
         "is_peer",
         "t",
@@ -145,7 +165,7 @@ def watchdogs(frames: Frames) -> pl.DataFrame:
         "pg_desc",
         pl.col("timed_out").alias("seq"),
         "op",
-        shape.alias("shape"),
+        _if_even(shape).alias("shape"),
         "rank",
         "t",
         "source",
