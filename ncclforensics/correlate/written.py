@@ -18,7 +18,8 @@ from ncclforensics.correlate.lateness import timeout
 WRITES_MS = 120_000
 # by how much the clock of a file server may be behind that of a host
 CLOCK_MS = 1_000
-# of a timeout: who has not waited longer may be about to go on
+# who has not waited longer, or for no more of a timeout, may be about to go on
+EARLY_MS = 60_000
 EARLY = 1 / 10
 
 
@@ -52,5 +53,5 @@ def timed_out(told: pl.DataFrame) -> pl.Series:
 
 def are_early(told: pl.DataFrame) -> bool:
     """Whether all of several dumps were written soon after their ranks' calls."""
-    soon = pl.col("waited") < EARLY * pl.col("timeout_ms")
+    soon = pl.col("waited") < pl.min_horizontal(EARLY * pl.col("timeout_ms"), EARLY_MS)
     return told.height > 1 and bool(told.select(soon.all()).item())
