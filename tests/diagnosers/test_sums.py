@@ -7,10 +7,11 @@ from ncclforensics.diagnosers import shape_mismatch, stuck_in_collective
 from ncclforensics.frames import Frames
 
 
-def frames(sizes, op="all_to_all", members=2, absent=(), before=None):
+def frames(sizes, op="all_to_all", members=2, absent=(), before=None, lost=0):
     """Return a call that all members but `absent` wait in; (in, out) sizes by rank.
 
-    `before` are those of a call that all members have finished.
+    `before` are those of a call that all members have finished, and `lost` is how many
+    calls had left the ring.
     """
     came = [rank for rank in range(members) if rank not in absent]
     where = {"pg": "4", "pg_desc": "EP", "seq": 7, "op": op, "is_p2p": False}
@@ -22,7 +23,7 @@ def frames(sizes, op="all_to_all", members=2, absent=(), before=None):
             "rank": rank,
             "source": f"dump_{rank}",
             "line": 1,
-            "record_id": seq,
+            "record_id": lost + (seq - 6 if before else 0),
             "in_sizes": told[rank][0],
             "out_sizes": told[rank][1],
             "in_dtypes": ["Float"],
@@ -74,12 +75,17 @@ def test_uneven_in_health(sizes):
 
 @pytest.mark.parametrize(
     ("before", "named"),
-    [(UNEVEN, True), (WRONG, False), ({0: WRONG[0]}, True)],
+    [(UNEVEN, True), (WRONG, False), ({0: WRONG[0]}, False)],
     ids=["added up", "did not", "of one member alone"],
 )
 def test_sums_tell_nothing_where_they_differed_in_a_call_that_ended(before, named):
     found = list(shape_mismatch.diagnose(frames(WRONG, before=before)))
     assert bool(found) == named
+
+
+def test_sums_tell_nothing_where_earlier_calls_are_lost():
+    assert not slugs(shape_mismatch.diagnose(frames(WRONG, lost=1)))
+    assert slugs(shape_mismatch.diagnose(frames(WRONG, before=UNEVEN, lost=1)))
 
 
 def test_a_member_that_did_not_come_leaves_the_sum_open():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.correlate.outline import outline
 from ncclforensics.correlate.standings import grouped
 from ncclforensics.diagnosers.clues.votes import EXCHANGES
 from ncclforensics.tables import done
@@ -85,7 +86,10 @@ def unbalanced(frames: Frames) -> Iterator[Unbalanced]:
 
 
 def _add_up(frames: Frames, call: dict[str, Any]) -> bool:
-    """Whether the two sides are equal in all such calls that the members finished."""
+    """Whether the two sides are equal in all such calls that the members finished.
+
+    Where such calls may have left the rings, or were not dumped, nobody can tell.
+    """
     over = (
         frames.scan("collectives")
         .filter(
@@ -101,4 +105,8 @@ def _add_up(frames: Frames, call: dict[str, Any]) -> bool:
         .agg(pl.len().alias("came"), **{c: side.sum() for c, side in SIDES.items()})
         .filter(pl.col("came") == len(call["members"]))
     )
+    if over.is_empty():
+        made = outline(frames).filter(pl.col("rank").is_in(call["members"]))
+        oldest = made.group_by("rank").agg(pl.col("record_id").min())["record_id"]
+        return bool((oldest == 0).all())
     return over.filter(pl.col("sent") != pl.col("due")).is_empty()
