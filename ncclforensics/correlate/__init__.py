@@ -80,7 +80,7 @@ def correlate(
     )
     if stopped.is_empty() and not rest.is_told(known):
         how = rest.judged(
-            standings.with_names(stuck),
+            standings.with_names(stuck, names),
             found,
             standing,
             seen,

@@ -191,23 +191,38 @@ def grouped(frame: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_names(calls: pl.DataFrame) -> pl.DataFrame:
-    """Let the `group` of a call stand for a `pg` that its dumps leave out."""
-    nameless = pl.col("pg").fill_null("") == ""
-    return calls.with_columns(
-        pl.when(nameless).then("group").otherwise("pg").alias("pg")
+def with_names(calls: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Let the `group` of a call stand for a `pg` that names none, or several groups."""
+    pairs = _vague(names).select("pg", "pg_desc", vague=True).unique()
+    return (
+        calls.join(
+            pairs,
+            on=["pg", "pg_desc"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .with_columns(pl.when("vague").then("group").otherwise("pg").alias("pg"))
+        .drop("vague")
     )
 
 
 def told_apart(collectives: pl.LazyFrame, names: pl.DataFrame) -> pl.LazyFrame:
-    """Name the groups of calls as `with_names` does, if some have no name."""
-    nameless = names.filter(pl.col("pg").fill_null("") == "")
-    if nameless.is_empty():
+    """Name the groups of calls as `with_names` does, where their names do not."""
+    vague = _vague(names)
+    if vague.is_empty():
         return collectives
-    told = nameless.select(*NAME, pl.col("group").alias("_group"))
+    told = vague.select(*NAME, pl.col("group").alias("_group"))
     return collectives.join(
         told.lazy(), on=NAME, how="left", nulls_equal=True, maintain_order="left"
     ).with_columns(pl.coalesce("_group", "pg").alias("pg"))
+
+
+def _vague(names: pl.DataFrame) -> pl.DataFrame:
+    """Return the names that stand for no group, or for several."""
+    nameless = pl.col("pg").fill_null("") == ""
+    shared = pl.col("group").n_unique().over("pg", "pg_desc") > 1
+    return names.filter(nameless | shared)
 
 
 def unfinished(

@@ -202,3 +202,22 @@ def test_gloo_gave_up_what_a_member_made_when_the_timeout_had_passed(
     assert set(rest.given_up(tables.rows("collectives", made))) == who
     of_nccl = [{**call, "backend": "nccl"} for call in made]
     assert rest.given_up(tables.rows("collectives", of_nccl)).is_empty()
+
+
+@pytest.mark.parametrize(
+    ("groups", "pgs"),
+    [
+        (("tp|low", "tp|low", "tp|high"), ["tp|low", "tp|low", "tp|high"]),  # split
+        (("tp|all", "tp|all", "tp|all"), ["tp", "tp", "tp"]),
+    ],
+)
+def test_a_name_that_several_groups_share_gives_way_to_the_group(groups, pgs):
+    about = {"pg": "tp", "pg_desc": "TP", "pg_id": "1"}
+    names = tables.rows(
+        "group_names",
+        [{"rank": r, "group": group, **about} for r, group in enumerate(groups)],
+    )
+    made = tables.rows("collectives", [{"rank": r, **about} for r in range(3)])
+    assert standings.told_apart(made.lazy(), names).collect()["pg"].to_list() == pgs
+    told = pl.DataFrame([{"group": group, **about} for group in groups])
+    assert standings.with_names(told, names)["pg"].to_list() == pgs
