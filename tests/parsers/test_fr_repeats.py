@@ -124,7 +124,7 @@ def test_odd_values_change_nothing_of_that(tmp_path, pickler, changes, gone):
     same_frames(tmp_path / "rank_3", data, usual)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(
     pickler=st.sampled_from(PICKLERS),
     flips=st.lists(
