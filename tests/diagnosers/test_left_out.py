@@ -83,3 +83,9 @@ def test_all_send_first_where_nobody_has_gone_on(program, op, all_send):
     made = frames({0: "SR", 2: program})
     calls = [held(0, 0, "send", [2]), held(1, 2, op, [])]
     assert left_out.all_send(made, calls, {0, 2}) == all_send
+
+
+def test_where_all_receives_are_posted_nobody_sends_too_early():
+    made = frames({0: "SR", 2: "SR"})
+    calls = [held(0, 0, "send", []), held(1, 2, "send", [])]
+    assert not left_out.all_send(made, calls, {0, 2})
