@@ -89,3 +89,34 @@ def test_where_all_receives_are_posted_nobody_sends_too_early():
     made = frames({0: "SR", 2: "SR"})
     calls = [held(0, 0, "send", []), held(1, 2, "send", [])]
     assert not left_out.all_send(made, calls, {0, 2})
+
+
+@pytest.mark.parametrize(("earlier", "named"), [(0, {2}), (1, {2}), (3, {1})])
+def test_who_receives_from_another_peer_than_ever_is_to_blame_alone(
+    earlier, named, monkeypatch
+):
+    """Rank 1 is to receive from 0, as before, and asks 2, which waits elsewhere."""
+    monkeypatch.setattr(left_out.programs, "skipped", lambda _f, _c, r: r[0] == 2)
+    monkeypatch.setattr(left_out.halves, "has_fewer_open", lambda *_: False)
+    about = {"pg": "0", "pg_desc": "DP", "is_p2p": True, "state": "scheduled"}
+    sends = [{"rank": 0, "op": "send", "src": 0, "dst": 1}] * (earlier + 1)
+    usual = [{"rank": 1, "op": "recv", "src": 0, "dst": 1}] * earlier
+    made = [*sends, *usual, {"rank": 1, "op": "recv", "src": 2, "dst": 1}]
+    rows = [
+        {**about, **row, "source": str(row["rank"]), "line": n, "record_id": n}
+        for n, row in enumerate(made)
+    ]
+    names = [
+        {"rank": rank, "pg": "0", "pg_desc": "DP", "group": "g"} for rank in range(3)
+    ]
+    told = Frames(
+        {
+            "collectives": tables.rows("collectives", rows),
+            "group_names": tables.rows("group_names", names),
+            "calls": tables.rows("calls", []),
+        }
+    )
+    waits = {**held(0, 0, "send", [1]), "line": earlier}
+    asks = {**held(1, 1, "recv", [2]), "line": len(rows) - 1}
+    found = left_out.left_out(told, [waits, asks], {0, 1, 2})
+    assert set(found) == named

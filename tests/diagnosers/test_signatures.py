@@ -158,3 +158,24 @@ def test_a_dump_without_stacks_says_nothing_of_what_a_call_is_for():
     assert purposes.by_name(away, []) is None
     assert purposes.by_name(here, there) is None
     assert purposes.by_name(away, there) == "uneven"
+
+
+@pytest.mark.parametrize(
+    ("functions", "purpose"),
+    [
+        (["main", "on_train_epoch_end", "barrier"], "uneven"),
+        (["main", "onEpochEnd"], "uneven"),
+        (["main", "train_one_epoch", "send_forward"], None),  # the loop itself
+        (["main", "save_checkpoint", "barrier"], "conditional"),
+    ],
+)
+def test_the_names_of_functions_tell_a_loop_from_its_end(functions, purpose):
+    mine = [(name, "t.py", 1) for name in functions]
+    assert purposes.by_name(mine, [("main", "t.py", 2)]) == purpose
+
+
+def test_where_the_other_side_is_unknown_the_innermost_functions_tell():
+    way = [(f"f{n}", "t.py", n) for n in range(4)]
+    saves = ("save_checkpoint", "t.py", 1)
+    assert purposes.by_name([*way, saves], []) == "conditional"
+    assert purposes.by_name([saves, *way], []) is None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.correlate.held import OTHER_SIDE
 from ncclforensics.diagnosers.clues import halves, programs
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Call = dict[str, Any]
 Stage = tuple[object, ...]
 
+OFTEN = 2  # earlier messages of the same two ends, for another peer to be odd
 SAMPLE = 16  # messages of a circle that tell which stage left one out
 
 
@@ -30,10 +32,12 @@ def left_out(
 ) -> dict[int, Call]:
     """Return the ranks of a circle that left out a half, with what waits for it.
 
-    Nobody, if they are not all of one stage.
+    Nobody, if they are not all of one stage. Who posted its half for the wrong peer is
+    to blame alone, as that peer owes it nothing.
     """
     talk = [call for call in calls if call["is_p2p"]]
-    found = _who(frames, talk[:SAMPLE], circle)
+    found = _who(frames, talk[:SAMPLE], circle, wrong=True)
+    found = found or _who(frames, talk[:SAMPLE], circle)
     owed = stages(frames, talk if len(talk) > SAMPLE else found.values())
     there = {owed[call["call"]] for call in found.values()}
     if len(there) > 1:
@@ -42,15 +46,47 @@ def left_out(
     return found | _who(frames, more, circle)
 
 
-def _who(frames: Frames, talk: Iterable[Call], circle: set[int]) -> dict[int, Call]:
+def _who(
+    frames: Frames, talk: Sequence[Call], circle: set[int], *, wrong: bool = False
+) -> dict[int, Call]:
     found: dict[int, Call] = {}
     for call in talk:
         for rank in sorted({*call["absent"], *call["behind"]} & circle):
-            if programs.skipped(frames, call, (rank,)) or halves.has_fewer_open(
-                frames, call, rank
-            ):
+            owes = (
+                _is_misaddressed(frames, call, rank, talk)
+                if wrong
+                else programs.skipped(frames, call, (rank,))
+                or halves.has_fewer_open(frames, call, rank)
+            )
+            if owes:
                 found.setdefault(rank, call)
     return found
+
+
+def _is_misaddressed(
+    frames: Frames, call: Call, rank: int, talk: Iterable[Call]
+) -> bool:
+    """Whether a rank posted the half that it owes here for another peer than ever.
+
+    It is held in that one, which its peer never was to answer.
+    """
+    owed = OTHER_SIDE.get(call["op"])
+    held = [c for c in talk if c["op"] == owed and c["waiting"] == [rank]]
+    mine = programs.program(frames, rank).filter(pl.col("op") == owed)
+    ends = ("group", "src", "dst")
+    for other in held:
+        here = (pl.col("source") == other["source"]) & (pl.col("line") == other["line"])
+        now = mine.filter(here)
+        before = mine.filter(pl.col("record_id") < now["record_id"].max())
+        ever = before.join(now, on=list(ends), how="semi", nulls_equal=True)
+        if other["absent"] and ever.is_empty():
+            theirs = programs.program(frames, call["waiting"][0]).filter(
+                (pl.col("source") == call["source"]) & (pl.col("line") == call["line"])
+            )
+            usual = before.join(theirs, on=list(ends), how="semi", nulls_equal=True)
+            if usual.height >= OFTEN:
+                return True
+    return False
 
 
 def stages(frames: Frames, calls: Iterable[Call]) -> dict[int, Stage]:

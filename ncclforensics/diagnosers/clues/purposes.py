@@ -22,7 +22,13 @@ Purpose = Literal["conditional", "uneven"]
 FEW_DO = re.compile(
     r"eval|valid|test|log|metric|report|summar|sav|checkpoint|ckpt", re.I
 )
-AT_THE_END = re.compile(r"epoch|barrier|finish|final|join|end|tear", re.I)
+# a loop over an epoch is not its end, and what sends or appends ends nothing
+AT_THE_END = re.compile(
+    r"(?<!train_)(?<!one_)(?<!run_)(?<!fit_)epoch|barrier|finish|final|join|tear"
+    r"|(?<![a-z])end(?![a-z])|(?-i:End)",
+    re.I,
+)
+INNER = 4  # frames of a call itself, with torch's own
 
 
 def of(
@@ -62,9 +68,14 @@ def _beside(frames: Frames, mine: programs.Way, call: Call) -> programs.Way:
 
 
 def by_name(mine: programs.Way, theirs: programs.Way) -> Purpose | None:
-    """Tell by the functions that only one side is in what its call is for."""
+    """Tell by the functions that only one side is in what its call is for.
+
+    Where nothing is known of the other side, the innermost ones tell that a few make
+    the call; a loop may be named after what comes at its end.
+    """
     if not theirs:
-        return None
+        inner = " ".join(str(name) for name, _, _ in mine[-INNER:])
+        return "conditional" if FEW_DO.search(inner) else None
     both = {frame[0] for frame in theirs}
     own = " ".join(str(name) for name, _, _ in mine if name not in both)
     if FEW_DO.search(own):
