@@ -89,6 +89,8 @@ def test_where_all_receives_are_posted_nobody_sends_too_early():
     made = frames({0: "SR", 2: "SR"})
     calls = [held(0, 0, "send", []), held(1, 2, "send", [])]
     assert not left_out.all_send(made, calls, {0, 2})
+    beside = [{**held(0, 0, "send", [2]), "waiting": [0, 2]}]
+    assert not left_out.all_send(made, beside, {0, 2})
 
 
 @pytest.mark.parametrize(("earlier", "named"), [(0, {2}), (1, {2}), (3, {1})])

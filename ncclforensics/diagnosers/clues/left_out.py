@@ -126,7 +126,7 @@ def all_send(frames: Frames, calls: Sequence[Call], circle: set[int]) -> bool:
     owing = {rank for call in calls for rank in call["absent"]} & circle
     # where all receives are posted, one of earlier ones may be missing
     return bool(owing) and all(
-        _is_last(frames, rank, held[rank]) for rank in sorted(owing)
+        rank in held and _is_last(frames, rank, held[rank]) for rank in sorted(owing)
     )
 
 
