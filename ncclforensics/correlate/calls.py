@@ -106,8 +106,8 @@ def _calls(
     groups: pl.DataFrame,
 ) -> pl.DataFrame:
     p2p = pl.col("is_p2p").fill_null(False)
-    begun_beside = beside.filter(p2p & pl.col("started")).select(*SAME, begun=True)
     own = beside.filter(p2p & pl.col("started")).select(*SAME, "rank", mine=True)
+    begun_beside = own.select(*SAME, begun=True)
     begun = pl.col("started").any() | pl.col("begun").any()
     # of a batch's messages one that has begun shows that the rank's GPU is in it
     mine = (pl.col("started") | pl.col("mine").fill_null(False)).any()

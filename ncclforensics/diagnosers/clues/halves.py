@@ -30,9 +30,7 @@ def has_fewer_open(frames: Frames, call: Call, rank: int) -> bool:
     """
     theirs = programs.program(frames, call["waiting"][0])
     mine = programs.program(frames, rank)
-    held = theirs.filter(
-        (pl.col("source") == call["source"]) & (pl.col("line") == call["line"])
-    )
+    held = programs.held(frames, call)
     if held.height != 1 or held["op"][0] not in OTHER_SIDE:
         return False
     until = _last_of_both(mine, theirs)

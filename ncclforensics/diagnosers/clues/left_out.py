@@ -75,14 +75,11 @@ def _is_misaddressed(
     mine = programs.program(frames, rank).filter(pl.col("op") == owed)
     ends = ("group", "src", "dst")
     for other in held:
-        here = (pl.col("source") == other["source"]) & (pl.col("line") == other["line"])
-        now = mine.filter(here)
+        now = programs.held(frames, other)
         before = mine.filter(pl.col("record_id") < now["record_id"].max())
         ever = before.join(now, on=list(ends), how="semi", nulls_equal=True)
         if other["absent"] and ever.is_empty():
-            theirs = programs.program(frames, call["waiting"][0]).filter(
-                (pl.col("source") == call["source"]) & (pl.col("line") == call["line"])
-            )
+            theirs = programs.held(frames, call)
             usual = before.join(theirs, on=list(ends), how="semi", nulls_equal=True)
             if usual.height >= OFTEN:
                 return True

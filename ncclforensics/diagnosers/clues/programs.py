@@ -93,7 +93,7 @@ def skipped(frames: Frames, call: Call, ranks: Iterable[int]) -> bool:
     `call` is the message that its other side waits in. The order of calls does not
     tell in a dump of open calls only, which lacks the messages that are over.
     """
-    waits = _waits(frames, call)
+    waits = held(frames, call)
     if waits.is_empty():
         return False
     over = done() & ~pl.col("is_p2p").fill_null(False)
@@ -104,7 +104,7 @@ def skipped(frames: Frames, call: Call, ranks: Iterable[int]) -> bool:
     )
 
 
-def _waits(frames: Frames, call: Call) -> pl.DataFrame:
+def held(frames: Frames, call: Call) -> pl.DataFrame:
     """Return the entry of the message that the first waiting rank is held in."""
     theirs = program(frames, call["waiting"][0])
     return theirs.filter(

@@ -74,7 +74,6 @@ def entries(frames: Frames) -> pl.DataFrame:
             & (_elements("in").n_unique().over("call") == 1)
         )
         .then(common.sentence(_elements("in"), " into ", _elements("out")))
-        .otherwise(_if_even(_elements("in")))
         .fill_null(_if_even(_elements("in")))
         .alias("shape"),
         *("rank", "stack", "t", "source", "line"),
