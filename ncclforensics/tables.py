@@ -217,8 +217,9 @@ SCHEMAS: dict[str, Schema] = {
         "call": pl.Int64(),
         "blocked": pl.Int64(),
     },
-    # correlated: a rank whose own evidence proves that the job stands still, and `why`
-    # (aborted, given up, overdue, late)
+    # correlated: a rank whose dump proves that the job stands still, and `why`:
+    # aborted, given up, overdue, written, late. Nobody where a line or an exit tells
+    # of a failure
     "stopped": {"rank": pl.Int64(), "why": pl.String()},
     # jobs and attempts whose rows `correlate` left out; null is that of the others.
     # An attempt came from `first_step` to `step`, which the cited line tells

@@ -64,21 +64,23 @@ def correlate(
     stuck = messages.posted(stuck, apart)
     found = waits.roots(stuck, rest.mute(collectives))
     unproven = tables.empty("calls")
-    ages = written.ages(first, collectives, known["sources"])
-    proofs = {
-        "aborted": made.filter("aborted")["rank"],
-        "given up": given_up,
-        "overdue": lateness.overdue(first, made, collectives),
-        "written": written.timed_out(ages),
-        "late": lateness.late(stuck, known.scan("collectives"), names)["rank"],
-    }
-    stopped = pl.concat(
-        [
-            ranks.unique().sort().alias("rank").to_frame().with_columns(why=pl.lit(why))
+    stopped = tables.empty("stopped")
+    is_told = rest.is_told(known)
+    if not is_told:
+        ages = written.ages(first, collectives, known["sources"])
+        late = lateness.late(stuck, known.scan("collectives"), names)
+        proofs = {
+            "aborted": made.filter("aborted")["rank"],
+            "given up": given_up,
+            "overdue": lateness.overdue(first, made, collectives),
+            "written": written.timed_out(ages),
+            "late": late["rank"],
+        }
+        stopped = pl.concat(
+            ranks.unique().sort().to_frame("rank").with_columns(why=pl.lit(why))
             for why, ranks in proofs.items()
-        ]
-    )
-    if stopped.is_empty() and not rest.is_told(known):
+        )
+    if not is_told and stopped.is_empty():
         how = rest.judged(
             standings.with_names(stuck, names),
             found,
@@ -109,7 +111,7 @@ def correlate(
             "calls": stuck,
             "unproven": unproven,
             "roots": found,
-            "stopped": tables.conform("stopped", stopped),
+            "stopped": stopped,
         },
         known.messages,
     )
