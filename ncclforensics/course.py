@@ -14,10 +14,11 @@ import polars as pl
 
 from ncclforensics import grammar
 from ncclforensics.correlate import stale, waits
-from ncclforensics.diagnosers.clues import common, exits, roots, stops
-from ncclforensics.diagnosers.clues.stops import OUTSIDE
+from ncclforensics.evidence import common, exits, stops
+from ncclforensics.evidence.stops import OUTSIDE
 from ncclforensics.findings import Cite, Collective, Course, Onset, Seen
 from ncclforensics.tables import FAILING
+from ncclforensics.theory import wording
 
 if TYPE_CHECKING:
     from ncclforensics.findings import Finding, Ranked
@@ -54,8 +55,8 @@ def _held(frames: Frames, verdict: Finding | None) -> Seen | None:
         return None
     first = calls.sort("t", "call", nulls_last=True).row(0, named=True)
     for_whom = f"for {common.plural('rank', ranks)}"
-    words = roots.others_behind(frames, ranks, for_whom).strip().rstrip(".")
-    cites = roots.waiting(frames, first)
+    words = wording.others_behind(frames, ranks, for_whom).strip().rstrip(".")
+    cites = wording.waiting(frames, first)
     cite = cites[0] if cites else Cite(first["source"] or "?", first["line"], "")
     return Seen("waits", words, len(held), tuple(sorted(held)), cite)
 

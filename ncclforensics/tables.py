@@ -207,8 +207,6 @@ SCHEMAS: dict[str, Schema] = {
     # `behind` has joined it but is held up earlier; of `unseen` there is no evidence;
     # `unstarted` are those of `waiting` whose GPU has not begun it, while others' have
     "calls": CALLS,
-    # correlated: such calls where nothing shows whether the job has come to rest
-    "unproven": CALLS,
     # correlated: a rank that others wait for and that waits for nobody; `call` is where
     # most of them wait directly, `blocked` counts all ranks that hang on it
     "roots": {
@@ -217,10 +215,18 @@ SCHEMAS: dict[str, Schema] = {
         "call": pl.Int64(),
         "blocked": pl.Int64(),
     },
-    # correlated: a rank whose dump proves that the job stands still, and `why`:
-    # aborted, given up, overdue, written, late. Nobody where a line or an exit tells
-    # of a failure
-    "stopped": {"rank": pl.Int64(), "why": pl.String()},
+    # correlated: two looks at one rank: whether it `moved` in between, null where that
+    # cannot be told, and `what` it did
+    "looks": {
+        "rank": pl.Int64(),
+        "kind": pl.String(),
+        "moved": pl.Boolean(),
+        "what": pl.String(),
+        "apart_ms": pl.Int64(),
+        "t": TIME,
+        **CITE,
+        "earlier_source": pl.String(),
+    },
     # jobs and attempts whose rows `correlate` left out; null is that of the others.
     # An attempt came from `first_step` to `step`, which the cited line tells
     "others": {
@@ -253,6 +259,19 @@ INNER: dict[str, Schema] = {
     # the calls that did not finish, and of the others those that are first, last or
     # extreme in something; each stands for `times` calls, together for all
     "outline": {"times": pl.Int64(), **_CALL},
+    # the calls that may hold up each rank, the likeliest first (`choice` 0)
+    "held": {
+        "rank": pl.Int64(),
+        "choice": pl.Int64(),
+        "group": pl.String(),
+        "seq": pl.Int64(),
+        "op": pl.String(),
+        "is_p2p": pl.Boolean(),
+        "src": pl.Int64(),
+        "dst": pl.Int64(),
+        "t": TIME,
+        **CITE,
+    },
     # which group a rank means; without a name only `pg_id` tells its groups apart
     "group_names": {
         "rank": pl.Int64(),

@@ -11,20 +11,16 @@ from ncclforensics.correlate import (
     calls,
     clock,
     coll_logs,
-    halted,
     held,
     identity,
     jobs,
-    lateness,
     messages,
     outline,
     positions,
     rest,
     stale,
     standings,
-    unreached,
     waits,
-    written,
 )
 from ncclforensics.frames import Frames
 
@@ -63,55 +59,15 @@ def correlate(
     stuck = calls.calls(first, standing, talk, seen, members)
     stuck = messages.posted(stuck, apart)
     found = waits.roots(stuck, rest.mute(collectives))
-    unproven = tables.empty("calls")
-    stopped = tables.empty("stopped")
-    is_told = rest.is_told(known)
-    if not is_told:
-        ages = written.ages(first, collectives, known["sources"])
-        late = lateness.late(stuck, known.scan("collectives"), names)
-        proofs = {
-            "aborted": made.filter("aborted")["rank"],
-            "given up": given_up,
-            "overdue": lateness.overdue(first, made, collectives),
-            "written": written.timed_out(ages),
-            "late": late["rank"],
-        }
-        stopped = pl.concat(
-            ranks.unique().sort().to_frame("rank").with_columns(why=pl.lit(why))
-            for why, ranks in proofs.items()
-        )
-    if not is_told and stopped.is_empty():
-        how = rest.judged(
-            standings.with_names(stuck, names),
-            found,
-            standing,
-            seen,
-            apart,
-            collectives,
-            known["stacks"],
-        )
-        if how == "still" and written.are_early(ages):
-            how = "doubtful"
-        unproven = stuck if how == "doubtful" else unproven
-        if how != "still":
-            stuck, found = tables.empty("calls"), tables.empty("roots")
-    beside = unreached.unreached(stuck, unfinished, members, standing, seen)
-    if found.filter(pl.col("why") != "stuck").height and rest.is_spare(beside, seen):
-        stuck = pl.concat([stuck, beside])
-        found = waits.roots(stuck, rest.mute(collectives))
-    outlined = standings.grouped(collectives, names)
-    short, halting = halted.halted(stuck, found, outlined, apart, members)
-    stuck, found = pl.concat([stuck, short]), pl.concat([found, halting])
     return Frames(
         {
             **known.tables,
             "group_names": tables.conform("group_names", names),
             "positions": positions_,
             "standings": standing,
+            "held": tables.conform("held", first.select(tables.SCHEMAS["held"].keys())),
             "calls": stuck,
-            "unproven": unproven,
             "roots": found,
-            "stopped": stopped,
         },
         known.messages,
     )

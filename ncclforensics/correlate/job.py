@@ -82,12 +82,12 @@ def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
 
 @remembered
 def signs_of_failure(frames: Frames) -> int:
-    """Count the signs that not all is well; a wait without an end is one."""
+    """Count the signs that not all is well; a set-up without an end is one."""
     return signs_told(frames) + _never_met(frames)
 
 
 def signs_told(frames: Frames) -> int:
-    """Count the lines that a healthy job does not print, exits and open calls.
+    """Count the lines that a healthy job does not print, and bad exits.
 
     What an agent says of a child that failed is one, though it tells no cause. Lines of
     a kernel do not count: a machine has its troubles, and most harm nobody.
@@ -108,8 +108,7 @@ def signs_told(frames: Frames) -> int:
     lines = told.height + _uncaught(frames) + _unwound(frames) + _refused(frames)
     lines += _orphaned(frames) + _last_warnings(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
-    calls = frames["calls"].height + frames["unproven"].height
-    return lines + exits + calls + _cut_by_buffer(frames)
+    return lines + exits + _cut_by_buffer(frames)
 
 
 def failing(frames: Frames) -> pl.DataFrame:

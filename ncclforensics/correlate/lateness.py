@@ -18,16 +18,17 @@ NEARLY = 0.9  # of a timeout, where the clocks may be to blame for what is lacki
 GROUP = ("pg", "pg_desc")
 
 
-def overdue(held: pl.DataFrame, made: pl.DataFrame, outline: pl.DataFrame) -> pl.Series:
+def overdue(held: pl.DataFrame, outline: pl.DataFrame) -> pl.Series:
     """Return the ranks that had been in a call for longer than its timeout.
 
     That is when their dump was taken.
 
     A dump is no older than its newest time: when the GPU began a call that is open is
-    found only as the dump is taken. `held` are the calls that hold ranks up, `made` the
-    summary of all, `outline` that of all calls.
+    found only as the dump is taken. `held` are the calls that hold ranks up, `outline`
+    is that of all calls.
     """
-    newest = made.group_by("rank").agg(pl.col("newest_t").max())
+    times = pl.max_horizontal("t", "t_started", "t_completed")
+    newest = outline.group_by("rank").agg(times.max().alias("newest_t"))
     cite = ["source", "line"]
     own = held.filter(
         (pl.col("choice") == 0) & ~pl.col("is_p2p").fill_null(False)

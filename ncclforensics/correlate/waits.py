@@ -139,7 +139,7 @@ def circles(calls: pl.DataFrame) -> list[tuple[int, ...]]:
     are all in one call, which their GPUs have not begun, are none.
     """
     told = graph(calls)
-    component = _components(told)
+    component = components(told)
     size: dict[int, list[int]] = defaultdict(list)
     for rank in told.calls_of:
         size[component[rank]].append(rank)
@@ -148,7 +148,7 @@ def circles(calls: pl.DataFrame) -> list[tuple[int, ...]]:
         for rank, own in told.calls_of.items()
         for call in own
         for other, word in told.why[call].items()
-        if word != "unseen" and component.get(other, other) != component[rank]
+        if component[other] != component[rank]
     }
     return sorted(
         tuple(sorted(ranks))
@@ -161,14 +161,15 @@ def _calls_of(told: Graph, ranks: list[int]) -> int:
     return len({call for rank in ranks for call in told.calls_of[rank]})
 
 
-def _components(told: Graph) -> dict[int, int]:
+def components(told: Graph) -> dict[int, int]:
     """Number the strongly connected components; ranks are nodes, calls negative ones.
 
-    Tarjan's algorithm without recursion.
+    Ranks of which nothing is seen are nodes as well, from which no wait is known to
+    lead. Tarjan's algorithm without recursion.
     """
     steps = {rank: [~c for c in own] for rank, own in told.calls_of.items()}
     for call, wanted in told.why.items():
-        steps[~call] = [r for r, word in wanted.items() if word != "unseen"]
+        steps[~call] = list(wanted)
     order: dict[int, int] = {}
     low: dict[int, int] = {}
     component: dict[int, int] = {}

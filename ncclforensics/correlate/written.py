@@ -29,8 +29,8 @@ def ages(
     """Return how long each rank had waited when its dump was written.
 
     `held` are the calls that hold ranks up, `outline` is that of all calls. Columns
-    `rank waited timeout_ms`, both in ms; nobody whose file has no time, or one before
-    its own calls.
+    `rank source line waited timeout_ms`, both in ms; nobody whose file has no time, or
+    one before its own calls.
     """
     own = held.filter(pl.col("choice") == 0).select("rank", "t", "source", "line")
     waited = (pl.col("modified") - pl.col("t")).dt.total_milliseconds()
@@ -40,15 +40,19 @@ def ages(
             on=["source", "line"],
         )
         .join(sources.select("source", "modified"), on="source")
-        .select("rank", waited.alias("waited"), timeout().alias("timeout_ms"))
+        .select(
+            *("rank", "source", "line"),
+            waited.alias("waited"),
+            timeout().alias("timeout_ms"),
+        )
         .filter(pl.col("waited") >= -CLOCK_MS)
     )
 
 
-def timed_out(told: pl.DataFrame) -> pl.Series:
-    """Return the ranks whose dumps were written as their calls' timeouts passed."""
+def timed_out(told: pl.DataFrame) -> pl.DataFrame:
+    """Return the ages of the dumps that were written as their calls' timeouts passed."""
     over = pl.col("waited") - pl.col("timeout_ms")
-    return told.filter(over.is_between(-CLOCK_MS, WRITES_MS))["rank"]
+    return told.filter(over.is_between(-CLOCK_MS, WRITES_MS))
 
 
 def are_early(told: pl.DataFrame) -> bool:

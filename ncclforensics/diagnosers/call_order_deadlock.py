@@ -29,8 +29,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers.clues import common, divergence, roots
-from ncclforensics.findings import Finding
+from ncclforensics.evidence import common
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,40 +50,43 @@ REMEDY = ("make every rank enter these groups in the same order",)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks of each circle of waits."""
-    for found in divergence.divergences(frames):
-        if found.kind != "order":
-            continue
-        calls = [found.call, *found.others]
-        circle = set(found.ranks)
-        described = [common.collective(frames, call) for call in calls]
+    """Name the ranks that broke the order; all of a circle where none is known to."""
+    for told in weighed(frames).of("call-order-deadlock"):
+        story, circle = told.story, {*told.end.ranks}
+        assert story.call is not None
+        calls = [story.call, *story.others]
         inside = [
-            f"{common.plural('rank', [r for r in call['waiting'] if r in circle])} in "
-            f"{common.call_words(what)}"
+            f"{common.plural('rank', held)} in {common.call_words(what)}"
             + (f" at {what.call_site}" if what.call_site else "")
-            for call, what in zip(calls, described, strict=True)
+            for call in calls
+            if (held := sorted(circle & {*call["waiting"]}))
+            and (what := common.collective(frames, call))
         ]
-        yield Finding(
-            slug="call-order-deadlock",
-            confidence=roots.confidence(frames) if found.odd else "possible",
-            headline=f"{common.plural('rank', found.ranks)} wait for each other in a "
-            "circle",
-            evidence=tuple(
+        who = common.plural("rank", told.end.ranks)
+        odd = common.plural("rank", story.ranks)
+        one = story.ranks != told.end.ranks
+        yield wording.finding(
+            frames,
+            told,
+            f"{odd} entered its groups in another order than its peers"
+            if one and len(story.ranks) == 1
+            else f"{odd} entered their groups in another order than their peers"
+            if one
+            else f"{who} wait for each other in a circle",
+            f"{who.capitalize()} wait for each other in a circle: "
+            f"{'; '.join(inside[:6])}."
+            + (f" {odd.capitalize()} left the order of earlier steps." if one else "")
+            + wording.others_behind(frames, told.end.ranks),
+            REMEDY,
+            tuple(
                 cite
                 for call in calls
-                for cite in roots.waiting(
+                for cite in wording.waiting(
                     frames, call, [r for r in call["waiting"] if r in circle]
                 )
             )[:6],
-            explanation=f"Each of these ranks waits for another of them: "
-            f"{'; '.join(inside[:6])}.{roots.others_behind(frames, found.ranks)}",
-            remedy=REMEDY,
-            ranks=found.odd,
-            hosts=common.hosts_of(frames, found.odd),
-            devices=common.devices_of(frames, found.odd),
-            collective=described[0],
             first_seen=min(
-                (t for call in calls if (t := roots.onset(frames, call)) is not None),
+                (t for c in calls if (t := wording.onset(frames, c)) is not None),
                 default=None,
             ),
         )

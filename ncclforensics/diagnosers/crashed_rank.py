@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, deaths, exits, ras_status
+from ncclforensics.evidence import common, deaths, exits, ras_status
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:

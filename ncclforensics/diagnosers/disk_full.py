@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.diagnosers import shm_exhausted
-from ncclforensics.diagnosers.clues import common
+from ncclforensics.evidence import common
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

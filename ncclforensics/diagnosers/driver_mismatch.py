@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, cuda
+from ncclforensics.evidence import common, cuda
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

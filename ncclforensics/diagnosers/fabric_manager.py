@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import job
-from ncclforensics.diagnosers.clues import common, cuda, first_stop
+from ncclforensics.evidence import common, cuda, first_stop
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

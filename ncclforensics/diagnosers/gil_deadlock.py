@@ -30,14 +30,16 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import outline, waits
-from ncclforensics.diagnosers.clues import common, heartbeats, roots
+from ncclforensics.correlate import outline
+from ncclforensics.evidence import common, heartbeats
 from ncclforensics.findings import Cite, Finding
 from ncclforensics.tables import done
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,15 +66,12 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name absent ranks whose dump lacks what the dumps of their peers have."""
     poor = _poor(frames)
+    # a rank that is absent with a dump like its peers' is the one to look at first
     found = [
-        (call, ranks, blocked)
-        for call, absent, blocked in roots.by_call(frames, "absent")
-        if (ranks := tuple(r for r in absent if r in poor))
-        and not roots.is_majority(frames, call, absent)
-        # a rank that is absent with a dump like its peers' is the one to look at first
-        and len(ranks) == len(absent)
+        (told.story.call, told.story.ranks, len(told.end.blocked))
+        for told in weighed(frames).of("missing-rank", "crashed-rank", "node-lost")
+        if told.story.call is not None and {*told.story.ranks} <= poor.keys()
     ]
-    found = found or list(_unseen(frames, poor))
     if not found:
         yield from heartbeats.stuck(frames)
         return
@@ -92,9 +91,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
                 Cite(source, None, f"rank {rank}: a dump without {lacks}")
                 for source, rank in sources.select("source", "rank").iter_rows()
             ),
-            *roots.waiting(frames, call),
+            *wording.waiting(frames, call),
         ),
-        explanation=f"{roots.spread(frames, call, first, blocked)} {who.capitalize()} "
+        explanation=f"{wording.spread(frames, call, first, blocked)} {who.capitalize()} "
         f"did not make that call, and its dump has no {lacks} where its peers' dumps "
         "have: Python did not run when it was written.",
         remedy=REMEDY,
@@ -102,24 +101,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         hosts=common.hosts_of(frames, ranks),
         devices=common.devices_of(frames, ranks),
         collective=failing,
-        first_seen=roots.onset(frames, call),
+        first_seen=wording.onset(frames, call),
     )
-
-
-def _unseen(
-    frames: Frames, poor: dict[int, str]
-) -> Iterator[tuple[dict[str, Any], tuple[int, ...], int]]:
-    """Yield the call that waits for the ranks with a void dump, if all waits end there.
-
-    Such a dump shows neither a call nor a position, so those ranks are unseen.
-    """
-    calls = frames["calls"]
-    unseen = common.numbers(calls["unseen"].explode())
-    if not unseen or not set(unseen) <= poor.keys() or frames["roots"].height:
-        return
-    told = calls.filter(pl.col("unseen").list.len() > 0)
-    most = told.sort(pl.col("waiting").list.len(), descending=True).row(0, named=True)
-    yield most, unseen, len(waits.behind(waits.graph(calls), list(unseen)))
 
 
 def _poor(frames: Frames) -> dict[int, str]:

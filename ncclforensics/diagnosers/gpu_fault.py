@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, cuda, system, waited
+from ncclforensics.evidence import common, cuda, system, waited
 from ncclforensics.findings import Finding, NotChecked, RuledOut
 from ncclforensics.tables import SCHEMAS
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, exits, system, waited
+from ncclforensics.evidence import common, exits, system, waited
 from ncclforensics.findings import Finding
 from ncclforensics.tables import SCHEMAS
 

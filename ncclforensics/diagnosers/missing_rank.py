@@ -29,19 +29,22 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, programs, roots, spied
-from ncclforensics.diagnosers.clues.named_missing import named
+from ncclforensics.evidence import common, spied
+from ncclforensics.evidence.named_missing import named
 from ncclforensics.findings import Finding, NotChecked
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.findings import Statement
     from ncclforensics.frames import Frames
+    from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
 NEEDS = (
@@ -65,12 +68,8 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the absent roots of the wait graph; with its call the one most wait for."""
-    found = [
-        (call, ranks, blocked)
-        for call, ranks, blocked in roots.by_call(frames, "absent")
-        if not _is_other_class(frames, call, ranks)
-    ]
+    """Name the ranks that others wait for; with the call in which most of them do."""
+    found = weighed(frames).of("missing-rank")
     if found:
         yield _finding(frames, found)
         return
@@ -80,49 +79,41 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield from _unseen(frames)
 
 
-def _is_other_class(
-    frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]
-) -> bool:
-    if call["is_p2p"]:
-        return programs.skipped(frames, call, ranks)
-    # members of whom nothing is seen may have stayed away as well
-    away = (*ranks, *call["unseen"])
-    return roots.is_majority(frames, call, away) and not programs.made_before(
-        frames, call, ranks
-    )
-
-
-def _finding(
-    frames: Frames, found: list[tuple[dict[str, Any], tuple[int, ...], int]]
-) -> Finding:
-    call, ranks, blocked = found[0]
+def _finding(frames: Frames, found: list[Told]) -> Finding:
+    """Tell of the first end; ranks that are missing elsewhere are told with it."""
+    story = found[0].story
+    call = story.call
+    assert call is not None
+    ranks = story.ranks
     failing = common.collective(frames, call)
-    everyone = tuple(sorted({rank for _, some, _ in found for rank in some}))
+    sure = [f for f in found if f.confidence == found[0].confidence]
+    everyone = tuple(sorted({rank for f in sure for rank in f.story.ranks}))
     here = pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
     own = frames["standings"].filter(here)
     last = common.numbers(own["enqueued"])
     reached = f"its last call there is SeqNum={last[-1]}" if last else "it made none"
     who = common.plural("rank", ranks)
     also = [
-        f" {common.plural('rank', some).capitalize()} never joined "
-        f"{common.call_words(common.collective(frames, other))}."
-        for other, some, _ in found[1:MAX_MORE]
+        f" {common.plural('rank', f.story.ranks).capitalize()} never joined "
+        f"{common.call_words(common.collective(frames, f.story.call))}."
+        for f in sure[1:MAX_MORE]
+        if f.story.call is not None
     ]
-    return Finding(
-        slug="missing-rank",
-        confidence=roots.confidence(frames, call, everyone),
-        headline=f"{common.plural('rank', everyone)} never joined "
-        f"{common.call_words(failing)}",
-        evidence=(*roots.waiting(frames, call), *roots.cites(own, "came as far as")),
-        explanation=f"{roots.spread(frames, call, ranks, blocked)} {who.capitalize()} "
-        f"did not make that call ({reached}), and none of its own holds it up: the "
-        f"others hang on it.{spied.at_work(frames, ranks)}{''.join(also)}",
-        remedy=REMEDY,
+    did = (
+        f"went past that call and waits in another one{wording.elsewhere(frames, found[0])}"
+        if story.what == "skipped"
+        else f"did not make that call ({reached}), and none of its own holds it up: the "
+        "others hang on it."
+    )
+    return wording.finding(
+        frames,
+        found[0],
+        f"{common.plural('rank', everyone)} never joined {common.call_words(failing)}",
+        f"{wording.spread(frames, call, ranks, len(found[0].end.blocked))} "
+        f"{who.capitalize()} {did}{spied.at_work(frames, ranks)}{''.join(also)}",
+        REMEDY,
+        (*wording.waiting(frames, call), *wording.cites(own, "came as far as")),
         ranks=everyone,
-        hosts=common.hosts_of(frames, everyone),
-        devices=common.devices_of(frames, everyone),
-        collective=failing,
-        first_seen=roots.onset(frames, call),
     )
 
 
@@ -146,14 +137,4 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
             "whether it waits in one is not known",
             f"py-spy dump of {who} while it hangs; and keep its log, where a message "
             "that timed out is told",
-        )
-    waited = frames["unproven"].sort(pl.col("waiting").list.len(), descending=True)
-    for call in waited.head(1).to_dicts():
-        what = common.call_words(common.collective(frames, call))
-        yield NotChecked(
-            "missing-rank",
-            f"{roots.waiters(call)} in {what}, but dumps alone do not show whether "
-            "the job has stopped or was dumped while it ran",
-            "keep the times of the dumps' files (cp -p), which tell if a timeout had "
-            "passed, or take a second set a minute later: what waits in both stopped",
         )

@@ -36,9 +36,10 @@ import polars as pl
 
 from ncclforensics.correlate import job
 from ncclforensics.diagnosers import stuck_in_collective, wrong_nic
-from ncclforensics.diagnosers.clues import common, payload, pings, roots
+from ncclforensics.evidence import common, payload, pings
 from ncclforensics.findings import Finding, NotChecked
 from ncclforensics.tables import CITE, TIME
+from ncclforensics.theory import wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +139,7 @@ def _by_symptom(frames: Frames) -> Finding | None:
         f"it. {large.words}.",
         remedy=(*payload.PING, *_links_of("IFACE")),
         collective=failing,
-        first_seen=roots.onset(frames, call),
+        first_seen=wording.onset(frames, call),
     )
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, exits
+from ncclforensics.evidence import common, exits
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

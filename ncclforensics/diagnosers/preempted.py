@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, stops
+from ncclforensics.evidence import common, stops
 from ncclforensics.findings import Finding, RuledOut
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ import polars as pl
 
 from ncclforensics.correlate import job, outline
 from ncclforensics.correlate.job import MACHINE
-from ncclforensics.diagnosers.clues import common, signatures, system
+from ncclforensics.evidence import common, system
 from ncclforensics.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.tables import TIME
+from ncclforensics.theory import signatures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -224,10 +225,7 @@ def _mismatch(frames: Frames) -> Statement:
     if lacking:
         whose = common.plural("rank", lacking)
         return NotChecked("collective-mismatch", f"no readable dump of {whose}", RECORD)
-    differ = any(
-        True for kind in ("op", "shape") for _ in signatures.splits(frames, kind)
-    )
-    if differ:
+    if signatures.of_calls(frames):
         return NotChecked(
             "collective-mismatch", "the dumps do not agree on who is odd", RECORD
         )

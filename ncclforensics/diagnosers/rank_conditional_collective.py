@@ -26,18 +26,12 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers.clues import (
-    common,
-    divergence,
-    programs,
-    roots,
-    signatures,
-    spied,
-    timed_out_at,
-)
+from ncclforensics.evidence import common, spied, timed_out_at
 from ncclforensics.findings import Collective, Finding, NotChecked
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,36 +56,30 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the few that wait in a call which most members never made."""
-    for call, absent, _ in roots.by_call(frames, "absent"):
-        if call["is_p2p"] or not roots.is_majority(frames, call, absent):
-            continue
-        ranks = tuple(call["waiting"])
-        if (
-            ranks
-            and not call["unseen"]
-            and not programs.made_before(frames, call, absent)
-        ):
-            told = f"{len(absent):,} other members never made it, and wait for nobody."
-            yield _finding(frames, call, ranks, told)
-    for found in divergence.divergences(frames):
-        if found.kind == "conditional":
-            told = "the others never made it" + divergence.elsewhere(frames, found)
-            yield _finding(frames, found.call, found.odd, told)
-    for split in signatures.strays(frames, "conditional"):
-        who = common.plural("rank", split.strays)
-        what = common.call_words(split.call)
-        yield signatures.stray(
-            frames,
-            split,
-            "rank-conditional-collective",
-            f"{who} alone made {what}",
-            f"{what} was made by {who} in place of calls of other groups; the others "
-            "are in another call there, and came to it as always.",
-            REMEDY,
+    """Name the ranks that are in a call which the others never make."""
+    found = weighed(frames).of("rank-conditional-collective")
+    for told in found:
+        call, ranks = told.story.call, told.story.ranks
+        assert call is not None
+        what = common.call_words(common.collective(frames, call))
+        who = common.plural("rank", ranks)
+        others = (
+            f"{len(call['absent']):,} other members never made it, and wait for nobody."
+            if told.end.kind == "absent"
+            else "the others never made it" + wording.elsewhere(frames, told)
         )
-        return
-    if frames["standings"].is_empty():
+        yield wording.finding(
+            frames,
+            told,
+            f"{who} alone made {what}",
+            f"{what} was made by {who} alone; {others}"
+            + wording.others_behind(frames, ranks)
+            + spied.at_work(frames, call["absent"]),
+            REMEDY,
+            wording.waiting(frames, call, ranks) or told.cites,
+            first_seen=wording.onset(frames, call, ranks),
+        )
+    if not found and frames["standings"].is_empty():
         yield from _at_another_place(frames)
 
 
@@ -118,26 +106,4 @@ def _at_another_place(frames: Frames) -> Iterator[Statement]:
         devices=common.devices_of(frames, ranks),
         collective=Collective(call_site=here),
         first_seen=common.first_seen(sites),
-    )
-
-
-def _finding(
-    frames: Frames, call: dict[str, Any], ranks: tuple[int, ...], told: str
-) -> Finding:
-    failing = common.collective(frames, call)
-    who = common.plural("rank", ranks)
-    return Finding(
-        slug="rank-conditional-collective",
-        confidence="likely",
-        headline=f"{who} alone made {common.call_words(failing)}",
-        evidence=roots.waiting(frames, call, ranks),
-        explanation=f"{common.call_words(failing)} was made by {who} alone; {told}"
-        + roots.others_behind(frames, ranks)
-        + spied.at_work(frames, call["absent"]),
-        remedy=REMEDY,
-        ranks=ranks,
-        hosts=common.hosts_of(frames, ranks),
-        devices=common.devices_of(frames, ranks),
-        collective=failing,
-        first_seen=roots.onset(frames, call, ranks),
     )

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.job import STEPS
-from ncclforensics.diagnosers.clues import common
+from ncclforensics.evidence import common
 from ncclforensics.findings import Finding
 from ncclforensics.tables import TROUBLED
 

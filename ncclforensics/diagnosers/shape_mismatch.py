@@ -31,8 +31,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers.clues import common, models, signatures, sums
+from ncclforensics.evidence import common, fingerprints, models
 from ncclforensics.findings import Collective, Finding
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import case_of, weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.findings import Statement
     from ncclforensics.frames import Frames
+    from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
 NEEDS = (
@@ -61,31 +64,12 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks whose tensors are the odd ones, at the first such call."""
-    for split in signatures.splits(frames, "shape"):
-        sides = "; ".join(
-            f"{common.plural('rank', ranks)} with {shape}"
-            for shape, ranks in split.sides
-        )
-        who = common.plural("rank", split.odd)
-        yield Finding(
-            slug="shape-mismatch",
-            confidence=split.confidence,
-            headline=f"{who} passed {split.odd_op}, others {split.usual_op}"
-            if split.decided
-            else f"{split.sides[0][0]} against {split.sides[1][0]} in one call",
-            evidence=split.evidence,
-            explanation=f"At {common.call_words(split.call)} the members pass tensors "
-            f"that do not fit: {sides}." + ("" if split.decided else f" {split.doubt}"),
-            remedy=REMEDY,
-            ranks=split.odd,
-            hosts=common.hosts_of(frames, split.odd),
-            devices=common.devices_of(frames, split.odd),
-            collective=split.call,
-            first_seen=split.first_seen,
-        )
+    for told in weighed(frames).of("shape-mismatch")[:1]:
+        unbalanced = told.story.what == "unbalanced"
+        yield _unbalanced(frames, told) if unbalanced else _told(frames, told)
         return
-    if (exchange := next(sums.unbalanced(frames), None)) is not None:
-        yield _unbalanced(frames, exchange)
+    if sides := fingerprints.sides(frames, "shape"):
+        yield _printed(frames, sides)
         return
     if (found := models.differing(frames)) is not None:
         yield _of_models(frames, found)
@@ -93,18 +77,88 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     yield from _one_sided(frames)
 
 
-def _unbalanced(frames: Frames, found: sums.Unbalanced) -> Finding:
-    failing = common.collective(frames, found.call)
+def _told(frames: Frames, told: Told) -> Finding:
+    """Tell of the sizes that dumps or watchdogs show."""
+    call, ranks = told.story.call, told.story.ranks
+    assert call is not None
+    sides = case_of(frames).sides[call["call"]]
+    listed = "; ".join(
+        f"{common.plural('rank', side.ranks)} with {side.what}" for side in sides
+    )
+    tie = told.story.what.startswith("tie")
+    alone = next((s for s in sides if {*s.ranks} <= {*ranks}), sides[0])
+    usual = max(sides, key=lambda side: len(side.ranks))
+    return wording.finding(
+        frames,
+        told,
+        f"{sides[0].what} against {sides[1].what} in one call"
+        if tie
+        else f"{common.plural('rank', ranks)} passed {alone.what}, others {usual.what}",
+        f"At {common.call_words(common.collective(frames, call))} the members pass "
+        f"tensors that do not fit: {listed}."
+        + (" No side is the smaller one." if tie else ""),
+        REMEDY,
+        tuple(cite for side in sides[:2] for cite in side.cites),
+    )
+
+
+def _printed(frames: Frames, sides: list[tuple[str, pl.DataFrame]]) -> Finding:
+    """Tell of the sizes that torch's own check of each call printed."""
+    (small, few), (large, many) = sides[0], sides[-1]
+    ranks = {what: common.numbers(votes["rank"]) for what, votes in sides}
+    tie = few["rank"].n_unique() == many["rank"].n_unique()
+    unheard = fingerprints.is_open(frames, sides)
+    odd = (
+        tuple(sorted(r for some in ranks.values() for r in some))
+        if tie
+        else ranks[small]
+    )
+    odd = () if unheard else odd
+    listed = "; ".join(
+        f"{common.plural('rank', some)} with {what}" for what, some in ranks.items()
+    )
+    row = few.row(0, named=True)
+    call = Collective(row["pg"], row["pg_desc"], row["seq"], row["op"])
+    why = (
+        " Not all ranks were heard, so which side is the smaller one is not known."
+        if unheard
+        else " No side is the smaller one."
+        if tie
+        else ""
+    )
+    votes = pl.concat([votes for _, votes in sides])
     return Finding(
         slug="shape-mismatch",
         confidence="certain",
-        headline=f"split sizes do not add up in {common.call_words(failing)}",
-        evidence=common.cites(found.entries),
-        explanation=f"All members of {common.call_words(failing)} together send "
-        f"{found.sent:,} elements and expect {found.expected:,}. Whose split sizes are "
-        "wrong is not in these dumps.",
+        headline=f"{small} against {large} in one call"
+        if tie or unheard
+        else f"{common.plural('rank', odd)} passed {small}, others {large}",
+        evidence=(*common.cites(few, 3), *common.cites(many, 3)),
+        explanation=f"At {common.call_words(call)} the members pass tensors that do "
+        f"not fit: {listed}.{why}",
         remedy=REMEDY,
-        collective=failing,
+        ranks=odd,
+        hosts=common.hosts_of(frames, odd),
+        devices=common.devices_of(frames, odd),
+        collective=call,
+        first_seen=common.first_seen(votes),
+    )
+
+
+def _unbalanced(frames: Frames, told: Told) -> Finding:
+    call = told.story.call
+    assert call is not None
+    found = case_of(frames).unbalanced[call["call"]]
+    failing = common.collective(frames, call)
+    return wording.finding(
+        frames,
+        told,
+        f"split sizes do not add up in {common.call_words(failing)}",
+        f"All members of {common.call_words(failing)} together send {found.sent:,} "
+        f"elements and expect {found.expected:,}. Whose split sizes are wrong is not in "
+        "these dumps.",
+        REMEDY,
+        common.cites(found.entries),
         first_seen=common.first_seen(found.entries),
     )
 

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, step_times
+from ncclforensics.evidence import common, step_times
 from ncclforensics.findings import Cite, Finding
 
 if TYPE_CHECKING:

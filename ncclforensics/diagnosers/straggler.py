@@ -24,18 +24,19 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import polars as pl
-
-from ncclforensics.diagnosers.clues import common, latecomers, roots, spied
-from ncclforensics.findings import Cite, Finding
+from ncclforensics.evidence import common, spied
+from ncclforensics.findings import Cite
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import case_of, weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
+    from ncclforensics.findings import Finding, Statement
     from ncclforensics.frames import Frames
+    from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
 NEEDS = ("collectives",)
@@ -55,20 +56,14 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that joined a call when the others' timeout had passed."""
-    calls = frames["calls"]
-    late = latecomers.latecomers(frames)
-    states = ("waiting", "behind", "done", "unseen")
-    for (number,), some in late.group_by("call", maintain_order=True):
-        call = calls.filter(pl.col("call") == number).row(0, named=True)
-        # who is unseen may have come later still, and takes nothing from the late one
-        if sum(len(call[state]) for state in states) >= len(call["members"] or ()):
-            yield _finding(frames, call, some, common.numbers(some["rank"]))
-            return
+    for told in weighed(frames).of("straggler")[:1]:
+        yield _finding(frames, told)
 
 
-def _finding(
-    frames: Frames, call: dict[str, Any], late: pl.DataFrame, ranks: tuple[int, ...]
-) -> Finding:
+def _finding(frames: Frames, told: Told) -> Finding:
+    call, ranks = told.story.call, told.story.ranks
+    assert call is not None
+    late = case_of(frames).late[call["call"]]
     failing = common.collective(frames, call)
     who = common.plural("rank", ranks)
     seconds = float(str(late["after"].max())) / 1e3
@@ -82,18 +77,13 @@ def _finding(
         )
         for row in late.head(3).to_dicts()
     )
-    return Finding(
-        slug="straggler",
-        confidence="likely" if call["unseen"] else "certain",
-        headline=f"{who} came {seconds:,.1f} s late to {common.call_words(failing)}",
-        evidence=(*cited, *roots.waiting(frames, call)),
-        explanation=f"{came} made {common.call_words(failing)}, but {who} made it "
+    return wording.finding(
+        frames,
+        told,
+        f"{who} came {seconds:,.1f} s late to {common.call_words(failing)}",
+        f"{came} made {common.call_words(failing)}, but {who} made it "
         f"{seconds:,.1f} s after the first, when the timeout of {timeout:,.0f} s had "
         f"passed and the others had given up.{spied.at_work(frames, ranks)}",
-        remedy=REMEDY,
-        ranks=ranks,
-        hosts=common.hosts_of(frames, ranks),
-        devices=common.devices_of(frames, ranks),
-        collective=failing,
-        first_seen=roots.onset(frames, call),
+        REMEDY,
+        (*cited, *wording.waiting(frames, call)),
     )

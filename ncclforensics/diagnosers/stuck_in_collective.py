@@ -28,11 +28,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.correlate import rest, waits
-from ncclforensics.correlate.standings import UNLISTED
-from ncclforensics.diagnosers.clues import common, payload, roots, signatures, sums
-from ncclforensics.findings import Finding
-from ncclforensics.frames import remembered
+from ncclforensics.evidence import common, payload
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,49 +53,25 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Tell of the call that all members have joined and most others wait for."""
-    call = full_call(frames)
-    if call is None:
-        return
-    failing = common.collective(frames, call)
-    large = payload.first_large(frames, call)
-    has_stopped = rest.is_told(frames) or not frames["stopped"].is_empty()
-    yield Finding(
-        slug="stuck-in-collective",
-        confidence="likely" if has_stopped else "possible",
-        headline=f"all {len(call['waiting']):,} members are in "
-        f"{common.call_words(failing)}, nobody finishes",
-        evidence=(*roots.waiting(frames, call), *(large.evidence if large else ())),
-        explanation=f"Every member made {common.call_words(failing)} and none finished "
-        f"it.{roots.others_behind(frames, call['waiting'])} What these dumps show "
-        f"gives no rank the blame.{f' {large.words}.' if large else ''}",
-        remedy=(*REMEDY, *(payload.PING if large else ())),
-        collective=failing,
-        first_seen=roots.onset(frames, call),
-    )
+    for told in weighed(frames).of("stuck-in-collective")[:1]:
+        call = told.story.call
+        assert call is not None
+        failing = common.collective(frames, call)
+        large = payload.first_large(frames, call)
+        yield wording.finding(
+            frames,
+            told,
+            f"all {len(call['waiting']):,} members are in "
+            f"{common.call_words(failing)}, nobody finishes",
+            f"Every member made {common.call_words(failing)} and none finished "
+            f"it.{wording.others_behind(frames, call['waiting'])} What these dumps show "
+            f"gives no rank the blame.{f' {large.words}.' if large else ''}",
+            (*REMEDY, *(payload.PING if large else ())),
+            (*wording.waiting(frames, call), *(large.evidence if large else ())),
+        )
 
 
-@remembered
 def full_call(frames: Frames) -> dict[str, Any] | None:
     """Return the row of `calls` that all members have joined, and none has left."""
-    told = waits.graph(frames["calls"])
-    if any(why != "stuck" for why in frames["roots"]["why"]):
-        return None
-    full = [call for call in frames["calls"].to_dicts() if _is_full(call)]
-    if not full or any(True for _ in signatures.splits(frames, "op")):
-        return None
-    if any(True for _ in signatures.splits(frames, "shape")):
-        return None
-    if any(True for _ in sums.unbalanced(frames)):
-        return None
-    blocked = [len(waits.behind(told, call["waiting"])) for call in full]
-    most = max(range(len(full)), key=lambda i: (blocked[i], len(full[i]["waiting"])))
-    return full[most]
-
-
-def _is_full(call: dict[str, Any]) -> bool:
-    missing = any(call[state] for state in ("behind", "done", "absent", "unseen"))
-    members = len(call["members"] or ())
-    # a group whose members nothing lists may have more than those that were seen
-    listed = not str(call["group"]).endswith(UNLISTED)
-    full = len(call["waiting"]) == members > 1
-    return full and listed and not missing and not call["is_p2p"]
+    found = weighed(frames).of("stuck-in-collective")
+    return found[0].story.call if found else None

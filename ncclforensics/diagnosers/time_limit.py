@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers.clues import common, stops
+from ncclforensics.evidence import common, stops
 from ncclforensics.findings import Finding, RuledOut
 
 if TYPE_CHECKING:

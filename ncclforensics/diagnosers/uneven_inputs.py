@@ -33,25 +33,25 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import (
+from ncclforensics.evidence import (
     common,
     deaths,
-    divergence,
     exits,
     lost_peers,
-    roots,
-    signatures,
     teardown,
     unlisted,
 )
 from ncclforensics.findings import Collective, Finding
 from ncclforensics.tables import FAILING
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.findings import Cite, Statement
     from ncclforensics.frames import Frames
+    from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
 NEEDS = ("standings", "exits")
@@ -71,53 +71,35 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that wait after their loop, or ended in peace before the rest."""
-    found = False
-    for circle in divergence.divergences(frames):
-        if circle.kind == "uneven":
-            found = True
-            yield _after_the_loop(frames, circle)
-    for split in signatures.strays(frames, "uneven"):
-        found = True
-        who = common.plural("rank", split.strays)
-        yield signatures.stray(
-            frames,
-            split,
-            "uneven-inputs",
-            f"{who} left the loop early, others are in {split.usual_op} there",
-            f"{who.capitalize()} came to {common.call_words(split.call)} from behind "
-            f"the loop; the others are in {split.usual_op} of a step.",
-            REMEDY,
-        )
-        break
+    found = weighed(frames).of("uneven-inputs")
+    for told in found:
+        yield _after_the_loop(frames, told)
     if not found:
         yield from _in_peace(frames)
 
 
-def _after_the_loop(frames: Frames, circle: divergence.Divergence) -> Finding:
-    step = next((c for c in circle.others if not c["is_p2p"]), circle.call)
-    failing = common.collective(frames, step)
-    end = common.collective(frames, circle.call)
-    who = common.plural("rank", circle.odd)
-    site = f" at {end.call_site}" if end.call_site else ""
-    return Finding(
-        slug="uneven-inputs",
-        confidence="likely",
-        headline=f"{who} left the loop early, others wait in "
-        f"{common.call_words(failing)}",
-        evidence=(
-            *roots.waiting(frames, circle.call, circle.odd),
-            *roots.waiting(frames, step),
+def _after_the_loop(frames: Frames, told: Told) -> Finding:
+    end = told.story.call
+    assert end is not None
+    step = next((c for c in told.story.others if not c["is_p2p"]), end)
+    waits = common.collective(frames, step)
+    reached = common.collective(frames, end)
+    who = common.plural("rank", told.story.ranks)
+    site = f" at {reached.call_site}" if reached.call_site else ""
+    return wording.finding(
+        frames,
+        told,
+        f"{who} left the loop early, others wait in {common.call_words(waits)}",
+        f"{who.capitalize()} came to {common.call_words(reached)}{site} from behind "
+        f"the loop{wording.elsewhere(frames, told)}"
+        f"{wording.others_behind(frames, told.story.ranks)}",
+        REMEDY,
+        (
+            *(wording.waiting(frames, end, told.story.ranks) or told.cites),
+            *wording.waiting(frames, step),
         ),
-        explanation=f"{who.capitalize()} waits in {common.call_words(end)}{site}, "
-        f"which none of these ranks made before"
-        f"{divergence.elsewhere(frames, circle)}"
-        f"{roots.others_behind(frames, circle.odd)}",
-        remedy=REMEDY,
-        ranks=circle.odd,
-        hosts=common.hosts_of(frames, circle.odd),
-        devices=common.devices_of(frames, circle.odd),
-        collective=failing,
-        first_seen=roots.onset(frames, step),
+        collective=waits,
+        first_seen=wording.onset(frames, step),
     )
 
 
@@ -143,8 +125,8 @@ def _in_peace(frames: Frames) -> Iterator[Finding]:
             frames,
             ranks,
             common.collective(frames, call),
-            roots.waiting(frames, call),
-            roots.onset(frames, call),
+            wording.waiting(frames, call),
+            wording.onset(frames, call),
         )
     elif (lost := _lost(frames, listed)) is not None:
         first = common.first_seen(frames["exits"].drop_nulls("t"))

@@ -27,22 +27,14 @@ References
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate.held import OTHER_SIDE
-from ncclforensics.diagnosers.clues import (
-    common,
-    divergence,
-    halves,
-    left_out,
-    programs,
-    roots,
-    unrecorded,
-)
+from ncclforensics.evidence import common, unrecorded
 from ncclforensics.findings import Finding
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,127 +54,45 @@ BEFORE = 2  # earlier calls with a message each, for one without to be odd
 REMEDY = ("compare the order of sends and receives of both ranks at the call site",)
 
 
-class Silent(NamedTuple):
-    """Ranks that owe the half that a call waits for, and words for what they did."""
-
-    call: dict[str, Any]
-    ranks: tuple[int, ...]
-    did: str
-    before: str = ""
-    after: str = ""
-
-
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the side of a P2P call that posted nothing and went on without it."""
-    for silent in _together(frames, list(_silent(frames))):
-        it = "It" if len(silent.ranks) == 1 else "Each"
-        told = f"{silent.before}{it} {silent.did}{silent.after}"
-        yield _finding(frames, silent.call, silent.ranks, told)
-    yield from _unrecorded(frames)
-
-
-def _together(frames: Frames, found: list[Silent]) -> Iterator[Silent]:
-    """Join what the ranks of one stage left out, each in a pipeline of its own."""
-    stages = left_out.stages(frames, [silent.call for silent in found])
-    parallel = defaultdict(list)
-    for silent in found:
-        parallel[stages[silent.call["call"]]].append(silent)
-    for same in parallel.values():
-        waiting = sorted({rank for silent in same for rank in silent.call["waiting"]})
-        yield same[0]._replace(
-            call={**same[0].call, "waiting": waiting},
-            ranks=tuple(sorted({rank for silent in same for rank in silent.ranks})),
+    """Name the ranks that left out their half of a message."""
+    found = weighed(frames).of("unmatched-p2p")
+    for told in found:
+        call = told.story.call
+        assert call is not None
+        ranks = told.story.ranks
+        owed = [c for c in (call, *told.story.others) if {*c["absent"]} & {*ranks}]
+        talk = [c for c in owed if c["is_p2p"]] or [call]
+        waiters = sorted({c["waiting"][0] for c in talk})
+        headline, explanation = _words(frames, {**call, "waiting": waiters}, ranks)
+        yield wording.finding(
+            frames,
+            told,
+            headline,
+            f"{explanation} {wording.spread(frames, call, ranks, len(told.end.blocked))}"
+            f" {common.plural('rank', ranks).capitalize()} went on"
+            f"{wording.elsewhere(frames, told)}",
+            REMEDY,
+            wording.waiting(frames, call),
         )
+    if not found:
+        yield from _unrecorded(frames)
 
 
-def _silent(frames: Frames) -> Iterator[Silent]:
-    for call, ranks, blocked in roots.by_call(frames, "absent"):
-        if call["is_p2p"] and programs.skipped(frames, call, ranks):
-            told = roots.spread(frames, call, ranks, blocked)
-            yield Silent(call, ranks, "waits for nobody.", f"{told} ")
-    for call, ranks, blocked in _stuck(frames):
-        if _halved(frames, call, ranks) or halves.has_fewer_open(
-            frames, call, ranks[0]
-        ):
-            told = roots.spread(frames, call, ranks, blocked)
-            did = "is in the other half of that exchange, and posted this one never."
-            yield Silent(call, ranks, did, f"{told} ")
-    for found in divergence.divergences(frames):
-        if found.kind == "message":
-            did = "went on" + divergence.elsewhere(frames, found)
-            behind = roots.others_behind(frames, found.ranks)
-            yield Silent(found.call, found.odd, did, after=behind)
-    for call, ranks in _beside_unseen(frames):
-        behind = roots.others_behind(frames, ranks)
-        yield Silent(call, ranks, "went on without it.", after=behind)
-
-
-def _stuck(frames: Frames) -> Iterator[tuple[dict[str, Any], tuple[int, ...], int]]:
-    """Yield the messages that wait for a root's half, which is stuck in a call itself.
-
-    That root, as the only one that is `ranks`, and how many are blocked.
-    """
-    for _, ranks, blocked in roots.by_call(frames, "stuck"):
-        for rank in ranks:
-            missing = pl.col("is_p2p") & (pl.col("absent") == [rank])
-            for call in frames["calls"].filter(missing).to_dicts():
-                yield call, (rank,), blocked
-
-
-def _halved(frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]) -> bool:
-    """Whether a rank posted only one half of an exchange that used to be one batch.
-
-    `call` is the half that its peer waits in; both are in the other half, which ends
-    with the batch of the peer.
-    """
-    if not call["is_p2p"] or len(ranks) != 1 or {*ranks} != {*call["absent"]}:
-        return False
-    calls = frames["calls"].filter(
-        (pl.col("group") == call["group"]) & (pl.col("call") != call["call"])
+def _words(
+    frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]
+) -> tuple[str, str]:
+    """Return headline and first sentence: who posted no half for whom."""
+    failing = common.collective(frames, call)
+    who = common.plural("rank", ranks)
+    other = "recv" if failing.op == "send" else "send"
+    peer = common.plural("rank", call["waiting"])
+    waits, it = ("waits", "it") if len(call["waiting"]) == 1 else ("wait", "them")
+    return (
+        f"{who} never posted the {other} that {peer} {waits} for",
+        f"{peer.capitalize()} {waits} in {common.call_words(failing)}, and "
+        f"{who} posted no {other} for {it}.",
     )
-    pair = {*ranks, *call["waiting"]}
-    if not any(pair == {*here} for here in calls.filter("is_p2p")["waiting"]):
-        return False
-    batches = (
-        programs.program(frames, ranks[0])
-        .filter(
-            pl.col("op").is_in(list(OTHER_SIDE)) & (pl.col("group") == call["group"])
-        )
-        .with_columns(
-            pl.min_horizontal("src", "dst").alias("low"),
-            pl.max_horizontal("src", "dst").alias("high"),
-        )
-        .group_by("seq", "p2p_seq", "low", "high")
-        .agg(pl.col("op").n_unique().alias("halves"), pl.col("record_id").max())
-        .drop_nulls("p2p_seq")
-        .sort("record_id")["halves"]
-    )
-    return batches.len() > 1 and batches[-1] == 1 and batches[:-1].max() == 2
-
-
-def _beside_unseen(frames: Frames) -> list[tuple[dict[str, Any], tuple[int, ...]]]:
-    """Return the message that one stage left out, where waits end at an unseen rank.
-
-    Those close no circle and have no root, but both sides of that message are seen, and
-    the one that left it out waits in a collective.
-    """
-    calls = frames["calls"]
-    unseen = calls["unseen"].explode().drop_nulls()
-    if unseen.is_empty() or frames["roots"].height or divergence.divergences(frames):
-        return []
-    is_p2p = pl.col("is_p2p").fill_null(False)
-    went_on = calls.filter(~is_p2p)["waiting"].explode().drop_nulls().unique()
-    gone = pl.col("absent").list
-    talk = calls.filter(
-        is_p2p & (gone.len() == 1) & gone.first().is_in(went_on.implode())
-    )
-    found = [
-        (call, tuple(call["absent"]))
-        for call in talk.head(divergence.SAMPLE_CALLS).to_dicts()
-        if programs.skipped(frames, call, call["absent"])
-    ]
-    is_one = left_out.is_one_stage(frames, [call for call, _ in found])
-    return found if is_one else []
 
 
 def _unrecorded(frames: Frames) -> Iterator[Finding]:
@@ -233,7 +143,7 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
                 ranks,
                 "Before each of its earlier calls it had made a message, before this "
                 "one it made none.",
-                (*common.cites(spoke), *roots.waiting(frames, call, ranks)),
+                (*common.cites(spoke), *wording.waiting(frames, call, ranks)),
             )
             return
 
@@ -243,24 +153,19 @@ def _finding(
     call: dict[str, Any],
     ranks: tuple[int, ...],
     told: str,
-    evidence: tuple[Cite, ...] = (),
+    evidence: tuple[Cite, ...],
 ) -> Finding:
-    failing = common.collective(frames, call)
-    who = common.plural("rank", ranks)
-    other = "recv" if failing.op == "send" else "send"
-    peer = common.plural("rank", call["waiting"])
-    waits, it = ("waits", "it") if len(call["waiting"]) == 1 else ("wait", "them")
+    headline, explanation = _words(frames, call, ranks)
     return Finding(
         slug="unmatched-p2p",
         confidence="likely",
-        headline=f"{who} never posted the {other} that {peer} {waits} for",
-        evidence=evidence or roots.waiting(frames, call),
-        explanation=f"{peer.capitalize()} {waits} in {common.call_words(failing)}, and "
-        f"{who} posted no {other} for {it}. {told}",
+        headline=headline,
+        evidence=evidence,
+        explanation=f"{explanation} {told}",
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),
         devices=common.devices_of(frames, ranks),
-        collective=failing,
-        first_seen=roots.onset(frames, call),
+        collective=common.collective(frames, call),
+        first_seen=wording.onset(frames, call),
     )

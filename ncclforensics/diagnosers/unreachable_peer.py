@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers.clues import common, lost_peers, teardown
+from ncclforensics.evidence import common, lost_peers, teardown
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:

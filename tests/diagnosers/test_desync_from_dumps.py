@@ -9,7 +9,7 @@ from ncclforensics import tables
 from ncclforensics.analysis import analyze
 from ncclforensics.correlate import waits
 from ncclforensics.diagnosers import unmatched_p2p
-from ncclforensics.diagnosers.clues import roots
+from ncclforensics.evidence import roots
 from ncclforensics.frames import Frames
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ncclforensics import tables
-from ncclforensics.diagnosers.clues import halves
+from ncclforensics.evidence import halves
 from ncclforensics.frames import Frames
 
 HALVES = {"S": ("send", 0), "R": ("recv", 1)}

@@ -3,7 +3,7 @@
 import pytest
 
 from ncclforensics import tables
-from ncclforensics.diagnosers.clues import left_out
+from ncclforensics.evidence import left_out
 from ncclforensics.frames import Frames
 
 PAIRS = {0: 2, 1: 3}  # two stages of two tensor ranks, each pair a pipeline

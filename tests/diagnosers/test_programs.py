@@ -3,7 +3,7 @@
 import pytest
 
 from ncclforensics import tables
-from ncclforensics.diagnosers.clues import programs
+from ncclforensics.evidence import programs
 from ncclforensics.frames import Frames
 
 # rank 1 waits in its first entry for what rank 0 sends

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ncclforensics.diagnosers.clues import ras_status
+from ncclforensics.evidence import ras_status
 
 JOB = """  Nodes  Processes         GPUs  Processes     GPUs
 (total)   per node  per process    (total)  (total)

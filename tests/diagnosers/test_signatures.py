@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from ncclforensics import tables
-from ncclforensics.diagnosers.clues import purposes, signatures
+from ncclforensics.evidence import purposes, signatures
 from ncclforensics.frames import Frames
 
 

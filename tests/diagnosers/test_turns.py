@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from ncclforensics import tables
-from ncclforensics.diagnosers.clues import divergence
+from ncclforensics.evidence import divergence
 from ncclforensics.frames import Frames
 
 RANKS = (0, 1, 2, 3)

@@ -1,0 +1,149 @@
+"""Ranks that never came to build a communicator, as NCCL's own `Init` lines tell.
+
+Since 2.23 a rank prints START as soon as it is called and then waits for all others,
+so who did not print it did not come. Before, START follows the bootstrap, in which all
+have met: then its absence says nothing. Nobody is named where lines may only be lost:
+a log cut at its buffer, a stream that somebody copied a part of, too few logs. Where
+hosts chose different networks, `wrong_nic` tells why nobody met.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate import communicators, job
+from ncclforensics.evidence import common
+from ncclforensics.findings import Collective, Finding
+
+if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
+
+# what a rank prints once all have met; after that, a hang has another cause
+MET = (
+    *("nccl.init.complete", "nccl.comm.layout", "nccl.bootstrap.timings"),
+    *("nccl.init.connected", "nccl.init.timings"),
+)
+CHOSE = "nccl.net.selected"
+AT_ONCE = (2, 23)  # the first version that prints START before the bootstrap
+# fewer logs than this share of a communicator, and a silent rank may be a lost file
+MOST = 2 / 3
+FEWEST = 3
+
+REMEDY = (
+    "read that rank's own log, and its stack while it hangs: py-spy dump --pid PID",
+    "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET   # on all ranks",
+)
+
+
+def never_started(frames: Frames) -> Finding | None:
+    """Name the few that did not begin what nearly all others wait in."""
+    known = communicators.inits(frames)
+    began = known.filter((pl.col("phase") == "START") & pl.col("key").is_not_null())
+    if began.is_empty() or _bootstrapped_first(frames) or _cut(frames, began):
+        return None
+    met = frames.message(*MET).select(communicators.PROCESS).unique()
+    # the ranks of a communicator are those of the job only if it has them all
+    world = began.filter(pl.col("nranks") == pl.col("nranks").max())
+    hung = world.join(met, on=communicators.PROCESS, how="anti", nulls_equal=True)
+    for (_,), lines in hung.group_by("key", maintain_order=True):
+        size = int(lines["nranks"][0])
+        there = common.numbers(lines["comm_rank"])
+        if len(there) < max(MOST * size, FEWEST):
+            continue
+        missing = tuple(sorted(set(range(size)) - set(there)))
+        if not missing or _torn(frames, lines, began):
+            continue
+        if _unread(frames, began, missing):
+            continue
+        # a stream of many ranks may be copied up to the middle of their START lines
+        shared = lines["source"].n_unique() < len(there)
+        if shared and not job.signs_told(frames) and _ends_with(frames, lines):
+            continue
+        return _finding(frames, lines, missing)
+    return None
+
+
+def _bootstrapped_first(frames: Frames) -> bool:
+    """Whether the library is one that prints START only after the bootstrap."""
+    told = frames.message("nccl.version")
+    if "version" not in told.columns:
+        return False
+    numbers = told["version"].drop_nulls().unique().str.extract_all(r"\d+").to_list()
+    found = [tuple(map(int, parts[:2])) for parts in numbers]
+    return bool(found) and min(found) < AT_ONCE
+
+
+def _cut(frames: Frames, lines: pl.DataFrame) -> bool:
+    """Whether one of these logs ends where its buffer was full."""
+    mine = frames["sources"].filter(
+        pl.col("source").is_in(lines["source"].unique().implode())
+    )
+    full = (pl.col("bytes") % job.BUFFER == 0) & (pl.col("bytes") > 0)
+    return not mine.filter(pl.col("cut") & full).is_empty()
+
+
+def _unread(frames: Frames, began: pl.DataFrame, missing: tuple[int, ...]) -> bool:
+    """Whether the lines of a missing rank may be in what a log has lost."""
+    logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty"]))
+    alone = began.group_by("source").agg(pl.col("comm_rank").n_unique())
+    read = alone.filter(pl.col("comm_rank") == 1)["source"]
+    others = logs.filter(~pl.col("source").is_in(read.implode()))
+    own = logs.filter(pl.col("rank").is_in(missing))
+    empty = own.height > 0 and bool((own["bytes"] == 0).all())
+    return bool(others["cut"].any()) or empty
+
+
+def _torn(frames: Frames, lines: pl.DataFrame, began: pl.DataFrame) -> bool:
+    """Whether lines are lost: NCCL prints its choice of a network before START.
+
+    So each process that began has printed one, and each that printed one has begun.
+    """
+    process = communicators.PROCESS
+    chose = frames.message(CHOSE, *MET).select(process).unique()
+    if frames.message(CHOSE).is_empty():
+        return False
+    silent = lines.join(chose, on=process, how="anti", nulls_equal=True)
+    nameless = chose.join(began, on=process, how="anti", nulls_equal=True)
+    return silent.height > 0 or nameless.height > 0
+
+
+def _ends_with(frames: Frames, lines: pl.DataFrame) -> bool:
+    """Whether nothing that is recognised follows these lines in their stream."""
+    last = lines.group_by("source").agg(pl.col("line").max().alias("last"))
+    later = (
+        frames["events"].join(last, on="source").filter(pl.col("line") > pl.col("last"))
+    )
+    return later.is_empty()
+
+
+def _finding(frames: Frames, lines: pl.DataFrame, ranks: tuple[int, ...]) -> Finding:
+    call = Collective(process_group=str(lines["key"][0]), op="init")
+    who = common.plural("rank", ranks)
+    hosts = common.hosts_of(frames, ranks)
+    where = f" on {common.some(hosts)}" if hosts else ""
+    silent = frames["events"].filter(
+        pl.col("rank").is_in(ranks) & pl.col("message").str.starts_with("nccl.")
+    )
+    says = (
+        "It loaded NCCL and did not call it for this communicator."
+        if silent.height
+        else "Nothing of NCCL is printed by it at all."
+    )
+    joined = common.call_words(call)
+    count = lines["comm_rank"].n_unique()
+    return Finding(
+        slug="missing-rank",
+        confidence="likely",
+        headline=f"{who} never joined {joined}",
+        evidence=common.cites(lines),
+        explanation=f"{who.capitalize()}{where} did not come to {joined}: the other "
+        f"{count:,} printed Init START and nothing after it. {says}",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, ranks),
+        collective=call,
+        first_seen=common.first_seen(lines),
+    )

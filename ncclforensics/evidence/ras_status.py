@@ -1,0 +1,149 @@
+"""Ranks that NCCL's own RAS names: behind in calls, or not answering.
+
+A snapshot of a job that runs finds its ranks one call apart, so that alone is nothing:
+a rank is named where it is further behind, where a second report finds the same counts,
+or where the job has failed otherwise. A rank that is behind here and ahead elsewhere
+waits for somebody else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate import job, ras
+from ncclforensics.evidence import common
+from ncclforensics.findings import Collective, Finding
+
+if TYPE_CHECKING:
+    from ncclforensics.findings import Confidence
+    from ncclforensics.frames import Frames
+
+IN_STEP = 1  # calls that ranks of a healthy job are apart
+ONE = ["source", "line", "comm_id", "op"]
+
+BEHIND = (
+    "ask again: ncclras -v; a count that stands still is a hang",
+    "py-spy dump --pid PID   # on the host that is named",
+)
+GONE = (
+    "look for the process on that host: did it end, and how? (dmesg -T, its own log)",
+    "ncclras -v   # again after a minute: DEAD, or back",
+)
+
+
+def lagging(frames: Frames) -> Finding | None:
+    """Name the few members of a communicator that launched fewer calls."""
+    told = ras.reported(frames)
+    counts = told.filter(pl.col("kind") == "count").with_columns(
+        pl.col("operation").max().over(ONE).alias("most")
+    )
+    behind = counts.filter(
+        (pl.col("operation") < pl.col("most")) & pl.col("comm_rank").is_not_null()
+    )
+    ahead = counts.filter(
+        (pl.col("operation") == pl.col("most")) & pl.col("comm_rank").is_not_null()
+    )
+    late = behind.filter(
+        ~pl.col("rank").is_in(ahead["rank"].drop_nulls().implode()).fill_null(False)
+    )
+    leaders = counts.filter(pl.col("operation") == pl.col("most"))["ranks"].sum()
+    if late.is_empty() or late["comm_rank"].n_unique() >= max(leaders, 2):
+        return None
+    apart = (late["most"] - late["operation"]).max()
+    still = counts.group_by("comm_id", "op", "comm_rank", "operation").agg(
+        pl.struct("source", "line").n_unique().alias("seen")
+    )
+    repeated = bool((still.drop_nulls("comm_rank")["seen"] > 1).any())
+    in_step = int(str(apart)) <= IN_STEP
+    if in_step and not repeated and not job.signs_of_failure(frames):
+        return None
+    row = late.sort("operation", descending=True).row(0, named=True)
+    op = row["op"] or "a call"
+    said = _said(late, " launched ", pl.col("operation"), f" times {op}, others ")
+    lines = said.with_columns(
+        pl.concat_str("text", pl.col("most").cast(pl.String)).alias("text")
+    )
+    return _finding(
+        frames,
+        "missing-rank",
+        late,
+        lines,
+        Collective(process_group=f"0x{row['comm_id']}", op=row["op"]),
+        f"is behind: {row['operation']:,} {op} launched, others {row['most']:,}",
+        "NCCL's RAS counts what each rank launched; the rank has not made the call "
+        "that the others wait in.",
+        BEHIND,
+        "likely",
+    )
+
+
+def unanswered(frames: Frames) -> Finding | None:
+    """Name the ranks whose process RAS misses: gone, or as good as gone."""
+    told = ras.reported(frames)
+    processes = told.filter(pl.col("kind") == "process").select("process", "node")
+    missing = told.filter(pl.col("kind") == "missing").join(
+        processes.unique(), on=["process", "node"], how="semi"
+    )
+    # a list without places: all of it, where that many processes are missed
+    bare = told.filter((pl.col("kind") == "missing") & pl.col("process").is_null())
+    if missing.is_empty() and bare["comm_rank"].n_unique() == processes.n_unique():
+        missing = bare
+    if missing.is_empty():
+        return None
+    dead = not frames.message("ncclras.dead").is_empty()
+    lost = frames["events"].filter(pl.col("role") == "victim").height > 0
+    slug = "crashed-rank" if dead or lost else "missing-rank"
+    row = missing.row(0, named=True)
+    lines = _said(missing, " does not answer, process ", pl.col("process"))
+    return _finding(
+        frames,
+        slug,
+        missing,
+        lines,
+        Collective(process_group=f"0x{row['comm_id']}"),
+        "no longer answers NCCL's RAS",
+        "NCCL's RAS keeps a connection to every process of the job and "
+        + ("declared this one dead." if dead else "has none to this one any more."),
+        GONE,
+        "likely",
+    )
+
+
+def _said(rows: pl.DataFrame, *says: str | pl.Expr) -> pl.DataFrame:
+    who = common.sentence("rank ", pl.coalesce("rank", "comm_rank"))
+    text = pl.concat_str(who, *(pl.lit(s) if isinstance(s, str) else s for s in says))
+    return rows.with_columns(pl.coalesce(text, who).alias("text"))
+
+
+def _finding(
+    frames: Frames,
+    slug: str,
+    rows: pl.DataFrame,
+    lines: pl.DataFrame,
+    call: Collective,
+    says: str,
+    why: str,
+    remedy: tuple[str, ...],
+    confidence: Confidence,
+) -> Finding:
+    known = not rows["rank"].has_nulls()
+    ranks = common.numbers(rows["rank"]) if known else ()
+    hosts = common.strings(rows["host"])
+    who = (
+        common.plural("rank", ranks) if known else f"a process on {common.some(hosts)}"
+    )
+    return Finding(
+        slug=slug,
+        confidence=confidence,
+        headline=f"{who} {says}",
+        evidence=common.cites(lines),
+        explanation=f"{who[:1].upper()}{who[1:]} {says}. {why}",
+        remedy=remedy,
+        ranks=ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, ranks),
+        collective=call,
+        first_seen=common.first_seen(rows),
+    )

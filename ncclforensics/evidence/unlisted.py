@@ -1,0 +1,81 @@
+"""Ranks that an agent does not list as failed, though it lists all others of its own.
+
+torchelastic's table holds every process of the node that ended with another code than
+0, also those that the agent ended itself. So one that it leaves out ended in peace. It
+may be known by words of its own, or by its number, which lies between those listed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.evidence import common, exits
+from ncclforensics.tables import FAILING
+
+if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
+
+
+def unlisted(frames: Frames) -> tuple[tuple[int, ...], set[int]]:
+    """Return the ranks that ended in peace beside failed ones, and the failed ones.
+
+    Nobody, where entries of a list may be lost, or where those that are left out are as
+    many as those listed.
+    """
+    failed = _failed(frames)
+    listed = set(common.numbers(failed["rank"]))
+    failing = frames["events"].filter(pl.col("role").is_in(FAILING))
+    noisy = set(common.numbers(failing["rank"]))
+    spoke = set(common.numbers(frames["ranks"]["rank"]))
+    known = spoke | _between(frames)
+    ranks = tuple(sorted(known - listed - noisy))
+    # an entry without a code has lost lines, and the next one may have lost them all
+    lost = failed["rank"].null_count() or failed["code"].null_count()
+    if lost or exits.is_torn(frames) or _is_cut(frames):
+        return (), listed
+    few = len(ranks) < len(listed) and len(listed | set(ranks)) == len(known)
+    return (ranks if few and noisy else ()), listed
+
+
+def only_host(frames: Frames) -> tuple[str, ...]:
+    """Return the host of all that agents list as failed, if that is one."""
+    hosts = common.strings(_failed(frames)["host"])
+    return hosts if len(hosts) == 1 else ()
+
+
+def _failed(frames: Frames) -> pl.DataFrame:
+    """Return the ends that agents list, also those whose code is lost."""
+    return frames["exits"].filter(pl.col("code").ne_missing(0))
+
+
+def _between(frames: Frames) -> set[int]:
+    """Return the ranks whose numbers lie between those of one agent's list.
+
+    Not of an agent that told a process to end which it does not list: that one heeded
+    the signal and ended in peace because of it.
+    """
+    listed = frames.message(*exits.TABLES).drop_nulls(["rank", "local_rank"])
+    told = frames.message(*exits.TOLD_TO_END)
+    if listed.is_empty():
+        return set()
+    pids = frames["exits"]["pid"].drop_nulls().unique()
+    if "child" in told.columns and not told["child"].is_in(pids.implode()).all():
+        return set()
+    nodes = listed.group_by("source").agg(
+        "rank", (pl.col("rank") - pl.col("local_rank")).unique().alias("first")
+    )
+    return {
+        rank
+        for ranks, first in nodes.select("rank", "first").iter_rows()
+        if len(first) == 1
+        for rank in range(first[0], max(ranks))
+    }
+
+
+def _is_cut(frames: Frames) -> bool:
+    """Whether an agent's file has lost its end, and so perhaps the rest of its list."""
+    agents = frames["events"].filter(pl.col("message").str.starts_with("torchelastic."))
+    theirs = pl.col("source").is_in(agents["source"].unique().implode())
+    return bool(frames["sources"].filter(theirs)["cut"].any())

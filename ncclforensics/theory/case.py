@@ -1,0 +1,268 @@
+"""The standstill as the theory sees it: ends of the wait-for graph, ranks, and facts.
+
+What waits is folded onto whom it waits for. What remains are ends: ranks that wait for
+nobody, calls that all came to, calls whose peers have finished them, circles, and ranks
+of which nothing was seen. Each end is explained by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+
+from ncclforensics.correlate import outline, rest, waits
+from ncclforensics.theory import exchange, latecomers, program, signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ncclforensics.frames import Frames
+
+Call = dict[str, Any]
+Kind = Literal["absent", "unseen", "full", "stalled", "unstarted", "circle"]
+SAMPLE = 64  # ranks beside an end whose history is put together
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where waits end: the ranks there, the calls through which others wait, by number.
+
+    Of a circle `calls` are those its ranks are held in; `blocked` are all that hang on
+    the end; `unseen` ranks of which nothing is known are waited for as well.
+    """
+
+    kind: Kind
+    ranks: tuple[int, ...]
+    calls: tuple[int, ...]
+    blocked: frozenset[int] = field(default=frozenset())
+    unseen: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One standstill: `frames` as `correlate` left them, and what is asked of them."""
+
+    frames: Frames
+
+    @cached_property
+    def calls(self) -> Mapping[int, Call]:
+        """Return the rows of the frame `calls` by number."""
+        return {row["call"]: row for row in self.frames["calls"].to_dicts()}
+
+    @cached_property
+    def graph(self) -> waits.Graph:
+        """Return who waits for whom."""
+        return waits.graph(self.frames["calls"])
+
+    @cached_property
+    def seen(self) -> frozenset[int]:
+        """Return the ranks of which there is a dump, or a position in a group."""
+        return frozenset(self.frames["standings"]["rank"]) | frozenset(
+            rank for c in self.calls.values() for s in SEEN_IN for rank in c[s] or ()
+        )
+
+    @cached_property
+    def ends(self) -> tuple[End, ...]:
+        """Return the ends, what most ranks hang on first."""
+        found = [self._with_blocked(end) for end in _ends(self)]
+        return tuple(
+            sorted(found, key=lambda end: (-len(end.blocked), end.kind, end.ranks))
+        )
+
+    def _with_blocked(self, end: End) -> End:
+        waiting = {r for c in end.calls for r in self.graph.waiters[c]}
+        hang = waits.behind(self.graph, sorted({*end.ranks, *waiting}))
+        return End(
+            end.kind,
+            end.ranks,
+            end.calls,
+            frozenset(
+                (hang | waiting) - {*end.ranks}
+                if end.kind in OTHERS
+                else hang | waiting
+            ),
+            end.unseen,
+        )
+
+    @cached_property
+    def program(self) -> program.Program:
+        """Return the program model of the ranks in question, and of some beside them."""
+        known = sorted(self.seen)
+        step = max(1, len(known) // SAMPLE)
+        return program.program(
+            self.frames, [*self._in_question(), *known[::step], *known]
+        )
+
+    def _in_question(self) -> list[int]:
+        """Return the ranks of the ends, those of calls with few in them first."""
+        ranks: dict[int, int] = {}
+        for end in self.ends:
+            for number in end.calls:
+                few = len(self.calls[number]["waiting"])
+                for rank in self.calls[number]["waiting"]:
+                    ranks[rank] = min(few, ranks.get(rank, few))
+            ranks |= {rank: 0 for rank in end.ranks if rank not in ranks}
+        return sorted(ranks, key=lambda rank: (ranks[rank], rank))
+
+    @cached_property
+    def late(self) -> Mapping[int, pl.DataFrame]:
+        """Return by call the entries of those who came to it a timeout too late."""
+        found = latecomers.latecomers(self.frames)
+        return {int(n): some for (n,), some in found.group_by("call")}  # type: ignore[call-overload]
+
+    @cached_property
+    def sides(self) -> Mapping[int, tuple[signatures.Side, ...]]:
+        """Return by call the sides that its members take on what it is."""
+        return signatures.of_calls(self.frames)
+
+    @cached_property
+    def unbalanced(self) -> Mapping[int, exchange.Unbalanced]:
+        """Return by call the exchanges whose two sides do not add up."""
+        return {u.call["call"]: u for u in exchange.unbalanced(self.frames)}
+
+    @cached_property
+    def mute(self) -> frozenset[int]:
+        """Return the ranks whose recorder leaves out messages that may hold them."""
+        return frozenset(rest.mute(outline.outline(self.frames)))
+
+    def deviation(self, rank: int) -> program.Deviation | None:
+        """Return where a rank left the program of its role; None without history."""
+        return self.program.deviations.get(rank)
+
+    def label_of(self, rank: int, call: Call) -> int | None:
+        """Return the row in `program.calls` of what a rank made in a call."""
+        made = self.program.calls
+        here = made.with_row_index("row").filter(
+            (pl.col("rank") == rank)
+            & (pl.col("group") == call["group"])
+            & (pl.col("seq").eq_missing(call["seq"]))
+            & ~pl.col("is_p2p")
+        )
+        return int(here["row"][0]) if here.height else None
+
+    def units(self, ranks: Iterable[int]) -> tuple[int, int]:
+        """Return how many failed by themselves, and how many more as part of a whole.
+
+        Ranks of one host, or of one group that is not the job, count as one where all
+        of it is among them.
+        """
+        left = set(ranks)
+        many = len(left)
+        whole = 0
+        for some in self._wholes:
+            if len(some) > 1 and some <= left:
+                left -= some
+                whole += 1
+        return whole + len(left), many - whole - len(left)
+
+    @cached_property
+    def _wholes(self) -> list[frozenset[int]]:
+        """Return the ranks of hosts, stages and groups, the largest first."""
+        by_host = self.frames["ranks"].drop_nulls(["host", "rank"]).group_by("host")
+        hosts = [frozenset(r) for r in by_host.agg("rank")["rank"]]
+        groups = [
+            frozenset(c["members"] or ()) for c in self.calls.values() if c["members"]
+        ]
+        listed = self.frames["groups"]["members"].unique(maintain_order=True)
+        groups += [frozenset(m) for m in listed.head(MOST_GROUPS) if m is not None]
+        everyone = max((len(g) for g in groups), default=0)
+        some = {*hosts, *(g for g in groups if len(g) < everyone)}
+        return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))
+
+
+MOST_GROUPS = 4096
+SEEN_IN = ("waiting", "behind", "done", "absent")
+OTHERS = ("absent", "unseen")
+
+
+def _ends(case: Case) -> list[End]:
+    told = case.graph
+    component = waits.components(told)
+    ranks: dict[int, list[int]] = {}
+    calls: dict[int, list[int]] = {}
+    for node, number in component.items():
+        (ranks if node >= 0 else calls).setdefault(number, []).append(
+            node if node >= 0 else ~node
+        )
+    leaves: dict[int, set[int]] = {}
+    for rank, own in told.calls_of.items():
+        for call in own:
+            if component[~call] != component[rank]:
+                leaves.setdefault(component[rank], set()).add(component[~call])
+    for call, wanted in told.why.items():
+        for rank in wanted:
+            if component[rank] != component[~call]:
+                leaves.setdefault(component[~call], set()).add(component[rank])
+    unseen_of = {
+        component[rank]: rank
+        for wanted in told.why.values()
+        for rank, word in wanted.items()
+        if word == "unseen"
+    }
+    found: list[End] = []
+    gone: list[int] = []
+    for number in {*ranks, *calls}:
+        out = leaves.get(number, set())
+        here, own = (
+            tuple(sorted(ranks.get(number, ()))),
+            tuple(sorted(calls.get(number, ()))),
+        )
+        if len(here) > 1 and out <= unseen_of.keys():
+            unseen = tuple(sorted(unseen_of[n] for n in out))
+            found.append(End("circle", here, own, unseen=unseen))
+        elif out:
+            continue
+        elif len(own) == 1 and not here:
+            call = case.calls[own[0]]
+            kind: Kind = "stalled" if call["done"] else "full"
+            found.append(End(kind, tuple(call["waiting"]), own))
+        elif own and len(here) == 1:
+            found.append(End("unstarted", here, own))
+        elif here and number not in unseen_of:
+            gone += here
+    found += _absent(case, gone)
+    found += _unseen(case, found, list(unseen_of.values()))
+    return found
+
+
+def _absent(case: Case, gone: list[int]) -> list[End]:
+    """Join the absent ranks that the same calls wait for, and who waits only for them."""
+    parts: list[tuple[set[int], set[int]]] = []
+    for rank in sorted(gone):
+        mine = ({rank}, set(case.graph.wanted_in.get(rank, ())))
+        joined = [part for part in parts if part[1] & mine[1]]
+        parts = [part for part in parts if part not in joined]
+        parts.append(
+            (
+                mine[0].union(*(p[0] for p in joined)),
+                mine[1].union(*(p[1] for p in joined)),
+            )
+        )
+    return [
+        End("absent", tuple(sorted(ranks)), tuple(sorted(calls)))
+        for ranks, calls in parts
+    ]
+
+
+def _unseen(case: Case, found: list[End], unseen: list[int]) -> list[End]:
+    """Return the ranks without evidence that somebody hangs on, and on nothing else."""
+    told = case.graph
+    ends = [
+        r for end in found for r in end.ranks if end.kind != "circle" or not end.unseen
+    ]
+    explained = waits.behind(told, ends) | set(ends)
+    only = {
+        call: wanted
+        for call, wanted in told.why.items()
+        if wanted
+        and set(told.waiters[call]) - explained
+        and any(rank in unseen for rank in wanted)
+    }
+    lost = sorted({r for w in only.values() for r in w if r in unseen})
+    if not lost:
+        return []
+    calls = tuple(sorted(c for c, w in only.items() if {*w} <= {*lost}))
+    return [End("unseen", tuple(lost), calls)] if calls else []

@@ -1,0 +1,67 @@
+"""What a rank did in place of what its program foresaw: the edit that would undo it.
+
+A call that was foreseen a few calls later was made before its turn, or those between
+were skipped; one that the program does not know is extra, or stands in another's place;
+one that all know, and that does not come for whole rounds of the loop, lies behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from ncclforensics.theory.program import Deviation, Program
+
+Kind = Literal["swap", "skip", "extra", "other", "left", "unknown"]
+FEW = 3  # collectives that a condition may skip; who skips more left its loop
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a rank did from `row` of the program on; `skips` are rows like the calls."""
+
+    kind: Kind
+    row: int
+    skips: tuple[int, ...] = ()
+
+
+def edit(told: Program, deviation: Deviation) -> Edit:
+    """Say how the calls of a rank part from those that its program foresaw."""
+    row = deviation.row
+    if deviation.left_out:
+        return Edit("skip", row)
+    foreseen, made = told.foreseen(row), told.actual(row)
+    if not foreseen:
+        return Edit("unknown", row)
+    now, next_ = made[0], foreseen[0]
+    if now in foreseen:
+        skipped = foreseen[: foreseen.index(now)]
+        if next_ in made[1:]:
+            return Edit("swap", row, _rows(told, skipped))
+        rounds = len(skipped) > 1 and next_ in skipped[1:]
+        rows = _rows(told, skipped)
+        collective = [r for r in rows if not told.calls["is_p2p"][r]]
+        far = rounds or len(collective) > FEW
+        return Edit("left" if far else "skip", row, rows)
+    if next_ in made[1 : FEW + 1]:
+        return Edit("extra", row)
+    if (told.calls.filter("over")["label"] == now).any():
+        return Edit("left", row)
+    known = _rows(told, [next_])
+    same = known and told.calls["pg_desc"][known[0]] == told.calls["pg_desc"][row]
+    return Edit("other" if same else "extra", row, known)
+
+
+def _rows(told: Program, labels: list[int]) -> tuple[int, ...]:
+    """Return for each label the number of a call like it."""
+    wanted = pl.DataFrame({"label": labels}, schema={"label": pl.UInt64()})
+    like = (
+        told.calls.with_row_index("row")
+        .select("label", "row")
+        .unique("label", keep="last", maintain_order=True)
+    )
+    found = wanted.join(like, on="label", how="left", maintain_order="left")["row"]
+    return tuple(int(row) for row in found.drop_nulls())

@@ -1,0 +1,40 @@
+"""The failure classes that are about calls, one file each: the stories they propose.
+
+`propose` takes a case and one end of its waits, and yields stories with what speaks
+against each. Nothing is decided here: `weigh` compares them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.theory.explanations import (
+    call_order,
+    conditional,
+    elsewhere,
+    gpu_stall,
+    lost,
+    mismatch,
+    missing,
+    straggler,
+    stuck,
+    uneven,
+    unmatched,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.theory.case import Case, End
+    from ncclforensics.theory.story import Story
+
+CLASSES = (
+    *(missing, straggler, gpu_stall, mismatch, conditional, uneven, unmatched),
+    *(call_order, stuck, lost, elsewhere),
+)
+
+
+def propose(case: Case, end: End) -> Iterator[Story]:
+    """Yield the stories of all classes that may explain an end."""
+    for module in CLASSES:
+        yield from module.propose(case, end)

@@ -1,0 +1,50 @@
+"""Ranks that enter two groups in another order than those of their role."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.theory import sides
+from ncclforensics.theory.story import Story, culprits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.theory.case import Case, End
+
+# what it costs that the program does not foresee the call a little later
+AGAINST = {"skip": 0.25, "extra": 1.5, "other": 2.0, "left": 1.5, "unknown": 0.5}
+
+
+def propose(case: Case, end: End) -> Iterator[Story]:
+    """Blame sides of a circle, or all of it where every rank sends first."""
+    if end.kind != "circle":
+        return
+    for side in sides.sides(case, end):
+        if side.owes:
+            continue
+        kind = "unknown" if side.edit is None else side.edit.kind
+        yield Story(
+            "call-order-deadlock",
+            side.ranks,
+            side.call,
+            side.others,
+            costs=(
+                ("call-order-deadlock", 1.0),
+                *culprits(case, side.ranks),
+                *sides.unexplained(case, end, side.ranks),
+                *sides.claimed(case, side.ranks),
+                ("known elsewhere", AGAINST.get(kind, 0.0)),
+                ("barrier", float("barrier" in str(side.call["op"]).lower())),
+            ),
+        )
+    calls = [case.calls[n] for n in end.calls]
+    if all(call["is_p2p"] and call["op"] == "send" for call in calls):
+        yield Story(
+            "call-order-deadlock",
+            end.ranks,
+            calls[0],
+            tuple(calls[1:]),
+            what="all send",
+            costs=(("call-order-deadlock", 1.0),),
+        )

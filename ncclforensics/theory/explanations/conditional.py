@@ -1,0 +1,52 @@
+"""Ranks that make a call which the others never make: it stands behind a condition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.theory import places, sides
+from ncclforensics.theory.story import Story, culprits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.theory.case import Case, End
+
+# what it costs that the program foresaw the call later, or had its place for another
+AGAINST = {"other": 0.75, "skip": 1.5, "swap": 2.0, "left": 1.25}
+
+
+def propose(case: Case, end: End) -> Iterator[Story]:
+    """Blame sides that are in a call of their own."""
+    if end.kind not in ("circle", "absent", "full"):
+        return
+    lowest = min(sides.around(case, end), default=None)
+    for side in sides.sides(case, end):
+        if side.owes or (end.kind == "full" and not _is_apart(case, side)):
+            continue
+        kind = "" if side.edit is None else side.edit.kind
+        place = places.of(case, side)
+        yield Story(
+            "rank-conditional-collective",
+            side.ranks,
+            side.call,
+            side.others,
+            costs=(
+                ("rank-conditional-collective", 1.0),
+                *culprits(case, side.ranks),
+                *sides.unexplained(case, end, side.ranks),
+                *sides.claimed(case, side.ranks),
+                ("known elsewhere", AGAINST.get(kind, 0.0)),
+                ("named place", float(place.named == "uneven")),
+                ("out of the loop", float(place.outside)),
+                ("barrier", float(place.barrier)),
+                ("first rank", float(lowest not in side.ranks)),
+                ("unseen member", len(side.call["unseen"] or ())),
+            ),
+        )
+
+
+def _is_apart(case: Case, side: sides.Side) -> bool:
+    """Whether a side calls another operation than the rest, in a call all came to."""
+    told = case.sides.get(side.call["call"], ())
+    return any({*s.ranks} == {*side.ranks} for s in told)

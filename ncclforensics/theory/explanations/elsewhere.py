@@ -1,0 +1,17 @@
+"""The story that always stands beside the others: its cause is not in this evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.theory.story import Story
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.theory.case import Case, End
+
+
+def propose(case: Case, end: End) -> Iterator[Story]:
+    """Blame nobody, for what no evidence shows."""
+    yield Story("", (), None, what="elsewhere", costs=(("elsewhere", 1.0),))

@@ -1,0 +1,53 @@
+"""Ranks whose GPU is in a call that its peers have finished, or begun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.standings import ROOTED
+from ncclforensics.evidence import unrecorded
+from ncclforensics.theory import sides
+from ncclforensics.theory.story import Story, culprits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.theory.case import Call, Case, End
+
+
+def propose(case: Case, end: End) -> Iterator[Story]:
+    """Blame who is left in a call that others finished, or has not begun it."""
+    for number in end.calls:
+        call = case.calls[number]
+        unstarted = tuple(call["unstarted"] or ())
+        if end.kind == "stalled":
+            ranks = tuple(call["waiting"])
+        elif end.kind == "unstarted" or (end.kind == "full" and unstarted):
+            ranks = unstarted
+        else:
+            continue
+        yield Story(
+            "gpu-stall",
+            ranks,
+            call,
+            what=end.kind,
+            costs=(
+                ("gpu-stall", 1.0),
+                *culprits(case, ranks),
+                *sides.unexplained(case, end, ranks),
+                ("rooted", float(end.kind == "stalled" and not _is_proved(case, call))),
+                ("timed out itself", float(unrecorded.is_gloo(case.frames, call))),
+            ),
+        )
+
+
+def _is_proved(case: Case, call: Call) -> bool:
+    """Whether peers cannot have got past a call without its last members."""
+    if call["is_p2p"] or not str(call["op"]).lower().startswith(ROOTED):
+        return True
+    standing = case.frames["standings"].filter(
+        (pl.col("group") == call["group"]) & (pl.col("completed") > call["seq"])
+    )
+    return standing.height > 0

@@ -1,0 +1,77 @@
+"""Ranks that never came: those that a call wants, and that wait for nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.evidence import unrecorded
+from ncclforensics.theory import sides
+from ncclforensics.theory.story import Story, culprits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.theory.case import Call, Case, End
+
+
+def propose(case: Case, end: End) -> Iterator[Story]:
+    """Blame absent ranks, and those of a circle that skipped a collective."""
+    if end.kind == "absent":
+        waited = set(unrecorded.waited(case.frames))
+        yield Story(
+            "missing-rank",
+            end.ranks,
+            _main(case, end),
+            costs=(
+                ("missing-rank", 1.0),
+                *culprits(case, end.ranks),
+                *sides.unexplained(case, end, end.ranks),
+                ("timed out itself", len(waited & {*end.ranks})),
+                ("mute", len(case.mute & {*end.ranks})),
+            ),
+        )
+    if end.kind != "circle":
+        return
+    for side in sides.sides(case, end):
+        if side.edit is None or side.edit.kind != "skip" or side.owes:
+            continue
+        yield Story(
+            "missing-rank",
+            side.ranks,
+            _wants(case, end, side.ranks) or side.call,
+            (side.call, *side.others),
+            what="skipped",
+            costs=(
+                ("missing-rank", 1.0),
+                *culprits(case, side.ranks),
+                *sides.unexplained(case, end, side.ranks),
+                *sides.claimed(case, side.ranks),
+                ("unlike the program", 0.0 if _skips_one(case, side) else 1.0),
+            ),
+        )
+
+
+def _skips_one(case: Case, side: sides.Side) -> bool:
+    """Whether what was skipped is one collective call."""
+    assert side.edit is not None
+    made = case.program.calls
+    return [bool(made["is_p2p"][r]) for r in side.edit.skips] in ([False], [])
+
+
+def _main(case: Case, end: End) -> Call:
+    """Return the call in which most wait for the ranks of an end."""
+    return max(
+        (case.calls[n] for n in end.calls),
+        key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]),
+    )
+
+
+def _wants(case: Case, end: End, ranks: tuple[int, ...]) -> Call | None:
+    """Return the call of a circle in which others wait for some ranks."""
+    found = [
+        case.calls[n]
+        for n in end.calls
+        if {*ranks}
+        & {*(case.calls[n]["absent"] or ()), *(case.calls[n]["behind"] or ())}
+    ]
+    return max(found, key=lambda c: (len(c["waiting"]), -c["call"]), default=None)

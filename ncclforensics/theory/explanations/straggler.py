@@ -1,0 +1,36 @@
+"""Ranks that came to a call when the timeout of the others had passed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.evidence import common
+from ncclforensics.theory.story import Story, culprits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.theory.case import Case, End
+
+
+def propose(case: Case, end: End) -> Iterator[Story]:
+    """Blame who came later to a call of the end than all others, by its timeout."""
+    for number in end.calls:
+        if number not in case.late:
+            continue
+        call = case.calls[number]
+        ranks = common.numbers(case.late[number]["rank"])
+        came = sum(len(call[state] or ()) for state in CAME)
+        yield Story(
+            "straggler",
+            ranks,
+            call,
+            costs=(
+                ("straggler", 1.0),
+                *culprits(case, ranks),
+                ("unexplained wait", max(0, len(call["members"] or ()) - came)),
+            ),
+        )
+
+
+CAME = ("waiting", "behind", "done", "unseen")

@@ -1,0 +1,35 @@
+"""A call that every member made and nobody finishes: the network, or a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.correlate.standings import UNLISTED
+from ncclforensics.theory import sides
+from ncclforensics.theory.story import Story
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.theory.case import Case, End
+
+
+def propose(case: Case, end: End) -> Iterator[Story]:
+    """Blame nobody where all came to one call."""
+    if end.kind != "full":
+        return
+    call = case.calls[end.calls[0]]
+    members = len(call["members"] or ())
+    unlisted = str(call["group"]).endswith(UNLISTED) or members != len(call["waiting"])
+    yield Story(
+        "stuck-in-collective",
+        (),
+        call,
+        costs=(
+            ("stuck-in-collective", 1.0),
+            *sides.unexplained(case, end, ()),
+            ("unlike signature", float(bool(case.sides.get(call["call"])))),
+            ("unlike signature", float(call["call"] in case.unbalanced)),
+            ("elsewhere", float(unlisted or call["is_p2p"] or members < 2)),
+        ),
+    )

@@ -1,0 +1,49 @@
+"""Ranks that left their loop early and wait behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.theory import places, sides
+from ncclforensics.theory.story import Story, culprits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.theory.case import Case, End
+
+# what it costs that the call is none that the program has behind the loop
+AGAINST = {"other": 1.0, "skip": 1.5, "swap": 2.0, "extra": 0.25, "unknown": 0.25}
+
+
+def propose(case: Case, end: End) -> Iterator[Story]:
+    """Blame sides that are in a call which comes when the loop is over."""
+    if end.kind not in ("circle", "full"):
+        return
+    lowest = min(sides.around(case, end), default=None)
+    for side in sides.sides(case, end):
+        if side.owes:
+            continue
+        if end.kind == "full" and not any(
+            {*s.ranks} == {*side.ranks} for s in case.sides.get(side.call["call"], ())
+        ):
+            continue
+        kind = "unknown" if side.edit is None else side.edit.kind
+        place = places.of(case, side)
+        yield Story(
+            "uneven-inputs",
+            side.ranks,
+            side.call,
+            side.others,
+            costs=(
+                ("uneven-inputs", 1.0),
+                *culprits(case, side.ranks),
+                *sides.unexplained(case, end, side.ranks),
+                *sides.claimed(case, side.ranks),
+                ("known elsewhere", AGAINST.get(kind, 0.0)),
+                ("named place", float(place.named == "conditional")),
+                ("out of the loop", float(place.inside)),
+                ("barrier", float(not place.barrier)),
+                ("first rank", float((lowest,) == side.ranks)),
+            ),
+        )

@@ -1,0 +1,165 @@
+"""Proof of standing and proof of motion: facts with names, each with its reason.
+
+A dump may be of a job that runs. A passed timeout, a line of a failure, a file written
+behind its timeout, or two looks at one place prove that the job stands. A call that
+ended in the tenth of a second before, a second look that moved, files that are hardly
+older than their calls, or steps that go on prove that it ran.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from ncclforensics.correlate import job, lateness, outline, rest, written
+from ncclforensics.evidence import common
+from ncclforensics.findings import Cite
+from ncclforensics.frames import remembered
+from ncclforensics.tables import ABORTS_RETIRE, done
+from ncclforensics.theory import latecomers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.frames import Frames
+
+Answer = Literal["yes", "no", "unknown"]
+GROUP = ("pg", "pg_desc")
+WENT_ON = pl.duration(seconds=60)  # behind the first wait, a step that was made later
+STEPS = 2  # of them, as one may have left its buffer late
+MOST_CITES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact: its name, what is known of it, and the reason in words."""
+
+    name: str
+    answer: Answer
+    why: str
+    cites: tuple[Cite, ...] = ()
+
+
+@remembered
+def standing(frames: Frames) -> Fact:
+    """Say whether the job is proved to stand still, and by what."""
+    return _first(_standing(frames), "nothing proves that the job had stopped")
+
+
+@remembered
+def motion(frames: Frames) -> Fact:
+    """Say whether the job is proved to go on, and by what."""
+    return _first(_motion(frames), "nothing proves that the job went on")
+
+
+def _first(facts: Iterator[Fact], nothing: str) -> Fact:
+    """Return the first fact that is known to hold, or to fail."""
+    found = list(facts)
+    for answer in ("yes", "no"):
+        for fact in found:
+            if fact.answer == answer:
+                return fact
+    return Fact("", "unknown", nothing)
+
+
+def _standing(frames: Frames) -> Iterator[Fact]:
+    if rest.is_told(frames):
+        yield Fact("line", "yes", "a line or an exit tells of a failure")
+        return
+    calls = outline.outline(frames)
+    aborted = calls.filter(
+        pl.col("retired").fill_null(False)
+        & ~done()
+        & pl.col("backend").is_in(ABORTS_RETIRE)
+    )
+    if aborted.height:
+        yield Fact("aborted", "yes", "a watchdog had given up a call", _cite(aborted))
+    gave_up = calls.filter(pl.col("rank").is_in(rest.given_up(calls).implode())).unique(
+        "rank", keep="last", maintain_order=True
+    )
+    if gave_up.height:
+        yield Fact("given up", "yes", "a rank had given up a call", _cite(gave_up))
+    ages = written.ages(frames["held"], calls, frames["sources"])
+    if (over := written.timed_out(ages)).height:
+        yield _written(over)
+    if (overdue := lateness.overdue(frames["held"], calls)).len():
+        who = common.plural("rank", common.numbers(overdue))
+        yield Fact("overdue", "yes", f"{who} had been in a call for its timeout")
+    if latecomers.latecomers(frames).height:
+        yield Fact("late", "yes", "a rank came when its peers' timeout had passed")
+    stood = _looks(frames).filter(~pl.col("moved"))
+    waits = frames["calls"]["waiting"].explode()
+    if stood.filter(pl.col("rank").is_in(waits.implode())).height:
+        who = common.plural("rank", common.numbers(stood["rank"]))
+        why = f"{who} stood at one place in two looks"
+        yield Fact("looks", "yes", why, _cite(stood, pl.col("what")))
+
+
+def _written(over: pl.DataFrame) -> Fact:
+    first = over.sort("rank").row(0, named=True)
+    seconds = first["waited"] / 1e3
+    text = (
+        f"rank {first['rank']}: written {seconds:,.0f} s after that call began, "
+        f"timeout {first['timeout_ms'] / 1e3:,.0f} s"
+    )
+    why = "dumps were written right behind the timeout of a call that is open in them"
+    return Fact("written", "yes", why, (Cite(first["source"], first["line"], text),))
+
+
+def _motion(frames: Frames) -> Iterator[Fact]:
+    looks = _looks(frames)
+    moved = looks.filter("moved")
+    if moved.height and moved.height == looks.height:
+        why = f"{common.count(moved.height, 'rank')} moved on between two looks"
+        yield Fact("looks", "yes", why, _cite(moved, pl.col("what")))
+    calls = outline.outline(frames)
+    fresh = _fresh(frames, calls)
+    if fresh.height:
+        why = "calls had ended in the tenth of a second before the dumps were taken"
+        yield Fact("fresh", "yes", why, _cite(fresh))
+    ages = written.ages(frames["held"], calls, frames["sources"])
+    if written.are_early(ages):
+        most = float(str(ages["waited"].max())) / 1e3
+        why = f"nobody had waited for more than {most:,.1f} s when its dump was written"
+        yield Fact("early", "yes", why)
+    since = frames["calls"]["t"].min()
+    steps = job.steps(frames).drop_nulls("t") if since is not None else None
+    if steps is not None and steps.height:
+        later = steps.filter(pl.col("t") > pl.lit(since) + WENT_ON)
+        if later["step"].n_unique() >= STEPS:
+            yield Fact("steps", "yes", "steps were made long behind that", _cite(later))
+
+
+def _looks(frames: Frames) -> pl.DataFrame:
+    """Return what two looks at one rank tell, where they tell it."""
+    return frames["looks"].drop_nulls(["rank", "moved"])
+
+
+def _fresh(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return calls that had ended when dumps were taken, and were not retired yet.
+
+    NCCL's watchdog retires what has completed within a tenth of a second. What roots
+    show does not count: there the watchdog may hang. Entries of a coalesced group are
+    never retired, whatever becomes of it.
+    """
+    nccl = calls.filter(
+        pl.col("backend").is_in(ABORTS_RETIRE)
+        & ~pl.col("is_p2p").fill_null(False)
+        & (pl.col("state") == "completed")
+        & ~pl.col("op").str.ends_with("coalesced").any().over("rank", *GROUP)
+        & ~pl.col("rank").is_in(frames["roots"]["rank"].implode())
+    )
+    retired = pl.col("retired").fill_null(False)
+    over = pl.col("record_id").filter(retired).max().over("rank")
+    # where nothing is retired, whoever wrote the dump leaves that out
+    return nccl.filter(~retired & (pl.col("record_id") > over))
+
+
+def _cite(rows: pl.DataFrame, says: pl.Expr | None = None) -> tuple[Cite, ...]:
+    words = common.sentence("rank ", pl.col("rank"), ": ", pl.col("op"))
+    if "text" in rows.columns and says is None:
+        return common.cites(rows, MOST_CITES)
+    told = rows.with_columns((words if says is None else says).alias("text"))
+    return common.cites(told, MOST_CITES)

@@ -1,0 +1,259 @@
+"""What each rank was to call next, and how surprising its last calls are, in bits.
+
+A context model of variable order: the longest context (16, 8, 4, 2, 1 or no calls) that
+was seen at least `SEEN` times among the calls that are over predicts the next one, from
+the histories of all ranks together. A call that its context does not predict costs
+bits. Ranks of a role run one program, so what surprises on most of them is the
+program's own: a rank deviates by what exceeds the median of its role, or where it alone
+does not do what surprises on all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from ncclforensics.theory import labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from ncclforensics.frames import Frames
+
+    Words = npt.NDArray[np.uint64]
+    Bits = npt.NDArray[np.float64]
+
+ORDERS = (16, 8, 4, 2, 1, 0)
+SEEN = 3  # times a context has to have been seen to predict anything
+ESCAPE = 0.05  # of one call: what was never seen is possible
+TAIL = 60  # calls of each rank whose surprise is asked for
+AHEAD = 64  # calls that are foreseen
+RANKS = 256  # whose calls are put together; at 2,000 each half a million rows
+_MIX = np.random.default_rng(16).integers(1, 2**63, 18, dtype=np.uint64) | np.uint64(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """Where a rank left the program of its role.
+
+    `bits` are those above its role's median; `row` is the number of the call in
+    `Program.calls`; `left_out`: the others made there what this rank did not.
+    """
+
+    rank: int
+    bits: float
+    row: int
+    left_out: bool = False
+
+
+@dataclass(frozen=True)
+class Program:
+    """The calls of some ranks in order, and what they tell of each other.
+
+    `calls` has a row a call, sorted by `rank record_id`, with `label`, `place` (its
+    number on the rank from 0), `over` (it ended, or later ones did) and what `labels`
+    keeps of it.
+    """
+
+    calls: pl.DataFrame
+
+    @cached_property
+    def _words(self) -> Words:
+        return self.calls["label"].to_numpy()
+
+    @cached_property
+    def _place(self) -> npt.NDArray[np.int64]:
+        return self.calls["place"].to_numpy()
+
+    @cached_property
+    def _contexts(self) -> dict[int, Words]:
+        """Return for each order the hash of the calls before each row."""
+        found = {0: np.zeros(len(self._words), np.uint64)}
+        told = found[0]
+        for back in range(1, ORDERS[0] + 1):
+            before = np.zeros_like(self._words)
+            before[back:] = self._words[:-back] if back < len(before) else 0
+            told = told + (before ^ (before >> np.uint64(29))) * _MIX[back]
+            if back in ORDERS:
+                found[back] = told
+        return found
+
+    @cached_property
+    def _tables(self) -> dict[int, _Table]:
+        over = self.calls["over"].to_numpy()
+        return {
+            order: _Table.of(
+                self._contexts[order], self._words, over & self._has(order)
+            )
+            for order in ORDERS
+        }
+
+    def _has(self, order: int) -> npt.NDArray[np.bool_]:
+        return self._place >= order
+
+    @cached_property
+    def bits(self) -> Bits:
+        """Return the surprise of each row; NaN where no history tells."""
+        found = np.full(len(self._words), np.nan)
+        over = self.calls["over"].to_numpy()
+        for order in ORDERS:
+            open_ = np.isnan(found) & self._has(order)
+            table = self._tables[order]
+            total, same = table.counts(self._contexts[order][open_], self._words[open_])
+            own = over[open_].astype(np.int64)
+            total, same = total - own, same - own
+            share = (same + ESCAPE) / (total + 2 * ESCAPE)
+            bits = np.where(total >= SEEN, -np.log2(np.maximum(share, 1e-9)), np.nan)
+            found[open_] = np.maximum(bits, 0.0)
+        return found
+
+    @cached_property
+    def deviations(self) -> dict[int, Deviation]:
+        """Return of each rank with a history where it left the program of its role."""
+        last = self.calls.with_columns(
+            pl.Series("bits", self.bits),
+            pl.int_range(pl.len()).alias("row"),
+            (pl.len().over("rank") - pl.col("place")).alias("from_end"),
+        ).filter((pl.col("from_end") <= TAIL) & pl.col("bits").is_not_nan())
+        most = (
+            last.sort("bits", "row", descending=[True, False], maintain_order=True)
+            .unique("rank", keep="first", maintain_order=True)
+            .join(self.roles, on="rank", how="left")
+            .with_columns(_usual().alias("usual"))
+        )
+        found: dict[int, Deviation] = {}
+        for rank, bits, row, usual in most.select(
+            "rank", "bits", "row", "usual"
+        ).iter_rows():
+            above = bits - usual
+            found[rank] = Deviation(rank, abs(above), row, left_out=above < 0)
+        return found
+
+    @cached_property
+    def roles(self) -> pl.DataFrame:
+        """Return `rank role`: ranks with the same frequent calls in their history."""
+        many = pl.len().over("rank")
+        kinds = (
+            self.calls.filter("over")
+            .filter(pl.len().over("rank", "label") * 50 >= many)
+            .group_by("rank")
+            .agg(pl.col("label").unique().sort().hash().sum().alias("role"))
+        )
+        ranks = self.calls.select(pl.col("rank").unique())
+        return ranks.join(kinds, on="rank", how="left").with_columns(
+            pl.col("role").fill_null(0)
+        )
+
+    def foreseen(self, row: int) -> list[int]:
+        """Return the labels that the history before a row lets expect, in order."""
+        first = row - int(self._place[row])
+        way = self._words[max(first, row - ORDERS[0]) : row].tolist()
+        found: list[int] = []
+        while len(found) < AHEAD:
+            follower = self._next(way)
+            if follower is None:
+                break
+            found.append(follower)
+            way = [*way[-(ORDERS[0] - 1) :], follower]
+        return found
+
+    def _next(self, way: Sequence[int]) -> int | None:
+        for order in ORDERS[:-1]:
+            if len(way) < order:
+                continue
+            before = np.array(way[::-1][:order], np.uint64)
+            mixed = (before ^ (before >> np.uint64(29))) * _MIX[1 : order + 1]
+            if (
+                best := self._tables[order].best(mixed.sum(dtype=np.uint64))
+            ) is not None:
+                return best
+        return None
+
+    def actual(self, row: int, most: int = AHEAD) -> list[int]:
+        """Return the labels that the rank of a row made from there on."""
+        rank = self.calls["rank"]
+        end = min(row + most, len(rank))
+        same = (rank[row:end] == rank[row]).to_numpy()
+        return [int(word) for word in self._words[row:end][same]]
+
+
+def _usual() -> pl.Expr:
+    """Return the median surprise of a role, or of all ranks where a role has few."""
+    alone = pl.len().over("role") <= 2
+    of_role = pl.col("bits").median().over("role")
+    return pl.when(alone).then(pl.col("bits").median()).otherwise(of_role)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """How often each context was seen, and each call behind it."""
+
+    keys: Words
+    totals: npt.NDArray[np.int64]
+    pairs: Words
+    counts_of: npt.NDArray[np.int64]
+    best_of: Words
+
+    @classmethod
+    def of(cls, contexts: Words, words: Words, kept: npt.NDArray[np.bool_]) -> _Table:
+        contexts, words = contexts[kept], words[kept]
+        pairs, first, counts = np.unique(
+            _pair(contexts, words), return_index=True, return_counts=True
+        )
+        order = np.lexsort((words[first], counts, contexts[first]))
+        sorted_contexts = contexts[first][order]
+        keys, start = np.unique(sorted_contexts, return_index=True)
+        ends = np.append(start[1:], len(sorted_contexts)) - 1
+        totals = np.add.reduceat(counts[order], start) if len(start) else counts[:0]
+        return cls(keys, totals, pairs, counts, words[first][order][ends])
+
+    def counts(
+        self, contexts: Words, words: Words
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return how often each context was seen, and with this call behind it."""
+        return (
+            _looked_up(self.keys, self.totals, contexts),
+            _looked_up(self.pairs, self.counts_of, _pair(contexts, words)),
+        )
+
+    def best(self, context: np.uint64) -> int | None:
+        """Return what most often stood behind a context."""
+        at = int(np.searchsorted(self.keys, context))
+        known = at < len(self.keys) and self.keys[at] == context
+        return int(self.best_of[at]) if known else None
+
+
+def _pair(contexts: Words, words: Words) -> Words:
+    return contexts * _MIX[0] + (words ^ (words >> np.uint64(31))) * _MIX[17]
+
+
+def _looked_up(
+    keys: Words, values: npt.NDArray[np.int64], wanted: Words
+) -> npt.NDArray[np.int64]:
+    if not len(keys):
+        return np.zeros(len(wanted), np.int64)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, values[at], 0)
+
+
+def program(frames: Frames, ranks: Iterable[int]) -> Program:
+    """Return the program model of some ranks, the first `RANKS` of them.
+
+    Sizes are part of what a call is, unless they differ from step to step.
+    """
+    chosen = list(dict.fromkeys(ranks))[:RANKS]
+    calls = labels.traces(frames, chosen)
+    sized = Program(calls.with_columns(pl.col("sized").alias("label")))
+    bare = Program(calls.with_columns(pl.col("bare").alias("label")))
+    return sized if _mean(sized) <= _mean(bare) + 0.5 else bare
+
+
+def _mean(told: Program) -> float:
+    known = told.bits[~np.isnan(told.bits)]
+    return float(known.mean()) if len(known) else 0.0

@@ -1,0 +1,175 @@
+"""Who may be the odd ones at an end of the waits: sets of ranks, and what shows it.
+
+They are the ranks that left their program in one way, those held in one call, those
+that owe one message, and those that agree with each other in a call and with nobody
+else. Stories are told of such sets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncclforensics.theory import edits, weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.theory.case import Call, Case, End
+
+NOISE = 2.0  # bits that healthy ranks differ by
+MOST_CALLS = 16  # of a large circle whose sides are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Some ranks at an end, the call they are in, and how they left their program.
+
+    `owes` is the message that they owe their half of; `bits` is how much their program
+    deviates, None without history.
+    """
+
+    ranks: tuple[int, ...]
+    call: Call
+    edit: edits.Edit | None = None
+    bits: float | None = None
+    owes: bool = False
+    others: tuple[Call, ...] = ()
+
+
+def surprise(case: Case, rank: int) -> float:
+    """Return the bits by which a rank left its program, as far as that is no noise."""
+    told = case.deviation(rank)
+    if told is None or told.bits < NOISE:
+        return 0.0
+    return min(told.bits, weights.CAP)
+
+
+def unexplained(
+    case: Case, end: End, ranks: tuple[int, ...]
+) -> tuple[tuple[str, float], ...]:
+    """Return what it costs that other ranks at an end left their programs."""
+    rest = around(case, end) - {*ranks}
+    return (("surprise", sum(surprise(case, rank) for rank in rest)),)
+
+
+def claimed(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
+    """Return what it costs to say that some ranks left their program."""
+    told = [d.bits for rank in ranks if (d := case.deviation(rank)) is not None]
+    if not told:
+        return (("no history", 1.0),)
+    return (("no surprise", max(0.0, weights.EXPECTED - sum(told) / len(told))),)
+
+
+def around(case: Case, end: End) -> set[int]:
+    """Return the ranks at an end, and those that wait or are behind in its calls."""
+    some = {r for n in end.calls for w in HERE for r in case.calls[n][w] or ()}
+    return {*end.ranks, *some}
+
+
+HERE = ("waiting", "behind")
+
+
+def sides(case: Case, end: End) -> list[Side]:
+    """Return the sides at an end, each set of ranks once; those that deviate first."""
+    found: dict[tuple[int, ...], Side] = {}
+    for side in (*_deviating(case, end), *_differing(case, end), *_held(case, end)):
+        found.setdefault(side.ranks, side)
+    return list(found.values())
+
+
+def _deviating(case: Case, end: End) -> Iterator[Side]:
+    """Group the ranks that left their program by how they did."""
+    alike: dict[tuple[object, ...], list[int]] = {}
+    how: dict[tuple[object, ...], tuple[edits.Edit, Call]] = {}
+    for rank in sorted(around(case, end)):
+        call = _call_of(case, end, rank)
+        if surprise(case, rank) == 0.0 or call is None:
+            continue
+        told = case.program.deviations[rank]
+        edit = edits.edit(case.program, told)
+        key = (edit.kind, case.program.calls["label"][told.row])
+        alike.setdefault(key, []).append(rank)
+        how.setdefault(key, (edit, call))
+    for key, ranks in alike.items():
+        edit, call = how[key]
+        yield _side(case, end, tuple(ranks), call, edit)
+    if len(alike) > 1:
+        yield _side(
+            case, end, tuple(sorted(r for s in alike.values() for r in s)), call, None
+        )
+
+
+def _call_of(case: Case, end: End, rank: int) -> Call | None:
+    """Return the call of an end that a rank is held in, or is behind in."""
+    for word in HERE:
+        for number in end.calls:
+            if rank in (case.calls[number][word] or ()):
+                return case.calls[number]
+    held = case.graph.calls_of.get(rank) or case.graph.wanted_in.get(rank)
+    return case.calls[held[0]] if held else None
+
+
+def _differing(case: Case, end: End) -> Iterator[Side]:
+    """Return the sides that members take on what a call of the end is."""
+    for number in end.calls:
+        for side in case.sides.get(number, ()):
+            yield _side(case, end, side.ranks, case.calls[number], None)
+
+
+def _held(case: Case, end: End) -> Iterator[Side]:
+    """Return those held in each call of an end, and those that owe each message."""
+    here = {*end.ranks}
+    calls = sorted(
+        (case.calls[n] for n in end.calls), key=lambda c: (len(c["waiting"]), c["call"])
+    )[:MOST_CALLS]
+    for call in calls:
+        if not call["is_p2p"]:
+            ranks = tuple(
+                r for r in call["waiting"] if r in here or end.kind == "absent"
+            )
+            if ranks:
+                yield _side(case, end, ranks, call, None)
+    owing: dict[tuple[object, ...], tuple[set[int], Call]] = {}
+    for number in end.calls:
+        call = case.calls[number]
+        debtors = {*(call["absent"] or ())} & here
+        if call["is_p2p"] and debtors:
+            key = (call["pg_desc"], call["op"], _place(call, min(debtors)))
+            owing.setdefault(key, (set(), call))[0].update(debtors)
+            yield _side(case, end, tuple(sorted(debtors)), call, None, owes=True)
+    for ranks_, call in owing.values():
+        yield _side(case, end, tuple(sorted(ranks_)), call, None, owes=True)
+
+
+def _place(call: Call, rank: int) -> int:
+    """Return which of the two ends of a message a rank is in its group."""
+    return (
+        list(call["members"] or ()).index(rank)
+        if rank in (call["members"] or ())
+        else -1
+    )
+
+
+def _side(
+    case: Case,
+    end: End,
+    ranks: tuple[int, ...],
+    call: Call,
+    edit: edits.Edit | None,
+    *,
+    owes: bool = False,
+) -> Side:
+    told = [d for rank in ranks if (d := case.deviation(rank)) is not None]
+    if (
+        edit is None
+        and told
+        and (most := max(told, key=lambda d: d.bits)).bits >= NOISE
+    ):
+        edit = edits.edit(case.program, most)
+    bits = sum(d.bits for d in told) / len(told) if told else None
+    others = sorted(
+        (case.calls[n] for n in end.calls if n != call["call"]),
+        key=lambda c: (c["is_p2p"] or False, -len(c["waiting"]), c["call"]),
+    )
+    return Side(ranks, call, edit, bits, owes, tuple(others))

@@ -1,0 +1,42 @@
+"""A story: a failure class, whom it blames, and what each thing it ignores costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ncclforensics.theory import weights
+
+if TYPE_CHECKING:
+    from ncclforensics.theory.case import Case
+
+Call = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What may have happened: `slug` and `ranks`, felt in `call`.
+
+    `others` are the calls in which the rest is held, `what` tells kinds of one class
+    apart, `because` is a sentence on what decides, and `costs` the bits of everything
+    that speaks against it, by the names of `weights`.
+    """
+
+    slug: str
+    ranks: tuple[int, ...]
+    call: Call | None = None
+    others: tuple[Call, ...] = ()
+    what: str = ""
+    because: str = ""
+    costs: tuple[tuple[str, float], ...] = field(default=())
+
+    @property
+    def cost(self) -> float:
+        """Return the bits that all of it costs."""
+        return sum(weights.bits(name, times) for name, times in self.costs if times > 0)
+
+
+def culprits(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
+    """Return what it costs that just these ranks failed."""
+    own, kin = case.units(ranks)
+    return (("culprit", max(own - 1, 0)), ("kin", kin))

@@ -1,0 +1,57 @@
+"""What each kind of observation is worth, in bits: the one table of the theory.
+
+A bit is a factor of two between how well two stories explain what is seen. The numbers
+are round on purpose: halving or doubling any of them changes less than one verdict in a
+hundred (benchmarks/sensitivity.py).
+"""
+
+from __future__ import annotations
+
+WEIGHTS: dict[str, tuple[float, str]] = {
+    # priors: how rare the kind of story is among hangs
+    "missing-rank": (2.0, "a host that stands still in other code is the commonest"),
+    "straggler": (3.0, "a timeout that passes before a slow rank comes is common"),
+    "gpu-stall": (3.0, "a GPU that stops while its host goes on"),
+    "collective-mismatch": (3.0, "another operation under one number"),
+    "shape-mismatch": (3.0, "other sizes under one number"),
+    "rank-conditional-collective": (3.0, "a call behind a condition on the rank"),
+    "uneven-inputs": (3.0, "a loop that one rank leaves early"),
+    "unmatched-p2p": (3.0, "half of a message left out"),
+    "call-order-deadlock": (3.5, "two groups entered in opposite order"),
+    "stuck-in-collective": (4.0, "all came: network or GPU, named by other evidence"),
+    "lost": (6.0, "a process that died and left neither dump nor line"),
+    "elsewhere": (14.0, "a cause that none of this evidence shows"),
+    # culprits
+    "culprit": (3.0, "one more rank, host or stage that failed by itself"),
+    "kin": (0.25, "one more rank of a host, stage or group that failed as a whole"),
+    # what must be seen and is not, or is seen and is not explained
+    "unexplained wait": (4.0, "a rank that waits although the story lets it go on"),
+    "unexplained idle": (6.0, "a rank that waits for nobody and makes no calls"),
+    "unlike signature": (12.0, "members differ in a call, and the story ignores it"),
+    "same signature": (12.0, "members agree in a call that the story calls unlike"),
+    "surprise": (1.0, "each bit by which a rank left its program, unexplained"),
+    "no surprise": (1.0, "each bit that a deviation lacks, up to `expected`"),
+    "no history": (2.0, "a deviation that no history shows"),
+    "timed out itself": (12.0, "who printed a timeout waited, and was not absent"),
+    "mute": (5.0, "messages that the recorder leaves out may hold the rank"),
+    "rooted": (5.0, "members may finish a rooted operation before others begin"),
+    "halves": (8.0, "both sides post as many halves between two common calls"),
+    "named place": (3.0, "functions that evaluate, log, save; or end an epoch"),
+    "first rank": (1.5, "conditions are most often on the first rank"),
+    "barrier": (1.5, "barriers stand behind loops"),
+    "out of the loop": (5.0, "a place outside of the function that holds the loop"),
+    "known elsewhere": (4.0, "a call that all have made, behind a loop"),
+    "came back": (3.0, "what was skipped is made right behind"),
+    "unlike the program": (1.0, "one call is skipped more easily than several"),
+    "unseen member": (3.0, "a member of whom nothing is seen may have made it too"),
+}
+
+CAP = 12.0  # bits of surprise: behind that the model knows no more
+EXPECTED = 4.0  # bits that a deviation shows where there is history
+POSSIBLE, LIKELY, CERTAIN = 0.5, 3.0, 8.0  # margins, in bits
+TIE = 0.5  # bits between two stories that are as good as each other
+
+
+def bits(name: str, times: float = 1.0) -> float:
+    """Return what an observation costs a story that it contradicts, in bits."""
+    return WEIGHTS[name][0] * times

@@ -1,0 +1,235 @@
+"""Words and cites for what the theory tells: who waits where, and what hangs on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ncclforensics.correlate import waits
+from ncclforensics.evidence import common
+from ncclforensics.findings import Cite, Finding
+from ncclforensics.theory import facts, places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ncclforensics.findings import Collective
+    from ncclforensics.frames import Frames
+    from ncclforensics.theory.weigh import Told
+
+MAX_WAITING = 3  # cites of ranks that wait; the explanation counts the rest
+MAX_WAYS = 3  # groups through which others wait, by name
+
+
+def spread(
+    frames: Frames, call: dict[str, Any], ranks: Iterable[int], blocked: int
+) -> str:
+    """Say how many wait in a call, and how the rest hangs on it.
+
+    "7 of 8 members wait in …; 1,015 more ranks wait behind them, through
+    DATA_PARALLEL_GROUP 12 and PIPELINE_MODEL_PARALLEL_GROUP 3."
+    """
+    failing = common.collective(frames, call)
+    words = f"{waiters(call)} in {common.call_words(failing)}"
+    more = blocked - len(call["waiting"])
+    if more > 0:
+        through = _through(frames, ranks, call["call"])
+        noun = "rank waits" if more == 1 else "ranks wait"
+        words += f"; {more:,} more {noun} behind{through}"
+    return f"{words}."
+
+
+def waiters(call: dict[str, Any]) -> str:
+    """Return `7 of 8 members wait`, or `7 ranks wait` where nothing lists the group."""
+    here, members = len(call["waiting"]), len(call["members"] or ())
+    wait = "waits" if here == 1 else "wait"
+    if not members:
+        return f"{common.count(here, 'rank')} {wait}"
+    return f"{here:,} of {members:,} members {wait}"
+
+
+def others_behind(frames: Frames, ranks: Iterable[int], word: str = "behind") -> str:
+    """Say how many ranks wait behind some that are named, and through which groups."""
+    told = waits.graph(frames["calls"])
+    blocked = waits.behind(told, list(ranks))
+    if not blocked:
+        return ""
+    noun = "rank waits" if len(blocked) == 1 else "ranks wait"
+    return f" {len(blocked):,} {noun} {word}, {_ways(frames, ranks, None)}."
+
+
+def _through(frames: Frames, ranks: Iterable[int], call: int) -> str:
+    ways = _ways(frames, ranks, call)
+    return f", {ways}" if ways else ""
+
+
+def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
+    """Return "through TP group 3 and 12 PP groups": the groups others wait in."""
+    told = waits.graph(frames["calls"])
+    behind = waits.behind(told, list(ranks)) | set(ranks)
+    here = frames["calls"].filter(
+        (pl.col("call") != (-1 if but is None else but))
+        & pl.col("call").is_in(
+            sorted({c for r in behind for c in told.wanted_in.get(r, ())})
+        )
+    )
+    counted = (
+        here.group_by("pg_desc", maintain_order=True)
+        .agg(
+            pl.col("pg").unique(maintain_order=True),
+            pl.col("waiting").list.len().sum().alias("many"),
+        )
+        .sort("many", descending=True, maintain_order=True)
+    )
+    words = []
+    for desc, names, _ in counted.head(MAX_WAYS).iter_rows():
+        name = desc or "process"
+        told_name = name.removesuffix("_GROUP").removesuffix("_group")
+        words.append(
+            f"{told_name} group {names[0]}"
+            if len(names) == 1
+            else f"{len(names):,} {told_name} groups"
+        )
+    if not words:
+        return ""
+    left = counted.height - len(words)
+    if left > 0:
+        words.append(f"{left:,} more kinds of group")
+    return "through " + (
+        f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+    )
+
+
+def waiting(
+    frames: Frames, call: dict[str, Any], only: Iterable[int] | None = None
+) -> tuple[Cite, ...]:
+    """Cite ranks that wait in a call."""
+    return cites(_waiting(frames, call, only), "waits in")
+
+
+def onset(
+    frames: Frames, call: dict[str, Any], only: Iterable[int] | None = None
+) -> int | None:
+    """Return when the first rank began to wait in a call, in UTC nanoseconds."""
+    return common.first_seen(_waiting(frames, call, only))
+
+
+def cites(standings: pl.DataFrame, says: str) -> tuple[Cite, ...]:
+    """Cite where the standings of some ranks were read."""
+    return tuple(
+        Cite(
+            row["source"],
+            row["line"],
+            f"rank {row['rank']} {says} {row['op'] or 'a call'} "
+            f"SeqNum={row['enqueued'] if row['waits_in'] is None else row['waits_in']}",
+        )
+        for row in standings.drop_nulls("source").head(MAX_WAITING).to_dicts()
+    )
+
+
+def _waiting(
+    frames: Frames, call: dict[str, Any], only: Iterable[int] | None
+) -> pl.DataFrame:
+    """Return where the ranks that wait in a call say so, one row a rank."""
+    ranks = call["waiting"] if only is None else list(only)
+    held = frames["standings"].filter(
+        pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
+    )
+    if not call["is_p2p"]:
+        return held.filter(pl.col("waits_in").is_not_null())
+    # a message has no standing: its entry is the rank's first open one of that group
+    told = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("rank").is_in(ranks)
+            & pl.col("is_p2p")
+            & (pl.col("op") == call["op"])
+            & pl.col("pg").eq_missing(call["pg"])
+            & (pl.col("state") != "completed")
+        )
+        .collect()
+    )
+    # where batches count up the number of collectives, that of messages stays 0
+    number = pl.coalesce(pl.when(pl.col("p2p_seq") > 0).then("p2p_seq"), "seq")
+    return told.select(
+        "rank",
+        "op",
+        number.alias("waits_in"),
+        number.alias("enqueued"),
+        "t",
+        "source",
+        "line",
+    ).unique("rank", keep="first", maintain_order=True)
+
+
+def finding(
+    frames: Frames,
+    told: Told,
+    headline: str,
+    explanation: str,
+    remedy: tuple[str, ...],
+    evidence: tuple[Cite, ...],
+    *,
+    ranks: tuple[int, ...] | None = None,
+    collective: Collective | None = None,
+    first_seen: int | None = None,
+) -> Finding:
+    """Put what is told of an end into a finding; `ranks` are its culprits by default.
+
+    Says what proves that the job stands, if that is the time of a file, or why the
+    finding is no more than possible.
+    """
+    story, named = told.story, told.story.ranks if ranks is None else ranks
+    assert story.call is not None
+    assert told.confidence is not None
+    stands = facts.standing(frames)
+    proof = stands.cites if stands.name in PROOFS else ()
+    return Finding(
+        slug=story.slug,
+        confidence=told.confidence,
+        headline=headline,
+        evidence=(*evidence, *proof),
+        explanation=explanation + _doubt(frames, told),
+        remedy=remedy,
+        ranks=named,
+        hosts=common.hosts_of(frames, named),
+        devices=common.devices_of(frames, named),
+        collective=collective or common.collective(frames, story.call),
+        first_seen=first_seen or onset(frames, story.call),
+    )
+
+
+PROOFS = ("written", "looks", "aborted")
+
+
+def _doubt(frames: Frames, told: Told) -> str:
+    """Say why something is only possible, and what proves it otherwise."""
+    stands = facts.standing(frames)
+    if stands.answer != "yes":
+        return (
+            " It is only possible: nothing here proves that the job had stopped when "
+            "the dumps were taken."
+        )
+    if told.confidence != "possible":
+        return f" That it stands: {stands.why}." if stands.name in PROOFS else ""
+    rival = next((s for s in told.rivals if {*s.ranks} != {*told.story.ranks}), None)
+    if rival is None or not rival.ranks:
+        return ""
+    who = common.plural("rank", rival.ranks)
+    return f" It is only possible: that it was {who} fits nearly as well."
+
+
+def elsewhere(frames: Frames, told: Told) -> str:
+    """Say where the others are: " and are in … at …; the stacks part at …"."""
+    story = told.story
+    other = next((c for c in story.others if not c["is_p2p"]), None)
+    if other is None or story.call is None:
+        return "."
+    what = common.collective(frames, other)
+    site = f" at {what.call_site}" if what.call_site else ""
+    where = places.parting(frames, story.call["stack"], other["stack"])
+    apart = f"; the stacks part at {where}" if where else ""
+    ranks = common.plural("rank", sorted(other["waiting"]))
+    verb = "is" if len(other["waiting"]) == 1 else "are"
+    return f": {ranks} {verb} in {common.call_words(what)}{site}{apart}."
