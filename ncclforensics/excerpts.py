@@ -34,11 +34,12 @@ Cited = tuple[int, str]  # a line's number, and what a finding says of it
 def cited(report: Report) -> dict[str, list[Cited]]:
     """Return the lines to show, by file: the verdict's first, then some of the others'.
 
-    At most MOST lines in all.
+    Of suspects as well, and at most MOST lines in all.
     """
     found: dict[tuple[str, int], str] = {}
     verdict = () if report.verdict is None else report.verdict.evidence
-    others = [cite for f in report.findings for cite in f.evidence[:MOST_OTHERS]]
+    told = [s.evidence for s in report.suspects] + [f.evidence for f in report.findings]
+    others = [cite for cites in told for cite in cites[:MOST_OTHERS]]
     for cite in (*verdict, *others):
         if cite.line is not None and len(found) < MOST:
             found.setdefault((cite.source, cite.line), cite.text)

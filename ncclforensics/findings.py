@@ -60,6 +60,20 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspect:
+    """A rank to look at first; suspected is not accused.
+
+    `weight` is its share, from 0 to 1.
+    """
+
+    rank: int
+    host: str | None
+    weight: float
+    why: str
+    evidence: tuple[Cite, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RuledOut:
     """A class that was looked for with the evidence to see it, and is not there."""
 
@@ -85,7 +99,8 @@ class Ranked:
     """The findings in order of blame, and what that makes of the whole job.
 
     The first finding is the verdict, unless two stories fit equally. `causes` has for
-    each finding the number of the one that brought it about.
+    each finding the number of the one that brought it about. `suspects` come with the
+    heaviest first, at most eight.
     """
 
     outcome: Literal["failure", "no-failure", "inconclusive"]
@@ -95,6 +110,7 @@ class Ranked:
     not_checked: tuple[NotChecked, ...] = ()
     job: Mapping[str, object] = field(default_factory=dict)
     causes: tuple[int | None, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from ncclforensics.report.contract import Finding, Report, Verdict
+    from ncclforensics.report.contract import Finding, Report, Suspect, Verdict
     from ncclforensics.report.paper import Paper
 
 
@@ -58,6 +58,11 @@ class Incident:
     def verdict(self) -> Verdict | None:
         """What failed and whom it names; None where nothing is named."""
         return self.report.verdict
+
+    @property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """Ranks to look at first, the heaviest first; suspected is not accused."""
+        return self.report.suspects
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -1,16 +1,17 @@
 """The report as GitHub Actions workflow commands, one annotation a line.
 
 The verdict is an error, an inconclusive outcome a warning, all else a notice; GitHub
-shows ten of each. Values are escaped as its runner unescapes them (%, line ends, and in
-properties `:` and `,`); `##[`, the runner's older form of a command, is taken apart
-because it is obeyed anywhere in a line.
+shows ten of each. Suspects are told in the text of the first. Values are escaped as its
+runner unescapes them (%, line ends, and in properties `:` and `,`); `##[`, the runner's
+older form of a command, is taken apart because it is obeyed anywhere in a line.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.words import opening, others
+from ncclforensics.report import suspicion
+from ncclforensics.report.words import opening, others, perhaps
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Evidence, Report
@@ -25,14 +26,18 @@ def render_github(report: Report) -> str:
     level = {"failure": "error", "inconclusive": "warning"}.get(
         report.outcome, "notice"
     )
+    listed = [suspicion.told(suspect) for suspect in suspicion.suspects(report)]
+    suspects = [f"{suspicion.title(report)}:", *listed] if listed else []
     if verdict is None:
-        return command(level, first, second)
+        return command(level, first, "\n".join([second, *suspects]))
     title = " ".join(first.split())
-    text = "\n".join([verdict.headline, verdict.explanation, *verdict.remedy])
+    told = [verdict.headline, verdict.explanation, *verdict.remedy]
+    at = 1 if suspicion.comes_first(report) else len(told)
+    text = "\n".join([*told[:at], *suspects, *told[at:]])
     lines = [command(level, title, text, verdict.evidence[:1])]
     rest = others(report)
     for finding in rest[:MOST_NOTICES]:
-        title = f"{finding.role}: {finding.slug}"
+        title = f"{finding.role}: {perhaps(finding)}{finding.slug}"
         lines.append(command("notice", title, finding.headline, finding.evidence[:1]))
     if len(rest) > MOST_NOTICES:
         more = f"{len(rest) - MOST_NOTICES:,} more findings: use -f json"

@@ -1,8 +1,8 @@
 """The report as JSON and as JSON lines, the way back, and the schema.
 
-Keys stand in the order of the structs and floats do not occur, so the same report gives
-the same bytes. `python -m ncclforensics.report.as_json` prints the schema that is kept
-as schemas/report-v1.json.
+Keys stand in the order of the structs and the only floats, weights of suspects, are
+rounded to three places, so the same report gives the same bytes. `python -m
+ncclforensics.report.as_json` prints the schema that is kept as schemas/report-v1.json.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def render_json(report: Report) -> str:
 
 def render_jsonl(report: Report) -> str:
     """Return one line per finding in order of blame, or one line without a finding."""
+    told = (report.schema_version, report.tool, report.outcome)
     lines = (
-        Line(report.schema_version, report.tool, report.outcome, finding)
-        for finding in report.findings or (None,)
+        Line(*told, finding, () if number else report.suspects)
+        for number, finding in enumerate(report.findings or (None,))
     )
     return "".join(msgspec.json.encode(line).decode() + "\n" for line in lines)
 

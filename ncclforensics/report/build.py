@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ncclforensics import __version__, findings
-from ncclforensics.report import chains
+from ncclforensics.report import chains, suspicion
 from ncclforensics.report import contract as c
 from ncclforensics.report.clean import line, paragraphs
 from ncclforensics.report.docs import Documented, references
@@ -24,7 +24,7 @@ from ncclforensics.report.reading import interrupted, recognised, refused
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
-NAME, HEADLINE, QUOTE, PROSE = 300, 300, 400, 4000  # characters
+NAME, HEADLINE, REASON, QUOTE, PROSE = 300, 300, 400, 400, 4000  # characters
 MOST_CITES = 1000
 MOST_NOTES = 10_000
 MOST_OF_OTHERS = 2  # cites
@@ -50,6 +50,7 @@ def build(
         tool=c.Tool("ncclforensics", __version__),
         outcome=ranked.outcome,
         verdict=verdict,
+        suspects=tuple(map(_suspect, ranked.suspects[: c.MOST_SUSPECTS])),
         findings=tuple(
             _finding(role, f, classes, chains.explained_by(ranked, number))
             for number, (role, f) in enumerate(ranked.findings)
@@ -79,6 +80,8 @@ def other(report: c.Report, job: str | None, attempt: int | None) -> c.Other:
     """Return in short what a report says of a job or an attempt."""
     verdict = report.verdict if report.outcome == "failure" else None
     unseen = "nothing failed" if report.outcome == "no-failure" else "cause not seen"
+    if verdict is None and (suspected := suspicion.brief(report, NAME)):
+        unseen += f"; {suspected}"
     return c.Other(
         job=_name(job),
         attempt=attempt,
@@ -131,6 +134,17 @@ def _finding(
     """Return a finding with its role."""
     fields = msgspec.structs.asdict(_verdict(finding, classes))
     return c.Finding(**fields, role=role, explained_by=explained_by)
+
+
+def _suspect(suspect: findings.Suspect) -> c.Suspect:
+    """Return a suspect; its weight is rounded, for the last digits say nothing."""
+    return c.Suspect(
+        rank=suspect.rank,
+        host=_name(suspect.host),
+        weight=round(min(max(suspect.weight, 0.0), 1.0), 3),
+        why=line(suspect.why, REASON),
+        evidence=evidence(suspect.evidence),
+    )
 
 
 def evidence(cites: Sequence[findings.Cite]) -> tuple[c.Evidence, ...]:

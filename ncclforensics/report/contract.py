@@ -8,11 +8,12 @@ a file, a `line` is 1-based.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 SCHEMA_VERSION: Literal[1] = 1
+MOST_SUSPECTS = 8
 
 Outcome = Literal["failure", "no-failure", "inconclusive"]
 Family = Literal["desync", "dead-rank", "network", "platform", "launch", "runtime"]
@@ -68,6 +69,19 @@ class Verdict(Struct, frozen=True, forbid_unknown_fields=True):
     explanation: str
     remedy: tuple[str, ...]
     references: tuple[str, ...]
+
+
+class Suspect(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rank to look at first, and why. Suspected is not accused: culprits are that.
+
+    `weight` is its share among all that may have done it, as far as the evidence says.
+    """
+
+    rank: int
+    host: str | None
+    weight: Annotated[float, Meta(ge=0, le=1)]
+    why: str
+    evidence: tuple[Evidence, ...]
 
 
 class Finding(Verdict, frozen=True, forbid_unknown_fields=True):
@@ -176,9 +190,14 @@ class Other(Struct, frozen=True, forbid_unknown_fields=True):
     evidence: tuple[Evidence, ...]
 
 
-class Report(Struct, frozen=True, forbid_unknown_fields=True):
+Suspects = Annotated[tuple[Suspect, ...], Meta(max_length=MOST_SUSPECTS)]
+
+
+class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole answer; `findings` come in order of blame, the verdict's first.
 
+    `suspects` have the heaviest first. They may hold culprits as well, and are told
+    above all where nobody is accused.
     `chain` leads from the verdict's cause over how it spread to what people saw.
     `others` are jobs and attempts that lie beside the one that is explained.
     """
@@ -187,6 +206,7 @@ class Report(Struct, frozen=True, forbid_unknown_fields=True):
     tool: Tool
     outcome: Outcome
     verdict: Verdict | None
+    suspects: Suspects = ()
     findings: tuple[Finding, ...]
     ruled_out: tuple[RuledOut, ...]
     not_checked: tuple[NotChecked, ...]
@@ -198,10 +218,14 @@ class Report(Struct, frozen=True, forbid_unknown_fields=True):
     others: tuple[Other, ...] = ()
 
 
-class Line(Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the jsonl format: a finding, or null where there is none."""
+class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One line of the jsonl format: a finding, or null where there is none.
+
+    The first line has the suspects of the whole report, if there are any.
+    """
 
     schema_version: Literal[1]
     tool: Tool
     outcome: Outcome
     finding: Finding | None
+    suspects: Suspects = ()

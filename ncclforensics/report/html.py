@@ -19,7 +19,7 @@ from jinja2 import (
 )
 from markupsafe import Markup, escape
 
-from ncclforensics.report import svg, words
+from ncclforensics.report import suspicion, svg, words
 from ncclforensics.report.details import Details
 from ncclforensics.report.docs import HEADINGS, ITEM, page
 from ncclforensics.report.folding import some
@@ -59,6 +59,9 @@ def render_html(
         spread=SPREAD,
         job=job(report.job),
         also=also(report),
+        perhaps=words.perhaps,
+        suspicion=suspicion,
+        suspects=suspicion.suspects(report),
         others=others(report),
         onset=None if report.onset is None else words.onset(report.onset),
         chain=[(s.part, words.step(s)) for s in report.chain[:MOST_OTHERS]],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ncclforensics.report import suspicion
 from ncclforensics.report.details import Details
 from ncclforensics.report.folding import some
 from ncclforensics.report.reading import recognised
@@ -24,6 +25,7 @@ from ncclforensics.report.words import (
     onset,
     opening,
     others,
+    perhaps,
     step,
     who,
 )
@@ -61,7 +63,7 @@ def render_markdown(
     verdict = report.verdict
     first, second = opening(report)
     if verdict is None:
-        blocks = [f"**{escape(first)}**", escape(second)]
+        blocks = [f"**{escape(first)}**", escape(second), *_suspects(report)]
         if not recognised(report):
             blocks.append(GIVE)
     else:
@@ -95,12 +97,14 @@ def _verdict(verdict: Verdict, report: Report) -> list[str]:
     """Return the blocks that name the failure."""
     unsure = ", inconclusive" if report.outcome == "inconclusive" else ""
     named = who(verdict.culprits, 200) or "no rank accused"
+    claim = f"**{perhaps(verdict)}`{verdict.slug}`: {escape(named)}**"
     blocks = [
-        f"**`{verdict.slug}`: {escape(named)}** ({verdict.confidence}{unsure})",
+        f"{claim} ({verdict.confidence}{unsure})",
         escape(verdict.headline),
+        *(escape(told) for told in also(report)),
+        *(_suspects(report) if suspicion.comes_first(report) else ()),
         escape(verdict.explanation),
     ]
-    blocks[2:2] = [escape(told) for told in also(report)]
     facts = []
     if verdict.collective is not None:
         facts.append(f"- call: {escape(call(verdict.collective))}")
@@ -112,7 +116,18 @@ def _verdict(verdict: Verdict, report: Report) -> list[str]:
         blocks.append("\n".join(facts))
     if verdict.remedy:
         blocks += ["**What to do**", fence(verdict.remedy)]
+    if not suspicion.comes_first(report):
+        blocks += _suspects(report)
     return blocks
+
+
+def _suspects(report: Report) -> list[str]:
+    """Return whom to look at, in order, under a heading that accuses nobody."""
+    found = suspicion.suspects(report)
+    if not found:
+        return []
+    listed = [f"{n}. {escape(suspicion.told(s))}" for n, s in enumerate(found, 1)]
+    return [f"**{suspicion.title(report)}**", "\n".join(listed)]
 
 
 def _chain(report: Report) -> list[str]:
@@ -186,7 +201,8 @@ def _cite(cite: Evidence) -> str:
 def _brief(finding: Finding) -> str:
     """Return whom another finding names, and its headline."""
     named = who(finding.culprits, 120)
-    return escape(f"{named}: {finding.headline}" if named else finding.headline)
+    told = f"{named}: {finding.headline}" if named else finding.headline
+    return escape(f"{perhaps(finding)}{told}")
 
 
 def _fold(title: str, entries: Sequence[str], *, fenced: bool = False) -> list[str]:

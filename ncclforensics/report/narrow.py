@@ -1,7 +1,7 @@
 """Narrow a report to some ranks or groups, for a look at one part of a big job.
 
-Outcome and verdict are the whole job's and stay; findings, files and notes are kept
-where they concern what was asked for.
+Outcome, verdict and suspects are the whole job's and stay; findings, files and
+notes are kept where they concern what was asked for.
 """
 
 from __future__ import annotations

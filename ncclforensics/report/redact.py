@@ -75,6 +75,7 @@ class Redactor:
         """Give the names of a report their pseudonyms, in an order of its own."""
         plain = msgspec.to_builtins(report)
         hosts = {*report.job.hosts, *(s.host for s in report.sources if s.host)}
+        hosts |= {suspect.host for suspect in report.suspects if suspect.host}
         hosts |= {host for f in report.findings for host in f.culprits.hosts}
         self.learn_hosts(hosts)
         texts = list(_strings(plain))

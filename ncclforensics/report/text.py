@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from ncclforensics.report import suspicion
 from ncclforensics.report.clean import ELLIPSIS
 from ncclforensics.report.folding import count
 from ncclforensics.report.layout import (
@@ -33,6 +34,7 @@ from ncclforensics.report.words import (
     onset,
     opening,
     others,
+    perhaps,
     step,
     who,
 )
@@ -82,10 +84,14 @@ def _body(report: Report, room: int, *, verbose: bool) -> list[Row]:
     """Return all rows below the opening lines, `room` cells wide beside the label."""
     prose = min(room, PROSE)
     rows: list[Row] = []
+    if suspicion.comes_first(report):
+        rows += _suspects("look at", report, prose, verbose=verbose)
     if report.verdict is not None:
         rows += _verdict(report.verdict, report, room, verbose=verbose)
     elif not recognised(report):
         rows += labelled("do", wrap(GIVE, prose))
+    if not suspicion.comes_first(report):
+        rows += _suspects("suspect", report, prose, verbose=verbose)
     rows += _course(report, prose, verbose=verbose)
     in_chain = {(s.slug, s.text) for s in report.chain if s.part == "spread"}
     for role, label in (("root", "also"), ("echo", "echoes"), ("witness", "witness")):
@@ -138,6 +144,22 @@ def _verdict(
         for line in ([item] if _COMMAND.match(item) else wrap(item, prose, hang=2))
     ]
     return rows + labelled("do", do)
+
+
+def _suspects(label: str, report: Report, width: int, *, verbose: bool) -> list[Row]:
+    """Return whom to look at: who, the share, why; shares stand below each other."""
+    found = suspicion.suspects(report)
+    shown = found[: MOST if verbose else 3]
+    broad = max((cell_len(suspicion.name(s)) for s in shown), default=0)
+    lines: list[str] = []
+    for suspect in shown:
+        name, share = suspicion.name(suspect), suspicion.share(suspect)
+        head = f"{name}{' ' * (broad - cell_len(name))} {share:>5} "
+        # a word as wide as the head keeps its place, for wrapping takes spaces together
+        place = "#" * cell_len(head)
+        first, *rest = wrap(f"{place} {suspicion.reason(suspect)}", width, hang=2)
+        lines += [head + first[len(place) :], *rest]
+    return labelled(label, lines + _more(len(found) - len(shown), verbose=verbose))
 
 
 def _course(report: Report, width: int, *, verbose: bool) -> list[Row]:
@@ -194,7 +216,8 @@ def _brief(finding: Finding) -> str:
     named = who(finding.culprits, 80)
     where = [f"{e.source}:{e.line}" for e in finding.evidence[:1] if e.line]
     said = "; ".join((finding.headline, *where))
-    return f"{finding.slug}: {named} ({said})" if named else f"{finding.slug}: {said}"
+    slug = f"{perhaps(finding)}{finding.slug}"
+    return f"{slug}: {named} ({said})" if named else f"{slug}: {said}"
 
 
 def _listed(

@@ -10,8 +10,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ncclforensics.report import suspicion
 from ncclforensics.report.folding import some
-from ncclforensics.report.words import SPREAD, also, call, job, opening, others, who
+from ncclforensics.report.words import (
+    SPREAD,
+    also,
+    call,
+    job,
+    opening,
+    others,
+    perhaps,
+    who,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,16 +43,18 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
     verdict = report.verdict
     first, second = opening(report)
     if verdict is None:
-        parts = [f"*{escape(first)}*", escape(second)]
+        parts = [f"*{escape(first)}*", escape(second), *_suspects(report)]
     else:
         named = who(verdict.culprits, 200) or "no rank accused"
         sure: str = verdict.confidence
         if report.outcome != "failure":
             sure = f"{sure}, {report.outcome}"
         parts = [
-            f"*{escape(verdict.slug)}: {escape(named)}* ({escape(sure)})",
+            f"*{perhaps(verdict)}{escape(verdict.slug)}: {escape(named)}*"
+            f" ({escape(sure)})",
             escape(verdict.headline),
             *map(escape, also(report)),
+            *(_suspects(report) if suspicion.comes_first(report) else ()),
             escape(verdict.explanation),
         ]
         if verdict.collective is not None:
@@ -51,6 +63,8 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
             parts.append(f"first seen: {escape(verdict.first_seen)}")
         if verdict.remedy:
             parts += ["*What to do*", noformat(verdict.remedy)]
+        if not suspicion.comes_first(report):
+            parts += _suspects(report)
     if details.calls:
         rows = [
             f"| {escape(c.name)} | {_ranks(c.waiting)} | {_ranks(c.absent)} |"
@@ -70,12 +84,19 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
         if len(cites) > MOST:
             parts.append(f"{len(cites) - MOST:,} more in the attached report")
     told = [
-        f"* {f.role}: {escape(f.slug)}: {escape(f.headline)}" for f in others(report)
+        f"* {f.role}: {perhaps(f)}{escape(f.slug)}: {escape(f.headline)}"
+        for f in others(report)
     ]
     if told:
         parts += ["*Other findings*", "\n".join(told[:MOST])]
     ran = f"{job(report.job)} · {report.tool.name} {report.tool.version}"
     return "\n\n".join([*parts, escape(ran)]) + "\n"
+
+
+def _suspects(report: Report) -> list[str]:
+    """Return whom to look at, in order, under a heading that accuses nobody."""
+    listed = [f"# {escape(suspicion.told(s))}" for s in suspicion.suspects(report)]
+    return [f"*{suspicion.title(report)}*", "\n".join(listed)] if listed else []
 
 
 def _ranks(listed: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ncclforensics.report import suspicion
 from ncclforensics.report.folding import count, fold_hosts, some
 from ncclforensics.report.layout import shorten, two_ends
 from ncclforensics.report.reading import interrupted, recognised, refused, was_read
@@ -33,6 +34,7 @@ TICKET_WIDTH = 80  # the two opening lines are pasted into tickets
 
 NOTHING_FAILED = "no-failure: nothing in this evidence failed"
 CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this evidence"
+SUSPECTED = "inconclusive: something stopped; ranks are suspected, none is accused"
 JOB_UNSEEN = "inconclusive: nothing of the job itself is in this evidence"
 NOT_READ = "inconclusive: reading was interrupted, and what was read names no failure"
 NOT_OPENED = "inconclusive: %s could not be read, and the others name no failure"
@@ -153,19 +155,23 @@ def opening(report: Report) -> tuple[str, str]:
     verdict = report.verdict
     if verdict is not None:
         return _named(verdict, report), _headline(verdict)
+    suspected = suspicion.brief(report, TICKET_WIDTH)
+    looked = f"looked at {looked_at(report)}"
     if interrupted(report):
-        first, second = NOT_READ, f"looked at {looked_at(report)}"
+        first, second = NOT_READ, suspected or looked
     elif len(stories := [f for f in report.findings if f.role == "root"]) > 1:
         first = f"inconclusive: {len(stories)} stories fit, nobody is accused"
         second = "; or ".join(f"{f.slug}: {who(f.culprits, 40)}" for f in stories)
     elif not recognised(report):
-        first, second = NOT_EVIDENCE, f"looked at {looked_at(report)}"
+        first, second = NOT_EVIDENCE, looked
     elif report.outcome == "no-failure":
         first = NOTHING_FAILED
-        second = f"not a clean bill of health; looked at {looked_at(report)}"
+        second = f"not a clean bill of health; {looked}"
     elif (closed := refused(report)) and not (report.chain or report.findings):
         first = NOT_OPENED % count(closed, "file")
-        second = f"looked at {looked_at(report)}"
+        second = suspected or looked
+    elif suspected:
+        first, second = SUSPECTED, suspected
     else:
         unseen = not (report.job.ranks_seen or report.chain or report.findings)
         first = JOB_UNSEEN if unseen else CAUSE_UNSEEN
@@ -175,10 +181,12 @@ def opening(report: Report) -> tuple[str, str]:
 
 def _named(verdict: Verdict, report: Report) -> str:
     """Return the first line of a report that has a verdict."""
-    head = f"{verdict.slug}: "
+    head = f"{perhaps(verdict)}{verdict.slug}: "
     if report.outcome == "inconclusive":
         head += "inconclusive, "
-    room = TICKET_WIDTH - len(head) - len(verdict.confidence) - 2
+    # what starts the line need not end it
+    sure = "" if perhaps(verdict) else verdict.confidence
+    room = TICKET_WIDTH - len(head) - (len(sure) + 2 if sure else 0)
     name = who(verdict.culprits, room) or "no rank accused"
     if report.outcome == "failure":
         name += _beside(report, room - len(name))
@@ -187,7 +195,12 @@ def _named(verdict: Verdict, report: Report) -> str:
         where = f", {asked.op or 'call'} SeqNum={asked.seq}"
         where = "" if f"SeqNum={asked.seq}" in _headline(verdict) else where
         name += where if len(name) + len(where) <= room else ""
-    return two_ends(head + name, verdict.confidence, TICKET_WIDTH)
+    return two_ends(head + name, sure, TICKET_WIDTH) if sure else head + name
+
+
+def perhaps(finding: Verdict) -> str:
+    """Return what stands before a class that is no more than possible: "possible: "."""
+    return "possible: " if finding.confidence == "possible" else ""
 
 
 def _beside(report: Report, room: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ncclforensics.report import suspicion
 from ncclforensics.report.clean import ELLIPSIS
 from ncclforensics.report.text import render_text
 from ncclforensics.report.words import opening
@@ -48,14 +49,23 @@ class Post:
         link = [f"full report: {self.link}"] if self.link else []
         return "\n".join([" ".join(first.split()), second, *link])
 
+    def suspects(self) -> list[str]:
+        """Return whom to look at below a heading that accuses nobody; or nothing."""
+        report = self.paper.report
+        told = [f"  {suspicion.told(s)}" for s in suspicion.suspects(report)]
+        return [suspicion.title(report), *told] if told else []
+
     def plain(self) -> tuple[tuple[Level, str], ...]:
         """Return the report as plain text, from the whole answer to the headline."""
         text = render_text(self.paper.report)
         brief = render_text(self.paper.report, quiet=True)
         verdict = self.paper.report.verdict
-        if verdict is not None:
-            parts = [brief, verdict.explanation, *(f"  {r}" for r in verdict.remedy)]
-            brief = "\n".join(parts)
+        parts = [] if verdict is None else [verdict.explanation]
+        parts += [] if verdict is None else [f"  {r}" for r in verdict.remedy]
+        suspects = self.suspects()
+        if parts or suspects:
+            at = 0 if suspicion.comes_first(self.paper.report) else len(parts)
+            brief = "\n".join([brief, *parts[:at], *suspects, *parts[at:]])
         link = f"full report: {self.link}\n" if self.link else ""
         return (
             ("full", link + text),

@@ -13,7 +13,8 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from ncclforensics.report.words import also, call, job, opening, who
+from ncclforensics.report.suspicion import comes_first
+from ncclforensics.report.words import also, call, job, opening, perhaps, who
 from ncclforensics.tickets import urls
 from ncclforensics.tickets.model import Auth, Body, Comment, File, Plan, Request
 from ncclforensics.tickets.post import ALL, EXCERPTS, shortened
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 LIMIT = 3_000  # of one section
 TOTAL = 12_000  # of all blocks; what is in them adds up to less
+SUSPECTS = 1_500  # characters of them
 CITES = 12
 EVENT = "ncclforensics_report"
 _PATH = re.compile(r"/archives/([A-Z][A-Z0-9]{5,})(?:/p(\d{10})(\d{6}))?/?")
@@ -150,11 +152,15 @@ def _bodies(post: Post) -> tuple[Body, ...]:
     head = [_section(f"*{_escaped(' '.join(first.split()))}*\n{_escaped(second)}")]
     small = [{"type": "context", "elements": [_mrkdwn(_escaped(_made(post)))]}]
     last = Body("headline and link", plain, (ALL,), [*head, *link])
+    listed = [_escaped(text) for text in post.suspects()]
+    suspects = [_section(shortened("\n".join(listed), SUSPECTS))] if listed else []
     if verdict is None:
-        return Body("full", plain, (), [*head, *link, *small]), last
+        return Body("full", plain, (), [*head, *suspects, *link, *small]), last
     named = who(verdict.culprits, 150) or "no rank accused"
-    title = {"type": "plain_text", "text": shortened(f"{verdict.slug}: {named}", 150)}
+    claim = f"{perhaps(verdict)}{verdict.slug}: {named}"
+    title = {"type": "plain_text", "text": shortened(claim, 150)}
     blocks: list[Any] = [{"type": "header", "text": title}]
+    blocks += suspects if comes_first(report) else []
     told = [verdict.headline, *also(report), verdict.explanation]
     if verdict.collective is not None:
         told.append(call(verdict.collective))
@@ -162,6 +168,7 @@ def _bodies(post: Post) -> tuple[Body, ...]:
     blocks.append(_section("\n".join(map(_escaped, told))))
     if verdict.remedy:
         blocks.append(_code(verdict.remedy))
+    blocks += [] if comes_first(report) else suspects
     cites = [
         f"{c.source}{'' if c.line is None else f':{c.line}'}  {c.text}"
         for c in verdict.evidence[:CITES]

@@ -70,6 +70,7 @@ class Outputs(App[int]):
             ("", "  Of several calls in a cell the worst is shown. Log lines (!) and"),
             ("", "  exits (E) stand between the calls where their times fall; without"),
             ("", "  times they come last."),
+            ("", "  A rank in italics is suspected, not accused: look there first."),
         ]
         lines += [("", ""), ("bold", "Keys")]
         bindings = [

@@ -13,7 +13,7 @@ from textual.message import Message
 from ncclforensics.tui.chart import Chart
 from ncclforensics.tui.model import point
 from ncclforensics.tui.model.details import cite, place
-from ncclforensics.tui.model.opening import place_of, worst
+from ncclforensics.tui.model.opening import place_of, suspected_place, worst
 from ncclforensics.tui.model.scale import BySequence, Scale
 from ncclforensics.tui.model.timeline import Shown
 from ncclforensics.tui.model.view import View, view
@@ -146,6 +146,12 @@ class Places(Outputs):
     @on(Entries.Lit)
     def _lit(self, event: Entries.Lit) -> None:
         entry = event.entry
+        if entry.suspect is not None and event.chosen and self.timeline is not None:
+            at = suspected_place(self.timeline, entry.suspect)
+            if at is not None:
+                self.go(*at)
+                self.chart.focus()
+                return
         if entry.finding is not None and event.chosen and self.timeline is not None:
             at = place_of(self.timeline, entry.finding)
             if at is not None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NORMAL, DIM, BOLD = Style(), Style(dim=True), Style(bold=True)
 CURSOR = Style(reverse=True, bold=True)
+SUSPECTED = Style(color="yellow", italic=True)
+SUSPECTED_PLAIN = Style(italic=True)
 STYLES = tuple(Style.parse(state.style or "none") for state in STATES)
 # without colour: attributes alone, because greys of colours can be hard to tell
 PLAIN = tuple(Style(bold=style.bold, dim=style.dim) for style in STYLES)
@@ -56,10 +58,15 @@ def line(
 
     `cursor` is the cell under the cursor, `chosen` whether this is the cursor's line,
     `room` the characters there are for cells and what stands behind them; `plain`
-    is without colour.
+    is without colour. Who is suspected has names and words of another style.
     """
+    suspected = SUSPECTED_PLAIN if plain else SUSPECTED
+    style = suspected if label.is_suspected else NORMAL
     segments = [
-        Segment(gutter(label.ranks, label.section, widths), BOLD if chosen else NORMAL)
+        Segment(
+            gutter(label.ranks, label.section, widths),
+            style + BOLD if chosen else style,
+        )
     ]
     at = 0
     for state, run in groupby(cells):
@@ -71,7 +78,8 @@ def line(
     used = at * wide
     if room - used > 12 and label.stand:
         fits = cell_len(label.stand) + 2 <= room - used
-        segments.append(Segment(f"  {label.stand if fits else label.brief}", DIM))
+        told = f"  {label.stand if fits else label.brief}"
+        segments.append(Segment(told, suspected if label.is_suspected else DIM))
     return Strip(segments).adjust_cell_length(sum(widths) + 3 + room)
 
 

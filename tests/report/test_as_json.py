@@ -32,6 +32,7 @@ def test_keys_stand_in_the_order_of_the_contract(report: Report) -> None:
         "tool",
         "outcome",
         "verdict",
+        "suspects",
         "findings",
         "ruled_out",
         "not_checked",

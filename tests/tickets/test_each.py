@@ -10,11 +10,20 @@ import pytest
 from msgspec.structs import replace as with_
 from services import GITHUB, GitHub, GitLab, Jira, ServiceNow, Slack
 
+from ncclforensics.report.contract import Suspect
 from ncclforensics.report.details import Details
 from ncclforensics.report.markdown import render_markdown
 from ncclforensics.tickets.model import PostingError, size
 from ncclforensics.tickets.plans import plan
 from ncclforensics.tickets.post import Post
+
+
+def suspecting(post, many=8, why="nothing of it was collected", **changed):
+    """A post that suspects ranks, beside what else it tells."""
+    suspects = tuple(Suspect(n, f"gpu{n}", 0.1, why, ()) for n in range(many))
+    report = with_(post.paper.report, suspects=suspects, **changed)
+    doc = None if report.verdict is None else post.paper.doc
+    return replace(post, paper=replace(post.paper, report=report, doc=doc))
 
 
 def long_post(post, cites=0, name=300, explanation=0):
@@ -45,7 +54,8 @@ def long_post(post, cites=0, name=300, explanation=0):
 )
 @pytest.mark.parametrize("bulk", [0, 4_000, 20_000, 40_000, 70_000])
 def test_every_version_fits_its_service(post, ticket, bulk):
-    planned = plan(ticket, long_post(post, 50, explanation=bulk // 2), {})
+    told = suspecting(long_post(post, 50, explanation=bulk // 2), why="😀" * 400)
+    planned = plan(ticket, told, {})
     for body in planned.bodies:
         assert 0 < size(body) <= planned.limit
         assert len(body.blocks or ()) <= 50
@@ -53,6 +63,24 @@ def test_every_version_fits_its_service(post, ticket, bulk):
     assert levels[-1] == "headline and link"
     for body in planned.bodies:
         assert bool(body.left_out) == (body.level != "full")
+
+
+@pytest.mark.parametrize(
+    "ticket", ["a/b#12", "gitlab:a/b#12", "OPS-417", "pd:Q1", "slack:C0123ABCD"]
+)
+def test_a_ticket_tells_suspects_and_accuses_nobody(post, ticket):
+    env = {"JIRA_URL": "https://jira.acme.com"}
+    nobody = {"outcome": "inconclusive", "verdict": None, "findings": (), "chain": ()}
+    planned = plan(ticket, suspecting(post, **nobody), env)
+    full, *_, last = (f"{body.text} {body.blocks}" for body in planned.bodies)
+    assert "suspected: rank 0 on gpu0 (10 %), rank 1 on gpu1 (10 %), …" in last
+    assert full.count("nothing of it was collected") >= 3
+    assert "culprit" not in full
+    named = plan(ticket, suspecting(post), env).bodies[0]
+    text = f"{named.text} {named.blocks}"
+    assert text.index("rank 6 on gpu0002") < text.index("rank 0 on gpu0")
+    # rank 6 is accused
+    assert "rank 6 on gpu6" not in text
 
 
 def described(path):

@@ -325,3 +325,28 @@ async def test_without_colour_the_cursor_and_the_states_are_there(
             s.text for strip in strips for s in strip if s.style and s.style.reverse
         ]
         assert marked == ["X"]
+
+
+async def test_a_suspect_is_reached_from_the_list(opened, exported):
+    folder = exported(ranks=64, calls=20)
+    saved = json.loads((folder / "report.json").read_text("utf-8"))
+    whys = {"weight": 0.4, "why": "it may have done it", "evidence": []}
+    suspects = [{"rank": rank, "host": None, **whys} for rank in (38, 3)]
+    sign = {**saved["findings"][0], "role": "witness"}
+    nobody = {"outcome": "inconclusive", "verdict": None, "findings": [sign]}
+    told = json.dumps({**saved, **nobody, "suspects": suspects})
+    (folder / "report.json").write_text(told, "utf-8")
+    async with opened(folder, size=(120, 30)) as (app, pilot):
+        lines = text(app)
+        assert lines[0].startswith("inconclusive: something stopped; ranks are")
+        assert lines[1] == "suspected: rank 38 (40 %), rank 3 (40 %)"
+        assert app.timeline.ranks[app.here()[0]] == 38
+        assert any("suspected never made" in line for line in chart(app))
+        app.listed.focus()
+        await pilot.press("down", "enter")
+        await pilot.pause(0.4)
+        assert app.timeline.ranks[app.here()[0]] == 3
+        assert app.chart.has_focus
+        shown = "\n".join(text(app))
+        assert "suspected, not accused, 40 %" in shown
+        assert "culprit" not in shown

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.report import suspicion
 from ncclforensics.tables import SCHEMAS
 from ncclforensics.tui.model import axis, marks, naming
 from ncclforensics.tui.model.given import given, held, positions, reached
@@ -74,6 +75,7 @@ def build(
         .with_columns(
             pl.col("host", "stand", "brief").fill_null(""),
             pl.col("rank").is_in(_accused(report)).alias("named"),
+            _suspected(report),
         )
     )
     groups = (
@@ -89,6 +91,16 @@ def _accused(report: Report) -> list[int]:
     """Return the ranks that the report takes for a root: each is to be seen."""
     roots = (f.culprits.ranks for f in report.findings if f.role == "root")
     return sorted({rank for ranks in roots for rank in ranks})
+
+
+def _suspected(report: Report) -> pl.Expr:
+    """Return for each rank why it is suspected, or ""."""
+    told = {
+        s.rank: f"{suspicion.share(s)}: {suspicion.reason(s)}"
+        for s in reversed(suspicion.suspects(report))
+    }
+    why = pl.col("rank").replace_strict(told, default="", return_dtype=pl.String)
+    return (why if told else pl.lit("")).alias("suspected")
 
 
 def _calm(

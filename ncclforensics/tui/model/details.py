@@ -40,6 +40,10 @@ def place(timeline: Timeline, row: int, ranks: Sequence[int], col: int) -> list[
         alike = some(fold_spread(ranks), 40)
         head += f", one of {count(len(ranks), 'rank')} alike ({alike})"
     found: list[Line] = [(HEAD, clean(head, LIMIT))]
+    if who["suspected"]:
+        found.append(
+            (TEXT, clean(f"suspected, not accused, {who['suspected']}", LIMIT))
+        )
     if col < timeline.columns.table.height:
         found += _call(timeline, rank, col, timeline.cells(row)[col])
     elif timeline.columns.kind_of(col).name == EXIT:

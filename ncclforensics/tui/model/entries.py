@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ncclforensics.report import suspicion
 from ncclforensics.report.reading import recognised
-from ncclforensics.report.words import GIVE, call, grouped, job, others, who
+from ncclforensics.report.words import GIVE, call, grouped, job, others, perhaps, who
 
 if TYPE_CHECKING:
-    from ncclforensics.report.contract import Evidence, Finding, Report, Verdict
+    from ncclforensics.report.contract import (
+        Evidence,
+        Finding,
+        Report,
+        Suspect,
+        Verdict,
+    )
 
 MOST_CITES = 20
 MOST_NOTES = 50
@@ -25,11 +32,19 @@ class Entry:
     slug: str | None = None
     finding: Verdict | None = None
     cite: Evidence | None = None
+    suspect: Suspect | None = None
 
 
 def entries(report: Report) -> list[Entry]:
-    """Return all entries, the verdict's first."""
+    """Return all entries, the verdict's first, or where none accuses, the suspects."""
+    suspects = [
+        Entry("suspect", told, f"{suspicion.title(report)}\n{told}", suspect=suspect)
+        for suspect in suspicion.suspects(report)
+        for told in (suspicion.told(suspect),)
+    ]
     found: list[Entry] = []
+    if suspicion.comes_first(report):
+        found += suspects
     verdict = report.verdict
     if verdict is not None:
         found.append(_finding("verdict", verdict))
@@ -37,6 +52,8 @@ def entries(report: Report) -> list[Entry]:
         found += [Entry("do", item, item, verdict.slug) for item in verdict.remedy]
     elif not recognised(report):
         found.append(Entry("do", GIVE, GIVE))
+    if not suspicion.comes_first(report):
+        found += suspects
     for finding in others(report):
         found.append(_finding(finding.role, finding))
         found += [_cite(cite, finding) for cite in finding.evidence[:3]]
@@ -64,7 +81,8 @@ def entries(report: Report) -> list[Entry]:
 
 def _finding(label: str, finding: Verdict | Finding) -> Entry:
     named = who(finding.culprits, 100)
-    brief = f"{finding.slug}: {named or 'no rank accused'} ({finding.confidence})"
+    claim = f"{perhaps(finding)}{finding.slug}: {named or 'no rank accused'}"
+    brief = f"{claim} ({finding.confidence})"
     parts = [finding.headline, finding.explanation]
     if finding.collective is not None:
         parts.append(f"call: {call(finding.collective)}")

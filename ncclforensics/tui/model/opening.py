@@ -1,4 +1,7 @@
-"""Where the timeline opens: the culprit at the failing call, else the first failure."""
+"""Where the timeline opens: the culprit at the failing call, else the first failure.
+
+Where nobody is accused, it opens on the first suspect.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.report import suspicion
+from ncclforensics.report.contract import Collective
 from ncclforensics.tui.model import naming
 
 if TYPE_CHECKING:
-    from ncclforensics.report.contract import Collective, Report, Verdict
+    from ncclforensics.report.contract import Report, Suspect, Verdict
     from ncclforensics.tui.model.timeline import Timeline
 
 Place = tuple[int, int]
@@ -19,6 +24,11 @@ def opening_place(timeline: Timeline, report: Report) -> Place | None:
     """Return the row and column to open on, or None where there is nothing to draw."""
     if timeline.is_empty:
         return None
+    if suspicion.comes_first(report):
+        for suspect in report.suspects:
+            at = suspected_place(timeline, suspect)
+            if at is not None:
+                return at
     for finding in (report.verdict, *report.findings):
         found = None if finding is None else place_of(timeline, finding)
         if found is not None:
@@ -36,6 +46,28 @@ def place_of(timeline: Timeline, finding: Verdict) -> Place | None:
         return row, col
     for cite in finding.evidence:
         col = cited(timeline, timeline.ranks[row], cite.source, cite.line)
+        if col is not None:
+            return row, col
+    return row, worst(timeline, row)
+
+
+def suspected_place(timeline: Timeline, suspect: Suspect) -> Place | None:
+    """Return the row of a suspect, and the column of the call that others wait in.
+
+    None where the timeline has no such rank.
+    """
+    row = timeline.row_of(suspect.rank)
+    if row is None:
+        return None
+    for call in timeline.frames["calls"].iter_rows(named=True):
+        waited = (call["unstarted"], call["absent"], call["behind"], call["unseen"])
+        if call["waiting"] and any(suspect.rank in (side or ()) for side in waited):
+            asked = Collective(call["pg"], call["pg_desc"], call["seq"], None, None)
+            col = column_of(timeline, suspect.rank, asked)
+            if col is not None:
+                return row, col
+    for cite in suspect.evidence:
+        col = cited(timeline, suspect.rank, cite.source, cite.line)
         if col is not None:
             return row, col
     return row, worst(timeline, row)

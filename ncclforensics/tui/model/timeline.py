@@ -35,8 +35,9 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Rows in order of rank: `row rank cells host device stand brief named`.
+    """Rows in order of rank: `row rank cells host device stand brief named suspected`.
 
+    `suspected` says why somebody is suspected whom nobody accuses; else it is empty.
     `columns` and `grid` say what their cells are. `groups` has `rank gid kind pg
     pg_desc p2p`, `marks` the log lines that are marks, `exits` the processes that ended
     badly, both with their `col`. `calls` are all calls, lazily.
@@ -84,7 +85,7 @@ class Timeline:
 
     def lines(self, shown: Shown) -> pl.DataFrame:
         """Return the lines of what is chosen (see `rows.lines`)."""
-        rows = self.rows.select("row", "rank", "host", "cells", "named")
+        rows = self.rows.select("row", "rank", "host", "cells", "named", "suspected")
         members = self.groups.filter(
             (pl.col("kind") == shown.kind) if shown.kind else ~pl.col("p2p")
         )
@@ -132,7 +133,8 @@ class Timeline:
         """Return what a rank looks like: its calls of a kind, or all, and its exit.
 
         Log lines count only where there are no calls: ranks that wait in one call print
-        different lines. Who is accused never folds with who is not.
+        different lines. Who is accused never folds with who is not, nor does who is
+        suspected with who is not.
         """
         columns = self.columns
         log, end = columns.kind(LOG), columns.kind(EXIT)
@@ -144,7 +146,8 @@ class Timeline:
         else:
             first, last = chosen.first, chosen.end
         key = pl.col("cells").bin.slice(first, last - first)
+        known = ("named", pl.col("suspected") != "")
         if end is None:
-            return pl.struct(key.alias("calls"), "named")
+            return pl.struct(key.alias("calls"), *known)
         ends = pl.col("cells").bin.slice(end.first, end.end - end.first)
-        return pl.struct(key.alias("calls"), ends.alias("ends"), "named")
+        return pl.struct(key.alias("calls"), ends.alias("ends"), *known)

@@ -34,6 +34,7 @@ class Label:
     section: str
     stand: str
     brief: str
+    is_suspected: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -74,17 +75,21 @@ class View:
             section = fold_hosts(names)
             if len(section) > host:
                 section = count(len(names), "host") if len(names) > 1 else section
-        stand, brief = self.timeline.rows.select("stand", "brief").row(row["row"])
+        known = self.timeline.rows.select("stand", "brief", "suspected")
+        stand, brief, suspected = known.row(row["row"])
         if self.scale_is_time:
             # the letters of `brief` are explained by the other axis
             alone = len(row["ranks"]) == 1
             told = "" if alone else f"(drawn: rank {row['ranks'][0]})"
             stand = brief = f"{stand} {told}".strip()
+        if suspected:
+            stand, brief = (f"suspected {text}".strip() for text in (stand, brief))
         return Label(
             some(fold_spread(row["ranks"]), wide),
             clean(section, host),
             clean(stand, 80),
             clean(brief, 40),
+            bool(suspected),
         )
 
     @property
