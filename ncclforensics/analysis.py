@@ -10,6 +10,7 @@ wider; everything after it works on frames of the whole job.
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ from ncclforensics.interrupts import scratch_folder
 from ncclforensics.report.build import build, other
 from ncclforensics.report.reading import interrupted
 from ncclforensics.sources import discover
+from ncclforensics.theory import suspects, weigh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,7 +149,9 @@ def conclude(
         statements = [ranking.unnamed(statement, why) for statement in statements]
     # where nothing of the job was read, nothing is known to be well
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
+    signs += 0 if weigh.is_moving(joined) else joined["calls"].height
     ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
+    ranked = dataclasses.replace(ranked, suspects=suspects.suspects(joined))
     ranked = course.with_call(joined, ranked)
     told_of = course.of(joined, ranked)
     return ranked, build(ranked, joined, diagnosers.CLASSES, told_of)

@@ -34,6 +34,7 @@ import polars as pl
 
 from ncclforensics.evidence import common, deaths, exits, ras_status
 from ncclforensics.findings import Collective, Finding
+from ncclforensics.theory import lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 FAMILY = "dead-rank"
 NEEDS = (
-    *("exits", "python.traceback", "torchelastic.error_file", "python.fatal"),
+    *("calls", "exits", "python.traceback", "torchelastic.error_file", "python.fatal"),
     *("c10d.watchdog.terminated", "slurm.task_ended", "launchers.", "ncclras."),
     *("python.dataloader", "python.device_assert", "python.cuda_error"),
     *("nccl_tests.cuda_failure", "uncaught.of_rank", "nccl.cuda.failure"),
@@ -65,6 +66,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         gone = ras_status.unanswered(frames)
         if gone is not None and gone.slug == "crashed-rank":
             yield gone
+        else:
+            yield from lost.findings(frames, "crashed-rank")
         return
     for alike in _by_reason(first):
         yield _fallen(frames, alike)

@@ -32,6 +32,7 @@ import polars as pl
 
 from ncclforensics.evidence import common, stops, waited
 from ncclforensics.findings import Finding
+from ncclforensics.theory import lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 FAMILY = "dead-rank"
-NEEDS = ("slurm.", "launchers.kubernetes", "launchers.ray", "launchers.mpi")
+NEEDS = ("calls", "slurm.", "launchers.kubernetes", "launchers.ray", "launchers.mpi")
 MISSING = "no scheduler's or launcher's output"
 NEXT_TIME = "keep the scheduler's log: scontrol show node, sacct -j <job> -o all"
 EXPLAINS = (
@@ -89,6 +90,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             unnamed = pl.concat([unnamed, found], how="diagonal_relaxed")
     told = pl.concat([named, unnamed], how="diagonal_relaxed")
     if told.is_empty():
+        yield from lost.findings(frames, "node-lost")
         return
     hosts = common.strings(named["host"].filter(~named["host"].str.contains(r"[\[,]")))
     pods = common.pods(told)

@@ -21,11 +21,15 @@ FEW = 3  # collectives that a condition may skip; who skips more left its loop
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a rank did from `row` of the program on; `skips` are rows like the calls."""
+    """What a rank did from `row` of the program on.
+
+    `skips` are rows like the calls that it left out, `behind` counts what it made since.
+    """
 
     kind: Kind
     row: int
     skips: tuple[int, ...] = ()
+    behind: int = 0
 
 
 def edit(told: Program, deviation: Deviation) -> Edit:
@@ -45,7 +49,7 @@ def edit(told: Program, deviation: Deviation) -> Edit:
         rows = _rows(told, skipped)
         collective = [r for r in rows if not told.calls["is_p2p"][r]]
         far = rounds or len(collective) > FEW
-        return Edit("left" if far else "skip", row, rows)
+        return Edit("left" if far else "skip", row, rows, len(made) - 1)
     if next_ in made[1 : FEW + 1]:
         return Edit("extra", row)
     if (told.calls.filter("over")["label"] == now).any():

@@ -211,7 +211,8 @@ class _Table:
         keys, start = np.unique(sorted_contexts, return_index=True)
         ends = np.append(start[1:], len(sorted_contexts)) - 1
         totals = np.add.reduceat(counts[order], start) if len(start) else counts[:0]
-        return cls(keys, totals, pairs, counts, words[first][order][ends])
+        best = words[first][order][ends] if len(keys) else words
+        return cls(keys, totals, pairs, counts, best)
 
     def counts(
         self, contexts: Words, words: Words

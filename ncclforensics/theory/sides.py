@@ -72,9 +72,9 @@ HERE = ("waiting", "behind")
 
 def sides(case: Case, end: End) -> list[Side]:
     """Return the sides at an end, each set of ranks once; those that deviate first."""
-    found: dict[tuple[int, ...], Side] = {}
+    found: dict[tuple[tuple[int, ...], bool], Side] = {}
     for side in (*_deviating(case, end), *_differing(case, end), *_held(case, end)):
-        found.setdefault(side.ranks, side)
+        found.setdefault((side.ranks, side.owes), side)
     return list(found.values())
 
 

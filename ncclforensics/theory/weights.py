@@ -42,7 +42,6 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "out of the loop": (5.0, "a place outside of the function that holds the loop"),
     "known elsewhere": (4.0, "a call that all have made, behind a loop"),
     "came back": (3.0, "what was skipped is made right behind"),
-    "unlike the program": (1.0, "one call is skipped more easily than several"),
     "unseen member": (3.0, "a member of whom nothing is seen may have made it too"),
 }
 

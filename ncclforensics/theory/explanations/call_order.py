@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Case, End
 
 # what it costs that the program does not foresee the call a little later
-AGAINST = {"skip": 0.25, "extra": 1.5, "other": 2.0, "left": 1.5, "unknown": 0.5}
+AGAINST = {"extra": 1.5, "other": 2.0, "left": 1.5, "unknown": 0.5}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
@@ -35,6 +35,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.unexplained(case, end, side.ranks),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(kind, 0.0)),
+                ("came back", float(kind == "skip" and _went_on(case, side))),
                 ("barrier", float("barrier" in str(side.call["op"]).lower())),
             ),
         )
@@ -48,3 +49,13 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             what="all send",
             costs=(("call-order-deadlock", 1.0),),
         )
+
+
+def _went_on(case: Case, side: sides.Side) -> bool:
+    """Whether a side left out a message, a call of the same group, or went on since."""
+    assert side.edit is not None
+    made, now = case.program.calls, side.edit.row
+    return side.edit.behind > 0 or any(
+        bool(made["is_p2p"][row]) or made["group"][row] == made["group"][now]
+        for row in side.edit.skips
+    )

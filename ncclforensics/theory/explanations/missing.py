@@ -46,16 +46,10 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *culprits(case, side.ranks),
                 *sides.unexplained(case, end, side.ranks),
                 *sides.claimed(case, side.ranks),
-                ("unlike the program", 0.0 if _skips_one(case, side) else 1.0),
+                # who has made nothing since may still make it
+                ("came back", float(side.edit.behind == 0 and bool(side.edit.skips))),
             ),
         )
-
-
-def _skips_one(case: Case, side: sides.Side) -> bool:
-    """Whether what was skipped is one collective call."""
-    assert side.edit is not None
-    made = case.program.calls
-    return [bool(made["is_p2p"][r]) for r in side.edit.skips] in ([False], [])
 
 
 def _main(case: Case, end: End) -> Call:

@@ -1,0 +1,87 @@
+"""Whom to look at first, in order: what all stories together say of each rank.
+
+A story that costs a bit more is half as likely. A rank's weight is the share of all
+stories that blame it, over all ends, by how many ranks hang on each.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from ncclforensics.evidence import common
+from ncclforensics.findings import Suspect
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import weighed
+
+if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
+    from ncclforensics.theory.story import Story
+    from ncclforensics.theory.weigh import Told
+
+MOST = 8
+LEAST = 0.02  # a share that is not worth a look
+
+
+def suspects(frames: Frames) -> tuple[Suspect, ...]:
+    """Return at most eight ranks with their shares of blame, the heaviest first."""
+    ends = weighed(frames).ends
+    many = sum(len(told.end.blocked) for told in ends) or 1
+    share: defaultdict[int, float] = defaultdict(float)
+    best: dict[int, tuple[float, Told, Story]] = {}
+    for told in ends:
+        stories = (told.story, *told.rivals)
+        cheapest = min(story.cost for story in stories)
+        odds = {
+            n: 2.0 ** (cheapest - max(s.cost, 0.0)) for n, s in enumerate(stories)
+        }
+        whole = sum(odds.values())
+        for n, story in enumerate(stories):
+            part = odds[n] / whole * max(len(told.end.blocked), 1) / many
+            for rank in story.ranks:
+                share[rank] += part / len(story.ranks) ** SHARED
+                if rank not in best or part > best[rank][0]:
+                    best[rank] = (part, told, story)
+    order = sorted(share, key=lambda rank: (-share[rank], rank))
+    return tuple(
+        _suspect(frames, rank, min(share[rank], 1.0), *best[rank][1:])
+        for rank in order[:MOST]
+        if share[rank] >= LEAST
+    )
+
+
+SHARED = 0.5  # of several that one story blames each is somewhat less likely alone
+
+
+def _suspect(
+    frames: Frames, rank: int, weight: float, told: Told, story: Story
+) -> Suspect:
+    hosts = common.hosts_of(frames, [rank])
+    call = story.call
+    cites = () if call is None else wording.waiting(frames, call, [rank])[:1]
+    return Suspect(
+        rank, hosts[0] if hosts else None, round(weight, 3), _why(told, story), cites
+    )
+
+
+def _why(told: Told, story: Story) -> str:
+    """Say in one line what makes a rank suspect."""
+    many = common.count(len(told.end.blocked), "rank")
+    hang = f"{many} wait{'s' if len(told.end.blocked) == 1 else ''} for it"
+    if story.what == "lost":
+        return f"{hang}; nothing of it was collected"
+    because = WORDS.get(story.slug, "")
+    return f"{hang}; {because}" if because else hang
+
+
+WORDS = {
+    "missing-rank": "it waits for nobody",
+    "straggler": "it came when their timeout had passed",
+    "gpu-stall": "its GPU is in a call that others finished",
+    "collective-mismatch": "it called another operation than others",
+    "shape-mismatch": "it passed other sizes than others",
+    "rank-conditional-collective": "it is in a call of its own",
+    "uneven-inputs": "it is in a call behind the loop",
+    "unmatched-p2p": "it owes them half of a message",
+    "call-order-deadlock": "it entered its groups in another order",
+}
