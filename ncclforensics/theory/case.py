@@ -132,16 +132,17 @@ class Case:
         """Return where a rank left the program of its role; None without history."""
         return self.program.deviations.get(rank)
 
-    def label_of(self, rank: int, call: Call) -> int | None:
-        """Return the row in `program.calls` of what a rank made in a call."""
-        made = self.program.calls
-        here = made.with_row_index("row").filter(
-            (pl.col("rank") == rank)
-            & (pl.col("group") == call["group"])
-            & (pl.col("seq").eq_missing(call["seq"]))
-            & ~pl.col("is_p2p")
-        )
-        return int(here["row"][0]) if here.height else None
+    @cached_property
+    def laggards(self) -> frozenset[int]:
+        """Return ranks that lack a call which most ranks of their kind of group made.
+
+        Groups of one description take the same steps: it tells where no history does.
+        """
+        made = self.frames["standings"].drop_nulls(["enqueued", "pg_desc"])
+        kind = made.filter(pl.col("group").n_unique().over("pg_desc") > FEW_GROUPS)
+        usual = pl.col("enqueued").median().over("pg_desc")
+        late = kind.filter(pl.col("enqueued") < usual)
+        return frozenset(late["rank"])
 
     def units(self, ranks: Iterable[int]) -> tuple[int, int]:
         """Return how many failed by themselves, and how many more as part of a whole.
@@ -174,6 +175,7 @@ class Case:
 
 
 MOST_GROUPS = 4096
+FEW_GROUPS = 2  # of a kind, among which none is the odd one
 SEEN_IN = ("waiting", "behind", "done", "absent")
 OTHERS = ("absent", "unseen")
 

@@ -16,7 +16,7 @@ from ncclforensics.correlate.held import OTHER_SIDE
 if TYPE_CHECKING:
     from ncclforensics.theory.case import Call, Case
 
-KEY = ["group", "seq"]
+KEY = ["group", "seq", "sized"]
 
 
 def is_short(case: Case, call: Call, rank: int) -> bool | None:

@@ -38,8 +38,7 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
             else f"{who} left nothing, and all others wait for them",
             f"{wording.spread(frames, call, ranks, len(told.end.blocked))} All waits "
             f"{verb} to {who}, of which there is no dump and no line: gone, or its files "
-            "were not collected."
-            + f" The call is {common.call_words(failing)}.",
+            "were not collected." + f" The call is {common.call_words(failing)}.",
             REMEDY,
             wording.waiting(frames, call),
         )

@@ -40,9 +40,9 @@ class Side:
 def surprise(case: Case, rank: int) -> float:
     """Return the bits by which a rank left its program, as far as that is no noise."""
     told = case.deviation(rank)
-    if told is None or told.bits < NOISE:
-        return 0.0
-    return min(told.bits, weights.CAP)
+    if told is None:
+        return weights.LAGS if rank in case.laggards else 0.0
+    return 0.0 if told.bits < NOISE else min(told.bits, weights.CAP)
 
 
 def unexplained(
@@ -57,7 +57,7 @@ def claimed(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]
     """Return what it costs to say that some ranks left their program."""
     told = [d.bits for rank in ranks if (d := case.deviation(rank)) is not None]
     if not told:
-        return (("no history", 1.0),)
+        return (("no history", float(not {*ranks} <= case.laggards)),)
     return (("no surprise", max(0.0, weights.EXPECTED - sum(told) / len(told))),)
 
 
@@ -68,6 +68,19 @@ def around(case: Case, end: End) -> set[int]:
 
 
 HERE = ("waiting", "behind")
+
+
+def is_shared(case: Case, side: Side) -> bool | None:
+    """Whether the others have made the call of a side as well, behind what holds them.
+
+    False where they made another one under its number, None where they made none.
+    """
+    if case.sides.get(side.call["call"]):
+        return False
+    others = {*(side.call["behind"] or ()), *(side.call["waiting"] or ())} - {
+        *side.ranks
+    }
+    return True if others else None
 
 
 def sides(case: Case, end: End) -> list[Side]:
@@ -84,9 +97,9 @@ def _deviating(case: Case, end: End) -> Iterator[Side]:
     how: dict[tuple[object, ...], tuple[edits.Edit, Call]] = {}
     for rank in sorted(around(case, end)):
         call = _call_of(case, end, rank)
-        if surprise(case, rank) == 0.0 or call is None:
+        told = case.deviation(rank)
+        if surprise(case, rank) == 0.0 or call is None or told is None:
             continue
-        told = case.program.deviations[rank]
         edit = edits.edit(case.program, told)
         key = (edit.kind, case.program.calls["label"][told.row])
         alike.setdefault(key, []).append(rank)

@@ -32,9 +32,7 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
     for told in ends:
         stories = (told.story, *told.rivals)
         cheapest = min(story.cost for story in stories)
-        odds = {
-            n: 2.0 ** (cheapest - max(s.cost, 0.0)) for n, s in enumerate(stories)
-        }
+        odds = {n: 2.0 ** (cheapest - max(s.cost, 0.0)) for n, s in enumerate(stories)}
         whole = sum(odds.values())
         for n, story in enumerate(stories):
             part = odds[n] / whole * max(len(told.end.blocked), 1) / many

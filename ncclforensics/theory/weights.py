@@ -41,11 +41,14 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "barrier": (1.5, "barriers stand behind loops"),
     "out of the loop": (5.0, "a place outside of the function that holds the loop"),
     "known elsewhere": (4.0, "a call that all have made, behind a loop"),
+    "made by all": (6.0, "others have made the call too, or another under its number"),
+    "came before": (8.0, "who differs in a call has made what comes before it"),
     "came back": (3.0, "what was skipped is made right behind"),
     "unseen member": (3.0, "a member of whom nothing is seen may have made it too"),
 }
 
 CAP = 12.0  # bits of surprise: behind that the model knows no more
+LAGS = 3.0  # bits, of a rank whose group alone of its kind lacks a call
 EXPECTED = 4.0  # bits that a deviation shows where there is history
 POSSIBLE, LIKELY, CERTAIN = 0.5, 3.0, 8.0  # margins, in bits
 TIE = 0.5  # bits between two stories that are as good as each other

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Case, End
 
 # what it costs that the program does not foresee the call a little later
-AGAINST = {"extra": 1.5, "other": 2.0, "left": 1.5, "unknown": 0.5}
+AGAINST = {"extra": 1.5, "other": 2.0, "left": 1.5}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
@@ -35,6 +35,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.unexplained(case, end, side.ranks),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(kind, 0.0)),
+                ("made by all", float(sides.is_shared(case, side) is False)),
                 ("came back", float(kind == "skip" and _went_on(case, side))),
                 ("barrier", float("barrier" in str(side.call["op"]).lower())),
             ),
@@ -47,7 +48,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             calls[0],
             tuple(calls[1:]),
             what="all send",
-            costs=(("call-order-deadlock", 1.0),),
+            costs=(("call-order-deadlock", 1.0), *sides.unexplained(case, end, ())),
         )
 
 

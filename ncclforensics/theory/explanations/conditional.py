@@ -41,6 +41,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("out of the loop", float(place.outside)),
                 ("barrier", float(place.barrier)),
                 ("first rank", float(lowest not in side.ranks)),
+                ("made by all", float(sides.is_shared(case, side) is True)),
                 ("unseen member", len(side.call["unseen"] or ())),
             ),
         )

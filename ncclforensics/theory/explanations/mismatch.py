@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import sides
+from ncclforensics.theory import places, sides
 from ncclforensics.theory.story import Story, culprits
 
 if TYPE_CHECKING:
@@ -47,11 +47,33 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                     *culprits(case, ranks),
                     *sides.unexplained(case, end, ranks),
                     ("known elsewhere", float(extra)),
+                    ("named place", 2.0 * _is_named(case, end, ranks)),
+                    ("came before", float(_is_wanted(case, end, number, ranks))),
                     ("culprit", float(len(call["unseen"] or ()) > 0)),
                 ),
             )
 
 
+def _side(case: Case, end: End, ranks: tuple[int, ...]) -> sides.Side | None:
+    return next((s for s in sides.sides(case, end) if s.ranks == ranks), None)
+
+
 def _kind(case: Case, end: End, ranks: tuple[int, ...]) -> str:
-    side = next((s for s in sides.sides(case, end) if s.ranks == ranks), None)
+    """Return how the ranks left their program, if they did."""
+    side = _side(case, end, ranks)
     return side.edit.kind if side is not None and side.edit is not None else ""
+
+
+def _is_named(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
+    """Whether the ranks are in functions of their own that few come to, or at the end."""
+    side = _side(case, end, ranks)
+    return side is not None and places.of(case, side).named != ""
+
+
+def _is_wanted(case: Case, end: End, number: int, ranks: tuple[int, ...]) -> bool:
+    """Whether others wait for some ranks in a call that comes before the one in question.
+
+    Who only passes something else in a call has made all that comes before it.
+    """
+    calls = (case.calls[n] for n in end.calls if n != number)
+    return any({*ranks} & {*(call["absent"] or ())} for call in calls)

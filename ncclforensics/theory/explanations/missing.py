@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.theory.case import Call, Case, End
+    from ncclforensics.theory.edits import Edit
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
@@ -46,10 +47,16 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *culprits(case, side.ranks),
                 *sides.unexplained(case, end, side.ranks),
                 *sides.claimed(case, side.ranks),
+                ("known elsewhere", float(_skips_messages(case, side.edit))),
                 # who has made nothing since may still make it
                 ("came back", float(side.edit.behind == 0 and bool(side.edit.skips))),
             ),
         )
+
+
+def _skips_messages(case: Case, edit: Edit) -> bool:
+    """Whether messages are among what a rank skipped."""
+    return any(bool(case.program.calls["is_p2p"][row]) for row in edit.skips)
 
 
 def _main(case: Case, end: End) -> Call:

@@ -45,5 +45,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("out of the loop", float(place.inside)),
                 ("barrier", float(not place.barrier)),
                 ("first rank", float((lowest,) == side.ranks)),
+                ("made by all", float(sides.is_shared(case, side) is True)),
             ),
         )
