@@ -217,6 +217,20 @@ SCHEMAS: dict[str, Schema] = {
         "call": pl.Int64(),
         "blocked": pl.Int64(),
     },
+    # correlated: what a rank did between two looks at it, of a `kind`: dump, py-spy,
+    # ras or log (the watchdog's counts). `moved` is null where nothing changed and
+    # nothing tells that time has passed, or where there is no second look; `t` is that
+    # of the last look, which is cited, `apart_ms` what is known of the time between
+    "looks": {
+        "rank": pl.Int64(),
+        "kind": pl.String(),
+        "moved": pl.Boolean(),
+        "what": pl.String(),
+        "apart_ms": pl.Int64(),
+        "t": TIME,
+        "earlier_source": pl.String(),
+        **CITE,
+    },
     # correlated: a rank whose dump proves that the job stands still, and `why`:
     # aborted, given up, overdue, written, late. Nobody where a line or an exit tells
     # of a failure

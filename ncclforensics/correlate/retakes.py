@@ -1,0 +1,245 @@
+"""Which dumps of a rank are looks at one process, in the order they were taken.
+
+The same call keeps its time in every dump of its process. Where a ring has wrapped so
+that two dumps share no call, or only active calls were dumped, they are of one process
+if its groups are the same and its records and times go on at the pace of its calls.
+
+Of a hang torch writes the same bytes twice: a dump holds no time of its own. So equal
+bytes are a copy only where neither names nor times of files tell two moments apart, nor
+another rank's dumps in the same two folders.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.tables import begun, done
+
+if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
+
+# less time between two looks proves nothing: a healthy call may take as long
+LEAST_MS = 1_000
+# by how much the calls between two looks may come slower or faster than in either
+PACE = 10
+# where no pace is known: whoever looks again at a hang does so within the hour
+LONGEST = pl.duration(hours=1)
+# the clock of a file server may be behind that of a host
+CLOCK = pl.duration(seconds=1)
+# of names; what stands for a place in an order
+WORDS = (("first", "before", "earlier"), ("second", "after", "later"), ("third",))
+ORDINAL = (
+    rf"(?<![a-z])(?:{'|'.join(word for words in WORDS for word in words)})(?![a-z])"
+)
+STAMP = r"(20\d\d)[-_.]?(\d\d)[-_.]?(\d\d)[-_.T ]?(\d\d)[-_.:h]?(\d\d)[-_.:m]?(\d\d)"
+A_COPY = r"(?i)cop(?:y|ies)|backup|\.bak|\.orig|~"
+CALL = ["pg_id", "seq", "p2p_seq", "op", "t"]
+COUNTS = ("last_enqueued", "last_started", "last_completed")
+
+
+def calls(frames: Frames, dumps: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls of some dumps: CALL, `record_id line`, `is_done has_begun`."""
+    theirs = pl.col("source").is_in(dumps["source"].implode())
+    made = frames.scan("collectives").filter(theirs)
+    return made.select(
+        *("source", "rank", "record_id", "line", "is_p2p", "backend", *CALL),
+        done().alias("is_done"),
+        begun().alias("has_begun"),
+    ).collect()
+
+
+def described(frames: Frames, dumps: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+    """Add to `source rank` what orders dumps, sorted by it within each rank.
+
+    A dump without calls is ordered by what `pg_status` counts, its file's time and its
+    name; so are the others of its rank then.
+    """
+    of_calls = made.group_by("source").agg(
+        pl.col("record_id").min().alias("first_id"),
+        pl.col("record_id").max().alias("last_id"),
+        pl.col("t").min().alias("oldest"),
+        pl.col("t").max().alias("newest"),
+        (~pl.col("is_done")).sum().cast(pl.Int64).alias("open"),
+        pl.len().cast(pl.Int64).alias("height"),
+        pl.col("backend").drop_nulls().unique().alias("backends"),
+    )
+    counted = frames["positions"].join(dumps, on="source", how="semi")
+    counts = counted.group_by("source").agg(
+        pl.sum_horizontal(pl.col(c).sum() for c in COUNTS).alias("counts")
+    )
+    names = places(dumps["source"])
+    files = frames["sources"].select("source", "modified", "sha256", "cut")
+    told = dumps
+    for more in (of_calls, counts, names, files.unique("source")):
+        told = told.join(more, on="source", how="left")
+    blank = pl.col("height").is_null().any().over("rank")
+    order = [
+        pl.when(~blank).then(c) for c in ("newest", "last_id", pl.col("open") * -1)
+    ]
+    return told.sort("rank", *order, "counts", "modified", "place", "source")
+
+
+def without_copies(told: pl.DataFrame) -> pl.DataFrame:
+    """Leave out dumps that are copies of another one of their rank."""
+    pair = told.select("rank", "folder", "sha256")
+    two = pair.join(pair, on="rank", suffix="_").filter(
+        (pl.col("folder") < pl.col("folder_"))
+        & pl.col("sha256").ne_missing(pl.col("sha256_"))
+    )
+    apart = set(two.select("folder", "folder_").unique().iter_rows())
+    copies: list[str] = []
+    same = told.filter(pl.col("sha256").is_not_null())
+    same = same.filter(pl.len().over("rank", "sha256") > 1)
+    for _, group in same.group_by("rank", "sha256", maintain_order=True):
+        kept, *others = group.sort("modified", "place").to_dicts()
+        for other in others:
+            folders = tuple(sorted((kept["folder"], other["folder"])))
+            if folders in apart or is_retaken(kept, other):
+                kept = other
+            else:
+                copies.append(other["source"])
+    return told.filter(~pl.col("source").is_in(copies))
+
+
+def paired(told: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return each dump with the one before it (`…_a`) of the same rank and process.
+
+    `told` is as `described` returns it. In the order of `told`.
+    """
+    before = [pl.col(c).shift(1).over("rank").alias(f"{c}_a") for c in told.columns]
+    pairs = told.with_columns(before).drop_nulls("source_a")
+    for more in (
+        _shared(pairs, made),
+        _groups_agree(pairs, frames),
+        _fell(pairs, frames),
+    ):
+        pairs = pairs.join(more, on="source", how="left", maintain_order="left")
+    equal = (pl.col("sha256") == pl.col("sha256_a")).fill_null(False)
+    sure = equal | pl.col("shares").fill_null(False)
+    agree = pl.col("agree").fill_null(True) & ~pl.col("fell").fill_null(False)
+    known = pairs.with_columns(sure=sure | (agree & _goes_on()).fill_null(False))
+    looked = known.filter("sure").select("folder", "folder_a").unique()
+    blank = pl.any_horizontal(pl.col("height", "height_a").is_null())
+    beside = known.join(
+        looked.with_columns(beside=True),
+        on=["folder", "folder_a"],
+        how="left",
+        maintain_order="left",
+    )
+    is_look = pl.col("sure") | (blank & agree & pl.col("beside").fill_null(False))
+    return beside.filter(is_look).drop("shares", "agree", "fell", "beside", "sure")
+
+
+def _shared(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+    """Return `source shares` of the dumps that hold a call of the one before them."""
+    dated = made.select("source", "pg_id", "seq", "t").drop_nulls("t")
+    earlier = dated.rename({"source": "source_a"})
+    return (
+        dated.join(pairs.select("source", "source_a"), on="source")
+        .join(
+            earlier, on=["source_a", "pg_id", "seq", "t"], how="semi", nulls_equal=True
+        )
+        .select("source", pl.lit(True).alias("shares"))
+        .unique()
+    )
+
+
+def _groups_agree(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return `source agree`: whether a number of a group means the same in both."""
+    named = (
+        frames["groups"].drop_nulls("pg_id").select("source", "pg_id", "pg", "pg_desc")
+    )
+    both = (
+        named.join(pairs.select("source", "source_a"), on="source")
+        .join(named, left_on=["source_a", "pg_id"], right_on=["source", "pg_id"])
+        .with_columns(
+            pl.col("pg").eq_missing(pl.col("pg_right"))
+            & pl.col("pg_desc").eq_missing(pl.col("pg_desc_right"))
+        )
+    )
+    return both.group_by("source").agg(pl.col("pg").all().alias("agree"))
+
+
+def counted(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return `source pg_id` with COUNTS of each group, and those before (`…_right`)."""
+    told = frames["positions"].drop_nulls("pg_id").select("source", "pg_id", *COUNTS)
+    return told.join(pairs.select("source", "source_a"), on="source").join(
+        told, left_on=["source_a", "pg_id"], right_on=["source", "pg_id"]
+    )
+
+
+def _fell(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return `source fell`: whether some count was higher in the dump before."""
+    less = pl.any_horizontal(pl.col(c) < pl.col(f"{c}_right") for c in COUNTS)
+    return counted(pairs, frames).group_by("source").agg(less.any().alias("fell"))
+
+
+def _goes_on() -> pl.Expr:
+    """Whether records and times of a dump follow those of the one before it."""
+    after = (pl.col("first_id") > pl.col("last_id_a")) & (
+        pl.col("oldest") > pl.col("newest_a")
+    )
+    gap = pl.col("oldest") - pl.col("newest_a")
+    between = (pl.col("first_id") - pl.col("last_id_a")) / _ns(gap)
+    own, before = _pace(""), _pace("_a")
+    slow, fast = pl.min_horizontal(own, before), pl.max_horizontal(own, before)
+    plausible = between.is_between(slow / PACE, fast * PACE)
+    recorder = pl.col("backends").list.set_intersection("backends_a").list.len() > 0
+    return after & recorder & pl.coalesce(plausible, gap <= LONGEST)
+
+
+def _pace(suffix: str) -> pl.Expr:
+    """Return records per nanosecond; null where only active calls were dumped."""
+    ids = pl.col(f"last_id{suffix}") - pl.col(f"first_id{suffix}")
+    pace = ids / _ns(pl.col(f"newest{suffix}") - pl.col(f"oldest{suffix}"))
+    in_full = pl.col(f"open{suffix}") < pl.col(f"height{suffix}")
+    return pl.when(in_full & (ids > 0) & pace.is_finite()).then(pace)
+
+
+def _ns(span: pl.Expr) -> pl.Expr:
+    return span.dt.total_nanoseconds()
+
+
+def is_retaken(kept: dict[str, object], other: dict[str, object]) -> bool:
+    """Whether two files with the same bytes tell that they were written apart."""
+    if re.search(A_COPY, f"{kept['source']} {other['source']}"):
+        return False
+    if kept["stamp"] != other["stamp"] or _ordinal(kept) != _ordinal(other):
+        return True
+    first, second = kept["modified"], other["modified"]
+    if first is None or second is None:
+        return False
+    return bool((second - first).total_seconds() * 1000 >= LEAST_MS)  # type: ignore[operator]
+
+
+def _ordinal(told: dict[str, object]) -> list[str]:
+    return re.findall(ORDINAL, str(told["source"]).lower())
+
+
+def _place(name: str) -> str:
+    """Return a key that sorts names as they count: first, second; 2, 10."""
+    key = name.lower()
+    for place, words in enumerate(WORDS, 1):
+        key = re.sub(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])", str(place), key)
+    return re.sub(r"\d+", lambda match: match[0].zfill(20), key)
+
+
+def places(names: pl.Series) -> pl.DataFrame:
+    """Return `source place stamp folder` of names of files.
+
+    `place` is a key that sorts them, `stamp` a time that they tell, of some zone.
+    """
+    name = pl.col("source")
+    digits = pl.concat_str(
+        name.str.extract(STAMP, n).alias(str(n)) for n in range(1, 7)
+    )
+    return pl.DataFrame({"source": names}, schema={"source": pl.String()}).with_columns(
+        pl.Series("place", [_place(name) for name in names], pl.String),
+        digits.str.to_datetime(
+            "%Y%m%d%H%M%S", time_unit="ns", time_zone="UTC", strict=False
+        ).alias("stamp"),
+        name.str.extract(r"^(.*)/").fill_null("").alias("folder"),
+    )
