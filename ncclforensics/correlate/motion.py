@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate.retakes import CALL, CLOCK, COUNTS, LEAST_MS, counted
+from ncclforensics.correlate.retakes import CLOCK, COUNTS, LEAST_MS, counted
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -27,9 +27,9 @@ def moved(pairs: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFra
         _new(pairs, made),
         _changed(pairs, made),
         _counted(pairs, frames),
-        _place(made),
+        _place(pairs, made),
     ):
-        told = told.join(part, on="source", how="left", maintain_order="left")
+        told = told.join(part, on="dump", how="left", maintain_order="left")
     told = told.with_columns(pl.col("finished", "began", "risen").fill_null(0))
     told = told.with_columns(_apart(), new=pl.coalesce("by_id", "by_time").fill_null(0))
     did = pl.any_horizontal(pl.col("new", "finished", "began", "risen") > 0)
@@ -60,14 +60,14 @@ def moved(pairs: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFra
 
 
 def _new(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
-    """Return `source by_id by_time since`: calls that only the later dump can hold.
+    """Return `dump by_id by_time since`: calls that only the later dump can hold.
 
     `since` is the least time in which they were made, in ms.
     """
-    later = made.join(pairs.select("source", "newest_a", "last_id_a"), on="source")
+    later = made.join(pairs.select("dump", "newest_a", "last_id_a"), on="dump")
     is_new = pl.col("t") > pl.col("newest_a")
     since = pl.col("t").max() - pl.col("t").filter(is_new).min()
-    return later.group_by("source").agg(
+    return later.group_by("dump").agg(
         (pl.col("record_id").max() - pl.col("last_id_a").first())
         .clip(lower_bound=0)
         .alias("by_id"),
@@ -77,72 +77,75 @@ def _new(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
 
 
 def _changed(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
-    """Return `source finished began open_a`: what became of calls that were open."""
-    key = ["record_id", *CALL]
-    earlier = (
-        made.filter(~pl.col("is_done"))
-        .rename({"source": "source_a"})
-        .join(pairs.select("source", "source_a"), on="source_a")
+    """Return `dump finished began none`: what became of calls that were open.
+
+    `none`: all of them are there, and none has ended.
+    """
+    key = ["dump", "group", "seq", "p2p_seq", "record_id", "t"]
+    earlier = made.filter(~pl.col("is_done")).join(
+        pairs.select("dump", "dump_a"), left_on="dump", right_on="dump_a", suffix="_b"
     )
+    earlier = earlier.select(*key[1:], "has_begun", dump="dump_b")
+    found = made.select(*key, "is_done", "has_begun").join(
+        earlier, on=key, nulls_equal=True
+    )
+    begins = pl.col("has_begun") & ~pl.col("has_begun_right")
+    met = found.group_by("dump").agg(
+        pl.col("is_done").sum().cast(pl.Int64).alias("ended"),
+        begins.sum().cast(pl.Int64).alias("began"),
+        pl.len().cast(pl.Int64).alias("met"),
+    )
+    before = earlier.group_by("dump").agg(open_before=pl.len().cast(pl.Int64))
     # only these dumps say by leaving out a call that it ended
     active = pairs.filter(
         (pl.col("open") == pl.col("height")) & ~pl.col("cut").fill_null(False)
     )
-    ended = (
-        pl.when(pl.col("is_done_right").is_null())
-        .then(pl.col("source").is_in(active["source"].implode()))
-        .otherwise("is_done_right")
-    )
-    begins = ~pl.col("has_begun") & pl.col("has_begun_right")
+    says = pl.col("dump").is_in(active["dump"].implode())
+    left_out = pl.when(says).then(pl.col("open_before") - pl.col("met"))
     return (
-        earlier.join(
-            made.select("source", *key, "is_done", "has_begun"),
-            on=["source", *key],
-            how="left",
-            nulls_equal=True,
-        )
-        .group_by("source")
-        .agg(
-            ended.sum().cast(pl.Int64).alias("finished"),
-            begins.sum().cast(pl.Int64).alias("began"),
-            pl.len().cast(pl.Int64).alias("open_before"),
+        before.join(met, on="dump", how="left")
+        .with_columns(pl.col("ended", "began", "met").fill_null(0))
+        .select(
+            "dump",
+            "began",
+            none=(pl.col("ended") == 0) & (pl.col("met") == pl.col("open_before")),
+            finished=pl.col("ended") + left_out.otherwise(0),
         )
     )
 
 
 def _counted(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
-    """Return `source risen`: how many counts of `pg_status` are greater than before."""
+    """Return `dump risen`: how many counts of `pg_status` are greater than before."""
     both = counted(pairs, frames)
     risen = pl.sum_horizontal(
         (pl.col(c) > pl.col(f"{c}_right")).fill_null(False) for c in COUNTS
     )
-    return both.group_by("source").agg(risen.sum().cast(pl.Int64).alias("risen"))
+    numbered = both.join(pairs.select("source", "dump"), on="source")
+    return numbered.group_by("dump").agg(risen.sum().cast(pl.Int64).alias("risen"))
 
 
-def _place(made: pl.DataFrame) -> pl.DataFrame:
-    """Return `source call line is_open`: the first call that is open, or the newest.
+def _place(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+    """Return `dump call line is_open`: the first call that is open, or the newest.
 
     Of the open ones those behind the last that ended come first: messages of a batch
     that is long over stay open in every dump.
     """
-    number = pl.when("is_p2p").then(pl.coalesce("p2p_seq", "seq")).otherwise("seq")
-    call = pl.concat_str("op", pl.lit(" SeqNum="), number.cast(pl.String))
-    is_open = ~pl.col("is_done")
-    behind = is_open & (
-        pl.col("record_id") > pl.col("record_id").filter("is_done").max()
-    ).fill_null(True)
-    own = pl.struct(
-        pl.coalesce(call, "op").alias("call"), "line", is_open.alias("is_open")
+    later = made.join(pairs.select("dump"), on="dump", how="semi")
+    ended = later.filter("is_done").group_by("dump").agg(last=pl.col("record_id").max())
+    open_ = later.filter(~pl.col("is_done")).join(ended, on="dump", how="left")
+    is_past = (pl.col("record_id") < pl.col("last")).fill_null(False)
+    first = open_.sort(is_past, "record_id", "line").unique(
+        "dump", keep="first", maintain_order=True
     )
-    ordered = made.sort("record_id", "line")
-    return (
-        ordered.group_by("source")
-        .agg(
-            pl.coalesce(
-                own.filter(behind).first(), own.filter(is_open).first(), own.last()
-            ).alias("own")
-        )
-        .unnest("own")
+    newest = later.filter(pl.col("line") == pl.col("line").max().over("dump"))
+    own = pl.concat([first.drop("last"), newest]).unique(
+        "dump", keep="first", maintain_order=True
+    )
+    number = pl.when("is_p2p").then(pl.coalesce("p2p_seq", "seq")).otherwise("seq")
+    op = pl.col("op").cast(pl.String)
+    call = pl.concat_str(op, pl.lit(" SeqNum="), number.cast(pl.String))
+    return own.select(
+        "dump", pl.coalesce(call, op).alias("call"), "line", is_open=~pl.col("is_done")
     )
 
 
@@ -161,9 +164,7 @@ def _apart() -> pl.Expr:
 def _said() -> pl.Expr:
     many = pl.col("new").cast(pl.String)
     ended = pl.col("finished")
-    none = pl.when((ended == 0) & (pl.col("open_before") > 0)).then(
-        pl.lit(", finished none")
-    )
+    none = pl.when("none").then(pl.lit(", finished none"))
     calls_ = pl.when(pl.col("new") == 1).then(pl.lit(" more call"))
     return (
         pl.when(pl.col("new") > 0)

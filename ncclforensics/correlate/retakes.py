@@ -12,11 +12,12 @@ another rank's dumps in the same two folders.
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.tables import begun, done
+from ncclforensics.tables import TIME, begun, done
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -36,19 +37,45 @@ ORDINAL = (
 )
 STAMP = r"(20\d\d)[-_.]?(\d\d)[-_.]?(\d\d)[-_.T ]?(\d\d)[-_.:h]?(\d\d)[-_.:m]?(\d\d)"
 A_COPY = r"(?i)cop(?:y|ies)|backup|\.bak|\.orig|~"
-CALL = ["pg_id", "seq", "p2p_seq", "op", "t"]
+OWN = ["dump", "group", "op", "is_p2p", "seq", "p2p_seq", "record_id", "t", "line"]
+NO_CALLS = {
+    **dict.fromkeys(("seq", "p2p_seq", "record_id", "line"), pl.Int64()),
+    **dict.fromkeys(("is_p2p", "is_done", "has_begun"), pl.Boolean()),
+    "dump": pl.UInt32(),
+    "group": pl.UInt64(),
+    "op": pl.Categorical(),
+    "t": TIME,
+}
 COUNTS = ("last_enqueued", "last_started", "last_completed")
 
 
 def calls(frames: Frames, dumps: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls of some dumps: CALL, `record_id line`, `is_done has_begun`."""
-    theirs = pl.col("source").is_in(dumps["source"].implode())
-    made = frames.scan("collectives").filter(theirs)
-    return made.select(
-        *("source", "rank", "record_id", "line", "is_p2p", "backend", *CALL),
+    """Return the calls of some dumps, in OWN and with `is_done has_begun`.
+
+    `dump` numbers the rows of `dumps`. Of millions of calls no text is made: what is
+    text stays one number of a template's.
+    """
+    numbered = dumps.select("source").with_row_index("dump")
+    label = [
+        pl.col("pg_id").hash(seed=0).alias("group"),
+        pl.col("op").cast(pl.Categorical()),
         done().alias("is_done"),
         begun().alias("has_begun"),
-    ).collect()
+    ]
+    columns = [*OWN, "is_done", "has_begun"]
+    parts = []
+    if frames.has("entries"):
+        few = frames["templates"].drop("line").join(numbered, on="source")
+        # of a template in parts each call has times of its own
+        few = few.with_columns(t_started=pl.lit(None, TIME)).with_columns(label)
+        few = few.drop("t_started", "source")
+        made = frames["entries"].lazy().join(few.lazy(), on="template")
+        started = pl.col("has_begun") | pl.col("t_started").is_not_null()
+        parts.append(made.with_columns(has_begun=started).select(columns))
+    if (eager := frames.tables.get("collectives")) is not None:
+        whole = eager.join(numbered, on="source").with_columns(label)
+        parts.append(whole.lazy().select(columns))
+    return pl.concat(parts).collect() if parts else pl.DataFrame(schema=NO_CALLS)
 
 
 def described(frames: Frames, dumps: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
@@ -57,14 +84,23 @@ def described(frames: Frames, dumps: pl.DataFrame, made: pl.DataFrame) -> pl.Dat
     A dump without calls is ordered by what `pg_status` counts, its file's time and its
     name; so are the others of its rank then.
     """
-    of_calls = made.group_by("source").agg(
+    of_calls = made.group_by("dump").agg(
         pl.col("record_id").min().alias("first_id"),
         pl.col("record_id").max().alias("last_id"),
         pl.col("t").min().alias("oldest"),
         pl.col("t").max().alias("newest"),
         (~pl.col("is_done")).sum().cast(pl.Int64).alias("open"),
         pl.len().cast(pl.Int64).alias("height"),
-        pl.col("backend").drop_nulls().unique().alias("backends"),
+    )
+    kinds = [
+        frame.select("source", "backend").drop_nulls().unique()
+        for frame in (frames["templates"], frames.tables.get("collectives"))
+        if frame is not None
+    ]
+    backends = (
+        pl.concat(kinds)
+        .group_by("source")
+        .agg(pl.col("backend").unique().sort().alias("backends"))
     )
     counted = frames["positions"].join(dumps, on="source", how="semi")
     counts = counted.group_by("source").agg(
@@ -72,8 +108,8 @@ def described(frames: Frames, dumps: pl.DataFrame, made: pl.DataFrame) -> pl.Dat
     )
     names = places(dumps["source"])
     files = frames["sources"].select("source", "modified", "sha256", "cut")
-    told = dumps
-    for more in (of_calls, counts, names, files.unique("source")):
+    told = dumps.with_row_index("dump").join(of_calls, on="dump", how="left")
+    for more in (backends, counts, names, files.unique("source")):
         told = told.join(more, on="source", how="left")
     blank = pl.col("height").is_null().any().over("rank")
     order = [
@@ -134,17 +170,24 @@ def paired(told: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFra
 
 
 def _shared(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
-    """Return `source shares` of the dumps that hold a call of the one before them."""
-    dated = made.select("source", "pg_id", "seq", "t").drop_nulls("t")
-    earlier = dated.rename({"source": "source_a"})
-    return (
-        dated.join(pairs.select("source", "source_a"), on="source")
-        .join(
-            earlier, on=["source_a", "pg_id", "seq", "t"], how="semi", nulls_equal=True
-        )
-        .select("source", pl.lit(True).alias("shares"))
-        .unique()
-    )
+    """Return `source shares` of the dumps that hold a call of the one before them.
+
+    If any call is in both, so is the newest of the earlier one, or one that is open
+    there, or the oldest of the later one where its end is lost.
+    """
+    key = ["dump", "group", "seq", "t"]
+    t = pl.col("t")
+    ends = (t == t.max().over("dump")) | (t == t.min().over("dump"))
+    few = made.filter(t.is_not_null() & (ends | ~pl.col("is_done"))).select(key)
+    ids = pairs.select(pair="dump", later="dump", earlier="dump_a")
+    found = []
+    for own, other in (("later", "earlier"), ("earlier", "later")):
+        asked = few.join(ids, left_on="dump", right_on=own)
+        asked = asked.select("pair", pl.col(other).alias("dump"), *key[1:])
+        met = made.select(key).join(asked, on=key, nulls_equal=True)
+        found.append(met.select(pl.col("pair").alias("dump")))
+    shares = pl.concat(found).unique().with_columns(shares=True)
+    return pairs.select("dump", "source").join(shares, on="dump").drop("dump")
 
 
 def _groups_agree(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
@@ -204,15 +247,19 @@ def _ns(span: pl.Expr) -> pl.Expr:
 
 
 def is_retaken(kept: dict[str, object], other: dict[str, object]) -> bool:
-    """Whether two files with the same bytes tell that they were written apart."""
+    """Whether two files with the same bytes tell that they were written apart.
+
+    A file of exactly the same time is the same one, collected twice.
+    """
+    first, second = kept["modified"], other["modified"]
     if re.search(A_COPY, f"{kept['source']} {other['source']}"):
         return False
-    if kept["stamp"] != other["stamp"] or _ordinal(kept) != _ordinal(other):
-        return True
-    first, second = kept["modified"], other["modified"]
-    if first is None or second is None:
-        return False
-    return bool((second - first).total_seconds() * 1000 >= LEAST_MS)  # type: ignore[operator]
+    if isinstance(first, datetime) and isinstance(second, datetime):
+        if first == second:
+            return False
+        if abs(second - first) >= timedelta(milliseconds=LEAST_MS):
+            return True
+    return kept["stamp"] != other["stamp"] or _ordinal(kept) != _ordinal(other)
 
 
 def _ordinal(told: dict[str, object]) -> list[str]:
