@@ -12,8 +12,8 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.correlate import ras
+from ncclforensics.correlate.copies import LEAST_MS, is_retaken, places
 from ncclforensics.correlate.outline import is_dump
-from ncclforensics.correlate.retakes import LEAST_MS, is_retaken, places
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames

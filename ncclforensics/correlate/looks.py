@@ -11,7 +11,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate import glances, motion, retakes
+from ncclforensics.correlate import copies, glances, motion, retakes
 from ncclforensics.correlate.outline import is_dump
 from ncclforensics.frames import Frames
 
@@ -33,14 +33,14 @@ def last(frames: Frames) -> Frames:
     if dumps.height:
         made = retakes.calls(frames, dumps)
         taken = retakes.described(frames, dumps, made)
-        single = retakes.without_copies(taken)
+        single = copies.without_copies(taken)
         pairs = retakes.paired(single, made, frames)
         newest = pairs.unique("rank", keep="last", maintain_order=True)
         alone = _alone(frames, pairs)
         told = [motion.moved(newest, made, frames), alone, *told]
-        copies = taken.join(single, on="source", how="anti")["source"]
-        notes = _notes(pairs, copies, alone)
-        kept = _without_dumps(kept, pairs["source_a"], copies, notes)
+        twice = taken.join(single, on="source", how="anti")["source"]
+        notes = _notes(pairs, twice, alone)
+        kept = _without_dumps(kept, pairs["source_a"], twice, notes)
     looks = pl.concat(told)
     if looks.is_empty():
         return kept
@@ -87,7 +87,7 @@ def _alone(frames: Frames, pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _notes(
-    pairs: pl.DataFrame, copies: pl.Series, alone: pl.DataFrame
+    pairs: pl.DataFrame, twice: pl.Series, alone: pl.DataFrame
 ) -> list[dict[str, object]]:
     notes = []
     if pairs.height:
@@ -97,9 +97,9 @@ def _notes(
             "since is known, and the last look at each counts"
         )
         notes.append({"text": text, "source": pairs["source_a"][0]})
-    if copies.len():
-        text = f"{copies.len():,} dumps are copies of others and left out"
-        notes.append({"text": text, "source": copies[0]})
+    if twice.len():
+        text = f"{twice.len():,} dumps are copies of others and left out"
+        notes.append({"text": text, "source": twice[0]})
     if alone.height:
         few = ", ".join(map(str, alone["rank"].head(MOST_NAMED)))
         more = f" and {alone.height - MOST_NAMED:,} more" * (alone.height > MOST_NAMED)
@@ -114,11 +114,11 @@ def _notes(
 def _without_dumps(
     frames: Frames,
     earlier: pl.Series,
-    copies: pl.Series,
+    twice: pl.Series,
     notes: list[dict[str, object]],
 ) -> Frames:
     """Leave out the rows of some dumps, and say so where the sources are listed."""
-    gone = pl.concat([earlier, copies])
+    gone = pl.concat([earlier, twice])
     if gone.is_empty():
         return frames
     theirs = pl.col("source").is_in(gone.implode())
@@ -130,7 +130,7 @@ def _without_dumps(
     for name in OF_A_DUMP:
         if name in kept:
             kept[name] = kept[name].filter(~theirs.fill_null(False))
-    is_copy = pl.col("source").is_in(copies.implode())
+    is_copy = pl.col("source").is_in(twice.implode())
     prefix = (
         pl.when(is_copy).then(pl.lit("a copy, ")).otherwise(pl.lit("earlier look, "))
     )

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate.retakes import CLOCK, COUNTS, LEAST_MS, counted
+from ncclforensics.correlate.copies import LEAST_MS
+from ncclforensics.correlate.retakes import CLOCK, COUNTS, counted
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -31,7 +32,11 @@ def moved(pairs: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFra
     ):
         told = told.join(part, on="dump", how="left", maintain_order="left")
     told = told.with_columns(pl.col("finished", "began", "risen").fill_null(0))
-    told = told.with_columns(_apart(), new=pl.coalesce("by_id", "by_time").fill_null(0))
+    # what a dump has lost at its end was not made after it
+    new = pl.when(~pl.col("cut_a").fill_null(False)).then(
+        pl.coalesce("by_id", "by_time")
+    )
+    told = told.with_columns(_apart(), new=new.fill_null(0))
     did = pl.any_horizontal(pl.col("new", "finished", "began", "risen") > 0)
     whole = ~pl.any_horizontal(pl.col("cut", "cut_a").fill_null(False))
     comparable = pl.all_horizontal(pl.col("height", "height_a").is_not_null()) | (
@@ -188,6 +193,8 @@ def _said() -> pl.Expr:
         .then(pl.concat_str(pl.lit("its GPU began "), "call"))
         .when(pl.col("risen") > 0)
         .then(pl.lit("counted more calls in pg_status"))
+        .when(pl.col("cut_a").fill_null(False))
+        .then(pl.lit("the other dump is cut"))
         .when("is_open")
         .then(pl.concat_str(pl.lit("in "), "call", pl.lit(" both times")))
         .when(pl.col("call").is_not_null())

@@ -223,6 +223,15 @@ def test_both_looks_may_lie_in_one_directory(tmp_path, first, second):
     assert not found.report.others
 
 
+def test_what_a_cut_dump_has_lost_was_not_made_after_it(jobs, tmp_path):
+    folder = shutil.copytree(jobs / "torch-healthy-two-looks/evidence", tmp_path / "e")
+    later = folder / "second" / "nccl_trace_rank_1"
+    later.write_bytes(later.read_bytes()[:4000])
+    made = told(analyze([str(folder)]))
+    assert made.pop(1) == (None, "the other dump is cut")
+    assert {moved for moved, _ in made.values()} == {True}
+
+
 def test_of_three_looks_the_last_two_count(tmp_path):
     names = {"1": dump(20, 19), "2": dump(40, 39), "3": dump(40, 39)}
     dumps = {f"{n}/rank_{r}": made for n, made in names.items() for r in (0, 1)}
