@@ -215,8 +215,10 @@ SCHEMAS: dict[str, Schema] = {
         "call": pl.Int64(),
         "blocked": pl.Int64(),
     },
-    # correlated: two looks at one rank: whether it `moved` in between, null where that
-    # cannot be told, and `what` it did
+    # correlated: what a rank did between two looks at it, of a `kind`: dump, py-spy,
+    # ras or log (the watchdog's counts). `moved` is null where nothing changed and
+    # nothing tells that time has passed, or where there is no second look; `t` is that
+    # of the last look, which is cited, `apart_ms` what is known of the time between
     "looks": {
         "rank": pl.Int64(),
         "kind": pl.String(),
@@ -224,8 +226,8 @@ SCHEMAS: dict[str, Schema] = {
         "what": pl.String(),
         "apart_ms": pl.Int64(),
         "t": TIME,
-        **CITE,
         "earlier_source": pl.String(),
+        **CITE,
     },
     # jobs and attempts whose rows `correlate` left out; null is that of the others.
     # An attempt came from `first_step` to `step`, which the cited line tells

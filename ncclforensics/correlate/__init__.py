@@ -14,6 +14,7 @@ from ncclforensics.correlate import (
     held,
     identity,
     jobs,
+    looks,
     messages,
     outline,
     positions,
@@ -38,7 +39,7 @@ def correlate(
         frames = outline.outlined(frames)
     known = identity.identify(attempts.labelled(jobs.last(frames, job)))
     known = stale.noted(clock.with_year(attempts.last(known, attempt)))
-    known = coll_logs.with_calls(known)
+    known = coll_logs.with_calls(looks.last(known))
     known = batches.with_ends(known)
     collectives = outline.outline(known)
     given_up = rest.given_up(collectives)

@@ -191,15 +191,25 @@ def _agents(frames: Frames) -> pl.DataFrame:
 def _dumps(frames: Frames) -> pl.DataFrame:
     """Return `key source rank`: dumps, if two of a rank date one call differently.
 
-    The same call keeps its time in every dump of its process.
+    The same call keeps its time in every dump of its process: of several looks at one
+    process, in folders of their own, only the last is returned.
     """
     call = ["rank", "pg_id", "is_p2p", "seq"]
-    told = outline.outline(frames).select("source", "t", *call).drop_nulls()
-    dated = told.group_by(call).agg(pl.col("source", "t").n_unique())
+    # messages share a number, and so do the calls of a coalesced group
+    within = ["p2p_seq", "op_id", "op"]
+    told = outline.outline(frames).select("source", "t", *call, *within)
+    told = told.drop_nulls(["source", "t", *call])
+    dated = told.group_by(*call, *within).agg(pl.col("source", "t").n_unique())
     strange = dated.filter((pl.col("source") > 1) & (pl.col("t") > 1))
     folder = pl.col("source").str.extract(r"^(.*)/").fill_null("")
     files = told.select(folder.alias("key"), "source", "rank").unique()
-    return files if strange.height else files.clear()
+    if strange.is_empty():
+        return files.clear()
+    newest = told.group_by("source").agg(pl.col("t").max()).sort("t", "source")
+    later = pl.col("source").last().over("rank", *call[1:], *within, "t")
+    looks = told.join(newest.with_row_index("age").drop("t"), on="source").sort("age")
+    earlier = looks.filter(pl.col("source") != later)["source"].unique()
+    return files.filter(~pl.col("source").is_in(earlier.implode()))
 
 
 def _ranks(frames: Frames) -> pl.DataFrame:

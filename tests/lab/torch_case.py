@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 SLOW_AGENT = ("--monitor-interval", "8")  # so that all peers fail by themselves
 HANG = ("--dump-after", "4", "--timeout", "7")
+TWO_LOOKS = ("--dump-after", "3", "--dump-again", "3", "--timeout", "20")
 NCCL_TRACE = "fr/nccl_trace_rank_{rank}"
+BOTH_LOOKS = "{look}/nccl_trace_rank_{rank}"
 COMM_LIB_TRACE = "comm_lib_trace_rank_{rank}"
 
 

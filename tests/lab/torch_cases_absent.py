@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch_case import HANG, NCCL_TRACE, SLOW_AGENT, Case
+from torch_case import BOTH_LOOKS, HANG, NCCL_TRACE, SLOW_AGENT, TWO_LOOKS, Case
 
 CASES = (
     Case(
@@ -29,6 +29,22 @@ CASES = (
         lost=("logs", "torchrun.log"),
         failure="missing-rank",
         ranks=(0,),
+        seq=5,
+        op="all_reduce",
+        group="0",
+    ),
+    Case(
+        slug="missing-rank-two-looks",
+        title="rank 2 sleeps, seen in two dumps of each rank 3 seconds apart",
+        happened="After step 3 rank 2 hangs in save_checkpoint; its peers wait in the "
+        "all_reduce of step 4, and somebody dumps all ranks twice. No log was kept.",
+        fault="missing-rank",
+        who=(2,),
+        dump=BOTH_LOOKS,
+        train=TWO_LOOKS,
+        lost=("logs", "torchrun.log"),
+        failure="missing-rank",
+        ranks=(2,),
         seq=5,
         op="all_reduce",
         group="0",

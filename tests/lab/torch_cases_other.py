@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from torch_case import COMM_LIB_TRACE, NCCL_TRACE, SLOW_AGENT, Case
+from torch_case import (
+    BOTH_LOOKS,
+    COMM_LIB_TRACE,
+    NCCL_TRACE,
+    SLOW_AGENT,
+    TWO_LOOKS,
+    Case,
+)
 
 CASES = (
     Case(
@@ -115,6 +122,17 @@ CASES = (
         happened="Five steps on four ranks; dumps were asked for at the end.",
         dump=NCCL_TRACE,
         train=("--dump-at-end",),
+        outcome="no-failure",
+    ),
+    Case(
+        slug="healthy-two-looks",
+        title="a job at work, dumped twice",
+        happened="Steps of a tenth of a second on four ranks; somebody dumps all ranks "
+        "twice, 3 seconds apart, while they train. No log was kept.",
+        fault="at-work",
+        dump=BOTH_LOOKS,
+        train=TWO_LOOKS,
+        lost=("logs", "torchrun.log"),
         outcome="no-failure",
     ),
     Case(

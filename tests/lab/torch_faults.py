@@ -94,6 +94,13 @@ def healthy(job: Job) -> None:
     train(1, 5)
 
 
+def at_work(job: Job) -> None:
+    """Nothing goes wrong, and each step takes a while."""
+    for step in range(1, 121):
+        time.sleep(0.1)
+        train(step, step)
+
+
 def healthy_uneven_sizes(job: Job) -> None:
     """Nothing goes wrong, though all_to_all moves other sizes on every rank."""
     world = dist.get_world_size()
@@ -340,7 +347,7 @@ def unmatched_p2p(job: Job) -> None:
 FAULTS: dict[str, Callable[[Job], None]] = {
     run.__name__.replace("_", "-"): run
     for run in (
-        healthy, healthy_uneven_sizes, healthy_pipeline, missing_rank, straggler,
+        healthy, at_work, healthy_uneven_sizes, healthy_pipeline, missing_rank, straggler,
         stopped_rank, full_disk,
         monitored_barrier, monitored_barrier_unheard,
         collective_mismatch, shape_mismatch, dtype_mismatch,

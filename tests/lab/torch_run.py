@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -254,6 +255,18 @@ def toml(value: str | int | bool | list[str] | list[int]) -> str:
             return str(value)
 
 
+def taken(evidence: Path) -> list[str]:
+    """Say when the files of each look were written, which git does not keep."""
+    return [
+        f"{look} {datetime.fromtimestamp(written, UTC).isoformat(timespec='seconds')}"
+        for look in ("first", "second")
+        for written in [
+            max((f.stat().st_mtime for f in evidence.glob(f"{look}/*")), default=0)
+        ]
+        if written
+    ]
+
+
 def truth(case: Case, evidence: Path) -> str:
     """The truth as TOML; a culprit's host counts only where the evidence names it."""
     seen = b"".join(path.read_bytes() for path in evidence.rglob("*.log"))
@@ -280,6 +293,7 @@ def truth(case: Case, evidence: Path) -> str:
         "seq": case.seq,
         "op": case.op or None,
         "process_group": case.group or None,
+        "taken": taken(evidence) or None,
     }
     known = ((key, value) for key, value in fields.items() if value is not None)
     return "".join(f"{key} = {toml(value)}\n" for key, value in known)

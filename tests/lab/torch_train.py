@@ -2,7 +2,8 @@
 
 It runs on CPU with Gloo, under torchrun. As on a real cluster each rank leaves at most
 one Flight Recorder dump: after some seconds, or when a collective fails, or at the end
-where that is asked for. A rank that crashes in its own code leaves none.
+where that is asked for. A rank that crashes in its own code leaves none. Where somebody
+looks again, a second one is written some seconds later, to a folder of its own.
 """
 
 from __future__ import annotations
@@ -91,8 +92,11 @@ def main() -> None:
     parser.add_argument("fault", choices=FAULTS)
     parser.add_argument("--who", type=int, nargs="*", default=[])
     parser.add_argument("--timeout", type=float, default=6.0, help="of collectives, s")
-    parser.add_argument("--dump", metavar="PATH", help="'{rank}' stands for the rank")
+    parser.add_argument(
+        "--dump", metavar="PATH", help="of the rank '{rank}', by the look '{look}'"
+    )
     parser.add_argument("--dump-after", type=float, default=4.0, help="seconds")
+    parser.add_argument("--dump-again", type=float, help="so many seconds later")
     parser.add_argument("--dump-at-end", action="store_true")
     parser.add_argument("--dump-on-sigterm", action="store_true")
     parser.add_argument("--no-stacks", action="store_true")
@@ -109,10 +113,16 @@ def main() -> None:
     if args.stacks_on_sigterm:
         faulthandler.register(signal.SIGTERM, chain=True)
 
-    def dump() -> None:
+    def dump(look: str = "first") -> None:
         if args.dump:
-            path = Path(args.dump.replace("{rank}", os.environ["RANK"]))
-            write_dump(path, stacks=not args.no_stacks)
+            path = args.dump.replace("{rank}", os.environ["RANK"])
+            write_dump(Path(path.replace("{look}", look)), stacks=not args.no_stacks)
+
+    def look() -> None:
+        dump()
+        if args.dump_again:
+            time.sleep(args.dump_again)
+            dump("second")
 
     if args.dump_on_sigterm:
         dump_when_told_to_end(dump)
@@ -124,7 +134,7 @@ def main() -> None:
     join(timeout)
     job = Job(dist.get_rank(), frozenset(args.who), timeout, args.odd_elements)
     LOG.info("rank %d of %d is ready", job.rank, dist.get_world_size())
-    alarm = threading.Timer(args.dump_after, dump)
+    alarm = threading.Timer(args.dump_after, look)
     alarm.daemon = True
     alarm.start()
     try:
