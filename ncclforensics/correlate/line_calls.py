@@ -131,6 +131,7 @@ def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
     if not waiting or (placed and not told.silent) or _died(told):
         return
     lines = told.lines.filter(pl.col("rank").is_in(list(waiting)))
+    called = at["op"].drop_nulls().mode().sort().first()
     yield _row(
         heard,
         lines,
@@ -138,7 +139,7 @@ def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
         set(told.silent),
         {
             "group": SILENCE,
-            "op": at["op"].drop_nulls().mode().sort().first(),
+            "op": called or ("monitored_barrier" if told.named else None),
             "stack": _stack(heard, waiting),
         },
     )

@@ -69,6 +69,7 @@ def joined(calls: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
     """Return `calls` and what `meetings` adds: one row a call, the fuller one.
 
     What nothing but numbers told of, without members, is in `told` with its members.
+    Each row's `call` is its place, as everywhere; so `roots` are to be found after it.
     """
     if told.is_empty():
         return calls
@@ -81,7 +82,8 @@ def joined(calls: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
     alone = calls.filter(bare).filter(
         pl.col("waiting").list.set_difference(covered.implode()).list.len() > 0
     )
-    return pl.concat([kept, alone, told]).sort("call")
+    both = pl.concat([kept, alone, told]).sort("call")
+    return both.with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("call"))
 
 
 def _placed(calls: pl.DataFrame, standings: pl.DataFrame) -> frozenset[int]:

@@ -1,5 +1,7 @@
 """Calls that lines tell of: by their numbers, by places in the code, by silence."""
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
@@ -8,6 +10,7 @@ from ncclforensics import tables
 from ncclforensics.analysis import analyze
 from ncclforensics.correlate import call_sites, line_meetings, nameless, roll
 from ncclforensics.diagnosers.clues import common
+from ncclforensics.frames import Frames
 
 LISTS = ("waiting", "behind", "done", "absent", "unseen")
 NOBODY = tables.empty("calls")
@@ -152,7 +155,14 @@ def test_a_timeout_of_an_earlier_attempt_is_none_of_this_one(frames):
 def test_a_barrier_names_who_did_not_come(frames):
     named = "[rank0]: RuntimeError: [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 6000 ms\n"
     seen = frames({0: STEP + named, 1: STEP, 2: STEP, 3: STEP})
-    assert told(meetings(seen)) == [{"waiting": [0], "absent": [1], "unseen": [2, 3]}]
+    assert told(meetings(seen)) == [
+        {"op": "monitored_barrier", "waiting": [0], "absent": [1], "unseen": [2, 3]}
+    ]
+
+
+def test_of_nothing_nothing_is_told():
+    assert meetings(Frames()).is_empty()
+    assert call_sites.stacks(Frames()).is_empty()
 
 
 # by place
@@ -283,7 +293,8 @@ def test_the_unseen_member_of_a_call_was_silent(frames):
     assert told(found) == [
         {"seq": 5, "op": "all_reduce", "waiting": [0, 1, 3], "absent": [2]}
     ]
-    assert line_meetings.joined(dumped, found)["call"].to_list() == [5]
+    assert told(line_meetings.joined(dumped, found)) == told(found)
+    assert line_meetings.joined(dumped, found)["call"].to_list() == [0]
 
 
 def test_bare_numbers_give_way_to_the_call_with_members(frames):
@@ -291,3 +302,33 @@ def test_bare_numbers_give_way_to_the_call_with_members(frames):
     bare = call([0, 1, 3], [], members=None, group="|||?", pg=None, seq=7)
     found = meetings(seen, bare)
     assert line_meetings.joined(bare, found)["group"].to_list() == ["lines|7"]
+
+
+# real jobs, each rank started by itself
+
+JOBS = Path(__file__).parents[1] / "fixtures" / "jobs"
+APART = {
+    "torch-apart-missing-rank": [
+        {"op": "all_reduce", "waiting": [0, 1, 3], "absent": [2]},
+    ],
+    "torch-apart-rank-conditional": [
+        {"op": "all_gather", "waiting": [0], "absent": [1, 2, 3]},
+        {"waiting": [1, 2, 3], "absent": [0]},
+    ],
+    "torch-apart-uneven-inputs": [
+        {"waiting": [0, 1, 2], "absent": [3]},
+        {"op": "barrier", "waiting": [3], "absent": [0, 1, 2]},
+    ],
+    "torch-monitored-barrier-unheard": [
+        {"op": "monitored_barrier", "waiting": [2, 3], "unseen": [0, 1]},
+    ],
+    "torch-first-timeout-only": [],
+    "torch-exit-in-peace": [],
+    "torch-crashed-rank-lingers": [],
+    "torch-healthy": [],
+}
+
+
+@pytest.mark.parametrize("job", APART)
+def test_real_jobs_without_a_dump(job):
+    assert told(meetings(analyze([str(JOBS / job / "evidence")]).frames)) == APART[job]

@@ -245,9 +245,11 @@ def share_of_way(frames: Frames, call: Call) -> float | None:
 def _gaps(frames: Frames, call: Call, rank: int) -> list[int]:
     """Return how many calls lie between one like it and the next, up to this one."""
     made, now = _way(frames, call, rank)
+    # of a rank that only lines tell of no call is known
+    so_far = made[: now + 1]
     return [
         late - early
-        for early, late in pairwise(i for i in range(now + 1) if made[i] == made[now])
+        for early, late in pairwise(i for i, c in enumerate(so_far) if c == made[now])
     ]
 
 
