@@ -8,12 +8,14 @@ from ncclforensics import tables
 from ncclforensics.correlate import (
     attempts,
     batches,
+    call_sites,
     calls,
     clock,
     coll_logs,
     held,
     identity,
     jobs,
+    line_meetings,
     looks,
     messages,
     outline,
@@ -59,10 +61,15 @@ def correlate(
     apart = standings.told_apart(known.scan("collectives"), names)
     stuck = calls.calls(first, standing, talk, seen, members)
     stuck = messages.posted(stuck, apart)
+    now = {**known.tables, "positions": positions_}
+    heard = Frames(now, known.messages)
+    stuck = line_meetings.joined(stuck, line_meetings.meetings(heard, stuck, standing))
     found = waits.roots(stuck, rest.mute(collectives))
+    stacks = pl.concat([known["stacks"], call_sites.stacks(heard)])
     return Frames(
         {
             **known.tables,
+            "stacks": stacks,
             "group_names": tables.conform("group_names", names),
             "positions": positions_,
             "standings": standing,

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import outline
+from ncclforensics.correlate import collected, outline
 from ncclforensics.evidence import (
-    collected,
     common,
     exits,
     lost_peers,

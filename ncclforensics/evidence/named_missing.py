@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import rest
+from ncclforensics.correlate import collected, rest
 from ncclforensics.correlate.job import MACHINE, STEPS
 from ncclforensics.evidence import (
-    collected,
     common,
     exits,
     init_hang,

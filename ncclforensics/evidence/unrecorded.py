@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate import outline
-from ncclforensics.evidence import collected, common
+from ncclforensics.correlate import collected, outline
+from ncclforensics.evidence import common
 from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from ncclforensics.correlate import nameless
 from ncclforensics.correlate.standings import UNEVEN, grouped
 from ncclforensics.evidence import common
 from ncclforensics.frames import remembered
@@ -99,13 +100,15 @@ def entries(frames: Frames) -> pl.DataFrame:
 
 def _printed(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
     """Return what watchdogs print of the calls that they give up, as `entries`."""
-    lines = frames["positions"].drop_nulls(["timed_out", "op", "rank"])
+    named = grouped(frames["positions"], frames["group_names"])
+    lines = named.with_columns(
+        pl.coalesce(nameless.grouped(frames)["group"], "group").alias("group")
+    ).drop_nulls(["timed_out", "op", "rank"])
     even = ~pl.col("op").is_in(UNEVEN) | (pl.col("op") == EVEN_AT_ONCE)
     elements = common.sentence(pl.col("numel_in"), " elements")
     seq = pl.col("timed_out")
     return (
-        grouped(lines, frames["group_names"])
-        .join(
+        lines.join(
             held.select("call", "group", "seq", "waiting").explode("waiting"),
             left_on=["group", "timed_out", "rank"],
             right_on=["group", "seq", "waiting"],

@@ -27,7 +27,7 @@ class Case:
     dump: str = ""  # path of a dump in the evidence; "" for none
     train: tuple[str, ...] = HANG
     torchrun: tuple[str, ...] = ()
-    launch: str = "torchrun"  # or "python", or "absent-node"
+    launch: str = "torchrun"  # or "python", "absent-node", "apart": each rank by itself
     busy_port: bool = False
     narrow: bool = False  # large packets get lost on the way between the hosts
     record: bool = False

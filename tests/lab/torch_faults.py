@@ -303,6 +303,40 @@ def unused_parameter(job: Job) -> None:
         LOG.info("step %d done", step)
 
 
+def wait_for_everyone(group: dist.ProcessGroup) -> None:
+    dist.barrier(group=group)
+
+
+def gather_scores(group: dist.ProcessGroup) -> None:
+    LOG.info("gathering the scores of the validation set")
+    scores = [torch.zeros(1) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(scores, torch.ones(1), group=group)
+
+
+def trained_by_ddp(job: Job, aside: Callable[[dist.ProcessGroup], None]) -> None:
+    """Train three steps; in the fourth a rank does `aside` in another group instead."""
+    control = job.group(list(range(dist.get_world_size())), "control")
+    dist.barrier(group=control)
+    model = DistributedDataParallel(nn.Linear(8, 8))
+    for step in (1, 2, 3, 4):
+        if job.is_at_fault and step == 4:
+            aside(control)
+        loss = model(torch.ones(4, 8)).sum()
+        loss.backward()
+        LOG.info("step %d loss %.4f", step, 2.5 / (step + 1))
+    wait_for_everyone(control)
+
+
+def ddp_evaluates_alone(job: Job) -> None:
+    """A rank gathers scores, while its peers are in the backward pass of step 4."""
+    trained_by_ddp(job, gather_scores)
+
+
+def ddp_uneven_inputs(job: Job) -> None:
+    """A rank is out of batches after step 3 and waits for everyone, in another group."""
+    trained_by_ddp(job, wait_for_everyone)
+
+
 def uneven_inputs(job: Job) -> None:
     """A rank has fewer batches, leaves the loop and ends in peace."""
     train(1, 3 if job.is_at_fault else 5)
@@ -355,5 +389,6 @@ FAULTS: dict[str, Callable[[Job], None]] = {
         exit_rank, exit_rank_silent, exit_in_peace, sigkill_rank, segfault_rank,
         chain, call_order, unused_parameter, uneven_inputs, uneven_inputs_barrier,
         rank_conditional, rank_conditional_barrier, unmatched_p2p,
+        ddp_evaluates_alone, ddp_uneven_inputs,
     )
 }  # fmt: skip

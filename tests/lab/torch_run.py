@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch_cases_absent
+import torch_cases_apart
 import torch_cases_differ
 import torch_cases_other
 
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
 LAB = Path(__file__).parent
 JOBS = LAB.parent / "fixtures" / "jobs"
 CASES = torch_cases_differ.CASES + torch_cases_absent.CASES + torch_cases_other.CASES
+CASES += torch_cases_apart.CASES
 PING = os.environ.get("LAB_PING", "ping")
 SPY = os.environ.get("LAB_SPY", "py-spy")
 VENV = Path(os.environ.get("LAB_VENV", "/opt/venv"))
 PROGRAM = {"torch_train.py": "train.py", "torch_faults.py": "torch_faults.py"}
 PORT = 29500
 LONGEST_RUN_S = 120
+PATIENCE_S = 12  # of whoever started the ranks by hand, once the first has ended
 
 SET_UP_HOST = """
 hostname {name}
@@ -133,8 +136,8 @@ def look_at_the_way(pids: list[int], job: Path) -> None:
             file.write(tried.stdout + tried.stderr)
 
 
-def command(case: Case, node: int) -> list[str]:
-    """What is typed on one host, environment included."""
+def command(case: Case, node: int, rank: int = 0) -> list[str]:
+    """What is typed on one host, environment included; of `rank` if ranks are apart."""
     settings = {"PATH": f"{VENV}/bin:/usr/bin:/bin", "HOME": "/job", "LANG": "C.UTF-8"}
     settings["TORCH_FR_BUFFER_SIZE"] = "2000"
     if case.debug:
@@ -154,7 +157,11 @@ def command(case: Case, node: int) -> list[str]:
         nodes = case.nodes + (case.launch == "absent-node")
         launcher += ["--nnodes", str(nodes), "--node-rank", str(node)]
         launcher += ["--master-addr", host_name(0), "--master-port", str(PORT)]
-    launcher = ["python3"] if case.launch == "python" else [*launcher, *case.torchrun]
+    plain = ("python", "apart")
+    launcher = ["python3"] if case.launch in plain else [*launcher, *case.torchrun]
+    if case.launch == "apart":
+        settings |= {"RANK": str(rank), "WORLD_SIZE": str(case.processes)}
+        settings |= {"MASTER_ADDR": host_name(0), "MASTER_PORT": str(PORT)}
     pairs = [f"{name}={value}" for name, value in settings.items()]
     return ["env", "-i", *pairs, *launcher, *train]
 
@@ -172,6 +179,9 @@ def run(case: Case, shared: Path) -> None:
                 stdout=subprocess.DEVNULL,
             )
             time.sleep(2)
+        if case.launch == "apart":
+            run_apart(case, pids[0], shared / "job")
+            return
         agents = []
         for node, pid in enumerate(pids):
             name = (
@@ -198,6 +208,28 @@ def run(case: Case, shared: Path) -> None:
             agent.wait(LONGEST_RUN_S)
         if case.narrow:
             look_at_the_way(pids, shared / "job")
+
+
+def run_apart(case: Case, host: int, job: Path) -> None:
+    """Start each rank by itself, with a log of its own, as a script or a unit does.
+
+    Nobody tells the others when one fails; what still runs a while later is ended with
+    its host, without a word.
+    """
+    (job / "logs").mkdir()
+    ranks = [
+        subprocess.Popen(
+            inside(host, command(case, 0, rank)),
+            stdin=subprocess.DEVNULL,
+            stdout=(job / "logs" / f"rank_{rank}.log").open("wb"),
+            stderr=subprocess.STDOUT,
+        )
+        for rank in range(case.processes)
+    ]
+    until = time.monotonic() + LONGEST_RUN_S
+    while all(rank.poll() is None for rank in ranks) and time.monotonic() < until:
+        time.sleep(0.2)
+    time.sleep(PATIENCE_S)
 
 
 def until_all_joined(job: Path, ranks: int) -> None:
@@ -275,7 +307,7 @@ def truth(case: Case, evidence: Path) -> str:
     where = "1 host" if case.nodes == 1 else f"{case.nodes} hosts"
     version = (VENV / "lib").glob("python3*/site-packages/torch-*.dist-info")
     torch = next(version).name.removeprefix("torch-").removesuffix(".dist-info")
-    launcher = "python" if case.launch == "python" else "torchrun"
+    launcher = "python" if case.launch in ("python", "apart") else "torchrun"
     processes = 1 if case.launch == "python" else case.processes * case.nodes
     with_ = f"torch {torch}, Gloo, {launcher}, {processes} processes on {where}"
     fields: dict[str, str | int | bool | list[str] | list[int] | None] = {

@@ -20,6 +20,7 @@ COLUMNS = (
     "file",
     "file_line",
     "function",
+    "op",
     "raised_in",
     "by_launcher",
     "chained",
@@ -45,6 +46,15 @@ _INSTALLED = re.compile(r"-packages/|/lib(?:64)?/python3|^<")
 _FRAME = re.compile(
     r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
 )
+# what a training program calls of torch.distributed
+_CALLS = re.compile(
+    r"(?:^|/)torch/distributed/(?:distributed_c10d|_functional_collectives)\.py$"
+)
+_OP = re.compile(
+    r"(?:all_reduce|broadcast|barrier|monitored_barrier|reduce|gather|scatter"
+    r"|i?send|i?recv|batch_isend_irecv|wait_tensor"
+    r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
+)
 _RAISED = re.compile(
     # without a message a lower-case word is the rest of a wrapped line; with a level
     # begins what `logging` prints
@@ -57,7 +67,8 @@ def parse(text: str) -> list[dict[str, object]]:
     """Return one row for the first traceback in `text`, or an empty list.
 
     Row: `exception` (its type as printed), `message` (its first line), `file`,
-    `file_line` and `function` of the user's last frame, `raised_in` (the file of the
+    `file_line` and `function` of the user's last frame, `op` (the function of
+    torch.distributed that was called, if any shows), `raised_in` (the file of the
     innermost frame, whoever's it is), `by_launcher` (whether it was raised in what
     starts ranks and is none), `chained` (whether another exception followed from it),
     `span` (how many lines it has). What was cut off is null.
@@ -86,6 +97,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "exception": raised["exception"] if raised else None,
             "message": (raised["message"] or "").strip() if raised else None,
             **_call_site(frames),
+            "op": _op(frames),
             "raised_in": frames[-1]["file"] if frames else None,
             "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
             "chained": _is_chained(rest),
@@ -117,6 +129,15 @@ def _call_site(frames: list[re.Match[str]]) -> dict[str, object]:
             "function": (frame["function"] or "").strip() or None,
         }
     return {"file": None, "file_line": None, "function": None}
+
+
+def _op(frames: list[re.Match[str]]) -> str | None:
+    """Return the outermost call of torch.distributed: what the program asked for."""
+    for frame in frames:
+        name = (frame["function"] or "").strip()
+        if _CALLS.search(frame["file"]) and _OP.match(name):
+            return name
+    return None
 
 
 def _is_chained(rest: list[str]) -> bool:

@@ -41,12 +41,24 @@ def test_frames_of_torch_are_passed_over():
         "file": "/job/train.py",
         "file_line": 70,
         "function": "reduce_gradients",
+        "op": None,
         "by_launcher": False,
         "raised_in": "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
         "c10d_logger.py",
         "chained": False,
         "span": 9,
     }
+
+
+def test_the_call_of_torch_distributed_is_what_the_program_asked_for():
+    text = IN_TORCH.replace("c10d_logger.py", "distributed_c10d.py")
+    assert only(text.replace("in wrapper", "in all_reduce"))["op"] == "all_reduce"
+    inner = (
+        '  File "/opt/torch/distributed/distributed_c10d.py", line 9, in all_gather\n'
+    )
+    text = text.replace("in wrapper", "in all_gather_object")
+    head, _, last = text.rpartition("RuntimeError")
+    assert only(f"{head}{inner}RuntimeError{last}")["op"] == "all_gather_object"
 
 
 def test_of_a_chain_the_first_exception_is_the_cause():

@@ -1,0 +1,190 @@
+"""Who was heard when a call timed out: the roll of the ranks, as their lines tell.
+
+Everybody who waits prints, sooner or later; the one who is waited for is silent. So
+silence tells something where a rank's own words were collected, where it had as long as
+the others to speak, and where nobody but its launcher ended it. A few early timeouts
+prove nothing: those of the others were still to come when their launcher ended them.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate import collected, ends, job
+from ncclforensics.frames import remembered
+from ncclforensics.tables import CITE, TIME
+
+if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
+
+# a rank prints one of these of a call of its own that nobody finished in time
+TIMEOUTS = (
+    *("c10d.watchdog.timeout", "c10d.watchdog.timeout.cut", "c10d.gloo.timeout"),
+    *("c10d.watchdog.terminated.timeout", "c10d.blocking_wait.timeout"),
+    *("c10d.monitored_barrier.failed", "c10d.monitored_barrier.reached"),
+)
+REQUESTED = "c10d.dump.requested"  # a timeout as well, if of "this local rank"
+BARRIER = "c10d.monitored_barrier.failed"
+# so many have to have waited for each one that was silent
+MANY = 2
+# what a rank prints of others alone, or while it is ended
+OF_OTHERS = ("c10d.dump.observed", "c10d.heartbeat.terminate", *job.SAYS_NOTHING)
+ENDED = r"(?:^|\.)(?:KeyboardInterrupt|SignalException|SystemExit)$"
+# these report every process of theirs that ended otherwise than in peace
+LISTING = ("torchelastic", "srun")
+SRUNS = (-signal.SIGTERM, -signal.SIGKILL)
+LINE = ("rank", "message", "t", *CITE)
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """The known ranks of a job of which calls timed out.
+
+    `timed_out` says so by itself; `waited` are these, and those that lost a peer then.
+    `silent` ranks were heard and neither waited nor failed, nor did any other fail, and
+    they are few enough to be whom the others waited for. Of `unseen` ones nothing was
+    collected, or too little to say. Those `apart` failed by themselves or ended in
+    peace. `named` tells that a barrier names the silent ones. `lines` are what the
+    waiting ones printed, in order, with the time at which they began to wait.
+    """
+
+    timed_out: frozenset[int]
+    waited: frozenset[int]
+    silent: frozenset[int]
+    unseen: frozenset[int]
+    apart: frozenset[int]
+    named: bool
+    lines: pl.DataFrame
+
+    @property
+    def known(self) -> frozenset[int]:
+        """All ranks of the job that anything tells of."""
+        return self.waited | self.silent | self.unseen | self.apart
+
+
+@remembered
+def call(frames: Frames) -> Roll:
+    """Call the roll; of several attempts it is that of the last."""
+    lines = _current(frames, frames["events"]).drop_nulls("rank")
+    lines = lines.filter(~pl.col("message").str.contains(job.MACHINE))
+    own = _timeouts(frames)
+    timed_out = _ranks(own)
+    role = pl.col("role")
+    culprits = _ranks(lines.filter(role == "culprit")) - timed_out
+    victims = lines.filter((role == "victim") & (pl.col("message") != REQUESTED))
+    victims = victims.filter(pl.col("message").str.contains(r"^(?:c10d|nccl)\."))
+    waited = timed_out | (_ranks(victims) - culprits)
+    known = _known(frames)
+    failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited
+    named = _named(frames) - waited
+    heard = _heard(frames, lines, own)
+    left = _left(frames, heard - waited - failed)
+    quiet = heard - waited - failed - left
+    few = len(waited) >= max(2, MANY * len(quiet)) and bool(timed_out)
+    # whom a launcher ended because of another's failure had no time to speak
+    silent = named or (quiet if few and not failed | left else frozenset())
+    apart = (failed | left) - silent
+    told = pl.concat([own.select(LINE), victims.select(LINE)])
+    told = told.filter(pl.col("rank").is_in(list(waited)))
+    known |= waited | silent | apart | quiet
+    return Roll(
+        timed_out,
+        waited,
+        silent,
+        known - waited - silent - apart,
+        apart,
+        bool(named),
+        told.sort("rank", "source", "line"),
+    )
+
+
+def _ranks(frame: pl.DataFrame) -> frozenset[int]:
+    return frozenset(frame["rank"].drop_nulls().to_list())
+
+
+def _current(frames: Frames, frame: pl.DataFrame) -> pl.DataFrame:
+    """Keep the rows of the last attempt, and those whose attempt is not known."""
+    last = frames["events"]["attempt"].max()
+    attempt = pl.col("attempt")
+    return frame if last is None else frame.filter(attempt.fill_null(last) == last)
+
+
+def _timeouts(frames: Frames) -> pl.DataFrame:
+    """Return the lines in which ranks say that a call of their own timed out.
+
+    `t` is when they began to wait.
+    """
+    lines = _current(frames, frames.message(*TIMEOUTS, REQUESTED)).drop_nulls("rank")
+    waited = [pl.col(c) for c in ("ran_ms", "timeout_ms") if c in lines.columns]
+    ran = pl.duration(milliseconds=pl.coalesce(*waited, pl.lit(0)))
+    lines = lines.with_columns((pl.col("t") - ran).cast(TIME).alias("t"))
+    if "from" not in lines.columns:
+        return lines.filter(pl.col("message") != REQUESTED)
+    own = (pl.col("from") == "this local rank").fill_null(False)
+    return lines.filter((pl.col("message") != REQUESTED) | own)
+
+
+def _named(frames: Frames) -> frozenset[int]:
+    """Return whom rank 0 of a monitored barrier names."""
+    lines = _current(frames, frames.message(BARRIER))
+    if "missing" not in lines.columns:
+        return frozenset()
+    numbers = lines["missing"].str.extract_all(r"\d+").explode().cast(pl.Int64)
+    return frozenset(numbers.drop_nulls())
+
+
+def _known(frames: Frames) -> frozenset[int]:
+    size = job.facts(frames)["world_size"]
+    return _ranks(frames["ranks"]) | frozenset(range(int(str(size or 0))))
+
+
+def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks that tell of an error which need not be another's."""
+    ended = _current(frames, frames.message("python.traceback"))
+    if "exception" in ended.columns:
+        ended = ended.filter(pl.col("exception").str.contains(ENDED).fill_null(False))
+    else:
+        ended = ended.clear()
+    either = lines.filter(
+        (pl.col("role") == "either") & ~pl.col("message").is_in(OF_OTHERS)
+    )
+    cite = ["source", "line"]
+    return _ranks(either.join(ended.select(cite), on=cite, how="anti"))
+
+
+def _broke(frames: Frames) -> frozenset[int]:
+    """Return the ranks that ended badly, and not by their launcher's hand."""
+    torn = ends.torn_down(frames).filter(~pl.col("code").is_in(SRUNS))
+    return _ranks(ends.by_themselves(frames)) | _ranks(torn.filter(pl.col("code") != 0))
+
+
+def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks whose words would be in this evidence, if they had any."""
+    logs = frames["sources"].filter(pl.col("kind") == "log")
+    files = _ranks(_current(frames, logs))
+    beside = collected.beside_others(frames, own)
+    unheard = frozenset(collected.unheard(frames))
+    return (_ranks(lines) | files | frozenset(beside)) - unheard
+
+
+def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
+    """Return those of some ranks that ended in peace, as far as can be told.
+
+    An agent lists every process that it had to end; one of its own that it leaves out
+    had ended before.
+    """
+    told = ends.ended(frames)
+    peaceful = _ranks(told.filter(pl.col("code") == 0))
+    listed = pl.concat([told, ends.torn_down(frames), ends.of_slurm(frames)])
+    listed = listed.drop_nulls("rank").filter(pl.col("reported_by").is_in(LISTING))
+    hosts = frames["ranks"].select("rank", pl.col("host").alias("home"))
+    theirs = pl.DataFrame({"rank": sorted(quiet - _ranks(listed))}, {"rank": pl.Int64})
+    theirs = theirs.join(hosts, on="rank", how="left")
+    nodes = listed["host"].unique().to_list()
+    here = pl.col("home").is_in(nodes).fill_null(True) | pl.lit(None in nodes)
+    absent = theirs.filter(here) if listed.height else theirs.clear()
+    return (peaceful & quiet) | _ranks(absent)
