@@ -31,6 +31,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.evidence import common, fingerprints, models
 from ncclforensics.findings import Collective, Finding
 from ncclforensics.theory import wording
@@ -38,8 +40,6 @@ from ncclforensics.theory.weigh import case_of, weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import polars as pl
 
     from ncclforensics.findings import Statement
     from ncclforensics.frames import Frames

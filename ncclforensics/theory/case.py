@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate import outline, rest, waits
-from ncclforensics.theory import exchange, latecomers, program, signatures
+from ncclforensics.theory import exchange, halves, latecomers, program, signatures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -132,6 +132,16 @@ class Case:
         """Return where a rank left the program of its role; None without history."""
         return self.program.deviations.get(rank)
 
+    def owes(self, end: End) -> bool:
+        """Whether somebody at an end is proved to have left out half of a message."""
+        if end not in self._owed:
+            self._owed[end] = True in halves.shortages(self, end, end.ranks)
+        return self._owed[end]
+
+    @cached_property
+    def _owed(self) -> dict[End, bool]:
+        return {}
+
     @cached_property
     def laggards(self) -> frozenset[int]:
         """Return ranks that lack a call which most ranks of their kind of group made.
@@ -142,7 +152,8 @@ class Case:
         kind = made.filter(pl.col("group").n_unique().over("pg_desc") > FEW_GROUPS)
         usual = pl.col("enqueued").median().over("pg_desc")
         late = kind.filter(pl.col("enqueued") < usual)
-        return frozenset(late["rank"])
+        ranks = frozenset(late["rank"])
+        return ranks if len(ranks) <= max(1, FEW_OF * len(self.seen)) else frozenset()
 
     def units(self, ranks: Iterable[int]) -> tuple[int, int]:
         """Return how many failed by themselves, and how many more as part of a whole.
@@ -175,6 +186,7 @@ class Case:
 
 
 MOST_GROUPS = 4096
+FEW_OF = 1 / 8  # of the ranks: more of them lag because they wait
 FEW_GROUPS = 2  # of a kind, among which none is the odd one
 SEEN_IN = ("waiting", "behind", "done", "absent")
 OTHERS = ("absent", "unseen")

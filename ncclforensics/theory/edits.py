@@ -52,7 +52,7 @@ def edit(told: Program, deviation: Deviation) -> Edit:
         return Edit("left" if far else "skip", row, rows, len(made) - 1)
     if next_ in made[1 : FEW + 1]:
         return Edit("extra", row)
-    if (told.calls.filter("over")["label"] == now).any():
+    if _is_behind(told, now, next_):
         return Edit("left", row)
     known = _rows(told, [next_])
     same = known and told.calls["pg_desc"][known[0]] == told.calls["pg_desc"][row]
@@ -69,3 +69,11 @@ def _rows(told: Program, labels: list[int]) -> tuple[int, ...]:
     )
     found = wanted.join(like, on="label", how="left", maintain_order="left")["row"]
     return tuple(int(row) for row in found.drop_nulls())
+
+
+def _is_behind(told: Program, label: int, loop: int) -> bool:
+    """Whether a call was made before, behind one that belongs to the loop."""
+    over = told.calls.filter("over")
+    first = over.filter(pl.col("label") == loop)["place"].min()
+    last = over.filter(pl.col("label") == label)["place"].max()
+    return isinstance(first, int) and isinstance(last, int) and first < last

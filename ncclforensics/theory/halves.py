@@ -14,9 +14,23 @@ import polars as pl
 from ncclforensics.correlate.held import OTHER_SIDE
 
 if TYPE_CHECKING:
-    from ncclforensics.theory.case import Call, Case
+    from collections.abc import Iterable
 
+    from ncclforensics.theory.case import Call, Case, End
+
+MOST_CALLS = 16  # of an end whose messages are counted
 KEY = ["group", "seq", "sized"]
+
+
+def shortages(case: Case, end: End, ranks: Iterable[int]) -> list[bool | None]:
+    """Return of each message of an end that some ranks owe whether they are short."""
+    calls = [case.calls[n] for n in end.calls]
+    owed = [c for c in calls if c["is_p2p"] and {*(c["absent"] or ())} & {*ranks}]
+    return [
+        is_short(case, call, rank)
+        for call in sorted(owed, key=lambda c: c["call"])[:MOST_CALLS]
+        for rank in sorted({*call["absent"]} & {*ranks})
+    ]
 
 
 def is_short(case: Case, call: Call, rank: int) -> bool | None:

@@ -36,6 +36,13 @@ class Side:
     owes: bool = False
     others: tuple[Call, ...] = ()
 
+    @property
+    def kind(self) -> str:
+        """Return how they left their program: "usual" if not, "unknown" if untold."""
+        if self.edit is not None:
+            return self.edit.kind
+        return "unknown" if self.bits is None else "usual"
+
 
 def surprise(case: Case, rank: int) -> float:
     """Return the bits by which a rank left its program, as far as that is no noise."""
@@ -48,9 +55,18 @@ def surprise(case: Case, rank: int) -> float:
 def unexplained(
     case: Case, end: End, ranks: tuple[int, ...]
 ) -> tuple[tuple[str, float], ...]:
-    """Return what it costs that other ranks at an end left their programs."""
+    """Return what it costs that others at an end left their programs, or differ there."""
     rest = around(case, end) - {*ranks}
-    return (("surprise", sum(surprise(case, rank) for rank in rest)),)
+    unlike = [
+        number
+        for number in end.calls
+        if (told := case.sides.get(number))
+        and not any({*side.ranks} <= {*ranks} for side in told)
+    ]
+    return (
+        ("surprise", sum(surprise(case, rank) for rank in rest)),
+        ("unlike signature", min(len(unlike), 1)),
+    )
 
 
 def claimed(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]:

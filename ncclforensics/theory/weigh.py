@@ -131,10 +131,12 @@ def _replayed(case: Case, end: End, story: Story) -> Story:
     idle = {*end.ranks} - {*story.ranks} if end.kind == "absent" else set()
     if story.slug in LEAVES_IDLE:
         idle = set()
+    owed = story.slug != "unmatched-p2p" and end.kind == "circle" and case.owes(end)
     costs = (
         *story.costs,
         ("unexplained wait", min(len(left), MOST)),
         ("unexplained idle", min(len(idle), MOST)),
+        ("halves", float(owed)),
     )
     return replace(story, costs=costs)
 

@@ -23,7 +23,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     for side in sides.sides(case, end):
         if side.owes:
             continue
-        kind = "unknown" if side.edit is None else side.edit.kind
         yield Story(
             "call-order-deadlock",
             side.ranks,
@@ -34,9 +33,9 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *culprits(case, side.ranks),
                 *sides.unexplained(case, end, side.ranks),
                 *sides.claimed(case, side.ranks),
-                ("known elsewhere", AGAINST.get(kind, 0.0)),
+                ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("made by all", float(sides.is_shared(case, side) is False)),
-                ("came back", float(kind == "skip" and _went_on(case, side))),
+                ("came back", float(side.kind == "skip" and _went_on(case, side))),
                 ("barrier", float("barrier" in str(side.call["op"]).lower())),
             ),
         )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Case, End
 
 # what it costs that the program foresaw the call later, or had its place for another
-AGAINST = {"other": 0.75, "skip": 1.5, "swap": 2.0, "left": 1.25}
+AGAINST = {"other": 0.75, "skip": 1.5, "swap": 2.0, "left": 1.25, "usual": 1.0}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
@@ -24,7 +24,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     for side in sides.sides(case, end):
         if side.owes or (end.kind == "full" and not _is_apart(case, side)):
             continue
-        kind = "" if side.edit is None else side.edit.kind
         place = places.of(case, side)
         yield Story(
             "rank-conditional-collective",
@@ -36,7 +35,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *culprits(case, side.ranks),
                 *sides.unexplained(case, end, side.ranks),
                 *sides.claimed(case, side.ranks),
-                ("known elsewhere", AGAINST.get(kind, 0.0)),
+                ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "uneven")),
                 ("out of the loop", float(place.outside)),
                 ("barrier", float(place.barrier)),

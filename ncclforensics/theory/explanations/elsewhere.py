@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -14,4 +15,5 @@ if TYPE_CHECKING:
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame nobody, for what no evidence shows."""
-    yield Story("", (), None, what="elsewhere", costs=(("elsewhere", 1.0),))
+    costs = (("elsewhere", 1.0), *sides.unexplained(case, end, ()))
+    yield Story("", (), None, what="elsewhere", costs=costs)

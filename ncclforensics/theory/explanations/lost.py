@@ -22,7 +22,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         return
     call = max(calls, key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]))
     hosts = common.hosts_of(case.frames, unseen)
-    whole = len(unseen) > 1 and len(hosts) == 1
+    there = common.ranks_on(case.frames, hosts)
+    whole = len(unseen) > 1 and len(hosts) == 1 and {*there} <= {*unseen}
     yield Story(
         "node-lost" if whole else "crashed-rank",
         tuple(unseen),

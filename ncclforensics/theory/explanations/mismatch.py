@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import places, sides
+from ncclforensics.theory import places, sides, weights
 from ncclforensics.theory.story import Story, culprits
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.theory.case import Case, End
 
+EXTRA = ("extra", "left", "skip", "swap")
 SLUGS = {"op": "collective-mismatch", "shape": "shape-mismatch"}
 
 
@@ -30,12 +31,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         told = case.sides.get(number, ())
         for side in told:
             ranks = tuple(sorted(side.ranks))
-            deviation = case.deviation(ranks[0])
-            extra = (
-                deviation is not None
-                and deviation.bits >= sides.NOISE
-                and _kind(case, end, ranks) in ("extra", "left", "skip", "swap")
-            )
             slug = SLUGS[side.aspect]
             yield Story(
                 slug,
@@ -46,7 +41,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                     (slug, 1.0),
                     *culprits(case, ranks),
                     *sides.unexplained(case, end, ranks),
-                    ("known elsewhere", float(extra)),
+                    ("known elsewhere", _extra(case, end, ranks)),
                     ("named place", 2.0 * _is_named(case, end, ranks)),
                     ("came before", float(_is_wanted(case, end, number, ranks))),
                     ("culprit", float(len(call["unseen"] or ()) > 0)),
@@ -58,10 +53,13 @@ def _side(case: Case, end: End, ranks: tuple[int, ...]) -> sides.Side | None:
     return next((s for s in sides.sides(case, end) if s.ranks == ranks), None)
 
 
-def _kind(case: Case, end: End, ranks: tuple[int, ...]) -> str:
-    """Return how the ranks left their program, if they did."""
+def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
+    """Return how much the program says that a call is extra, not in another's place."""
     side = _side(case, end, ranks)
-    return side.edit.kind if side is not None and side.edit is not None else ""
+    if side is None or side.bits is None or side.kind not in EXTRA:
+        return 0.0
+    span = weights.EXPECTED - sides.NOISE
+    return min(max((side.bits - sides.NOISE) / span, 0.0), 1.0)
 
 
 def _is_named(case: Case, end: End, ranks: tuple[int, ...]) -> bool:

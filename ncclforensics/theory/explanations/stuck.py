@@ -28,7 +28,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         costs=(
             ("stuck-in-collective", 1.0),
             *sides.unexplained(case, end, ()),
-            ("unlike signature", float(bool(case.sides.get(call["call"])))),
             ("unlike signature", float(call["call"] in case.unbalanced)),
             ("elsewhere", float(unlisted or call["is_p2p"] or members < 2)),
         ),

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Case, End
 
 # what it costs that the call is none that the program has behind the loop
-AGAINST = {"other": 1.0, "skip": 1.5, "swap": 2.0, "extra": 0.25, "unknown": 0.25}
+AGAINST = {
+    "other": 1.0,
+    "skip": 1.5,
+    "swap": 2.0,
+    "extra": 0.25,
+    "unknown": 0.25,
+    "usual": 1.0,
+}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
@@ -28,7 +35,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             {*s.ranks} == {*side.ranks} for s in case.sides.get(side.call["call"], ())
         ):
             continue
-        kind = "unknown" if side.edit is None else side.edit.kind
         place = places.of(case, side)
         yield Story(
             "uneven-inputs",
@@ -40,7 +46,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *culprits(case, side.ranks),
                 *sides.unexplained(case, end, side.ranks),
                 *sides.claimed(case, side.ranks),
-                ("known elsewhere", AGAINST.get(kind, 0.0)),
+                ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "conditional")),
                 ("out of the loop", float(place.inside)),
                 ("barrier", float(not place.barrier)),

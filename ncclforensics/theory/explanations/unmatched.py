@@ -20,12 +20,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     for side in sides.sides(case, end):
         if not side.owes:
             continue
-        short = [
-            halves.is_short(case, call, rank)
-            for rank in side.ranks
-            for call in (side.call, *side.others)
-            if call["is_p2p"] and rank in {*(call["absent"] or ())}
-        ]
+        short = halves.shortages(case, end, side.ranks)
         skipped = (
             side.edit is not None and side.edit.kind == "skip" and _talk(case, side)
         )
