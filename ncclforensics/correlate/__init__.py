@@ -24,6 +24,7 @@ from ncclforensics.correlate import (
     stale,
     standings,
     waits,
+    world,
 )
 from ncclforensics.frames import Frames
 
@@ -51,6 +52,7 @@ def correlate(
     nameless = known["positions"].filter(pl.col("rank").is_null())
     positions_ = pl.concat([told, nameless])
     names, members = standings.name_groups(known["groups"], made, told)
+    members = world.of_default(known, members)
     made = standings.grouped(made, names)
     told = standings.grouped(told, names)
     unfinished = standings.unfinished(collectives, names, told, failed)

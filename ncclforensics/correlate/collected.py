@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import crews
+
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
@@ -23,11 +25,18 @@ def unheard(frames: Frames) -> list[int]:
 
 
 def beside_others(frames: Frames, words: pl.DataFrame) -> list[int]:
-    """Return the ranks of an agent in whose own file `words` of others stand.
+    """Return the ranks that would have written to a file in which others' `words` stand.
 
-    All ranks write to what torchrun was started on, where nothing else is asked. So
-    those of which nothing stands there printed nothing.
+    All ranks of a node write to what torchrun was started on, where nothing else is
+    asked, and all tasks of a job to what srun was. So those of which nothing stands
+    there printed nothing. A node's ranks are those of its agent, if that tells them,
+    and those between the ranks whose words are there.
     """
-    shared = words.drop_nulls("rank")["source"].unique()
-    agents = frames["exits"].filter(pl.col("source").is_in(shared.implode()))
-    return sorted(agents["rank"].drop_nulls().unique())
+    spoke = words.drop_nulls("rank").group_by("source").agg(pl.col("rank").unique())
+    agents = frames["exits"].filter(pl.col("source").is_in(spoke["source"].implode()))
+    found = {*agents["rank"].drop_nulls()}
+    for crew in crews.crews(frames):
+        found |= crew.ranks if crew.source in spoke["source"] else set()
+    for ranks in spoke["rank"]:
+        found |= {*range(ranks.min(), ranks.max() + 1)}
+    return sorted(found)

@@ -56,6 +56,7 @@ FAULTS = r"^(?:Segmentation fault|Bus error|Floating point exception|Illegal ins
 SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 # a process that an agent tells to end lived when another one had failed
 TOLD_TO_END = ("torchelastic.closing", "torchelastic.forced")
+TEARDOWN = "slurm.teardown"  # srun begins to end the tasks that are left
 MOST_TASKS = 1 << 16  # of one line
 SHELL = 128  # a shell's code of a process that signal N ended is this and N
 SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
@@ -195,7 +196,7 @@ def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
     lines = frames.message("slurm.task_ended")
     if lines.is_empty():
         return pl.DataFrame(schema=SCHEMA)
-    torn = frames.message("slurm.teardown", "slurm.cancelled")
+    torn = frames.message(TEARDOWN, "slurm.cancelled")
     first = torn.group_by("source").agg(pl.col("line").min().alias("torn"))
     placed = lines.join(first, on="source", how="left", maintain_order="left")
     behind = (pl.col("line") > pl.col("torn")).fill_null(False)

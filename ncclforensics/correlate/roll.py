@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import collected, ends, job
+from ncclforensics.correlate import collected, crews, ends, job, world
 from ncclforensics.frames import remembered
 from ncclforensics.tables import CITE, TIME
 
@@ -78,7 +78,7 @@ def call(frames: Frames) -> Roll:
     victims = lines.filter((role == "victim") & (pl.col("message") != REQUESTED))
     victims = victims.filter(pl.col("message").str.contains(r"^(?:c10d|nccl)\."))
     waited = timed_out | (_ranks(victims) - culprits)
-    known = _known(frames)
+    known = world.ranks(frames)
     failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited
     named = _named(frames) - waited
     heard = _heard(frames, lines, own)
@@ -137,11 +137,6 @@ def _named(frames: Frames) -> frozenset[int]:
     return frozenset(numbers.drop_nulls())
 
 
-def _known(frames: Frames) -> frozenset[int]:
-    size = job.facts(frames)["world_size"]
-    return _ranks(frames["ranks"]) | frozenset(range(int(str(size or 0))))
-
-
 def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
     """Return the ranks that tell of an error which need not be another's."""
     ended = _current(frames, frames.message("python.traceback"))
@@ -164,11 +159,18 @@ def _broke(frames: Frames) -> frozenset[int]:
 
 def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[int]:
     """Return the ranks whose words would be in this evidence, if they had any."""
-    logs = frames["sources"].filter(pl.col("kind") == "log")
-    files = _ranks(_current(frames, logs))
+    logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty"]))
+    files = _ranks(_current(frames, logs)) | _at_places(frames, logs)
     beside = collected.beside_others(frames, own)
     unheard = frozenset(collected.unheard(frames))
     return (_ranks(lines) | files | frozenset(beside)) - unheard
+
+
+def _at_places(frames: Frames, logs: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks whose own files `logs` are, by the place on their host."""
+    place = ["host", "local_rank"]
+    owners = frames["ranks"].drop_nulls(place).select(*place, pl.col("rank").alias("_"))
+    return frozenset(logs.join(owners, on=place)["_"])
 
 
 def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
@@ -179,7 +181,13 @@ def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
     """
     told = ends.ended(frames)
     peaceful = _ranks(told.filter(pl.col("code") == 0))
-    listed = pl.concat([told, ends.torn_down(frames), ends.of_slurm(frames)])
+    torn = ends.torn_down(frames)
+    # srun tells last of those that it ended: where it does not come to that, who is
+    # not listed may have been among them
+    by_srun = ends.of_slurm(frames) if torn.height else torn
+    if frames.message(ends.TEARDOWN).height and torn.is_empty():
+        told = told.filter(pl.col("reported_by") != "srun")
+    listed = pl.concat([told, torn, by_srun])
     listed = listed.drop_nulls("rank").filter(pl.col("reported_by").is_in(LISTING))
     hosts = frames["ranks"].select("rank", pl.col("host").alias("home"))
     theirs = pl.DataFrame({"rank": sorted(quiet - _ranks(listed))}, {"rank": pl.Int64})
@@ -187,4 +195,4 @@ def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
     nodes = listed["host"].unique().to_list()
     here = pl.col("home").is_in(nodes).fill_null(True) | pl.lit(None in nodes)
     absent = theirs.filter(here) if listed.height else theirs.clear()
-    return (peaceful & quiet) | _ranks(absent)
+    return (peaceful & quiet) | (_ranks(absent) - crews.lived(frames))

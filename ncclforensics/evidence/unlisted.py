@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import crews
 from ncclforensics.evidence import common, exits
 from ncclforensics.tables import FAILING
 
@@ -30,7 +31,7 @@ def unlisted(frames: Frames) -> tuple[tuple[int, ...], set[int]]:
     noisy = set(common.numbers(failing["rank"]))
     spoke = set(common.numbers(frames["ranks"]["rank"]))
     known = spoke | _between(frames)
-    ranks = tuple(sorted(known - listed - noisy))
+    ranks = tuple(sorted(known - listed - noisy - crews.lived(frames)))
     # an entry without a code has lost lines, and the next one may have lost them all
     lost = failed["rank"].null_count() or failed["code"].null_count()
     if lost or exits.is_torn(frames) or _is_cut(frames):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from ncclforensics.correlate import outline, rest, waits
+from ncclforensics.correlate import crews, outline, rest, waits
 from ncclforensics.theory import exchange, halves, latecomers, program, signatures
 
 if TYPE_CHECKING:
@@ -181,6 +181,7 @@ class Case:
         listed = self.frames["groups"]["members"].unique(maintain_order=True)
         groups += [frozenset(m) for m in listed.head(MOST_GROUPS) if m is not None]
         everyone = max((len(g) for g in groups), default=0)
+        hosts += [crew.ranks for crew in crews.crews(self.frames)]
         some = {*hosts, *(g for g in groups if len(g) < everyone)}
         return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))
 

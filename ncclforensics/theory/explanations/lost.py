@@ -1,9 +1,13 @@
-"""Ranks of which nothing was collected: dead, or their files were lost."""
+"""Ranks of which nothing was collected: dead, or their files were lost.
+
+Those that their agent had to end were alive, and did not come.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.correlate import crews
 from ncclforensics.evidence import common
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story, culprits
@@ -24,8 +28,10 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     hosts = common.hosts_of(case.frames, unseen)
     there = common.ranks_on(case.frames, hosts)
     whole = len(unseen) > 1 and len(hosts) == 1 and {*there} <= {*unseen}
+    lived = {*unseen} <= crews.lived(case.frames)
+    gone = "node-lost" if whole else "crashed-rank"
     yield Story(
-        "node-lost" if whole else "crashed-rank",
+        "missing-rank" if lived else gone,
         tuple(unseen),
         call,
         what="lost",
