@@ -52,13 +52,15 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
         ended = {*told.filter(pl.col("source") == source)["child"].drop_nulls()}
         placed = mine.drop_nulls(["rank", "local_rank"])
         first = (placed["rank"] - placed["local_rank"]).unique()
-        size = len(pids | ended)
-        if first.len() > 1 or mine["pid"].null_count():
+        if first.len() > 1 or mine[["pid", "rank"]].null_count().sum_horizontal()[0]:
             return ()
-        ranks = frozenset(range(first[0], first[0] + size) if first.len() else ())
+        size = len(pids | ended)
+        whole = frozenset(range(first[0], first[0] + size) if first.len() else ())
+        named = frozenset(mine["rank"])
+        # a number beyond means that others ended in peace, and which ones is not told
+        ranks = whole if named <= whole else named
         failed = frozenset(mine.filter(~pl.col("pid").is_in(list(ended)))["rank"])
-        lived = ranks - failed if len(ranks - failed) == len(ended) else frozenset()
-        found.append(Crew(source, size, ranks, lived))
+        found.append(Crew(source, size, ranks, ranks - failed))
     return tuple(_rest(found))
 
 
