@@ -54,6 +54,9 @@ def identify(frames: Frames) -> Frames:
             turns = _in_turn(_claims(ranked), node)
             ranked = _filled(ranked, turns, [node, "local_rank"])
         claims = _placed(_claims(ranked))
+    # what was read of one line is one rank's
+    spoken = ranked["events"].drop_nulls(["rank", "line"])
+    ranked = _filled(ranked, _owners(spoken, ["source", "line"]), ["source", "line"])
     resolved, notes = _resolved(claims)
     hosts = resolved.select("rank", "host").drop_nulls()
     ranked = _filled(ranked, hosts, ["rank"], "host")

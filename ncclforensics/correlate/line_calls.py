@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate import call_sites, nameless
+from ncclforensics.correlate.standings import UNLISTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ncclforensics.correlate.roll import Roll
 
-SILENCE = f"{nameless.PREFIX}silence"
+SILENCE = f"{nameless.PREFIX}silence{UNLISTED}"
+MESSAGES = ("SEND", "RECV")  # as watchdogs call them
 LEAST = 2  # one rank alone that waited may only have been the first to say so
 
 
@@ -53,6 +55,8 @@ def by_number(heard: Heard) -> Iterator[dict[str, Any]]:
         for seq in of_group["timed_out"].unique().sort():
             at = of_group.filter(pl.col("timed_out") == seq)
             waiting = {*at["rank"]}
+            op = at["op"].drop_nulls().mode().sort().first()
+            is_message = str(op) in MESSAGES
             early = of_group.filter(pl.col("timed_out") < seq)
             enqueued = pl.max_horizontal("last_enqueued", "timed_out")
             late = early.filter(
@@ -61,6 +65,7 @@ def by_number(heard: Heard) -> Iterator[dict[str, Any]]:
             done = everyone - waiting - {*early["rank"]}
             # who has finished it has seen all members come
             wanted = _wanted(heard, others) if seq == last else set()
+            wanted = set() if is_message else wanted
             absent = {*late["rank"]} | wanted
             yield _row(
                 heard,
@@ -70,7 +75,8 @@ def by_number(heard: Heard) -> Iterator[dict[str, Any]]:
                 {
                     "group": name[0],
                     "seq": seq,
-                    "op": at["op"].drop_nulls().mode().sort().first(),
+                    "op": op,
+                    "is_p2p": is_message,
                     "done": sorted(done),
                     "behind": sorted({*early["rank"]} - absent),
                     "stack": _stack(heard, waiting),
@@ -109,7 +115,7 @@ def by_site(heard: Heard) -> Iterator[dict[str, Any]]:
             waiting,
             absent,
             {
-                "group": f"{nameless.PREFIX}site|{stack}",
+                "group": f"{nameless.PREFIX}site|{stack}{UNLISTED}",
                 "op": at["op"].drop_nulls().mode().sort().first(),
                 "is_p2p": is_message,
                 "stack": stack,

@@ -39,7 +39,8 @@ def meetings(
     numbers = nameless.timeouts(frames)
     seen = call_sites.sites(frames)
     first = _heard(frames, told, seen, numbers, placed)
-    found = list(_refined(calls, first))
+    dumped = standings.filter(pl.col("place").is_not_null())["rank"]
+    found = [*_refined(calls, first), *_parted(calls, first, {*dumped})]
     placed |= {rank for row in found for rank in (*row["waiting"], *row["absent"])}
     heard = _heard(frames, told, seen, numbers, placed)
     found += line_calls.by_number(heard)
@@ -62,6 +63,8 @@ def _heard(
     at = sites.filter(mine)
     sends = at["op"].str.contains(call_sites.MESSAGES).any()
     is_parted = bool(sends) or frames["groups"]["members"].n_unique() > 1
+    # in a group of all ranks a rank's own number is its number in the group
+    is_parted |= bool((numbers["group_rank"] != numbers["rank"]).any())
     return Heard(told, sites, at, numbers.filter(mine), placed, is_parted)
 
 
@@ -116,6 +119,38 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
                 "waiting": sorted({*row["waiting"], *came}),
                 "absent": sorted({*row["absent"], *silent}),
                 "unseen": sorted(unseen - came - silent),
+            }
+
+
+def _parted(
+    calls: pl.DataFrame, heard: Heard, dumped: set[int]
+) -> Iterator[dict[str, Any]]:
+    """Part a call to which all came, where they came to it at places of their own.
+
+    A counter gives two calls one number where one rank makes one that the others do
+    not: then each waits for the others in its own. Dumps tell their places themselves.
+    """
+    full = calls.filter(
+        ~pl.col("is_p2p").fill_null(False)
+        & (pl.col("waiting").list.len() >= line_calls.LEAST)
+        & pl.all_horizontal(
+            pl.col(c).list.len() == 0 for c in ("behind", "done", "absent", "unseen")
+        )
+    )
+    for row in full.to_dicts():
+        waiting = {*row["waiting"]}
+        at = heard.all_sites.filter(pl.col("waits") & pl.col("rank").is_in(list(waiting)))
+        if dumped & waiting or {*at["rank"]} != waiting or at["stack"].n_unique() < 2:
+            continue
+        for place in at.sort("rank").partition_by("stack", maintain_order=True):
+            here = {*place["rank"]}
+            stack = place["stack"][0]
+            yield {
+                **row,
+                "group": row["group"] if 0 in here else f"{row['group']}|{stack}",
+                "waiting": sorted(here),
+                "absent": sorted(waiting - here),
+                "stack": stack,
             }
 
 

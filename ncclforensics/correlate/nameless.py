@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.standings import UNLISTED
 from ncclforensics.frames import remembered
 from ncclforensics.tables import TIME
 
@@ -50,7 +51,7 @@ def timeouts(frames: Frames) -> pl.DataFrame:
         if first is None or not near or seq in clashes or first in clashes:
             first = seq
         told = f"|{op}" if clashes.get(seq) == "op" else ""
-        names.append(f"{PREFIX}{first}{told}")
+        names.append(f"{PREFIX}{first}{told}{UNLISTED}")
     return said.with_columns(pl.Series("group", names, dtype=pl.String))
 
 

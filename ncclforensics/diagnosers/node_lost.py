@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import roll
 from ncclforensics.evidence import common, stops, waited
 from ncclforensics.findings import Finding
 from ncclforensics.theory import lost
@@ -126,6 +127,8 @@ def _without_evidence(frames: Frames) -> tuple[int, ...]:
 
     Where one node was lost, and nothing places these ranks on another, they were its.
     """
-    unseen = common.numbers(frames["calls"]["unseen"].explode())
+    unseen = {*common.numbers(frames["calls"]["unseen"].explode())}
+    silent = roll.call(frames).unseen
+    unseen |= silent if unseen <= silent else set()
     placed = frames["ranks"].drop_nulls("host")["rank"]
-    return () if set(unseen) & set(placed) else unseen
+    return () if unseen & set(placed) else tuple(sorted(unseen))

@@ -116,6 +116,8 @@ _SPEAKERS = (
     "service",
     "task",
 )
+# torch prints its rank before a message, not before each of the message's lines
+_LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
 
 
 def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -125,9 +127,9 @@ def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFram
     tell whether a mark before a line is a comment's, or of a quotation as a whole.
 
     Returns a row per segment, in order: `line`, `part` (0-based in its line), `raw`,
-    `text` (the message), `speaker` (what tells one writer from another), `header`
-    ("nccl", "c10", "python" or null), `level`, the columns of WHO and GROUP, `t` and
-    `yearless` (see `stamps`).
+    `text` (the message), `speaker` (what tells one writer from another), `launcher`
+    (the same without what torch says), `header` ("nccl", "c10", "python" or null),
+    `level`, the columns of WHO and GROUP, `t` and `yearless` (see `stamps`).
     """
     bare = _unmarked(lines, lines if among is None else among)
     bare = bare.select(
@@ -230,6 +232,7 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "raw",
         "text",
         pl.concat_str(_SPEAKERS, separator="|", ignore_nulls=True).alias("speaker"),
+        pl.concat_str(_LAUNCHERS, separator="|", ignore_nulls=True).alias("launcher"),
         "header",
         "level",
         *(who[name].alias(name) for name in WHO),

@@ -203,11 +203,12 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
     its header on each line of one message: such a line goes on where it is indented.
     srun labels all lines or none: under a line without a label, `1: [a, b]` has none.
     """
-    first = starts.select("line", "part", "speaker", "task")
+    first = starts.select("line", "part", "speaker", "launcher", "task")
     wanted = first.select(
         "line",
         "part",
         "speaker",
+        "launcher",
         pl.col("task").is_null().alias("unlabelled"),
         pl.int_ranges(pl.col("line") + 1, pl.col("line") + count).alias("under"),
     ).explode("under")
@@ -217,6 +218,8 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
         pl.col("line").alias("under"),
         pl.col("part").alias("under_part"),
         pl.col("speaker").alias("under_speaker"),
+        pl.col("launcher").alias("under_launcher"),
+        (pl.col("speaker") == pl.col("launcher")).alias("rankless"),
         "task",
         "header",
         "text",
@@ -239,6 +242,7 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
     same = pl.col("under_speaker").eq(pl.col("speaker")) | pl.col("under_speaker").eq(
         ""
     )
+    same |= pl.col("rankless") & (pl.col("under_launcher") == pl.col("launcher"))
     return (
         beside.filter(same)
         .with_columns(
@@ -339,7 +343,7 @@ def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
     captures = [
         c
         for c in frame.columns
-        if c not in events and c not in ("part", "raw", "speaker", "header")
+        if c not in events and c not in ("part", "raw", "speaker", "launcher", "header")
     ]
     probe = (pl.col("header") == "nccl") & (pl.col("level") == "INFO")
     role = pl.when(probe).then(pl.lit("neutral")).otherwise(pl.lit(message.role))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ncclforensics.frames import remembered
-from ncclforensics.theory import explanations, facts, replay, weights
+from ncclforensics.theory import explanations, facts, hearsay, replay, weights
 from ncclforensics.theory.case import Case
 
 if TYPE_CHECKING:
@@ -140,7 +140,9 @@ def _replayed(case: Case, end: End, story: Story) -> Story:
     calls = [] if story.call is None else [story.call["call"]]
     ends = calls if story.slug in ENDING else []
     goes_on = {*story.ranks, *(case.graph.waiters.get(calls[0], ()) if ends else ())}
-    left = replay.still_waiting(case.graph, goes_on, ends) & end.blocked
+    # each end is explained by itself: who hangs on another one as well waits for that
+    others = {r for other in case.ends if other != end for r in other.ranks}
+    left = replay.still_waiting(case.graph, goes_on | others, ends) & end.blocked
     idle = {*end.ranks} - {*story.ranks} if end.kind == "absent" else set()
     if story.slug in LEAVES_IDLE:
         idle = set()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.correlate import crews
+from ncclforensics.correlate import crews, roll
 from ncclforensics.evidence import common
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
@@ -29,6 +29,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     there = common.ranks_on(case.frames, hosts)
     whole = len(unseen) > 1 and len(hosts) == 1 and {*there} <= {*unseen}
     lived = {*unseen} <= crews.lived(case.frames)
+    if lived and roll.call(case.frames).apart:
+        return  # somebody else failed, and these were ended because of it
     gone = "node-lost" if whole else "crashed-rank"
     yield Story(
         "missing-rank" if lived else gone,
