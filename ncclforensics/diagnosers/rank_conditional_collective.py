@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import common, spied, timed_out_at
-from ncclforensics.findings import Collective, Finding, NotChecked
+from ncclforensics.evidence import common, spied
+from ncclforensics.findings import NotChecked
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 FAMILY = "desync"
-NEEDS = ("standings", timed_out_at.TIMEOUT)
+NEEDS = ("standings", "calls", "c10d.gloo.timeout")
 MISSING = "no dump, and no line of how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = (
@@ -58,6 +58,8 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that are in a call which the others never make."""
     found = weighed(frames).of("rank-conditional-collective")
+    if not found and frames["calls"].is_empty():
+        yield NotChecked("rank-conditional-collective", MISSING, NEXT_TIME)
     for told in found:
         call, ranks = told.story.call, told.story.ranks
         assert call is not None
@@ -79,31 +81,3 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             wording.waiting(frames, call, ranks) or told.cites,
             first_seen=wording.onset(frames, call, ranks),
         )
-    if not found and frames["standings"].is_empty():
-        yield from _at_another_place(frames)
-
-
-def _at_another_place(frames: Frames) -> Iterator[Statement]:
-    """Find the one rank that timed out at another place of the code than all others."""
-    sites = timed_out_at.apart(frames)
-    if sites.is_empty():
-        yield NotChecked("rank-conditional-collective", MISSING, NEXT_TIME)
-        return
-    ranks, others = common.numbers(sites["rank"][:1]), sites.height - 1
-    here, there = sites["site"].head(2)
-    who = common.plural("rank", ranks)
-    yield Finding(
-        slug="rank-conditional-collective",
-        confidence="likely",
-        headline=f"{who} waited at {here}, all {others:,} others at {there}",
-        evidence=common.cites(sites),
-        explanation=f"Every rank timed out, so nobody was absent: {who} waited in a "
-        f"call at {here}, and all {others:,} others in one at {there}. It makes a call "
-        "that they do not, or none that they make; or it left a loop before them.",
-        remedy=REMEDY,
-        ranks=ranks,
-        hosts=common.hosts_of(frames, ranks),
-        devices=common.devices_of(frames, ranks),
-        collective=Collective(call_site=here),
-        first_seen=common.first_seen(sites),
-    )

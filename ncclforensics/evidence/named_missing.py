@@ -1,29 +1,19 @@
 """Lines that name the rank that did not come; `missing_rank` reads them.
 
 monitoredBarrier, the store and Horovod know who did not report; the desync
-report and NCCL's own `Init START` lines tell who did, which leaves the others. Where
-nearly all ranks timed out and the agent had to end the rest, the rest is who they
-waited for.
+report and NCCL's own `Init START` lines tell who did, which leaves the others. Who
+was silent while others timed out, the theory tells from the frame `calls`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import signal
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import collected, rest
-from ncclforensics.correlate.job import MACHINE, STEPS
-from ncclforensics.evidence import (
-    common,
-    exits,
-    init_hang,
-    ras_status,
-    spied,
-    timed_out_at,
-)
+from ncclforensics.correlate.job import STEPS
+from ncclforensics.evidence import common, init_hang, ras_status, spied
 from ncclforensics.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -32,17 +22,10 @@ if TYPE_CHECKING:
     from ncclforensics.findings import Confidence
     from ncclforensics.frames import Frames
 
-TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
 HOROVOD = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")
 READY = "launchers.horovod.ready"
-REQUESTED = "c10d.dump.requested"
-CITED = ("source", "line")
 # where a rank of the whole job tells the others how to reach it (torch 2.13, Gloo)
 ADDRESS = r"^/default_pg/\d+//cpu//\d+/(\d+)$"
-# this many ranks have to have timed out for each one that did not
-MANY = 2
-# how srun ends its tasks
-SRUNS = (-signal.SIGTERM, -signal.SIGKILL)
 
 REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",)
 
@@ -51,7 +34,7 @@ def named(frames: Frames) -> Iterator[Finding]:
     """Return a finding of the first of these sources that names a rank."""
     sources = (
         *(_barrier, _desync, _horovod, _ras, init_hang.never_started),
-        *(_awaited, _spied, _silent, _only_observed),
+        _awaited,
     )
     for source in sources:
         if found := source(frames):
@@ -172,97 +155,6 @@ def _awaited(frames: Frames) -> Finding | None:
     return found and dataclasses.replace(
         found, headline=f"{who} did not come to init_process_group"
     )
-
-
-def _spied(frames: Frames) -> Finding | None:
-    """Find whom py-spy shows in other code while all others wait in one call."""
-    found = spied.outsiders(frames) if rest.is_told(frames) else None
-    if found is None:
-        return None
-    seen, op = found
-    ranks = common.numbers(seen.filter(pl.col("op").is_null())["rank"])
-    why = "py-spy shows all others in it"
-    return _finding(frames, seen, ranks, Collective(op=op), why, "likely")
-
-
-def _silent(frames: Frames) -> Finding | None:
-    """Find the few that were alive and silent when all others had timed out."""
-    timeouts = frames.message(*TIMEOUTS)
-    agent = frames["exits"].drop_nulls("rank")
-    torn = exits.torn_down(frames).drop_nulls("rank")
-    by_srun = torn.filter(pl.col("code").is_in(SRUNS))
-    by_agents = exits.by_agents(frames).drop_nulls("rank")
-    ended = pl.concat(
-        [part.select("rank", "t", *CITED) for part in (by_agents, by_srun)]
-    )
-    codes = pl.concat(
-        [part.select("rank", "code") for part in (agent, exits.of_slurm(frames), torn)]
-    )
-    failed = set(common.numbers(codes.filter(pl.col("code") > 0)["rank"]))
-    spoke = set(common.numbers(timeouts["rank"]))
-    # what a kernel says of a rank's process is not its own voice
-    own = ~pl.col("message").str.contains(MACHINE)
-    lines = frames["events"].drop_nulls("rank").filter(own)
-    lost_peers = set(common.numbers(lines.filter(pl.col("role") == "victim")["rank"]))
-    shouting = lines.filter(pl.col("role") != "neutral")
-    noisy = {*common.numbers(shouting["rank"]), *failed, *collected.unheard(frames)}
-    heard = {*common.numbers(lines["rank"]), *collected.beside_others(frames, timeouts)}
-    ranks = tuple(r for r in common.numbers(ended["rank"]) if r in heard - noisy)
-    # a few early timeouts prove nothing: the others' own timeouts were still to come
-    if not ranks or len(spoke) < max(2, MANY * len(ranks)):
-        return None
-    if failed - spoke - lost_peers:
-        return None
-    # who was waited for in two places by two groups of ranks did not miss one call
-    places = timed_out_at.sites(frames).group_by("site").len()
-    if places.filter(pl.col("len") > 1).height > 1:
-        return None
-    # one whose end nobody saw was as silent as they were
-    known = set(common.numbers(frames["ranks"]["rank"]))
-    if known - spoke - lost_peers - set(ranks):
-        return None
-    told = ended.filter(pl.col("rank").is_in(ranks)).with_columns(
-        common.sentence("rank ", pl.col("rank"), " was ended by its launcher").alias(
-            "text"
-        ),
-        pl.col("t").cast(timeouts["t"].dtype),
-    )
-    many = f"{len(spoke):,} others"
-    why = f"{many} timed out, and it was alive and silent to the end"
-    found = _finding(frames, timeouts, ranks, Collective(), why, "likely")
-    who = common.plural("rank", ranks)
-    return found and dataclasses.replace(
-        found,
-        headline=f"{who} did not come to what {many} timed out in, and said nothing",
-        evidence=(*common.cites(told), *common.cites(timeouts)),
-        first_seen=common.first_seen(
-            pl.concat([part.select("t") for part in (agent, told, timeouts)])
-        ),
-    )
-
-
-def _only_observed(frames: Frames) -> Finding | None:
-    """Find the few that saw the dump signal of others and had no timeout of their own.
-
-    All that wait in a call time out within moments of each other, and say so.
-    """
-    asked = frames.message(REQUESTED, *TIMEOUTS)
-    if "from" in asked.columns:
-        own = pl.col("from") == "this local rank"
-        asked = asked.filter((pl.col("message") != REQUESTED) | own)
-    spoke = set(common.numbers(asked["rank"]))
-    saw = frames.message("c10d.dump.observed")
-    other = frames["events"].filter(pl.col("role") != "neutral")
-    other = other.filter(pl.col("message") != "c10d.dump.observed")
-    noisy = {*common.numbers(other["rank"]), *collected.unheard(frames)}
-    ranks = tuple(r for r in common.numbers(saw["rank"]) if r not in noisy)
-    if not ranks or len(spoke) < max(2, MANY * len(ranks)):
-        return None
-    lines = pl.concat(
-        [part.select("text", "t", "rank", *CITED) for part in (saw, asked)]
-    ).filter(pl.col("rank").is_in([*ranks, *spoke]))
-    why = f"all {len(spoke):,} others timed out, and it only saw their signal to dump"
-    return _finding(frames, lines, ranks, Collective(), why, "likely")
 
 
 def _finding(

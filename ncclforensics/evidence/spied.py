@@ -97,20 +97,6 @@ def at_work(frames: Frames, ranks: Iterable[int]) -> str:
     return f" When somebody looked at it with py-spy, {common.some(told)}."
 
 
-def outsiders(frames: Frames) -> tuple[pl.DataFrame, str] | None:
-    """Return the few that stand in no call while all others wait in one, and that call.
-
-    The rows are as in `sites`, the others' behind theirs.
-    """
-    seen = sites(frames).unique("rank", keep="last", maintain_order=True)
-    waiting = seen.filter(pl.col("op").is_not_null())
-    apart = seen.filter(pl.col("op").is_null() & pl.col("site").is_not_null())
-    one = waiting["op"].n_unique() == 1 and waiting["site"].n_unique() == 1
-    if not one or apart.is_empty() or waiting.height < max(2, 2 * apart.height):
-        return None
-    return pl.concat([apart, waiting]), str(waiting["op"][0])
-
-
 def _by_pid(frames: Frames) -> pl.DataFrame:
     """Return `pid _rank` of the pids that one rank alone has."""
     known = frames["ranks"].select("pid", pl.col("rank").alias("_rank")).drop_nulls()

@@ -174,6 +174,7 @@ def _confidence(case: Case, story: Story, margin: float) -> Confidence | None:
         return None
     if facts.standing(case.frames).answer != "yes" or story.what in OPEN:
         return "possible"
-    if margin >= weights.CERTAIN and story.ranks:
+    heard = hearsay.is_hearsay(case, story)
+    if margin >= weights.CERTAIN and story.ranks and not heard:
         return "certain"
     return "likely" if margin >= weights.LIKELY else "possible"
