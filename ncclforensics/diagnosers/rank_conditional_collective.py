@@ -57,10 +57,10 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that are in a call which the others never make."""
-    found = weighed(frames).of("rank-conditional-collective")
-    if not found and frames["calls"].is_empty():
+    found = weighed(frames).joined("rank-conditional-collective")
+    if found is None and frames["calls"].is_empty():
         yield NotChecked("rank-conditional-collective", MISSING, NEXT_TIME)
-    for told in found:
+    if (told := found) is not None:
         call, ranks = told.story.call, told.story.ranks
         assert call is not None
         what = common.call_words(common.collective(frames, call))
