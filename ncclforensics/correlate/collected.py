@@ -25,7 +25,7 @@ def unheard(frames: Frames) -> list[int]:
 
 
 def beside_others(frames: Frames, words: pl.DataFrame) -> list[int]:
-    """Return the ranks that would have written to a file in which others' `words` stand.
+    """Return the ranks that would have written to a file with others' `words`.
 
     All ranks of a node write to what torchrun was started on, where nothing else is
     asked, and all tasks of a job to what srun was. So those of which nothing stands

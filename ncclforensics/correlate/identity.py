@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate import only_group, places, world
+from ncclforensics.correlate import in_turn, only_group, places, world
 from ncclforensics.correlate.outline import outline
 from ncclforensics.frames import Frames
 from ncclforensics.tables import CITE
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
 PARALLEL = "launchers.pdsh.exited"  # a launcher of several nodes, whichever are seen
 CHILD = "launchers.spawn.raised"  # torch.multiprocessing.spawn, its child's index
-AGREE = 2  # places in one file that tell where its node's ranks begin
 TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 
@@ -51,9 +50,10 @@ def identify(frames: Frames) -> Frames:
         place = ["host", "local_rank"]
         ranked = _filled(ranked, _owners(claims, place), place)
         for node in ("source", "host"):
-            turns = _in_turn(_claims(ranked), node)
+            turns = in_turn.owners(_claims(ranked), node)
             ranked = _filled(ranked, turns, [node, "local_rank"])
-        claims = _placed(_claims(ranked))
+        claims = _claims(ranked)
+        claims = in_turn.placed(claims, _owners(claims, place))
     # what was read of one line is one rank's
     spoken = ranked["events"].drop_nulls(["rank", "line"])
     ranked = _filled(ranked, _owners(spoken, ["source", "line"]), ["source", "line"])
@@ -326,48 +326,6 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
         return None
     ranks = local.select("local_rank").unique()
     return ranks.with_columns(pl.col("local_rank").alias("rank"))
-
-
-def _in_turn(claims: pl.DataFrame, node: str) -> pl.DataFrame:
-    """Return `node` and local rank = rank for the places of nodes that number in turn.
-
-    A launcher deals out the ranks of a node one after the other. So the ones that are
-    known tell those between and beside them, where no other node has them. `node` is
-    the host, or the file that all of a node's ranks write to, of which two have to
-    agree: it may be the file of several nodes.
-    """
-    place = [node, "local_rank"]
-    here = claims.drop_nulls(place).select(*place, "rank").unique(maintain_order=True)
-    known = here.drop_nulls("rank")
-    first = pl.col("rank") - pl.col("local_rank")
-    nodes = known.group_by(node).agg(
-        first.unique().alias("first"), pl.col("rank").n_unique().alias("many")
-    )
-    hosts = claims.group_by(node).agg(pl.col("host").drop_nulls().n_unique().alias("n"))
-    enough = pl.col("many") >= (1 if node == "host" else AGREE)
-    one = (pl.col("first").list.len() == 1) & (pl.col("n") <= 1) & enough
-    nodes = nodes.join(hosts, on=node).filter(one).explode("first")
-    told = (
-        here.join(known, on=place, how="anti")
-        .join(nodes, on=node)
-        .with_columns((pl.col("first") + pl.col("local_rank")).alias("rank"))
-    )
-    taken = claims.drop_nulls([node, "rank", "local_rank"])
-    taken = taken.select("rank", pl.col(node).alias("other")).unique()
-    clash = told.join(taken, on="rank").filter(pl.col("other") != pl.col(node))
-    free = told if node == "source" else told.join(clash, on=node, how="anti")
-    return free.select(*place, "rank")
-
-
-def _placed(claims: pl.DataFrame) -> pl.DataFrame:
-    """Give the claims of files that lie at a rank's place, and say nothing, its rank."""
-    place = ["host", "local_rank"]
-    owners = pl.concat([_owners(claims, place), _in_turn(claims, "host")])
-    theirs = owners.rename({"rank": "_theirs"})
-    joined = claims.join(theirs, on=place, how="left", maintain_order="left")
-    return joined.with_columns(pl.coalesce("rank", "_theirs").alias("rank")).drop(
-        "_theirs"
-    )
 
 
 def _filled(

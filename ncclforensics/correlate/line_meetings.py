@@ -139,7 +139,9 @@ def _parted(
     )
     for row in full.to_dicts():
         waiting = {*row["waiting"]}
-        at = heard.all_sites.filter(pl.col("waits") & pl.col("rank").is_in(list(waiting)))
+        at = heard.all_sites.filter(
+            pl.col("waits") & pl.col("rank").is_in(list(waiting))
+        )
         if dumped & waiting or {*at["rank"]} != waiting or at["stack"].n_unique() < 2:
             continue
         for place in at.sort("rank").partition_by("stack", maintain_order=True):

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, spied
+from ncclforensics.evidence import common, hung, spied
 from ncclforensics.evidence.named_missing import named
 from ncclforensics.findings import Finding, NotChecked
 from ncclforensics.theory import wording
@@ -106,14 +106,19 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         else f"did not make that call ({reached}), and none of its own holds it up: the "
         "others hang on it."
     )
+    seen = spied.at_work(frames, ranks) + hung.words(frames, ranks)
     return wording.finding(
         frames,
         found[0],
         f"{common.plural('rank', everyone)} never joined {common.call_words(failing)}",
         f"{wording.spread(frames, call, ranks, len(found[0].end.blocked))} "
-        f"{who.capitalize()} {did}{spied.at_work(frames, ranks)}{''.join(also)}",
+        f"{who.capitalize()} {did}{seen}{''.join(also)}",
         REMEDY,
-        (*wording.waiting(frames, call), *wording.cites(own, "came as far as")),
+        (
+            *wording.waiting(frames, call),
+            *wording.cites(own, "came as far as"),
+            *hung.cites(frames, ranks),
+        ),
         ranks=everyone,
     )
 

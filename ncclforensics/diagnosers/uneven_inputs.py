@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
-NEEDS = ("standings", "exits")
+NEEDS = ("standings", "calls", "exits")
 MISSING = "no dump, and no agent that lists how each rank ended"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = (

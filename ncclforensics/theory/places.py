@@ -60,7 +60,9 @@ def of(case: Case, side: Side) -> Place:
         if other is not None and other != stack
     ]
     ways = [w for w in usual if w and w[0][1] == mine[0][1]]
-    outside = bool(ways) and _is_outside(mine, ways)
+    # lone frames, as tracebacks and lines leave them, tell of no function around them
+    deep = len(mine) > 1 or any(len(w) > 1 for w in ways)
+    outside = bool(ways) and deep and _is_outside(mine, ways)
     inside = bool(ways) and not outside and _is_inside(mine, ways)
     return Place(_named(mine, ways), outside, inside, barrier)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from ncclforensics.correlate import roll
 from ncclforensics.evidence import common
 from ncclforensics.findings import Suspect
 from ncclforensics.theory import wording
@@ -45,6 +46,29 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
         _suspect(frames, rank, min(share[rank], 1.0), *best[rank][1:])
         for rank in order[:MOST]
         if share[rank] >= LEAST
+    ) or _unheard(frames)
+
+
+def _unheard(frames: Frames) -> tuple[Suspect, ...]:
+    """Return whom lines single out where no story does: who was not heard, or is apart.
+
+    Those of whom nothing is known while others timed out come first; where everybody
+    is known, those that wait where fewest do.
+    """
+    told = roll.call(frames)
+    if not told.timed_out:
+        return ()
+    ranks = sorted(told.silent | told.unseen)
+    many = common.count(len(told.timed_out), "rank")
+    why = f"{many} timed out, and it was not heard"
+    if not ranks:
+        held = sorted(frames["calls"]["waiting"].to_list(), key=lambda some: len(some))
+        least = len(held[0]) if len(held) > 1 else 0
+        ranks = sorted({r for some in held for r in some if len(some) == least})
+        why = f"{many} timed out, and it is where fewest wait"
+    return tuple(
+        Suspect(rank, next(iter(common.hosts_of(frames, [rank])), None), LEAST, why, ())
+        for rank in ranks[:MOST]
     )
 
 

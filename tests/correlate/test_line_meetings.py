@@ -75,7 +75,7 @@ def test_the_rank_whose_log_is_there_and_silent_is_absent(frames):
     seen = frames({0: raised(0), 1: raised(1), 2: STEP, 3: raised(3)})
     (row,) = meetings(seen).to_dicts()
     assert (row["waiting"], row["absent"], row["unseen"]) == ([0, 1, 3], [2], [])
-    assert (row["group"], row["pg"], row["op"]) == ("lines|silence", None, "all_reduce")
+    assert (row["group"], row["pg"], row["op"]) == ("lines|silence?", None, "all_reduce")
     assert (row["source"], row["line"]) == ("rank_0.log", 6)
     assert row["members"] == [0, 1, 2, 3]
 
@@ -220,7 +220,7 @@ def test_py_spy_alone_shows_who_is_at_work(frames):
 def test_a_number_without_a_group_is_a_call_of_all(frames):
     seen = frames({0: gave_up(0, 7), 1: gave_up(1, 7), 2: STEP, 3: gave_up(3, 7)})
     (row,) = meetings(seen).to_dicts()
-    assert (row["group"], row["seq"], row["op"]) == ("lines|7", 7, "ALLREDUCE")
+    assert (row["group"], row["seq"], row["op"]) == ("lines|7?", 7, "ALLREDUCE")
     assert (row["waiting"], row["absent"]) == ([0, 1, 3], [2])
     assert row["t"].strftime("%H:%M:%S") == "09:59:59"  # the line's, less what it ran
 
@@ -256,7 +256,7 @@ def test_two_operations_of_one_number_can_be_compared(frames):
         {"seq": 2070, "op": "REDUCE", "waiting": [0, 1, 2, 3, 4]}
     ]
     votes = nameless.grouped(seen).group_by("group", "timed_out").agg("op")
-    assert votes["group"].to_list() == ["lines|2070"]
+    assert votes["group"].to_list() == ["lines|2070?"]
     assert sorted(votes["op"][0]) == ["ALLREDUCE"] + ["REDUCE"] * 4
 
 
@@ -265,8 +265,8 @@ def test_two_numbers_of_one_rank_are_two_groups(frames):
     seen = frames({0: both, 1: gave_up(1, 8, "ALLGATHER"), 2: gave_up(2, 7)})
     rows = meetings(seen).to_dicts()
     assert [(row["group"], row["waiting"]) for row in rows] == [
-        ("lines|7", [0, 2]),
-        ("lines|8", [0, 1]),
+        ("lines|7?", [0, 2]),
+        ("lines|8?", [0, 1]),
     ]
 
 
@@ -301,7 +301,7 @@ def test_bare_numbers_give_way_to_the_call_with_members(frames):
     seen = frames({0: gave_up(0, 7), 1: gave_up(1, 7), 2: STEP, 3: gave_up(3, 7)})
     bare = call([0, 1, 3], [], members=None, group="|||?", pg=None, seq=7)
     found = meetings(seen, bare)
-    assert line_meetings.joined(bare, found)["group"].to_list() == ["lines|7"]
+    assert line_meetings.joined(bare, found)["group"].to_list() == ["lines|7?"]
 
 
 # real jobs, each rank started by itself

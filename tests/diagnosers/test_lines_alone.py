@@ -1,0 +1,56 @@
+"""What the theory tells from lines alone: timeouts, silence, and the kernel beside them."""
+
+from log_lines import kernel, table, timeout, verdict
+from ncclforensics.analysis import analyze
+
+WATCHDOG = (
+    "[rank{rank}]:[E820 10:10:00.596967190 ProcessGroupNCCL.cpp:607] [Rank {rank}] "
+    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, "
+    "NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600029 milliseconds before "
+    "timing out.\n"
+)
+
+
+def job(tmp_path, *calls):
+    text = "".join(WATCHDOG.format(rank=r, seq=seq, op=op) for r, seq, op in calls)
+    (tmp_path / "job.log").write_text(text)
+    return analyze([str(tmp_path)])
+
+
+def silent(tmp_path, dmesg):
+    """Rank 3 says nothing, and its agent has to end it."""
+    spoke = "".join(timeout(rank) for rank in range(3))
+    ends = table((0, -6, 4000), (1, -6, 4001), (2, -6, 4002), (3, -15, 4003))
+    (tmp_path / "job.log").write_text(spoke + ends)
+    (tmp_path / "dmesg_gpu0001.log").write_text(dmesg)
+    return analyze([str(tmp_path)])
+
+
+def test_a_blocked_process_supports_its_absence(tmp_path):
+    line = kernel("INFO: task python:4003 blocked for more than 120 seconds.")
+    told = silent(tmp_path, line)
+    assert verdict(told)[:2] == ("missing-rank", (3,))
+    top = told.ranked.verdict
+    assert top.confidence == "likely"
+    assert "blocked" in top.explanation
+    assert any("blocked" in cite.text for cite in top.evidence)
+
+
+def test_a_healthy_kernel_says_nothing(tmp_path):
+    told = silent(tmp_path, kernel("usb 1-1: new high-speed USB device"))
+    assert verdict(told)[:2] == ("missing-rank", (3,))
+    assert "blocked" not in told.ranked.verdict.explanation
+
+
+def test_one_number_and_two_operations(tmp_path):
+    calls = [(rank, 2070, "REDUCE") for rank in range(4)]
+    told = job(tmp_path, *calls, (4, 2070, "ALLREDUCE"))
+    assert verdict(told)[:2] == ("collective-mismatch", (4,))
+    assert told.ranked.verdict.confidence == "likely"
+
+
+def test_two_watchdogs_in_two_calls_are_suspects(tmp_path):
+    told = job(tmp_path, (0, 1505645, "_ALLGATHER_BASE"), (1, 1505766, "ALLGATHER"))
+    assert {suspect.rank for suspect in told.ranked.suspects} == {0, 1}
+    top = told.ranked.verdict
+    assert top.slug == "timeout-masking" or top.confidence == "possible"
