@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.correlate import outline
 from ncclforensics.evidence import common
 from ncclforensics.theory import facts, wording
 from ncclforensics.theory.weigh import weighed
@@ -18,6 +19,18 @@ REMEDY = (
     "look for the log, the dump and the process of that rank: is it alive?",
     "dmesg -T | tail -n 100                    # on its host",
 )
+
+
+def uncollected(frames: Frames) -> tuple[int, ...]:
+    """Return the members of which nothing is here, where dumps are all that is here.
+
+    Dumps are taken because a job hangs, and nothing else tells that it went well.
+    """
+    if frames["events"].height or not frames.has("entries"):
+        return ()
+    seen = frames["sources"].filter(outline.is_dump())["rank"].drop_nulls()
+    members = frames["groups"]["members"].explode().drop_nulls().unique().sort()
+    return tuple(members.filter(~members.is_in(seen.implode())))
 
 
 def findings(frames: Frames, slug: str) -> Iterator[Finding]:
