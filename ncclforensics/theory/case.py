@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ncclforensics.frames import Frames
+    from ncclforensics.theory.program import Deviation
 
 Call = dict[str, Any]
 Kind = Literal["absent", "unseen", "full", "stalled", "unstarted", "circle"]
@@ -111,7 +112,7 @@ class Case:
     def late(self) -> Mapping[int, pl.DataFrame]:
         """Return by call the entries of those who came to it a timeout too late."""
         found = latecomers.latecomers(self.frames)
-        return {int(n): some for (n,), some in found.group_by("call")}  # type: ignore[call-overload]
+        return {int(n): some for (n,), some in found.group_by("call")}
 
     @cached_property
     def sides(self) -> Mapping[int, tuple[signatures.Side, ...]]:
@@ -128,7 +129,7 @@ class Case:
         """Return the ranks whose recorder leaves out messages that may hold them."""
         return frozenset(rest.mute(outline.outline(self.frames)))
 
-    def deviation(self, rank: int) -> program.Deviation | None:
+    def deviation(self, rank: int) -> Deviation | None:
         """Return where a rank left the program of its role; None without history."""
         return self.program.deviations.get(rank)
 
@@ -202,14 +203,14 @@ def _ends(case: Case) -> list[End]:
             node if node >= 0 else ~node
         )
     leaves: dict[int, set[int]] = {}
-    for rank, own in told.calls_of.items():
-        for call in own:
-            if component[~call] != component[rank]:
-                leaves.setdefault(component[rank], set()).add(component[~call])
-    for call, wanted in told.why.items():
+    for rank, held in told.calls_of.items():
+        for number in held:
+            if component[~number] != component[rank]:
+                leaves.setdefault(component[rank], set()).add(component[~number])
+    for number, wanted in told.why.items():
         for rank in wanted:
-            if component[rank] != component[~call]:
-                leaves.setdefault(component[~call], set()).add(component[rank])
+            if component[rank] != component[~number]:
+                leaves.setdefault(component[~number], set()).add(component[rank])
     unseen_of = {
         component[rank]: rank
         for wanted in told.why.values()
@@ -220,10 +221,8 @@ def _ends(case: Case) -> list[End]:
     gone: list[int] = []
     for number in {*ranks, *calls}:
         out = leaves.get(number, set())
-        here, own = (
-            tuple(sorted(ranks.get(number, ()))),
-            tuple(sorted(calls.get(number, ()))),
-        )
+        here = tuple(sorted(ranks.get(number, ())))
+        own = tuple(sorted(calls.get(number, ())))
         if len(here) > 1 and out <= unseen_of.keys():
             unseen = tuple(sorted(unseen_of[n] for n in out))
             found.append(End("circle", here, own, unseen=unseen))

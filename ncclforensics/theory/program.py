@@ -231,7 +231,8 @@ class _Table:
 
 
 def _pair(contexts: Words, words: Words) -> Words:
-    return contexts * _MIX[0] + (words ^ (words >> np.uint64(31))) * _MIX[17]
+    mixed: Words = contexts * _MIX[0] + (words ^ (words >> np.uint64(31))) * _MIX[17]
+    return mixed
 
 
 def _looked_up(
