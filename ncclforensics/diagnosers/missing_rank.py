@@ -100,10 +100,11 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         if f.story.call is not None
     ]
     did = (
-        f"went past that call and waits in another one{wording.elsewhere(frames, found[0])}"
+        "went past that call and waits in another one"
+        f"{wording.elsewhere(frames, found[0])}"
         if story.what == "skipped"
-        else f"did not make that call ({reached}), and none of its own holds it up: the "
-        "others hang on it."
+        else f"did not make that call ({reached}), and none of its own holds it up: "
+        "the others hang on it."
     )
     return wording.finding(
         frames,

@@ -90,7 +90,7 @@ class Case:
 
     @cached_property
     def program(self) -> program.Program:
-        """Return the program model of the ranks in question, and of some beside them."""
+        """Return the program model of the ranks in question and of some beside."""
         known = sorted(self.seen)
         step = max(1, len(known) // SAMPLE)
         return program.program(
@@ -242,7 +242,7 @@ def _ends(case: Case) -> list[End]:
 
 
 def _absent(case: Case, gone: list[int]) -> list[End]:
-    """Join the absent ranks that the same calls wait for, and who waits only for them."""
+    """Join the absent ranks that the same calls wait for."""
     parts: list[tuple[set[int], set[int]]] = []
     for rank in sorted(gone):
         mine = ({rank}, set(case.graph.wanted_in.get(rank, ())))

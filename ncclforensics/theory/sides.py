@@ -55,7 +55,7 @@ def surprise(case: Case, rank: int) -> float:
 def unexplained(
     case: Case, end: End, ranks: tuple[int, ...]
 ) -> tuple[tuple[str, float], ...]:
-    """Return what it costs that others at an end left their programs, or differ there."""
+    """Return what it costs that others at an end left their programs, or differ."""
     rest = around(case, end) - {*ranks}
     unlike = [
         number

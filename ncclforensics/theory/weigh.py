@@ -94,7 +94,7 @@ def _cites(case: Case, story: Story) -> tuple[Cite, ...]:
 
 
 def _tied(best: Story, rest: list[Story]) -> tuple[Story, list[Story]] | None:
-    """Join two stories of one class that cost the same and blame two sides of a call."""
+    """Join two stories of one class and cost that blame two sides of a call."""
     same = [
         s
         for s in rest
@@ -148,7 +148,7 @@ MOST = 4  # of one kind that are counted: more of it is no more a contradiction
 
 
 def _confidence(case: Case, story: Story, margin: float) -> Confidence | None:
-    """Return how sure a story is: by its margin, and whether the job is known to stand."""
+    """Return how sure a story is: its margin, and whether the job is known to stand."""
     if not story.slug or margin < weights.POSSIBLE:
         return None
     if facts.standing(case.frames).answer != "yes" or story.what == "lost":

@@ -63,13 +63,13 @@ def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
 
 
 def _is_named(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
-    """Whether the ranks are in functions of their own that few come to, or at the end."""
+    """Whether the ranks are in functions that few come to, or at the end."""
     side = _side(case, end, ranks)
     return side is not None and places.of(case, side).named != ""
 
 
 def _is_wanted(case: Case, end: End, number: int, ranks: tuple[int, ...]) -> bool:
-    """Whether others wait for some ranks in a call that comes before the one in question.
+    """Whether others wait for some ranks in a call before the one in question.
 
     Who only passes something else in a call has made all that comes before it.
     """
