@@ -3,8 +3,8 @@
     python benchmarks/accuracy.py [--verbose] [FOLDER…]
 
 Reads the fixtures (`truth.toml`) or, where they are given, folders of cases
-(`truth.json` or `case.json` beside `evidence/`). A row is one job; `innocent` counts ranks and hosts
-that were named and are not among the culprits. The last lines sum up.
+(`truth.json` or `case.json` beside `evidence/`). A row is one job; `innocent` counts
+ranks and hosts that were named and are not among the culprits. The last lines sum up.
 """
 
 from __future__ import annotations

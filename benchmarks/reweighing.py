@@ -8,8 +8,7 @@ ranking are asked as well.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,10 +25,11 @@ from ncclforensics.frames import Frames
 from ncclforensics.theory import explanations, weigh, weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
-Variant = AbstractContextManager[Any]
-Verdict = tuple[str, tuple[int, ...], str]
+    Variant = AbstractContextManager[Any]
+    Verdict = tuple[str, tuple[int, ...], str]
 JOBS = Path(__file__).parents[1] / "tests" / "fixtures"
 
 

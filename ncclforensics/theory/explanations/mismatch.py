@@ -58,7 +58,7 @@ def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
     side = _side(case, end, ranks)
     if side is None or side.bits is None or side.kind not in EXTRA:
         return 0.0
-    span = weights.EXPECTED - sides.NOISE
+    span = max(weights.EXPECTED - sides.NOISE, 1.0)
     return min(max((side.bits - sides.NOISE) / span, 0.0), 1.0)
 
 
