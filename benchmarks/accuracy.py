@@ -37,6 +37,8 @@ class Truth:
     hosts: tuple[str, ...]
     seq: int | None
     group: str | None
+    second_classes: tuple[str, ...] = ()
+    second_ranks: tuple[int, ...] = ()
 
 
 def truths(folders: list[Path]) -> list[Truth]:
@@ -51,6 +53,7 @@ def truths(folders: list[Path]) -> list[Truth]:
             prefix = "" if file.suffix == ".toml" else "culprit_"
             ranks, hosts = (told.get(f"{prefix}{of}") for of in ("ranks", "hosts"))
             classes = {told.get("class"), *told.get("also_acceptable", ())} - {None}
+            second = [(told.get(f"second_{of}"),) for of in ("class", "rank")]
             found.append(
                 Truth(
                     file.parent.name,
@@ -61,6 +64,7 @@ def truths(folders: list[Path]) -> list[Truth]:
                     tuple(hosts or ()),
                     told.get("seq"),
                     told.get("process_group"),
+                    *(() if None in of else of for of in second),
                 )
             )
     return found

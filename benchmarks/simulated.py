@@ -81,12 +81,16 @@ def play(name, ranks, seed):
         raise
 
 
-def one(name, ranks, style, seed, lost_times=False):
-    """Simulate and analyze one job; None where it cannot be struck so."""
+def one(name, ranks, style, seed, lost_times=False, lost=0):
+    """Simulate and analyze one job of which some dumps are lost, by a share.
+
+    None where it cannot be struck so.
+    """
     case = play(name, ranks, seed)
     if case is None:
         return None
-    told = simulate_dumps.Style(**STYLES[style], lost_times=lost_times)
+    gone = frozenset(random.Random(seed).sample(range(ranks), int(lost * ranks)))
+    told = simulate_dumps.Style(**STYLES[style], lost=gone, lost_times=lost_times)
     with tempfile.TemporaryDirectory() as folder:
         simulate_dumps.write(case, Path(folder), told, seed)
         start = time.perf_counter()

@@ -97,7 +97,8 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         f" {common.plural('rank', f.story.ranks).capitalize()} never joined "
         f"{common.call_words(common.collective(frames, f.story.call))}."
         if f.story.call is not None
-        else f" {common.plural('rank', f.story.ranks).capitalize()} made no call either."
+        else f" {common.plural('rank', f.story.ranks).capitalize()} made no call "
+        "either."
         for f in sure[1:MAX_MORE]
     ]
     did = (
