@@ -34,7 +34,7 @@ def uncollected(frames: Frames) -> tuple[int, ...]:
 
 
 def findings(frames: Frames, slug: str) -> Iterator[Finding]:
-    """Yield what a class tells of lost ranks: possible, where the job is known to stand."""
+    """Yield what a class tells of lost ranks, where the job is known to stand."""
     if facts.standing(frames).answer != "yes":
         return
     for told in weighed(frames).of(slug):
@@ -50,8 +50,8 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
             if len(ranks) == 1
             else f"{who} left nothing, and all others wait for them",
             f"{wording.spread(frames, call, ranks, len(told.end.blocked))} All waits "
-            f"{verb} to {who}, of which there is no dump and no line: gone, or its files "
-            "were not collected." + f" The call is {common.call_words(failing)}.",
+            f"{verb} to {who}, of which there is no dump and no line: gone, or its "
+            "files were not collected." + f" The call is {common.call_words(failing)}.",
             REMEDY,
             wording.waiting(frames, call),
         )
