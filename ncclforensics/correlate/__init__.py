@@ -65,6 +65,7 @@ def correlate(
     heard = Frames(now, known.messages)
     stuck = line_meetings.joined(stuck, line_meetings.meetings(heard, stuck, standing))
     found = waits.roots(stuck, rest.mute(collectives))
+    found = pl.concat([found, rest.idle(stuck, unfinished, standing, seen)])
     stacks = pl.concat([known["stacks"], call_sites.stacks(heard)])
     return Frames(
         {

@@ -109,6 +109,8 @@ def _calls(
     own = beside.filter(p2p & pl.col("started")).select(*SAME, "rank", mine=True)
     begun_beside = own.select(*SAME, begun=True)
     begun = pl.col("started").any() | pl.col("begun").any()
+    # of a dump whose last entries are lost nobody knows what its GPU has begun
+    stale = evidence.filter("is_stale")["rank"].implode()
     # of a batch's messages one that has begun shows that the rank's GPU is in it
     mine = (pl.col("started") | pl.col("mine").fill_null(False)).any()
     distinct = (
@@ -140,7 +142,9 @@ def _calls(
             pl.when(begun)
             .then(
                 pl.col("rank")
-                .filter(~pl.col("started") & ~pl.col("mine"))
+                .filter(
+                    ~pl.col("started") & ~pl.col("mine") & ~pl.col("rank").is_in(stale)
+                )
                 .unique()
                 .sort()
                 .implode()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics import tables
 from ncclforensics.correlate import job, outline
 from ncclforensics.correlate.standings import KEY, ROOTED
 from ncclforensics.tables import FAILING
@@ -115,6 +116,34 @@ def _older(made: pl.DataFrame, standings: pl.DataFrame) -> pl.Series:
         .filter(pl.col("enqueued") < pl.col("proves"))
     )
     return behind["rank"].unique()
+
+
+def idle(
+    calls: pl.DataFrame,
+    unfinished: pl.DataFrame,
+    standings: pl.DataFrame,
+    evidence: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return as `roots` the ranks that are in no call, and that nobody waits for yet.
+
+    Where all others hang such a rank stands in other code. Of one whose last calls are
+    lost that is not known.
+    """
+    lists = ("waiting", "behind", "absent", "unseen")
+    known = [unfinished["rank"], *(calls[c].explode() for c in lists)]
+    busy = pl.concat([part.cast(pl.Int64) for part in known]).drop_nulls()
+    idle_ = evidence.filter(
+        ~pl.col("is_stale")
+        & ~pl.col("is_blind")
+        & ~pl.col("is_sparse")
+        & ~pl.col("rank").is_in(busy.implode())
+        & pl.col("rank").is_in(standings["rank"].implode())
+    )
+    found = idle_ if calls.height else idle_.clear()
+    return tables.conform(
+        "roots",
+        found.select("rank", why=pl.lit("idle"), blocked=pl.lit(0, pl.Int64)),
+    )
 
 
 def mute(collectives: pl.DataFrame) -> set[int]:

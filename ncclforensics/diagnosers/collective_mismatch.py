@@ -137,7 +137,7 @@ def _told(frames: Frames, told: Told) -> Finding:
     listed = "; ".join(
         f"{common.plural('rank', side.ranks)} in {side.what}" for side in sides
     )
-    tie = told.story.what.startswith("tie")
+    tie = told.story.what == "tie"
     headline = (
         " against ".join(
             f"{side.what} on {common.plural('rank', side.ranks)}" for side in sides[:2]

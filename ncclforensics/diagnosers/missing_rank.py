@@ -70,7 +70,7 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that others wait for; with the call in which most of them do."""
     found = weighed(frames).of("missing-rank")
-    if found:
+    if found and found[0].story.call is not None:
         yield _finding(frames, found)
         return
     found_by_name = list(named(frames))
@@ -96,8 +96,9 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
     also = [
         f" {common.plural('rank', f.story.ranks).capitalize()} never joined "
         f"{common.call_words(common.collective(frames, f.story.call))}."
-        for f in sure[1:MAX_MORE]
         if f.story.call is not None
+        else f" {common.plural('rank', f.story.ranks).capitalize()} made no call either."
+        for f in sure[1:MAX_MORE]
     ]
     did = (
         f"went past that call and waits in another one{wording.elsewhere(frames, found[0])}"

@@ -85,7 +85,7 @@ def _told(frames: Frames, told: Told) -> Finding:
     listed = "; ".join(
         f"{common.plural('rank', side.ranks)} with {side.what}" for side in sides
     )
-    tie = told.story.what.startswith("tie")
+    tie = told.story.what == "tie"
     alone = next((s for s in sides if {*s.ranks} <= {*ranks}), sides[0])
     usual = max(sides, key=lambda side: len(side.ranks))
     return wording.finding(

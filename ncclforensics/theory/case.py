@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate import outline, rest, waits
-from ncclforensics.theory import exchange, halves, latecomers, program, signatures
+from ncclforensics.theory import (
+    exchange,
+    facts,
+    halves,
+    latecomers,
+    program,
+    signatures,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 Call = dict[str, Any]
-Kind = Literal["absent", "unseen", "full", "stalled", "unstarted", "circle"]
+Kind = Literal["absent", "unseen", "full", "stalled", "unstarted", "circle", "idle"]
 SAMPLE = 64  # ranks beside an end whose history is put together
 
 
@@ -68,9 +75,25 @@ class Case:
     def ends(self) -> tuple[End, ...]:
         """Return the ends, what most ranks hang on first."""
         found = [self._with_blocked(end) for end in _ends(self)]
+        if idle := self._idle():
+            found.append(End("idle", idle, ()))
         return tuple(
             sorted(found, key=lambda end: (-len(end.blocked), end.kind, end.ranks))
         )
+
+    def _idle(self) -> tuple[int, ...]:
+        """Return ranks in no call, that nobody waits for and that did not end in peace.
+
+        In a job that runs such a rank is only between two calls.
+        """
+        if facts.standing(self.frames).answer != "yes":
+            return ()
+        ended = self.frames["exits"].filter(pl.col("code") == 0)["rank"]
+        idle = self.frames["roots"].filter(
+            (pl.col("why") == "idle") & ~pl.col("rank").is_in(ended.implode())
+        )
+        ranks = tuple(sorted(idle["rank"]))
+        return ranks if 2 * len(ranks) <= len(self.seen) else ()
 
     def _with_blocked(self, end: End) -> End:
         waiting = {r for c in end.calls for r in self.graph.waiters[c]}
@@ -129,8 +152,17 @@ class Case:
         return frozenset(rest.mute(outline.outline(self.frames)))
 
     def deviation(self, rank: int) -> program.Deviation | None:
-        """Return where a rank left the program of its role; None without history."""
-        return self.program.deviations.get(rank)
+        """Return where a rank left the program of its role; None without history.
+
+        Of a dump that is torn the last calls are lost, and with them where it is.
+        """
+        return None if rank in self.torn else self.program.deviations.get(rank)
+
+    @cached_property
+    def torn(self) -> frozenset[int]:
+        """Return the ranks whose dump is cut."""
+        cut = self.frames["sources"].filter(outline.is_dump() & pl.col("cut"))
+        return frozenset(cut["rank"].drop_nulls())
 
     def owes(self, end: End) -> bool:
         """Whether somebody at an end is proved to have left out half of a message."""

@@ -1,9 +1,9 @@
 """What each rank was to call next, and how surprising its last calls are, in bits.
 
-A context model of variable order: the longest context (16, 8, 4, 2, 1 or no calls) that
-was seen at least `SEEN` times among the calls that are over predicts the next one, from
-the histories of all ranks together. A call that its context does not predict costs
-bits. Ranks of a role run one program, so what surprises on most of them is the
+A context model of variable order: the longest context (16, 8, 4, 2 or 1 calls) that was
+seen at least `SEEN` times elsewhere predicts the next call, from the calls of all ranks
+of a role together. A call that its context does not predict costs
+bits. Ranks of a role (see `roles`) run one program, so what surprises on most of them is the
 program's own: a rank deviates by what exceeds the median of its role, or where it alone
 does not do what surprises on all others.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from ncclforensics.theory import labels
+from ncclforensics.theory import labels, roles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.uint64]
     Bits = npt.NDArray[np.float64]
 
-ORDERS = (16, 8, 4, 2, 1, 0)
+ORDERS = (16, 8, 4, 2, 1)
 SEEN = 3  # times a context has to have been seen to predict anything
 ESCAPE = 0.05  # of one call: what was never seen is possible
 TAIL = 60  # calls of each rank whose surprise is asked for
@@ -56,9 +56,9 @@ class Deviation:
 class Program:
     """The calls of some ranks in order, and what they tell of each other.
 
-    `calls` has a row a call, sorted by `rank record_id`, with `label`, `place` (its
-    number on the rank from 0), `over` (it ended, or later ones did) and what `labels`
-    keeps of it.
+    `calls` has a row a call, sorted by `rank record_id`, with `role` and `label`,
+    `place` (its number on the rank from 0), `over` (it ended, or later ones did) and
+    what `labels` keeps of it.
     """
 
     calls: pl.DataFrame
@@ -68,14 +68,18 @@ class Program:
         return self.calls["label"].to_numpy()
 
     @cached_property
+    def _role(self) -> Words:
+        return self.calls["role"].cast(pl.UInt64).to_numpy() * _MIX[17]
+
+    @cached_property
     def _place(self) -> npt.NDArray[np.int64]:
         return self.calls["place"].to_numpy()
 
     @cached_property
     def _contexts(self) -> dict[int, Words]:
-        """Return for each order the hash of the calls before each row."""
-        found = {0: np.zeros(len(self._words), np.uint64)}
-        told = found[0]
+        """Return for each order the hash of the role and the calls before each row."""
+        found: dict[int, Words] = {}
+        told = self._role
         for back in range(1, ORDERS[0] + 1):
             before = np.zeros_like(self._words)
             before[back:] = self._words[:-back] if back < len(before) else 0
@@ -86,13 +90,22 @@ class Program:
 
     @cached_property
     def _tables(self) -> dict[int, _Table]:
-        over = self.calls["over"].to_numpy()
         return {
             order: _Table.of(
-                self._contexts[order], self._words, over & self._has(order)
+                self._contexts[order], self._words, self._past & self._has(order)
             )
             for order in ORDERS
         }
+
+    @cached_property
+    def _past(self) -> npt.NDArray[np.bool_]:
+        """Return which calls are history: those that are over.
+
+        Where nothing of a role is over, its hosts ran ahead, and what they enqueued is
+        their program.
+        """
+        over = pl.col("over") | ~pl.col("over").any().over("role")
+        return self.calls.select(over).to_series().to_numpy()
 
     def _has(self, order: int) -> npt.NDArray[np.bool_]:
         return self._place >= order
@@ -101,12 +114,11 @@ class Program:
     def bits(self) -> Bits:
         """Return the surprise of each row; NaN where no history tells."""
         found = np.full(len(self._words), np.nan)
-        over = self.calls["over"].to_numpy()
         for order in ORDERS:
             open_ = np.isnan(found) & self._has(order)
             table = self._tables[order]
             total, same = table.counts(self._contexts[order][open_], self._words[open_])
-            own = over[open_].astype(np.int64)
+            own = self._past[open_].astype(np.int64)
             total, same = total - own, same - own
             share = (same + ESCAPE) / (total + 2 * ESCAPE)
             bits = np.where(total >= SEEN, -np.log2(np.maximum(share, 1e-9)), np.nan)
@@ -124,7 +136,6 @@ class Program:
         most = (
             last.sort("bits", "row", descending=[True, False], maintain_order=True)
             .unique("rank", keep="first", maintain_order=True)
-            .join(self.roles, on="rank", how="left")
             .with_columns(_usual().alias("usual"))
         )
         found: dict[int, Deviation] = {}
@@ -135,43 +146,27 @@ class Program:
             found[rank] = Deviation(rank, abs(above), row, left_out=above < 0)
         return found
 
-    @cached_property
-    def roles(self) -> pl.DataFrame:
-        """Return `rank role`: ranks with the same frequent calls in their history."""
-        many = pl.len().over("rank")
-        kinds = (
-            self.calls.filter("over")
-            .filter(pl.len().over("rank", "label") * 50 >= many)
-            .group_by("rank")
-            .agg(pl.col("label").unique().sort().hash().sum().alias("role"))
-        )
-        ranks = self.calls.select(pl.col("rank").unique())
-        return ranks.join(kinds, on="rank", how="left").with_columns(
-            pl.col("role").fill_null(0)
-        )
-
     def foreseen(self, row: int) -> list[int]:
         """Return the labels that the history before a row lets expect, in order."""
         first = row - int(self._place[row])
         way = self._words[max(first, row - ORDERS[0]) : row].tolist()
         found: list[int] = []
         while len(found) < AHEAD:
-            follower = self._next(way)
+            follower = self._next(self._role[row], way)
             if follower is None:
                 break
             found.append(follower)
             way = [*way[-(ORDERS[0] - 1) :], follower]
         return found
 
-    def _next(self, way: Sequence[int]) -> int | None:
-        for order in ORDERS[:-1]:
+    def _next(self, role: np.uint64, way: Sequence[int]) -> int | None:
+        for order in ORDERS:
             if len(way) < order:
                 continue
             before = np.array(way[::-1][:order], np.uint64)
             mixed = (before ^ (before >> np.uint64(29))) * _MIX[1 : order + 1]
-            if (
-                best := self._tables[order].best(mixed.sum(dtype=np.uint64))
-            ) is not None:
+            context = mixed.sum(dtype=np.uint64, initial=role)
+            if (best := self._tables[order].best(context)) is not None:
                 return best
         return None
 
@@ -250,9 +245,16 @@ def program(frames: Frames, ranks: Iterable[int]) -> Program:
     """
     chosen = list(dict.fromkeys(ranks))[:RANKS]
     calls = labels.traces(frames, chosen)
-    sized = Program(calls.with_columns(pl.col("sized").alias("label")))
-    bare = Program(calls.with_columns(pl.col("bare").alias("label")))
+    sized, bare = (_of(calls, label) for label in ("sized", "bare"))
     return sized if _mean(sized) <= _mean(bare) + 0.5 else bare
+
+
+def _of(calls: pl.DataFrame, label: str) -> Program:
+    """Return the model in which a call is told by one of its labels, and its role."""
+    told = calls.join(roles.roles(calls, label), on="rank", maintain_order="left")
+    return Program(
+        told.with_columns(pl.struct("role", label).hash(seed=2).alias("label"))
+    )
 
 
 def _mean(told: Program) -> float:

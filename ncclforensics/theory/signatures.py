@@ -94,7 +94,8 @@ def entries(frames: Frames) -> pl.DataFrame:
     if held.is_empty():
         return pl.DataFrame()
     dumped = _dumped(frames, held)
-    lines = _printed(frames, held).join(dumped, on=["call", "rank"], how="anti")
+    # watchdogs spell operations in another way than dumps
+    lines = _printed(frames, held).join(dumped, on="call", how="anti")
     return pl.concat([dumped, lines])
 
 

@@ -77,9 +77,10 @@ def _told(case: Case, end: End) -> Told:
         (_replayed(case, end, s) for s in explanations.propose(case, end)),
         key=lambda s: (s.cost, s.slug, s.ranks),
     )
-    best, *rest = stories
-    tie = _tied(best, rest)
-    if tie is not None:
+    # that nobody is odd is told where the sides are as good as each other, only then
+    whole = next((s for s in stories if s.what == "all"), None)
+    best, *rest = (s for s in stories if s is not whole)
+    if (tie := _tied(whole, best, rest)) is not None:
         best, rest = tie
     other = [s for s in rest if {*s.ranks} != {*best.ranks}]
     margin = min((s.cost for s in other), default=weights.CERTAIN * 2) - best.cost
@@ -93,31 +94,43 @@ def _cites(case: Case, story: Story) -> tuple[Cite, ...]:
     return tuple(cite for side in sides[:2] for cite in side.cites)
 
 
-def _tied(best: Story, rest: list[Story]) -> tuple[Story, list[Story]] | None:
-    """Join two stories of one class that cost the same and blame two sides of a call."""
-    same = [
+def _tied(
+    whole: Story | None, best: Story, rest: list[Story]
+) -> tuple[Story, list[Story]] | None:
+    """Tell of a tie where as much speaks for blaming another side as the best one.
+
+    Of a circle it is then the order in which nobody is odd; of a call on which members
+    differ both sides are told.
+    """
+    equal = [
         s
         for s in rest
-        if s.slug == best.slug
-        and s.cost - best.cost < weights.TIE
+        if s.ranks
         and not {*s.ranks} & {*best.ranks}
+        and abs(_on_whom(s) - _on_whom(best)) < weights.TIE
+        and s.cost - best.cost < weights.LIKELY
     ]
-    if not same or best.slug not in TIES:
+    if not best.ranks or not equal:
+        return None
+    if whole is not None:
+        return whole, rest
+    same = [s for s in equal if s.slug == best.slug and s.slug in TIES]
+    if not same:
         return None
     ranks = tuple(sorted({*best.ranks, *(r for s in same for r in s.ranks)}))
-    others = (*best.others, *(s.call for s in same if s.call is not None))
-    unique = {
-        c["call"]: c for c in others if best.call and c["call"] != best.call["call"]
-    }
-    joined = replace(
-        best, ranks=ranks, others=tuple(unique.values()), what=f"tie {best.what}"
-    )
-    return joined, [
-        s for s in rest if not {*s.ranks} <= {*ranks} or s.slug != best.slug
-    ]
+    joined = replace(best, ranks=ranks, what="tie")
+    return joined, [s for s in rest if not {*s.ranks} <= {*ranks}]
 
 
-TIES = ("collective-mismatch", "shape-mismatch", "call-order-deadlock")
+# what leaves open who it was, or that it was at all
+OPEN = ("lost", "all", "all send", "tie")
+TIES = ("collective-mismatch", "shape-mismatch")
+# what speaks for or against some ranks, and not for or against a class
+WHO = ("culprit", "kin", "surprise", "no surprise", "no history", "unexplained wait")
+
+
+def _on_whom(story: Story) -> float:
+    return sum(weights.bits(n, x) for n, x in story.costs if n in WHO and x > 0)
 
 
 def _replayed(case: Case, end: End, story: Story) -> Story:
@@ -137,8 +150,14 @@ def _replayed(case: Case, end: End, story: Story) -> Story:
         ("unexplained wait", min(len(left), MOST)),
         ("unexplained idle", min(len(idle), MOST)),
         ("halves", float(owed)),
+        ("late", float(_is_late(case, end) and story.slug != "straggler")),
     )
     return replace(story, costs=costs)
+
+
+def _is_late(case: Case, end: End) -> bool:
+    """Whether somebody came to a call of an end when its timeout had passed."""
+    return any(number in case.late for number in end.calls)
 
 
 # classes whose story lets the call itself end, and those beside which ranks may be idle
@@ -151,8 +170,8 @@ def _confidence(case: Case, story: Story, margin: float) -> Confidence | None:
     """Return how sure a story is: by its margin, and whether the job is known to stand."""
     if not story.slug or margin < weights.POSSIBLE:
         return None
-    if facts.standing(case.frames).answer != "yes" or story.what == "lost":
+    if facts.standing(case.frames).answer != "yes" or story.what in OPEN:
         return "possible"
-    if margin >= weights.CERTAIN:
+    if margin >= weights.CERTAIN and story.ranks:
         return "certain"
     return "likely" if margin >= weights.LIKELY else "possible"

@@ -43,6 +43,8 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "known elsewhere": (4.0, "a call that all have made, behind a loop"),
     "made by all": (6.0, "others have made the call too, or another under its number"),
     "came before": (8.0, "who differs in a call has made what comes before it"),
+    "late": (6.0, "a rank came when its peers' timeout had passed, unexplained"),
+    "idle": (3.0, "a rank that nobody waits for yet, and that is in no call itself"),
     "came back": (3.0, "what was skipped is made right behind"),
     "unseen member": (3.0, "a member of whom nothing is seen may have made it too"),
 }

@@ -17,7 +17,7 @@ AGAINST = {"extra": 1.5, "other": 2.0, "left": 1.5}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame sides of a circle, or all of it where every rank sends first."""
+    """Blame sides of a circle; or all of it, for where no side is the odd one."""
     if end.kind != "circle":
         return
     for side in sides.sides(case, end):
@@ -40,15 +40,15 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             ),
         )
     calls = [case.calls[n] for n in end.calls]
-    if all(call["is_p2p"] and call["op"] == "send" for call in calls):
-        yield Story(
-            "call-order-deadlock",
-            end.ranks,
-            calls[0],
-            tuple(calls[1:]),
-            what="all send",
-            costs=(("call-order-deadlock", 1.0), *sides.unexplained(case, end, ())),
-        )
+    sends = all(call["is_p2p"] and call["op"] == "send" for call in calls)
+    yield Story(
+        "call-order-deadlock",
+        end.ranks,
+        calls[0],
+        tuple(calls[1:]),
+        what="all send" if sends else "all",
+        costs=(("call-order-deadlock", 1.0), *sides.unexplained(case, end, ())),
+    )
 
 
 def _went_on(case: Case, side: sides.Side) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import common
 from ncclforensics.theory import sides
-from ncclforensics.theory.story import Story, culprits
+from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         what="lost",
         costs=(
             ("lost", 1.0),
-            *culprits(case, tuple(unseen)),
+            # what took one of them may have taken all: a host, a way to the files
+            ("kin", len(unseen) - 1),
             *sides.unexplained(case, end, ()),
         ),
     )

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame absent ranks, and those of a circle that skipped a collective."""
     if end.kind == "absent":
-        waited = set(unrecorded.waited(case.frames))
         yield Story(
             "missing-rank",
             end.ranks,
@@ -27,8 +26,21 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("missing-rank", 1.0),
                 *culprits(case, end.ranks),
                 *sides.unexplained(case, end, end.ranks),
-                ("timed out itself", len(waited & {*end.ranks})),
+                ("timed out itself", len(waited(case) & {*end.ranks})),
                 ("mute", len(case.mute & {*end.ranks})),
+            ),
+        )
+    if end.kind == "idle":
+        yield Story(
+            "missing-rank",
+            end.ranks,
+            what="idle",
+            costs=(
+                ("missing-rank", 1.0),
+                *culprits(case, end.ranks),
+                ("idle", 1.0),
+                ("mute", len(case.mute & {*end.ranks})),
+                ("timed out itself", len(waited(case) & {*end.ranks})),
             ),
         )
     if end.kind != "circle":
@@ -52,6 +64,11 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("came back", float(side.edit.behind == 0 and bool(side.edit.skips))),
             ),
         )
+
+
+def waited(case: Case) -> set[int]:
+    """Return the ranks that timed out, or may have in what is not recorded."""
+    return set(unrecorded.waited(case.frames))
 
 
 def _skips_messages(case: Case, edit: Edit) -> bool:
