@@ -30,13 +30,18 @@ def frames(
     sizes=None,
     stacks=True,
     states=None,
+    kept=None,
+    late=None,
+    fresh=(),
     **more,
 ):
     """Return correlated frames of ranks 0, 1, … with these programs.
 
     Of `unseen` ranks there is nothing; `stands` adds an exit that proves that the job
     had failed; `hosts` are names by rank; `sizes` maps (rank, place) to elements;
-    `states` gives the state of what a rank has open; `more` are further columns.
+    `states` gives the state of what a rank has open, `kept` how many calls its ring
+    holds, `late` how many seconds later the last one was made; of `fresh` ranks the last
+    call that ended is not retired yet; `more` are further columns.
     """
     told = dict(enumerate(programs)) if isinstance(programs, list) else programs
     world = sorted({*told, *unseen})
@@ -45,7 +50,12 @@ def frames(
         if rank in unseen:
             continue
         state = (states or {}).get(rank, "scheduled")
-        made += calls(rank, program, sizes or {}, stacks, state, more)
+        told_of = calls(rank, program, sizes or {}, stacks, state, more)
+        if late and rank in late:
+            told_of[-1]["t"] += datetime.timedelta(seconds=late[rank])
+        if rank in fresh:
+            [c for c in told_of if c["state"] == "completed"][-1]["retired"] = False
+        made += told_of[-(kept or {}).get(rank, len(told_of)) :]
         pair = [rank & ~1, rank | 1]
         members = {WORLD: world, ALONE: [rank], PAIRS: pair, PIPES: pair}
         groups += [

@@ -23,9 +23,7 @@ def graph(*calls):
     )
 
 
-CHAIN = graph(
-    ([0], {"absent": [1]}), ([1], {"absent": [2]}), ([2, 3], {"absent": [4]})
-)
+CHAIN = graph(([0], {"absent": [1]}), ([1], {"absent": [2]}), ([2, 3], {"absent": [4]}))
 CIRCLE = graph(([0], {"absent": [1]}), ([1], {"absent": [0]}), ([2], {"absent": [0]}))
 
 
