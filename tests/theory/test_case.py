@@ -1,7 +1,6 @@
 """The ends of the wait-for graph, and what hangs on each."""
 
 import pytest
-
 from standstills import STEP, all_but, case
 
 HISTORY = STEP * 16

@@ -1,9 +1,9 @@
 """What a rank did in place of what its program foresaw."""
 
 import pytest
+from standstills import STEP, all_but, frames
 
 from ncclforensics.theory import edits, program
-from standstills import STEP, all_but, frames
 
 HISTORY = STEP * 16
 

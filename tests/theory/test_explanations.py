@@ -1,7 +1,6 @@
 """Each story of a standstill: it is told, it is not, and its look-alike is another one."""
 
 import pytest
-
 from standstills import STEP, all_but, named, told
 
 HISTORY = STEP * 16

@@ -1,9 +1,9 @@
 """What a rank was to call next, in bits: who left the program of its role."""
 
 import pytest
+from standstills import STEP, all_but, frames
 
 from ncclforensics.theory import program, sides
-from standstills import STEP, all_but, frames
 
 HISTORY = STEP * 16
 RANKS = range(4)

@@ -1,7 +1,8 @@
 """Whom to look at first: in order, with a reason each."""
 
-from ncclforensics.theory.suspects import MOST, suspects
 from standstills import STEP, all_but, frames
+
+from ncclforensics.theory.suspects import MOST, suspects
 
 HISTORY = STEP * 16
 WAITS = f"{HISTORY}abcdp|W"

@@ -1,10 +1,10 @@
 """What is told of a standstill: the cheapest story, and by how much it is cheaper."""
 
 import pytest
+from standstills import STEP, all_but, case, frames, told
 
 from ncclforensics.theory import story, weights
 from ncclforensics.theory.weigh import weighed
-from standstills import STEP, all_but, case, frames, told
 
 HISTORY = STEP * 16
 WAITS = f"{HISTORY}abcdp|W"
