@@ -17,6 +17,7 @@ import polars as pl
 
 DEFAULT = "default_pg"
 NAME = ("pg", "pg_id", "pg_desc")
+MESSAGES = ("send", "recv")
 
 
 def named(
@@ -26,7 +27,10 @@ def named(
 
     `made` is `standings.summary` of the collectives.
     """
-    told = positions.drop_nulls("rank")
+    # a message has a number of its rank's own, which is none of the group's calls
+    told = positions.drop_nulls("rank").filter(
+        ~pl.col("op").str.to_lowercase().is_in(MESSAGES).fill_null(False)
+    )
     sources = pl.concat([groups["source"], made["source"]]).unique().implode()
     from_dump = pl.col("source").is_in(sources) & pl.col("timed_out").is_null()
     dumped = _from_dumps(told.filter(from_dump), groups, made)

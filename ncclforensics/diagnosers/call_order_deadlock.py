@@ -51,7 +51,8 @@ REMEDY = ("make every rank enter these groups in the same order",)
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that broke the order; all of a circle where none is known to."""
-    for told in weighed(frames).of("call-order-deadlock"):
+    told = weighed(frames).joined("call-order-deadlock")
+    if told is not None:
         story, circle = told.story, {*told.end.ranks}
         assert story.call is not None
         calls = [story.call, *story.others]

@@ -57,8 +57,8 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that are in a call which the others never make."""
-    found = weighed(frames).of("rank-conditional-collective")
-    for told in found:
+    found = weighed(frames).joined("rank-conditional-collective")
+    if (told := found) is not None:
         call, ranks = told.story.call, told.story.ranks
         assert call is not None
         what = common.call_words(common.collective(frames, call))
@@ -79,7 +79,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             wording.waiting(frames, call, ranks) or told.cites,
             first_seen=wording.onset(frames, call, ranks),
         )
-    if not found and frames["standings"].is_empty():
+    if found is None and frames["standings"].is_empty():
         yield from _at_another_place(frames)
 
 

@@ -71,10 +71,10 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that wait after their loop, or ended in peace before the rest."""
-    found = weighed(frames).of("uneven-inputs")
-    for told in found:
+    found = weighed(frames).joined("uneven-inputs")
+    if (told := found) is not None:
         yield _after_the_loop(frames, told)
-    if not found:
+    if found is None:
         yield from _in_peace(frames)
 
 

@@ -56,8 +56,8 @@ REMEDY = ("compare the order of sends and receives of both ranks at the call sit
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that left out their half of a message."""
-    found = weighed(frames).of("unmatched-p2p")
-    for told in found:
+    found = weighed(frames).joined("unmatched-p2p")
+    if (told := found) is not None:
         call = told.story.call
         assert call is not None
         ranks = told.story.ranks
@@ -75,7 +75,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             REMEDY,
             wording.waiting(frames, call),
         )
-    if not found:
+    if found is None:
         yield from _unrecorded(frames)
 
 

@@ -101,10 +101,11 @@ class Program:
     def _past(self) -> npt.NDArray[np.bool_]:
         """Return which calls are history: those that are over.
 
-        Where nothing of a role is over, its hosts ran ahead, and what they enqueued is
-        their program.
+        Where nothing of a role is over and its hosts ran far ahead, what they enqueued
+        is their program.
         """
-        over = pl.col("over") | ~pl.col("over").any().over("role")
+        ahead = pl.len().over("role") >= TAIL * pl.col("rank").n_unique().over("role")
+        over = pl.col("over") | (ahead & ~pl.col("over").any().over("role"))
         return self.calls.select(over).to_series().to_numpy()
 
     def _has(self, order: int) -> npt.NDArray[np.bool_]:

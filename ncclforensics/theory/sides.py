@@ -103,6 +103,8 @@ def sides(case: Case, end: End) -> list[Side]:
     """Return the sides at an end, each set of ranks once; those that deviate first."""
     found: dict[tuple[tuple[int, ...], bool], Side] = {}
     for side in (*_deviating(case, end), *_differing(case, end), *_held(case, end)):
+        if end.kind == "circle" and {*side.ranks} >= {*end.ranks}:
+            continue  # who is in it all is not odd
         found.setdefault((side.ranks, side.owes), side)
     return list(found.values())
 

@@ -49,6 +49,35 @@ class Weighed:
             if told.story.slug in slugs and told.confidence is not None
         ]
 
+    def joined(self, slug: str) -> Told | None:
+        """Return what is told of a class at all ends together: the first one's story.
+
+        One mistake in a program shows at several ends: in each pipeline, in each group.
+        """
+        found = self.of(slug)
+        if not found:
+            return None
+        first = found[0]
+        same = [told for told in found if told.confidence == first.confidence]
+        ranks = {rank for told in same for rank in told.story.ranks}
+        calls = {
+            call["call"]: call
+            for told in same
+            for call in (told.story.call, *told.story.others)
+            if call is not None and call is not first.story.call
+        }
+        ends = {rank for told in same for rank in told.end.ranks}
+        blocked = {rank for told in same for rank in told.end.blocked}
+        return replace(
+            first,
+            story=replace(
+                first.story, ranks=tuple(sorted(ranks)), others=tuple(calls.values())
+            ),
+            end=replace(
+                first.end, ranks=tuple(sorted(ends)), blocked=frozenset(blocked)
+            ),
+        )
+
 
 @remembered
 def weighed(frames: Frames) -> Weighed:
@@ -80,10 +109,17 @@ def _told(case: Case, end: End) -> Told:
     # that nobody is odd is told where the sides are as good as each other, only then
     whole = next((s for s in stories if s.what == "all"), None)
     best, *rest = (s for s in stories if s is not whole)
+    least = best.cost
     if (tie := _tied(whole, best, rest)) is not None:
         best, rest = tie
-    other = [s for s in rest if {*s.ranks} != {*best.ranks}]
-    margin = min((s.cost for s in other), default=weights.CERTAIN * 2) - best.cost
+    # who blames a part of a tie blames nobody else
+    other = [
+        s
+        for s in rest
+        if (not {*s.ranks} <= {*best.ranks} if tie else {*s.ranks} != {*best.ranks})
+        or not s.slug
+    ]
+    margin = min((s.cost for s in other), default=weights.CERTAIN * 2) - least
     sure = _confidence(case, best, margin)
     return Told(end, best, margin, sure, tuple(rest), _cites(case, best))
 
@@ -108,12 +144,12 @@ def _tied(
         if s.ranks
         and not {*s.ranks} & {*best.ranks}
         and abs(_on_whom(s) - _on_whom(best)) < weights.TIE
-        and s.cost - best.cost < weights.LIKELY
     ]
     if not best.ranks or not equal:
         return None
     if whole is not None:
-        return whole, rest
+        near = any(s.cost - best.cost < weights.LIKELY for s in equal)
+        return (whole, rest) if near else None
     same = [s for s in equal if s.slug == best.slug and s.slug in TIES]
     if not same:
         return None
