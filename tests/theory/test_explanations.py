@@ -51,11 +51,10 @@ def test_other_sizes_are_too():
     assert named([WAITS] * 4, sizes=sizes) == [("shape-mismatch", (2,))]
 
 
-def test_two_against_two_blame_both_sides_or_those_who_left_their_program():
-    pair = [f"{HISTORY}abcdp|Q"] * 2
-    assert named([WAITS, WAITS, *pair]) == [("collective-mismatch", (2, 3))]
-    unknown = ["|W", "|W", "|Q", "|Q"]
-    assert named(unknown) == [("collective-mismatch", (0, 1, 2, 3))]
+@pytest.mark.parametrize("before", ["", f"{HISTORY}abcdp"])
+def test_of_two_against_two_both_sides_are_told(before):
+    programs = [f"{before}|W", f"{before}|W", f"{before}|Q", f"{before}|Q"]
+    assert named(programs) == [("collective-mismatch", (0, 1, 2, 3))]
 
 
 def test_members_that_agree_are_stuck_and_nobody_is_blamed():
