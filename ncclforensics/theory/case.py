@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Call = dict[str, Any]
 Kind = Literal["absent", "unseen", "full", "stalled", "unstarted", "circle", "idle"]
-SAMPLE = 64  # ranks beside an end whose history is put together
+SAMPLE = 32  # ranks beside an end whose history is put together
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ SEEN = 3  # times a context has to have been seen to predict anything
 ESCAPE = 0.05  # of one call: what was never seen is possible
 TAIL = 60  # calls of each rank whose surprise is asked for
 AHEAD = 64  # calls that are foreseen
-RANKS = 256  # whose calls are put together; at 2,000 each half a million rows
+RANKS = 96  # whose calls are put together; at 2,000 each 200,000 rows
 _MIX = np.random.default_rng(16).integers(1, 2**63, 18, dtype=np.uint64) | np.uint64(1)
 
 

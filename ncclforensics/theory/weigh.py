@@ -119,7 +119,7 @@ def _told(case: Case, end: End) -> Told:
         if (not {*s.ranks} <= {*best.ranks} if tie else {*s.ranks} != {*best.ranks})
         or not s.slug
     ]
-    margin = min((s.cost for s in other), default=weights.CERTAIN * 2) - least
+    margin = min((s.cost - least for s in other), default=weights.CAP)
     sure = _confidence(case, best, margin)
     return Told(end, best, margin, sure, tuple(rest), _cites(case, best))
 
@@ -176,6 +176,9 @@ def _replayed(case: Case, end: End, story: Story) -> Story:
     calls = [] if story.call is None else [story.call["call"]]
     ends = calls if story.slug in ENDING else []
     goes_on = {*story.ranks, *(case.graph.waiters.get(calls[0], ()) if ends else ())}
+    # other ends have stories of their own
+    others = [other for other in case.ends if other != end]
+    goes_on |= {rank for other in others for rank in other.ranks}
     left = replay.still_waiting(case.graph, goes_on, ends) & end.blocked
     idle = {*end.ranks} - {*story.ranks} if end.kind == "absent" else set()
     if story.slug in LEAVES_IDLE:
