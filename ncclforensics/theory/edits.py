@@ -50,13 +50,20 @@ def edit(told: Program, deviation: Deviation) -> Edit:
         collective = [r for r in rows if not told.calls["is_p2p"][r]]
         far = rounds or len(collective) > FEW
         return Edit("left" if far else "skip", row, rows, len(made) - 1)
-    if next_ in made[1 : FEW + 1]:
-        return Edit("extra", row)
-    if _is_behind(told, now, next_):
-        return Edit("left", row)
     known = _rows(told, [next_])
+    replaced, inserted = _alike(made[1:], foreseen[1:]), _alike(made[1:], foreseen)
+    if replaced == inserted and _is_behind(told, now, next_):
+        return Edit("left", row)
     same = known and told.calls["pg_desc"][known[0]] == told.calls["pg_desc"][row]
-    return Edit("other" if same else "extra", row, known)
+    in_place = replaced > inserted or (replaced == inserted and same)
+    return Edit("other" if in_place else "extra", row, known)
+
+
+def _alike(made: list[int], foreseen: list[int]) -> int:
+    """Return how many calls two ways have in common from their beginning on."""
+    pairs = zip(made, foreseen, strict=False)
+    ends = min(len(made), len(foreseen))
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), ends)
 
 
 def _rows(told: Program, labels: list[int]) -> tuple[int, ...]:

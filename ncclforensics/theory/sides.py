@@ -64,9 +64,24 @@ def unexplained(
         and not any({*side.ranks} <= {*ranks} for side in told)
     ]
     return (
-        ("surprise", sum(surprise(case, rank) for rank in rest)),
+        ("surprise", sum(_events(case, rest).values())),
         ("unlike signature", min(len(unlike), 1)),
     )
+
+
+def _events(case: Case, ranks: set[int]) -> dict[object, float]:
+    """Return the surprise of some ranks, once for what several of them did alike.
+
+    That all who came to a call make it for the first time is one thing, not many.
+    """
+    found: dict[object, float] = {}
+    for rank in ranks:
+        if (bits := surprise(case, rank)) > 0.0:
+            told = case.deviation(rank)
+            what = None if told is None else case.program.calls["label"][told.row]
+            key = (what, told is not None and told.left_out)
+            found[key] = max(bits, found.get(key, 0.0))
+    return found
 
 
 def claimed(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
