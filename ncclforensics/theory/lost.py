@@ -42,7 +42,6 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
         assert call is not None
         failing = common.collective(frames, call)
         who = common.plural("rank", ranks)
-        verb = "leads" if len(ranks) == 1 else "lead"
         yield wording.finding(
             frames,
             told,
@@ -50,8 +49,8 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
             if len(ranks) == 1
             else f"{who} left nothing, and all others wait for them",
             f"{wording.spread(frames, call, ranks, len(told.end.blocked))} All waits "
-            f"{verb} to {who}, of which there is no dump and no line: gone, or its "
-            "files were not collected." + f" The call is {common.call_words(failing)}.",
+            f"lead to {who}, of which there is no dump and no line: gone, or its files "
+            f"were not collected. The call is {common.call_words(failing)}.",
             REMEDY,
             wording.waiting(frames, call),
         )
