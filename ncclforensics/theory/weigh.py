@@ -159,7 +159,7 @@ def _tied(
 
 
 # what leaves open who it was, or that it was at all
-OPEN = ("lost", "all", "all send", "tie")
+OPEN = ("lost", "all", "all alike", "tie")
 TIES = ("collective-mismatch", "shape-mismatch")
 # what speaks for or against some ranks, and not for or against a class
 WHO = ("culprit", "kin", "surprise", "no surprise", "no history", "unexplained wait")
@@ -206,7 +206,7 @@ MOST = 4  # of one kind that are counted: more of it is no more a contradiction
 
 
 def _confidence(case: Case, story: Story, margin: float) -> Confidence | None:
-    """Return how sure a story is: by its margin, and whether the job is known to stand."""
+    """Return how sure a story is: its margin, and whether the job is known to stand."""
     if not story.slug or margin < weights.POSSIBLE:
         return None
     stands = facts.standing(case.frames).answer == "yes"

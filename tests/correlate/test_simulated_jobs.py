@@ -5,6 +5,7 @@ import random
 import pytest
 
 import judging
+from ncclforensics.theory import facts
 
 SURE = [
     *("absent", "gil", "stall_timed", "mismatch", "shape", "order", "extra", "early"),
@@ -62,16 +63,34 @@ def test_lost_dumps_weaken_a_verdict_and_never_move_it(fault, seed, tmp_path):
         lost |= set(case.ranks)
     style = dice.choice(list(STYLES.values()))
     found = judging.analysis(case, tmp_path, lost=frozenset(lost), **style)
-    _, ranks = judging.named(found)
-    assert set(ranks) <= set(case.ranks)
-    assert found.ranked.outcome != "failure" or ranks
+    slug, ranks = judging.named(found)
+    assert set(judging.sure(found)) <= set(case.ranks)
+    # who left nothing and is waited for may be it, and no more than that
+    assert set(ranks) <= {*case.ranks, *lost, *case.mute}
+    assert found.ranked.outcome != "failure" or ranks or slug in case.classes
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("style", [{}, {"only_active": True}], ids=["whole", "active"])
-def test_nobody_is_accused_in_a_job_that_runs(seed, style, tmp_path):
-    _, (_, ranks) = judging.verdict("healthy", tmp_path, seed, style)
+@pytest.mark.parametrize("fault", ["healthy", "uneven"])
+def test_nobody_is_accused_in_a_job_that_runs(fault, seed, style, tmp_path):
+    _, (_, ranks) = judging.verdict(fault, tmp_path, seed, style)
     assert ranks == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("fault", ["healthy", "uneven"])
+def test_where_times_of_files_are_lost_a_job_that_runs_is_no_more_than_possible(
+    fault, seed, tmp_path
+):
+    case = judging.played(fault, seed)
+    assert judging.sure(judging.analysis(case, tmp_path, lost_times=True)) == ()
+
+
+def test_a_dump_is_as_old_as_the_timeout_that_it_was_written_behind(tmp_path):
+    case = judging.played("absent", 1)
+    found = judging.analysis(case, tmp_path)
+    assert facts.standing(found.frames).name == "written"
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
