@@ -75,7 +75,11 @@ def test_the_rank_whose_log_is_there_and_silent_is_absent(frames):
     seen = frames({0: raised(0), 1: raised(1), 2: STEP, 3: raised(3)})
     (row,) = meetings(seen).to_dicts()
     assert (row["waiting"], row["absent"], row["unseen"]) == ([0, 1, 3], [2], [])
-    assert (row["group"], row["pg"], row["op"]) == ("lines|silence?", None, "all_reduce")
+    assert (row["group"], row["pg"], row["op"]) == (
+        "lines|silence?",
+        None,
+        "all_reduce",
+    )
     assert (row["source"], row["line"]) == ("rank_0.log", 6)
     assert row["members"] == [0, 1, 2, 3]
 
