@@ -2,9 +2,9 @@
 
     python benchmarks/accuracy.py [--verbose] [FOLDER…]
 
-Reads the fixtures (`truth.toml`) and, where they are given, folders of cases
-(`case.json` beside `evidence/`). A row is one job; `innocent` counts ranks and hosts
-that were named and are not among the culprits. The last lines sum up.
+Reads the fixtures (`truth.toml`) or, where they are given, folders of cases
+(`truth.json` or `case.json` beside `evidence/`). A row is one job; `innocent` counts
+ranks and hosts that were named and are not among the culprits. The last lines sum up.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from ncclforensics.analysis import Analysis, analyze
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures" / "jobs"
 
+NAMES = ("truth.toml", "truth.json", "case.json")
+
 
 @dataclass(frozen=True, slots=True)
 class Truth:
@@ -35,21 +37,23 @@ class Truth:
     hosts: tuple[str, ...]
     seq: int | None
     group: str | None
+    second_classes: tuple[str, ...] = ()
+    second_ranks: tuple[int, ...] = ()
 
 
 def truths(folders: list[Path]) -> list[Truth]:
     """Find all jobs below some folders."""
     found = []
     for folder in folders:
-        for file in sorted([*folder.rglob("truth.toml"), *folder.rglob("case.json")]):
+        for file in sorted(f for name in NAMES for f in folder.rglob(name)):
             text = file.read_text("utf-8")
-            if file.suffix == ".toml":
-                told = tomllib.loads(text)
-                ranks, hosts = told.get("ranks"), told.get("hosts")
-            else:
-                told = json.loads(text)["truth"]
-                ranks, hosts = told.get("culprit_ranks"), told.get("culprit_hosts")
+            told = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+            told = told.get("truth", told)
+            # in the other form `ranks` counts them
+            prefix = "" if file.suffix == ".toml" else "culprit_"
+            ranks, hosts = (told.get(f"{prefix}{of}") for of in ("ranks", "hosts"))
             classes = {told.get("class"), *told.get("also_acceptable", ())} - {None}
+            second = [(told.get(f"second_{of}"),) for of in ("class", "rank")]
             found.append(
                 Truth(
                     file.parent.name,
@@ -60,6 +64,7 @@ def truths(folders: list[Path]) -> list[Truth]:
                     tuple(hosts or ()),
                     told.get("seq"),
                     told.get("process_group"),
+                    *(() if None in of else of for of in second),
                 )
             )
     return found

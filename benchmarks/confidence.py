@@ -1,37 +1,46 @@
 """Is what is called certain, certain? Claims by confidence, and how many are right.
 
-    python benchmarks/confidence.py [--seeds N] [--only KIND] [-v]
+    python benchmarks/confidence.py [FOLDER…] [--seeds N] [--only KIND] [--lost-times]
 
 A claim is a verdict, or another root beside it, of a job whose truth is known: of the
-simulator, of the lab's jobs and incidents as they are (`whole`), with any one source,
-sort of source or host taken away (`less`), with two sources taken away (`two`), with a
-file cut in the middle (`cut`), and with another job in a folder beside it (`beside`).
-It is right if its class is one of the truth's, or a weaker word for what happened to
-the same rank, and if everybody whom it names is to blame. `silent` counts failures of
-which nothing was claimed. Wanted are 99 % of `certain` and 90 % of `likely`.
+simulator (`simulated`, and without a part of its dumps `lost`), of the lab's jobs and
+incidents, or of folders of cases (`truth.toml`, `truth.json`), as they are (`whole`),
+with any one source, sort of source or host taken away (`less`), with two sources taken
+away (`two`), with a file cut in the middle (`cut`), and with another job in a folder
+beside it (`beside`). `--lost-times` takes the times of all files away. It is right if
+its class is one of the truth's, or a weaker word for what happened to the same rank,
+and if everybody whom it names is to blame. `silent` counts failures of which nothing
+was claimed. Wanted are 99 % of `certain` and 90 % of `likely`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
 import sys
 import tempfile
-import tomllib
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "simulator"))
 
+import polars as pl
+
+import accuracy
 import removal
 import simulate_faults
 import simulated
+from ncclforensics import tables
 from ncclforensics.analysis import analyze
+from ncclforensics.frames import Frames
 
-JOBS = Path(__file__).parents[1] / "tests" / "fixtures" / "jobs"
+JOBS = Path(__file__).parents[1] / "tests" / "fixtures"
+SHARE = 0.2  # of the dumps of a simulated job, that are lost
 WANTED = {"certain": 99.0, "likely": 90.0, "possible": 0.0}
 # what is left to say of a rank where its own story is lost
 WEAKER = {"missing-rank", "crashed-rank", "socket-error", "straggler"}
@@ -93,18 +102,20 @@ def _share(counts: Counter[bool]) -> str:
     return f"{counts[True]} of {made} = {100 * counts[True] / made:.1f} %"
 
 
-def simulator(tally: Tally, seeds: int, sizes: list[int]) -> None:
+def simulator(
+    tally: Tally, seeds: int, sizes: list[int], lost: float, lost_times: bool
+) -> None:
     """Play every fault, at every size and with every style of dumps."""
     for name in simulate_faults.FAULTS:
         for ranks in sizes:
             for style in simulated.STYLES:
                 for seed in range(seeds):
-                    try:
-                        case, found, _ = simulated.one(name, ranks, style, seed)
-                    except (IndexError, KeyError):
+                    run = simulated.one(name, ranks, style, seed, lost_times, lost)
+                    if run is None:
                         continue
+                    case, found, _ = run
                     tally.add(
-                        "simulated",
+                        "lost" if lost else "simulated",
                         f"{name} {ranks} {style} {seed}",
                         found.report,
                         set(case.classes),
@@ -114,83 +125,116 @@ def simulator(tally: Tally, seeds: int, sizes: list[int]) -> None:
                     )
 
 
-def lab(tally: Tally, only: str) -> None:
+def lab(tally: Tally, folders: list[Path], only: str, lost_times: bool) -> None:
     """Analyze every job of the lab, and what is left of it."""
-    folders = [file.parent for file in sorted(JOBS.glob("*/truth.toml"))]
-    folders += [file.parent for file in sorted(removal.INCIDENTS.glob("*/truth.toml"))]
     dice = random.Random(1)
-    for folder in folders:
-        case = removal.incident(folder)
-        classes, ranks = removal.allowed(case.truth)
-        hosts = set(case.truth.get("hosts", ()))
-        failed = case.truth["outcome"] == "failure"
-        truth = (classes - {None}, ranks, hosts, failed)
+    jobs = accuracy.truths(folders)
+    for job in jobs:
+        case = removal.incident(job.evidence.parent, _truth(job))
+        if lost_times:
+            case = replace(case, parts=tuple(map(_timeless, case.parts)))
+        truth = _allowed(job)
         if only in ("", "whole"):
-            tally.add("whole", folder.name, case.without(())[1], *truth)
+            tally.add("whole", job.slug, case.without(())[1], *truth)
         if only in ("", "less"):
             taken = removal.removals(case)
             for gone in dice.sample(taken, min(len(taken), 12)):
-                name = f"{folder.name} without {gone[0]} and {len(gone) - 1} more"
+                name = f"{job.slug} without {gone[0]} and {len(gone) - 1} more"
                 tally.add("less", name, case.without(gone)[1], *truth)
         if only in ("", "two") and len(case.names) > 2:
             for _ in range(6):
                 gone = tuple(dice.sample(case.names, 2))
-                name = f"{folder.name} without {' and '.join(gone)}"
+                name = f"{job.slug} without {' and '.join(gone)}"
                 tally.add("two", name, case.without(gone)[1], *truth)
         if only in ("", "beside"):
-            _beside(tally, folder, dice.choice(folders))
+            _beside(tally, job, dice.choice(jobs), lost_times)
         if only in ("", "cut"):
-            for name in dice.sample(case.names, min(len(case.names), 3)):
-                report = _cut(folder / "evidence", name, dice.random())
-                tally.add("cut", f"{folder.name} {name}", report, *truth)
+            files = [n for n in case.names if (job.evidence / n).is_file()]
+            for name in dice.sample(files, min(len(files), 3)):
+                report = _cut(job.evidence, name, dice.random(), lost_times)
+                tally.add("cut", f"{job.slug} {name}", report, *truth)
 
 
-def _beside(tally: Tally, one: Path, other: Path) -> None:
-    """Analyze two jobs in folders of their own; what is said has to be of either."""
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, folder in (("alpha", one), ("beta", other)):
-            shutil.copytree(folder / "evidence", Path(scratch) / name)
-        report = analyze([scratch]).report
-    truths = [
-        tomllib.loads((f / "truth.toml").read_text("utf-8")) for f in (one, other)
-    ]
-    allowed = [removal.allowed(truth) for truth in truths]
-    tally.add(
-        "beside",
-        f"{one.name} and {other.name}",
-        report,
-        set.union(*(classes for classes, _ in allowed)) - {None},
-        set.union(*(ranks for _, ranks in allowed)),
-        {host for truth in truths for host in truth.get("hosts", ())},
-        any(truth["outcome"] == "failure" for truth in truths),
+def _truth(job: accuracy.Truth) -> dict[str, object]:
+    """Return what `removal` asks of a truth."""
+    hosts = list(job.hosts)
+    return {"outcome": job.outcome, "ranks": list(job.ranks), "hosts": hosts}
+
+
+def _allowed(job: accuracy.Truth) -> tuple[set[str], set[int], set[str], bool]:
+    """Return whom a report may name: classes, ranks, hosts, and whether anybody."""
+    ranks = {*job.ranks, *job.second_ranks}
+    return (
+        {*job.classes, *job.second_classes},
+        ranks,
+        {*job.hosts},
+        job.outcome == "failure",
     )
 
 
-def _cut(evidence: Path, name: str, share: float):
+def _timeless(part: Frames) -> Frames:
+    """Take the time of its file from a parsed source."""
+    never = pl.lit(None, tables.SCHEMAS["sources"]["modified"]).alias("modified")
+    told = {n: f.with_columns(never) for n, f in part.tables.items() if n == "sources"}
+    return Frames({**part.tables, **told}, part.messages)
+
+
+def _beside(
+    tally: Tally, one: accuracy.Truth, other: accuracy.Truth, lost_times: bool
+) -> None:
+    """Analyze two jobs in folders of their own; what is said has to be of either."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, job in (("alpha", one), ("beta", other)):
+            _copy(job.evidence, Path(scratch) / name, lost_times)
+        report = analyze([scratch]).report
+    classes, ranks, hosts, failed = zip(_allowed(one), _allowed(other), strict=True)
+    tally.add(
+        "beside",
+        f"{one.slug} and {other.slug}",
+        report,
+        set.union(*classes),
+        set.union(*ranks),
+        set.union(*hosts),
+        any(failed),
+    )
+
+
+def _cut(evidence: Path, name: str, share: float, lost_times: bool):
     """Analyze a copy of which one file is cut."""
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "evidence"
-        shutil.copytree(evidence, copy)
-        whole = (copy / name).read_bytes()
+        _copy(evidence, copy, lost_times)
+        whole, told = (copy / name).read_bytes(), (copy / name).stat()
         (copy / name).write_bytes(whole[: int(len(whole) * share)])
+        os.utime(copy / name, ns=(told.st_atime_ns, told.st_mtime_ns))
         return analyze([str(copy)]).report
+
+
+def _copy(folder: Path, to: Path, lost_times: bool) -> None:
+    """Copy files with their times, or as if they were of today."""
+    copy = shutil.copy if lost_times else shutil.copy2
+    shutil.copytree(folder, to, copy_function=copy)
 
 
 def main() -> int:
     """Print the table; 1 where a confidence is not what it should be."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="*", type=Path, default=[JOBS])
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--ranks", nargs="*", type=int, default=[16, 64])
     parser.add_argument(
-        "--only", default="", help="simulated, whole, less, two, cut or beside"
+        "--only", default="", help="simulated, lost, whole, less, two, cut or beside"
     )
+    parser.add_argument("--lost-times", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
     tally = Tally(options.verbose)
-    if options.only in ("", "simulated"):
-        simulator(tally, options.seeds, options.ranks)
-    if options.only != "simulated":
-        lab(tally, options.only)
+    for only, lost in (("simulated", 0.0), ("lost", SHARE)):
+        if options.only in ("", only):
+            sizes = (options.seeds, options.ranks)
+            simulator(tally, *sizes, lost, options.lost_times)
+    if options.only not in ("simulated", "lost"):
+        lab(tally, options.folders, options.only, options.lost_times)
     return 0 if tally.table() else 1
 
 

@@ -28,6 +28,14 @@ def named(found):
     return verdict.slug, verdict.ranks
 
 
+def sure(found):
+    """Return the ranks that a report accuses, unless it is no more than possible."""
+    verdict = found.ranked.verdict
+    if verdict is None or verdict.confidence == "possible":
+        return ()
+    return named(found)[1]
+
+
 def verdict(fault, folder, seed=0, style=None, **layout):
     """Play, write, analyze, and return the case with what is named."""
     case = played(fault, seed, **layout)

@@ -37,13 +37,13 @@ class Incident:
         return analysis.explain(join([notes, *kept]))[1:]
 
 
-def incident(folder):
-    """Parse every source of an incident."""
+def incident(folder, truth=None):
+    """Parse every source of an incident; its truth is in its folder, or given."""
     with tempfile.TemporaryDirectory() as scratch:
         found = discover([str(folder / "evidence")], Path(scratch))
         return Incident(
             folder.name,
-            tomllib.loads((folder / "truth.toml").read_text("utf-8")),
+            truth or tomllib.loads((folder / "truth.toml").read_text("utf-8")),
             tuple(s.name for s in found.sources),
             tuple(parse(s) for s in found.sources),
             tuple(found.notes),

@@ -2,12 +2,15 @@
 
 What a dump shows is less than what happened: a ring that wrapped, only calls that are
 not over, no starts without timing, no stacks, clocks that differ between hosts, files
-that were lost. Fields and their traps are those of schema 2.4 to 2.10.
+that were lost. Fields and their traps are those of schema 2.4 to 2.10. A file has the
+time at which it would have been written, unless such times are lost.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import pickle
 import random
 from dataclasses import dataclass
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 EPOCH_NS = 1_767_323_045_000_000_000
 TIMEOUT_MS = 600_000
+WRITES_SECONDS = 8.0  # from a timeout to a dump on disk, at most
 TORCH = "/usr/lib/python3/dist-packages/torch/distributed"
 WRAPPERS = [
     ("{op}", f"{TORCH}/distributed_c10d.py", 2810),
@@ -46,7 +50,10 @@ SITES: dict[str, list[tuple[str, str, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How dumps are written, and which are lost."""
+    """How dumps are written, and which are lost.
+
+    `lost_times`: files are as old as their copies, and not as what they tell.
+    """
 
     version: str = "2.10"
     json: bool = False
@@ -56,6 +63,7 @@ class Style:
     only_active: bool = False
     skew_seconds: float = 0.0
     lost: frozenset[int] = frozenset()
+    lost_times: bool = False
 
 
 def site(name: str) -> list[tuple[str, str, int]]:
@@ -75,6 +83,7 @@ def write(case: Case, folder: Path, style: Style, seed: int = 0) -> None:
     """Write the dumps of a case into a folder."""
     dice = random.Random(seed)
     skews: dict[int, float] = {}
+    times = written(case, seed)
     for rank in range(len(case.job.runs)):
         skew = skews.setdefault(rank // 8, dice.uniform(-1, 1) * style.skew_seconds)
         if rank in style.lost:
@@ -82,9 +91,40 @@ def write(case: Case, folder: Path, style: Style, seed: int = 0) -> None:
         told = dump(case, rank, style, skew)
         file = folder / f"nccl_trace_rank_{rank}"
         if style.json:
-            file.with_suffix(".json").write_text(json.dumps(_as_json(told)))
+            file = file.with_suffix(".json")
+            file.write_text(json.dumps(_as_json(told)))
         else:
             file.write_bytes(pickle.dumps(told, protocol=2))
+        if not style.lost_times:
+            when = EPOCH_NS + int((times[rank] + skew) * 1e9)
+            os.utime(file, ns=(when, when))
+
+
+def written(case: Case, seed: int = 0) -> list[float]:
+    """Return when each rank's dump is written, in seconds of the job.
+
+    That is at the moment of a snapshot, or behind the first timeout of a call that
+    never ended, when the watchdog that finds it tells all others. Who makes calls later
+    than that writes its dump behind them.
+    """
+    dice = random.Random(f"written {seed}")
+    runs = case.job.runs
+    stuck = [
+        run.made[index]
+        for run in runs
+        for index in range(len(run.made))
+        if _times(run, index, math.inf)[1] is None
+    ]
+    noticed = min(stuck) + TIMEOUT_MS / 1e3 if stuck else 0.0
+    found = []
+    for run, cut in zip(runs, case.cut, strict=True):
+        if cut < math.inf:
+            found.append(cut + dice.uniform(0.001, 0.2))
+            continue
+        ended = [t for t in (*run.made, *run.ended) if t is not None]
+        last = max(noticed, *ended) if ended else noticed
+        found.append(last + dice.uniform(0.2, WRITES_SECONDS))
+    return found
 
 
 def dump(case: Case, rank: int, style: Style, skew: float = 0.0) -> dict[str, Any]:

@@ -228,6 +228,18 @@ def healthy(job: Job, places: list[dict], seed: int) -> Case:
     return Case(job, "no-failure", frozenset(), frozenset(), cut)
 
 
+def uneven(job: Job, places: list[dict], seed: int) -> Case:
+    """A job that runs, whose ranks load each step's data in 5 to 300 ms."""
+    dice = random.Random(seed)
+    for run in job.runs:
+        for index, op in enumerate(run.program[:-1]):
+            if op.site in ("setup", "loss"):
+                run.late[index + 1] = dice.uniform(0.005, 0.3)
+    case = healthy(job, places, seed)
+    moment = min(case.cut)
+    return replace(case, cut=[moment + 5e-3 * dice.random() for _ in job.runs])
+
+
 def finished(job: Job, places: list[dict], seed: int) -> Case:
     """A job that ran to its end."""
     simulate.play(job, seed)
@@ -251,6 +263,7 @@ FAULTS: dict[str, Callable[[Job, list[dict], int], Case]] = {
         stuck,
         late,
         healthy,
+        uneven,
         finished,
     )
 }

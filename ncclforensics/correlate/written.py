@@ -50,7 +50,7 @@ def ages(
 
 
 def timed_out(told: pl.DataFrame) -> pl.DataFrame:
-    """Return the ages of the dumps that were written as their calls' timeouts passed."""
+    """Return the ages of the dumps that were written as a timeout of theirs passed."""
     over = pl.col("waited") - pl.col("timeout_ms")
     return told.filter(over.is_between(-CLOCK_MS, WRITES_MS))
 

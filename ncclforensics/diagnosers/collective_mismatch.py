@@ -190,7 +190,8 @@ def _printed(frames: Frames, sides: list[tuple[str, pl.DataFrame]]) -> Finding:
             f"{small} on {common.plural('rank', ranks[small])} against {large} on "
             f"{common.plural('rank', ranks[large])}"
             if tie or unheard
-            else f"{common.plural('rank', odd)} called {small} where others called {large}"
+            else f"{common.plural('rank', odd)} called {small} where others called "
+            f"{large}"
         )[:200],
         evidence=tuple(
             cite for _, some in (sides[0], sides[-1]) for cite in common.cites(some, 3)

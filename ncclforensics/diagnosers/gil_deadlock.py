@@ -93,9 +93,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             ),
             *wording.waiting(frames, call),
         ),
-        explanation=f"{wording.spread(frames, call, first, blocked)} {who.capitalize()} "
-        f"did not make that call, and its dump has no {lacks} where its peers' dumps "
-        "have: Python did not run when it was written.",
+        explanation=f"{wording.spread(frames, call, first, blocked)} "
+        f"{who.capitalize()} did not make that call, and its dump has no {lacks} where "
+        "its peers' dumps have: Python did not run when it was written.",
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),

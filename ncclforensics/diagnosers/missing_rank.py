@@ -97,14 +97,16 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         f" {common.plural('rank', f.story.ranks).capitalize()} never joined "
         f"{common.call_words(common.collective(frames, f.story.call))}."
         if f.story.call is not None
-        else f" {common.plural('rank', f.story.ranks).capitalize()} made no call either."
+        else f" {common.plural('rank', f.story.ranks).capitalize()} made no call "
+        "either."
         for f in sure[1:MAX_MORE]
     ]
     did = (
-        f"went past that call and waits in another one{wording.elsewhere(frames, found[0])}"
+        "went past that call and waits in another one"
+        f"{wording.elsewhere(frames, found[0])}"
         if story.what == "skipped"
-        else f"did not make that call ({reached}), and none of its own holds it up: the "
-        "others hang on it."
+        else f"did not make that call ({reached}), and none of its own holds it up: "
+        "the others hang on it."
     )
     return wording.finding(
         frames,

@@ -155,8 +155,8 @@ def _unbalanced(frames: Frames, told: Told) -> Finding:
         told,
         f"split sizes do not add up in {common.call_words(failing)}",
         f"All members of {common.call_words(failing)} together send {found.sent:,} "
-        f"elements and expect {found.expected:,}. Whose split sizes are wrong is not in "
-        "these dumps.",
+        f"elements and expect {found.expected:,}. Whose split sizes are wrong is not "
+        "in these dumps.",
         REMEDY,
         common.cites(found.entries),
         first_seen=common.first_seen(found.entries),

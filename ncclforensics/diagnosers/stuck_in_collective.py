@@ -64,8 +64,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             f"all {len(call['waiting']):,} members are in "
             f"{common.call_words(failing)}, nobody finishes",
             f"Every member made {common.call_words(failing)} and none finished "
-            f"it.{wording.others_behind(frames, call['waiting'])} What these dumps show "
-            f"gives no rank the blame.{f' {large.words}.' if large else ''}",
+            f"it.{wording.others_behind(frames, call['waiting'])} What these dumps "
+            f"show gives no rank the blame.{f' {large.words}.' if large else ''}",
             (*REMEDY, *(payload.PING if large else ())),
             (*wording.waiting(frames, call), *(large.evidence if large else ())),
         )

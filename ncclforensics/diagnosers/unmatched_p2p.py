@@ -69,8 +69,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             frames,
             told,
             headline,
-            f"{explanation} {wording.spread(frames, call, ranks, len(told.end.blocked))}"
-            f" {common.plural('rank', ranks).capitalize()} went on"
+            f"{explanation} "
+            f"{wording.spread(frames, call, ranks, len(told.end.blocked))} "
+            f"{common.plural('rank', ranks).capitalize()} went on"
             f"{wording.elsewhere(frames, told)}",
             REMEDY,
             wording.waiting(frames, call),

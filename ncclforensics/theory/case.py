@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ncclforensics.frames import Frames
+    from ncclforensics.theory.program import Deviation
 
 Call = dict[str, Any]
 Kind = Literal["absent", "unseen", "full", "stalled", "unstarted", "circle", "idle"]
@@ -112,7 +113,7 @@ class Case:
 
     @cached_property
     def program(self) -> program.Program:
-        """Return the program model of the ranks in question, and of some beside them."""
+        """Return the program model of the ranks in question and of some beside."""
         known = sorted(self.seen)
         step = max(1, len(known) // SAMPLE)
         return program.program(
@@ -134,7 +135,7 @@ class Case:
     def late(self) -> Mapping[int, pl.DataFrame]:
         """Return by call the entries of those who came to it a timeout too late."""
         found = latecomers.latecomers(self.frames)
-        return {int(n): some for (n,), some in found.group_by("call")}  # type: ignore[call-overload]
+        return {int(n): some for (n,), some in found.group_by("call")}
 
     @cached_property
     def sides(self) -> Mapping[int, tuple[signatures.Side, ...]]:
@@ -151,7 +152,7 @@ class Case:
         """Return the ranks whose recorder leaves out messages that may hold them."""
         return frozenset(rest.mute(outline.outline(self.frames)))
 
-    def deviation(self, rank: int) -> program.Deviation | None:
+    def deviation(self, rank: int) -> Deviation | None:
         """Return where a rank left the program of its role; None without history.
 
         Of a dump that is torn the last calls are lost, and with them where it is.
@@ -234,14 +235,14 @@ def _ends(case: Case) -> list[End]:
             node if node >= 0 else ~node
         )
     leaves: dict[int, set[int]] = {}
-    for rank, own in told.calls_of.items():
-        for call in own:
-            if component[~call] != component[rank]:
-                leaves.setdefault(component[rank], set()).add(component[~call])
-    for call, wanted in told.why.items():
+    for rank, held in told.calls_of.items():
+        for number in held:
+            if component[~number] != component[rank]:
+                leaves.setdefault(component[rank], set()).add(component[~number])
+    for number, wanted in told.why.items():
         for rank in wanted:
-            if component[rank] != component[~call]:
-                leaves.setdefault(component[~call], set()).add(component[rank])
+            if component[rank] != component[~number]:
+                leaves.setdefault(component[~number], set()).add(component[rank])
     unseen_of = {
         component[rank]: rank
         for wanted in told.why.values()
@@ -252,10 +253,8 @@ def _ends(case: Case) -> list[End]:
     gone: list[int] = []
     for number in {*ranks, *calls}:
         out = leaves.get(number, set())
-        here, own = (
-            tuple(sorted(ranks.get(number, ()))),
-            tuple(sorted(calls.get(number, ()))),
-        )
+        here = tuple(sorted(ranks.get(number, ())))
+        own = tuple(sorted(calls.get(number, ())))
         if len(here) > 1 and out <= unseen_of.keys():
             unseen = tuple(sorted(unseen_of[n] for n in out))
             found.append(End("circle", here, own, unseen=unseen))
@@ -275,7 +274,7 @@ def _ends(case: Case) -> list[End]:
 
 
 def _absent(case: Case, gone: list[int]) -> list[End]:
-    """Join the absent ranks that the same calls wait for, and who waits only for them."""
+    """Join the absent ranks that the same calls wait for."""
     parts: list[tuple[set[int], set[int]]] = []
     for rank in sorted(gone):
         mine = ({rank}, set(case.graph.wanted_in.get(rank, ())))

@@ -23,7 +23,8 @@ FEW = 3  # collectives that a condition may skip; who skips more left its loop
 class Edit:
     """What a rank did from `row` of the program on.
 
-    `skips` are rows like the calls that it left out, `behind` counts what it made since.
+    `skips` are rows like the calls that it left out, `behind` counts what it made
+    since.
     """
 
     kind: Kind

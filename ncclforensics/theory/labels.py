@@ -55,7 +55,7 @@ def traces(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
     number = pl.coalesce("pg_id", "pg").cast(pl.Int64, strict=False)
     # groups of one description are told apart by the order of their creation
     ordinal = number.rank("dense").over("rank", "pg_desc").fill_null(0)
-    what = [
+    what: list[str | pl.Expr] = [
         *("pg_desc", "op", "dtypes"),
         ordinal.alias("ordinal"),
         (pl.col("dst") - pl.col("src")).alias("off"),

@@ -2,10 +2,10 @@
 
 A context model of variable order: the longest context (16, 8, 4, 2 or 1 calls) that was
 seen at least `SEEN` times elsewhere predicts the next call, from the calls of all ranks
-of a role together. A call that its context does not predict costs
-bits. Ranks of a role (see `roles`) run one program, so what surprises on most of them is the
-program's own: a rank deviates by what exceeds the median of its role, or where it alone
-does not do what surprises on all others.
+of a role together. A call that its context does not predict costs bits. Ranks of a role
+(see `roles`) run one program, so what surprises on most of them is the program's own: a
+rank deviates by what exceeds the median of its role, or where it alone does not do what
+surprises on all others.
 """
 
 from __future__ import annotations
@@ -242,7 +242,8 @@ class _Table:
 
 
 def _pair(contexts: Words, words: Words) -> Words:
-    return contexts * _MIX[0] + (words ^ (words >> np.uint64(31))) * _MIX[17]
+    mixed: Words = contexts * _MIX[0] + (words ^ (words >> np.uint64(31))) * _MIX[17]
+    return mixed
 
 
 def _looked_up(

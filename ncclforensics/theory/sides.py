@@ -55,7 +55,7 @@ def surprise(case: Case, rank: int) -> float:
 def unexplained(
     case: Case, end: End, ranks: tuple[int, ...]
 ) -> tuple[tuple[str, float], ...]:
-    """Return what it costs that others at an end left their programs, or differ there."""
+    """Return what it costs that others at an end left their programs, or differ."""
     rest = around(case, end) - {*ranks}
     unlike = [
         number
@@ -126,8 +126,8 @@ def sides(case: Case, end: End) -> list[Side]:
 
 def _deviating(case: Case, end: End) -> Iterator[Side]:
     """Group the ranks that left their program by how they did."""
-    alike: dict[tuple[object, ...], list[int]] = {}
-    how: dict[tuple[object, ...], tuple[edits.Edit, Call]] = {}
+    alike: dict[tuple[edits.Kind, object], list[int]] = {}
+    how: dict[tuple[edits.Kind, object], tuple[edits.Edit, Call]] = {}
     for rank in sorted(around(case, end)):
         call = _call_of(case, end, rank)
         told = case.deviation(rank)
@@ -138,12 +138,11 @@ def _deviating(case: Case, end: End) -> Iterator[Side]:
         alike.setdefault(key, []).append(rank)
         how.setdefault(key, (edit, call))
     for key, ranks in alike.items():
-        edit, call = how[key]
-        yield _side(case, end, tuple(ranks), call, edit)
+        edit, held = how[key]
+        yield _side(case, end, tuple(ranks), held, edit)
     if len(alike) > 1:
-        yield _side(
-            case, end, tuple(sorted(r for s in alike.values() for r in s)), call, None
-        )
+        everyone = tuple(sorted(r for s in alike.values() for r in s))
+        yield _side(case, end, everyone, held, None)
 
 
 def _call_of(case: Case, end: End, rank: int) -> Call | None:

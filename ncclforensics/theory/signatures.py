@@ -39,7 +39,7 @@ SIDES = 2  # at the least, for a difference
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Members of a call that agree on what it is, by `aspect`, with where they say so."""
+    """Members of a call that agree on what it is, by `aspect`; where they say so."""
 
     aspect: Aspect
     what: str
@@ -179,6 +179,6 @@ def _elements(side: str) -> pl.Expr:
 
 
 def numels(side: str) -> pl.Expr:
-    """Return the elements of each tensor that goes "in" or comes "out"; a scalar's 1."""
+    """Return the elements of each tensor that goes "in" or comes "out"; scalar: 1."""
     each = pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
     return pl.col(f"{side}_sizes").list.eval(each)

@@ -206,7 +206,7 @@ MOST = 4  # of one kind that are counted: more of it is no more a contradiction
 
 
 def _confidence(case: Case, story: Story, margin: float) -> Confidence | None:
-    """Return how sure a story is: by its margin, and whether the job is known to stand."""
+    """Return how sure a story is: its margin, and whether the job is known to stand."""
     if not story.slug or margin < weights.POSSIBLE:
         return None
     stands = facts.standing(case.frames).answer == "yes"

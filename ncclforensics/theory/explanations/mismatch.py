@@ -58,18 +58,18 @@ def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
     side = _side(case, end, ranks)
     if side is None or side.bits is None or side.kind not in EXTRA:
         return 0.0
-    span = weights.EXPECTED - sides.NOISE
+    span = max(weights.EXPECTED - sides.NOISE, 1.0)
     return min(max((side.bits - sides.NOISE) / span, 0.0), 1.0)
 
 
 def _is_named(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
-    """Whether the ranks are in functions of their own that few come to, or at the end."""
+    """Whether the ranks are in functions that few come to, or at the end."""
     side = _side(case, end, ranks)
     return side is not None and places.of(case, side).named != ""
 
 
 def _is_wanted(case: Case, end: End, number: int, ranks: tuple[int, ...]) -> bool:
-    """Whether others wait for some ranks in a call that comes before the one in question.
+    """Whether others wait for some ranks in a call before the one in question.
 
     Who only passes something else in a call has made all that comes before it.
     """

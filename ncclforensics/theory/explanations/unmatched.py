@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame those who owe messages, if counts or their programs show that they left them out."""
+    """Blame who owes messages; counts or programs show that they were left out."""
     if end.kind not in ("circle", "absent"):
         return
     for side in sides.sides(case, end):
