@@ -29,7 +29,7 @@ def test_a_line_of_a_timeout_makes_the_same_absence_certain(tmp_path):
         "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600019 milliseconds before "
         "timing out.\n"
     )
-    found = judging.analysis(case, tmp_path)
+    found = judging.analysis(case, tmp_path, lost_times=True)
     assert found.ranked.verdict.confidence == "possible"
     (tmp_path / "job.log").write_text(line)
     found = judging.analyze([str(tmp_path)])
@@ -38,11 +38,13 @@ def test_a_line_of_a_timeout_makes_the_same_absence_certain(tmp_path):
     assert found.ranked.verdict.confidence == "certain"
 
 
-def test_calls_under_way_everywhere_accuse_nobody(tmp_path):
-    """Nor is it said that nothing failed: they are under way in a hang as well."""
+def test_calls_under_way_everywhere_are_no_failure(tmp_path):
+    """If that can be told: without the times of files they may be those of a hang."""
     case = judging.played("healthy", 1)
     case.cut = [min(case.cut)] * len(case.cut)
     found = judging.analysis(case, tmp_path)
+    assert found.ranked.outcome == "no-failure"
+    found = judging.analysis(case, tmp_path, lost_times=True)
     assert judging.named(found) == (None, ())
     assert found.ranked.outcome == "inconclusive"
 
@@ -54,11 +56,11 @@ def test_a_call_that_all_joined_and_nobody_finishes_is_a_standstill(tmp_path):
 
 
 @pytest.mark.parametrize("fault", ["absent", "early"])
-def test_a_culprit_without_a_dump_is_unseen_and_nobody_is_accused(fault, tmp_path):
+def test_of_a_culprit_without_a_dump_nothing_is_more_than_possible(fault, tmp_path):
     case = judging.played(fault, 4)
     found = judging.analysis(case, tmp_path, lost=case.ranks)
-    assert judging.named(found) == (None, ())
-    assert found.ranked.outcome == "inconclusive"
+    assert judging.named(found) == ("crashed-rank", tuple(case.ranks))
+    assert found.ranked.verdict.confidence == "possible"
     (culprit,) = case.ranks
     missing = [told.missing for told in found.ranked.not_checked]
     assert any(f"rank {culprit}" in words for words in missing)
