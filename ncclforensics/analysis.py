@@ -32,7 +32,7 @@ from ncclforensics.interrupts import scratch_folder
 from ncclforensics.report.build import build, other
 from ncclforensics.report.reading import interrupted
 from ncclforensics.sources import discover
-from ncclforensics.theory import suspects, weigh
+from ncclforensics.theory import lost, suspects, weigh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -149,7 +149,8 @@ def conclude(
         statements = [ranking.unnamed(statement, why) for statement in statements]
     # where nothing of the job was read, nothing is known to be well
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
-    signs += 0 if weigh.is_moving(joined) else joined["calls"].height
+    if not weigh.is_moving(joined):
+        signs += joined["calls"].height + len(lost.uncollected(joined))
     ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
     ranked = dataclasses.replace(ranked, suspects=suspects.suspects(joined))
     ranked = course.with_call(joined, ranked)

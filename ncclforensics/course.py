@@ -66,7 +66,8 @@ def with_call(frames: Frames, ranked: Ranked) -> Ranked:
     verdict = ranked.verdict
     if verdict is None or ranked.outcome != "failure" or not ranked.findings:
         return ranked
-    if verdict.collective is not None and verdict.collective.seq is not None:
+    known = verdict.collective
+    if known is not None and (known.seq is not None or known.call_site is not None):
         return ranked
     alone = [role for role, _ in ranked.findings].count("root") == 1
     call = _waited_in(frames, verdict.ranks, alone=alone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.correlate import outline
 from ncclforensics.evidence import common
 from ncclforensics.theory import facts, wording
 from ncclforensics.theory.weigh import weighed
@@ -20,6 +21,18 @@ REMEDY = (
 )
 
 
+def uncollected(frames: Frames) -> tuple[int, ...]:
+    """Return the members of which nothing is here, where dumps are all that is here.
+
+    Dumps are taken because a job hangs, and nothing else tells that it went well.
+    """
+    if frames["events"].height or not frames.has("entries"):
+        return ()
+    seen = frames["sources"].filter(outline.is_dump())["rank"].drop_nulls()
+    members = frames["groups"]["members"].explode().drop_nulls().unique().sort()
+    return tuple(members.filter(~members.is_in(seen.implode())))
+
+
 def findings(frames: Frames, slug: str) -> Iterator[Finding]:
     """Yield what a class tells of lost ranks, where the job is known to stand."""
     if facts.standing(frames).answer != "yes":
@@ -29,7 +42,6 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
         assert call is not None
         failing = common.collective(frames, call)
         who = common.plural("rank", ranks)
-        verb = "leads" if len(ranks) == 1 else "lead"
         yield wording.finding(
             frames,
             told,
@@ -37,8 +49,8 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
             if len(ranks) == 1
             else f"{who} left nothing, and all others wait for them",
             f"{wording.spread(frames, call, ranks, len(told.end.blocked))} All waits "
-            f"{verb} to {who}, of which there is no dump and no line: gone, or its "
-            "files were not collected." + f" The call is {common.call_words(failing)}.",
+            f"lead to {who}, of which there is no dump and no line: gone, or its files "
+            f"were not collected. The call is {common.call_words(failing)}.",
             REMEDY,
             wording.waiting(frames, call),
         )

@@ -90,40 +90,55 @@ class Program:
 
     @cached_property
     def _tables(self) -> dict[int, _Table]:
+        return self._counted(self._over)
+
+    def _counted(self, kept: npt.NDArray[np.bool_]) -> dict[int, _Table]:
         return {
             order: _Table.of(
-                self._contexts[order], self._words, self._past & self._has(order)
+                self._contexts[order], self._words, kept & (self._place >= order)
             )
             for order in ORDERS
         }
 
     @cached_property
-    def _past(self) -> npt.NDArray[np.bool_]:
-        """Return which calls are history: those that are over.
+    def _over(self) -> npt.NDArray[np.bool_]:
+        return self.calls["over"].to_numpy()
 
-        Where nothing of a role is over and its hosts ran far ahead, what they enqueued
-        is their program.
+    @cached_property
+    def _enqueued(self) -> npt.NDArray[np.bool_]:
+        """Return the calls of roles of which some are over, or whose hosts ran ahead.
+
+        What a host enqueued is its program as well, though part of it may be the very
+        step that went wrong.
         """
         ahead = pl.len().over("role") >= TAIL * pl.col("rank").n_unique().over("role")
-        over = pl.col("over") | (ahead & ~pl.col("over").any().over("role"))
-        return self.calls.select(over).to_series().to_numpy()
-
-    def _has(self, order: int) -> npt.NDArray[np.bool_]:
-        return self._place >= order
+        kept = ahead | pl.col("over").any().over("role")
+        return self.calls.select(kept).to_series().to_numpy()
 
     @cached_property
     def bits(self) -> Bits:
-        """Return the surprise of each row; NaN where no history tells."""
+        """Return the surprise of each row; NaN where no history tells.
+
+        What is over tells first; where it was too seldom, what others have enqueued.
+        """
+        told = self._surprise(self._tables, self._over)
+        if not np.isnan(told).any():
+            return told
+        more = self._surprise(self._counted(self._enqueued), self._enqueued)
+        return np.where(np.isnan(told), more, told)
+
+    def _surprise(self, tables: dict[int, _Table], kept: npt.NDArray[np.bool_]) -> Bits:
         found = np.full(len(self._words), np.nan)
         for order in ORDERS:
-            open_ = np.isnan(found) & self._has(order)
-            table = self._tables[order]
-            total, same = table.counts(self._contexts[order][open_], self._words[open_])
-            own = self._past[open_].astype(np.int64)
+            left = np.isnan(found) & (self._place >= order)
+            total, same = tables[order].counts(
+                self._contexts[order][left], self._words[left]
+            )
+            own = kept[left].astype(np.int64)  # a call does not foretell itself
             total, same = total - own, same - own
             share = (same + ESCAPE) / (total + 2 * ESCAPE)
             bits = np.where(total >= SEEN, -np.log2(np.maximum(share, 1e-9)), np.nan)
-            found[open_] = np.maximum(bits, 0.0)
+            found[left] = np.maximum(bits, 0.0)
         return found
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import common
 from ncclforensics.findings import Suspect
-from ncclforensics.theory import wording
+from ncclforensics.theory import lost, weigh, wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ LEAST = 0.02  # a share that is not worth a look
 def suspects(frames: Frames) -> tuple[Suspect, ...]:
     """Return at most eight ranks with their shares of blame, the heaviest first."""
     ends = weighed(frames).ends
+    if not ends:
+        return () if weigh.is_moving(frames) else _uncollected(frames)
     many = sum(len(told.end.blocked) for told in ends) or 1
     share: defaultdict[int, float] = defaultdict(float)
     best: dict[int, tuple[float, Told, Story]] = {}
@@ -45,6 +47,18 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
         _suspect(frames, rank, min(share[rank], 1.0), *best[rank][1:])
         for rank in order[:MOST]
         if share[rank] >= LEAST
+    )
+
+
+def _uncollected(frames: Frames) -> tuple[Suspect, ...]:
+    """Suspect those of whom nothing is here, where nobody is seen to wait."""
+    ranks = lost.uncollected(frames)
+    hosts = {rank: common.hosts_of(frames, [rank]) for rank in ranks[:MOST]}
+    why = "nothing of it was collected, where its peers left dumps"
+    weight = round(1 / max(len(ranks), 1), 3)
+    return tuple(
+        Suspect(rank, where[0] if where else None, weight, why)
+        for rank, where in hosts.items()
     )
 
 

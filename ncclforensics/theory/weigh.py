@@ -209,7 +209,10 @@ def _confidence(case: Case, story: Story, margin: float) -> Confidence | None:
     """Return how sure a story is: its margin, and whether the job is known to stand."""
     if not story.slug or margin < weights.POSSIBLE:
         return None
-    if facts.standing(case.frames).answer != "yes" or story.what in OPEN:
+    stands = facts.standing(case.frames).answer == "yes"
+    # dumps of a job that went on are of one moment, whatever a line tells of another
+    moved = facts.motion(case.frames).answer == "yes"
+    if not stands or moved or story.what in OPEN:
         return "possible"
     if margin >= weights.CERTAIN and story.ranks:
         return "certain"

@@ -87,7 +87,9 @@ def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
         name = desc or "process"
         told_name = name.removesuffix("_GROUP").removesuffix("_group")
         words.append(
-            f"{told_name} group {names[0]}"
+            "a group that no line names"
+            if names == [None]
+            else f"{told_name} group {names[0]}"
             if len(names) == 1
             else f"{len(names):,} {told_name} groups"
         )
@@ -213,6 +215,8 @@ def _doubt(frames: Frames, told: Told) -> str:
         )
     if told.confidence != "possible":
         return f" That it stands: {stands.why}." if stands.name in PROOFS else ""
+    if told.story.what in ("all", "tie"):
+        return " Which side is the odd one nothing here tells, so all are named."
     rival = next((s for s in told.rivals if {*s.ranks} != {*told.story.ranks}), None)
     if rival is None or not rival.ranks:
         return ""

@@ -70,8 +70,12 @@ def test_a_dump_that_is_as_much_newer_than_its_open_call_as_a_timeout(
     entries = made((0, 0, 0), timeout_ms=told)
     held = entries.filter((pl.col("seq") == 3) & (pl.col("rank") == 0))
     held = held.with_columns(choice=pl.lit(0))
-    newest = held.select("rank", newest_t=pl.col("t") + begun * MINUTE)
-    found = lateness.overdue(held, newest, entries)
+    newest = entries.filter((pl.col("seq") == 0) & (pl.col("rank") == 0))
+    seen = held["t"].first() + begun * MINUTE
+    outline = pl.concat(
+        [entries, newest.with_columns(t_started=pl.lit(seen).cast(tables.TIME))]
+    )
+    found = lateness.overdue(held, outline)
     assert found.is_empty() is not proven
     talk = held.with_columns(is_p2p=pl.lit(True))
-    assert lateness.overdue(talk, newest, entries).is_empty()
+    assert lateness.overdue(talk, outline).is_empty()

@@ -20,7 +20,9 @@ JOBS = (
     *("torch-missing-rank-json", "torch-healthy-pipeline", "torch-truncated-dump"),
     *("torch-call-order-deadlock", "torch-rank-conditional"),
 )
-CORRELATED = ("standings", "calls", "roots", "positions", "ranks", "collectives")
+CORRELATED = (
+    *("standings", "held", "calls", "roots", "positions", "ranks", "collectives"),
+)
 
 
 def in_full(frames):
@@ -47,7 +49,7 @@ def test_so_is_a_job_with_batches_of_messages(fault, style, tmp_path):
     read = parsing.read(discover([str(tmp_path)], tmp_path).sources)
     assert read["templates"]["is_p2p"].any()
     found, expected = correlate(read), correlate(in_full(read))
-    for name in (*CORRELATED, "unproven"):
+    for name in CORRELATED:
         assert_frame_equal(found[name], expected[name])
 
 

@@ -1,11 +1,9 @@
 """Dumps of a job that runs accuse nobody; a proof of failure makes them count."""
 
-import polars as pl
 import pytest
 
 import judging
-from ncclforensics import tables
-from ncclforensics.correlate import outline, rest, waits
+from ncclforensics.correlate import outline
 
 
 def late_dump(case, rank, seconds):
@@ -32,7 +30,7 @@ def test_a_line_of_a_timeout_makes_the_same_absence_certain(tmp_path):
         "timing out.\n"
     )
     found = judging.analysis(case, tmp_path)
-    assert found.ranked.verdict.confidence == "likely"
+    assert found.ranked.verdict.confidence == "possible"
     (tmp_path / "job.log").write_text(line)
     found = judging.analyze([str(tmp_path)])
     assert found.ranked.verdict.slug in case.classes
@@ -40,12 +38,13 @@ def test_a_line_of_a_timeout_makes_the_same_absence_certain(tmp_path):
     assert found.ranked.verdict.confidence == "certain"
 
 
-def test_calls_under_way_everywhere_are_no_failure(tmp_path):
+def test_calls_under_way_everywhere_accuse_nobody(tmp_path):
+    """Nor is it said that nothing failed: they are under way in a hang as well."""
     case = judging.played("healthy", 1)
     case.cut = [min(case.cut)] * len(case.cut)
     found = judging.analysis(case, tmp_path)
-    assert found.ranked.outcome == "no-failure"
-    assert found.frames["roots"].is_empty()
+    assert judging.named(found) == (None, ())
+    assert found.ranked.outcome == "inconclusive"
 
 
 def test_a_call_that_all_joined_and_nobody_finishes_is_a_standstill(tmp_path):
@@ -98,68 +97,10 @@ def test_a_rank_without_entries_that_counts_no_open_call_is_not_taken_for_waitin
     assert judging.named(found) == ("gil-deadlock", tuple(case.ranks))
 
 
-def test_dumps_of_different_moments_are_a_doubt_with_a_reason(tmp_path):
+def test_dumps_of_different_moments_accuse_nobody(tmp_path):
     case = late_dump(judging.played("absent", 3, steps=4), 0, 0.0)
     waits = next(r for r in range(16) if r not in case.ranks)
     ended = [end for end in case.job.runs[waits].ended if end is not None]
     case.cut[waits] = max(ended) / 2
     found = judging.analysis(case, tmp_path)
     assert judging.named(found) == (None, ())
-    assert found.frames["calls"].is_empty()
-    assert found.ranked.outcome == "inconclusive"
-    assert not found.frames["unproven"].is_empty()
-    assert any("second set" in told.next_time for told in found.ranked.not_checked)
-
-
-def judged(*told, lost=(), whole=False):
-    """Judge calls of 16 ranks, given as (waiting, {state: ranks})."""
-    calls = tables.rows(
-        "calls",
-        [
-            {"call": number, "seq": 1, "is_p2p": False, "waiting": waiting, **states}
-            for number, (waiting, states) in enumerate(told)
-        ],
-    ).with_columns(
-        pl.col("waiting", "behind", "done", "absent", "unseen", "unstarted").fill_null(
-            []
-        )
-    )
-    seen = pl.DataFrame(
-        {"rank": [rank for rank in range(16) if rank not in lost]}
-    ).with_columns(
-        pl.lit(whole).alias("whole"),
-        *(pl.lit(False).alias(c) for c in ("is_stale", "is_older", "is_blind")),
-    )
-    made = tables.empty("collectives").lazy()
-    return rest.judged(
-        calls,
-        waits.roots(calls),
-        tables.empty("standings"),
-        seen,
-        made,
-        tables.empty("outline"),
-        tables.empty("stacks"),
-    )
-
-
-def test_ranks_that_wait_for_a_lost_dump_alone_do_not_show_that_a_job_runs():
-    many = (list(range(2, 9)), {"absent": [1]})
-    others = list(range(9, 16))
-    assert judged(many, (others, {"unseen": [0]}), lost=[0]) == "still"
-    assert judged(many, lost=[0]) == "moves"
-
-
-def test_what_most_wait_in_for_a_lost_dump_outweighs_one_that_waits_for_another():
-    most = (list(range(3, 16)), {"unseen": [0]})
-    assert judged(most, ([1], {"absent": [2]}), lost=[0]) == "doubtful"
-
-
-def test_one_of_sixteen_that_is_not_there_yet_stands_out_and_four_do_not():
-    assert judged((list(range(1, 16)), {"absent": [0]})) == "still"
-    assert judged((list(range(4, 16)), {"absent": [0, 1, 2, 3]})) == "doubtful"
-
-
-@pytest.mark.parametrize(("whole", "how"), [(True, "doubtful"), (False, "still")])
-def test_ranks_of_a_job_that_starts_come_one_after_the_other(whole, how):
-    """Unless only open calls are dumped."""
-    assert judged((list(range(1, 16)), {"absent": [0]}), whole=whole) == how

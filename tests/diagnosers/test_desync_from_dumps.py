@@ -5,12 +5,7 @@ import pytest
 import judging
 import simulate
 import simulate_faults
-from ncclforensics import tables
 from ncclforensics.analysis import analyze
-from ncclforensics.correlate import waits
-from ncclforensics.diagnosers import unmatched_p2p
-from ncclforensics.evidence import roots
-from ncclforensics.frames import Frames
 
 
 def finding(found, slug):
@@ -74,8 +69,8 @@ def test_leaving_the_loop_is_no_extra_call(tmp_path):
 @pytest.mark.parametrize(
     ("instead", "named"),
     [
-        (["flag", "seed"], ("call-order-deadlock", (4, 5))),
-        (["evaluate", "seed", "flag"], ("rank-conditional-collective", None)),
+        (["flag", "seed"], "call-order-deadlock"),
+        (["evaluate", "seed", "flag"], "rank-conditional-collective"),
     ],
 )
 def test_ranks_outside_of_a_circle_do_not_tell_whose_turn_a_call_was(
@@ -106,7 +101,7 @@ def test_ranks_outside_of_a_circle_do_not_tell_whose_turn_a_call_was(
         run.program = program
     case = simulate_faults.finished(job, [], 0)
     slug, ranks = judging.named(judging.analysis(case, tmp_path))
-    assert (slug, ranks) == (named[0], named[1] or (swaps,))
+    assert (slug, ranks) == (named, (swaps,))
 
 
 @pytest.mark.parametrize("rank", [0, 2])
@@ -121,65 +116,6 @@ def test_a_barrier_at_a_new_place_stands_behind_a_condition_or_a_loop(rank, tmp_
     slug, ranks = judging.named(judging.analysis(case, tmp_path))
     kind = "rank-conditional-collective" if rank == 0 else "uneven-inputs"
     assert (slug, ranks) == (kind, (rank,))
-
-
-@pytest.mark.parametrize(
-    ("elsewhere", "odd"),
-    [({"absent": [5]}, False), ({"absent": [6]}, True), ({}, True)],
-)
-def test_few_that_came_to_a_call_are_not_odd_if_the_rest_is_on_its_way(elsewhere, odd):
-    """The rest hangs on the one that is gone; or on those few; or on nobody."""
-    states = ("behind", "done", "absent", "unseen", "unstarted")
-    told = [([6, 7], {"absent": [0, 1, 2, 3, 4, 5]}), ([0, 1, 2, 3, 4], elsewhere)]
-    calls = tables.rows(
-        "calls",
-        [
-            {"call": number, "is_p2p": False, "waiting": waiting}
-            | {state: given.get(state, []) for state in states}
-            for number, (waiting, given) in enumerate(told)
-        ],
-    )
-    frames = Frames({"calls": calls})
-    assert roots.is_majority(frames, calls.row(0, named=True), (5,)) == odd
-
-
-@pytest.mark.parametrize(
-    ("skips", "end", "named"),
-    [
-        ([2], "unseen", [(2,)]),
-        ([1, 2], "unseen", []),  # each may be behind the other
-        ([0], "unseen", []),  # it is in a message itself
-        ([2], "absent", []),  # all are seen, so there is a root
-    ],
-)
-def test_a_message_is_left_out_though_waits_end_at_one_who_is_no_party(
-    skips, end, named, monkeypatch
-):
-    """Of the ranks that are wanted, 1 and 2 went on to a collective, and 0 did not."""
-
-    def skipped(_frames, _call, ranks):
-        return {*ranks} <= {*skips}
-
-    monkeypatch.setattr(unmatched_p2p.programs, "skipped", skipped)
-    states = ("behind", "done", "absent", "unseen", "unstarted")
-    told = [
-        (True, [1], {"absent": [2]}),
-        (True, [5], {"absent": [1]}),
-        (True, [6], {"absent": [0]}),
-        (False, [2, 1], {"absent": [0]}),
-        (True, [0], {end: [3]}),
-    ]
-    calls = tables.rows(
-        "calls",
-        [
-            {"call": number, "is_p2p": is_p2p, "waiting": waiting}
-            | {state: given.get(state, []) for state in states}
-            for number, (is_p2p, waiting, given) in enumerate(told)
-        ],
-    )
-    frames = Frames({"calls": calls, "roots": waits.roots(calls)})
-    found = unmatched_p2p._beside_unseen(frames)
-    assert [ranks for _, ranks in found] == named
 
 
 def test_opposite_order_is_a_circle_with_both_call_sites(tmp_path):
@@ -291,4 +227,4 @@ def test_a_late_rank_is_told_though_a_dump_is_lost(tmp_path):
     (tmp_path / f"nccl_trace_rank_{lost}").unlink()
     told = finding(analyze([str(tmp_path)]), "straggler")
     assert set(told.ranks) == set(case.ranks)
-    assert told.confidence == "likely"
+    assert told.confidence == "certain"

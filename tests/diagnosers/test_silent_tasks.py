@@ -28,7 +28,7 @@ def test_it_was_alive_and_silent_and_all_others_waited(analyzed):
     analysis = analyzed({"slurm-50917.out": log()})
     verdict = analysis.ranked.verdict
     assert told(analysis) == [("missing-rank", (6,))]
-    assert verdict.confidence == "likely"
+    assert verdict.confidence == "certain"
     assert verdict.evidence[0].line == log().count("\n")
 
 

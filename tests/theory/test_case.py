@@ -1,0 +1,68 @@
+"""The ends of the wait-for graph, and what hangs on each."""
+
+import pytest
+from standstills import STEP, all_but, case
+
+HISTORY = STEP * 16
+WAITS = f"{HISTORY}abcdp|W"
+
+
+def ends(programs, **more):
+    return [(end.kind, end.ranks) for end in case(programs, **more).ends]
+
+
+def test_one_that_did_not_come_and_waits_for_nobody_is_absent():
+    (end,) = case([WAITS, WAITS, f"{HISTORY}abc", f"{HISTORY}abcd|p"]).ends
+    assert (end.kind, end.ranks, end.unseen) == ("absent", (2,), ())
+    assert end.blocked == {0, 1, 3}
+
+
+def test_one_of_whom_nothing_is_known_is_unseen():
+    (end,) = case(all_but("", WAITS), unseen=[2]).ends
+    assert (end.kind, end.ranks, end.blocked) == ("unseen", (2,), {0, 1, 3})
+
+
+def test_a_call_that_all_came_to_is_full():
+    assert ends([WAITS] * 4) == [("full", (0, 1, 2, 3))]
+
+
+def test_whose_call_the_others_finished_is_stalled():
+    found = case([f"{HISTORY}abcdpW|a"] * 2 + [f"{HISTORY}abcdp|Wab"]).ends
+    assert ("stalled", (2,)) in [(end.kind, end.ranks) for end in found]
+
+
+def test_who_has_not_begun_what_others_have_is_unstarted():
+    begun = {0: "started", 1: "started", 3: "started"}
+    assert ends([WAITS] * 4, states=begun) == [("unstarted", (2,))]
+
+
+CIRCLE = [WAITS, WAITS, f"{HISTORY}abcd|W", f"{HISTORY}abcd|p"]
+
+
+def test_ranks_that_wait_for_each_other_are_a_circle_and_the_rest_hangs_on_it():
+    (end,) = case(CIRCLE).ends
+    assert (end.kind, end.ranks, end.unseen) == ("circle", (2, 3), ())
+    assert end.blocked == {0, 1, 2, 3}
+
+
+def test_a_circle_that_also_waits_for_an_unseen_rank_is_an_end_that_tells_of_it():
+    (end,) = case([*CIRCLE, WAITS, ""], unseen=[5]).ends
+    assert (end.kind, end.ranks, end.unseen) == ("circle", (2, 3), (5,))
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_what_the_most_ranks_hang_on_comes_first(seen):
+    """Ranks 4 and 5 are a pair of their own, of which 4 does not come."""
+    alone = [f"{HISTORY}abcdpW|", f"{HISTORY}abcdpWabcd|p"]
+    others = [f"{HISTORY}abcdpWabcdp|W"] * 4
+    found = case([*others, *alone], unseen=[] if seen else [4]).ends
+    assert len(found[0].blocked) == max(len(end.blocked) for end in found)
+    assert all(4 in end.ranks for end in found)
+
+
+def test_a_host_or_a_pair_that_failed_as_a_whole_counts_as_one():
+    found = case([WAITS] * 6, hosts=["x", "x", "x", "y", "y", "y"])
+    assert found.units([0, 1, 2]) == (1, 2)
+    assert found.units([2, 3]) == (1, 1)  # a pair
+    assert found.units([0, 3]) == (2, 0)
+    assert found.units([0]) == (1, 0)

@@ -1,0 +1,49 @@
+"""What a rank did in place of what its program foresaw."""
+
+import pytest
+from standstills import STEP, all_but, frames
+
+from ncclforensics.theory import edits, program
+
+HISTORY = STEP * 16
+
+
+def edit(odd, usual=f"{HISTORY}abcdp|W", before=HISTORY):
+    told = program.program(frames(all_but(before + odd, usual)), range(4))
+    return edits.edit(told, told.deviations[2]), told
+
+
+@pytest.mark.parametrize(
+    ("odd", "kind"),
+    [
+        ("ab|dc", "swap"),
+        ("abcd|Wp", "swap"),
+        ("ab|d", "skip"),
+        ("abcdpab|cd", "skip"),  # the call of all
+        ("abX|cd", "extra"),
+        ("|X", "extra"),
+        ("abcdp|X", "other"),  # in the place of another call of its group
+    ],
+)
+def test_the_edit_that_makes_it_the_usual_program(odd, kind):
+    assert edit(odd)[0].kind == kind
+
+
+def test_what_is_skipped_is_told_and_what_was_made_since():
+    told, of = edit("ab|dpW")
+    (row,) = told.skips
+    letters = [chr(n) for n in of.calls["stack"].to_list()]
+    assert letters[row] == "c"
+    assert told.behind == 2
+
+
+def test_a_call_from_behind_the_loop_means_that_it_was_left():
+    """An epoch ends with F; this one is shorter than the last."""
+    before = ("i" + STEP * 20 + "FG") * 2 + STEP * 12
+    told, _ = edit("|F", f"{before}abcdp|W", before)
+    assert told.kind == "left"
+
+
+def test_who_left_out_what_all_others_made_skips_it():
+    told, _ = edit("|abcd", f"{HISTORY}|X")
+    assert told.kind == "skip"

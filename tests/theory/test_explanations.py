@@ -1,0 +1,156 @@
+"""Each story of a standstill: it is told, it is not, and its look-alike is another one."""
+
+import pytest
+from standstills import STEP, all_but, named, told
+
+HISTORY = STEP * 16
+WAITS = f"{HISTORY}abcdp|W"
+EPOCHS = ("I" + STEP * 20 + "BF") * 3 + STEP * 12
+
+
+def circle(odd, other="abcd|p", before=HISTORY, **more):
+    """Return what is told where rank 2 is odd, its pair waits, and the rest behind."""
+    usual = f"{before}abcdp|W"
+    return named([usual, usual, before + odd, before + other], **more)
+
+
+def first(odd, **more):
+    """Return the same of rank 0."""
+    return named([HISTORY + odd, f"{HISTORY}abcd|p", WAITS, WAITS], **more)
+
+
+def test_missing_is_who_waits_for_nobody():
+    assert circle("abc") == [("missing-rank", (2,))]
+
+
+def test_missing_is_who_skipped_a_collective_and_went_on():
+    assert circle("abcdpabcd|p", other="abcdp|W") == [("missing-rank", (2,))]
+
+
+def test_nobody_is_missing_of_whom_nothing_was_seen():
+    found = told(all_but("", WAITS), unseen=[2])
+    assert found == [("crashed-rank", (2,), "possible")]
+
+
+def test_who_printed_a_timeout_waited_and_was_not_missing():
+    assert circle("abcd|p") != [("missing-rank", (2,))]
+
+
+def test_two_that_stopped_at_places_of_their_own_are_both_missing():
+    programs = [f"{HISTORY}abc", f"{HISTORY}abcd|p"] * 2
+    ranks = {rank for slug, some in named(programs) for rank in some}
+    assert ranks == {0, 2}
+
+
+def test_another_operation_in_place_of_a_call_is_a_mismatch():
+    assert named(all_but(f"{HISTORY}abcdp|Q", WAITS)) == [("collective-mismatch", (2,))]
+
+
+def test_other_sizes_are_too():
+    sizes = {(2, len(WAITS) - 2): 9}
+    assert named([WAITS] * 4, sizes=sizes) == [("shape-mismatch", (2,))]
+
+
+@pytest.mark.parametrize("before", ["", f"{HISTORY}abcdp"])
+def test_of_two_against_two_both_sides_are_told(before):
+    programs = [f"{before}|W", f"{before}|W", f"{before}|Q", f"{before}|Q"]
+    assert named(programs) == [("collective-mismatch", (0, 1, 2, 3))]
+
+
+def test_members_that_agree_are_stuck_and_nobody_is_blamed():
+    assert named([WAITS] * 4) == [("stuck-in-collective", ())]
+
+
+@pytest.mark.parametrize("call", ["X", "Q", "B"])
+def test_a_call_of_its_own_is_conditional(call):
+    assert first(f"|{call}") == [("rank-conditional-collective", (0,))]
+    assert circle(f"|{call}") == [("rank-conditional-collective", (2,))]
+
+
+def test_an_extra_call_that_all_others_are_at_another_one_in_place_of_is_too():
+    """Everybody came to its number, and the call stands in no other one's place."""
+    programs = all_but(f"{HISTORY}|X", WAITS)
+    assert named(programs) == [("rank-conditional-collective", (2,))]
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+def test_the_call_at_the_end_of_an_epoch_too_early_is_uneven(stacks):
+    found = circle("|BF", before=EPOCHS, stacks=stacks)
+    assert found == [("uneven-inputs", (2,))]
+
+
+def test_so_it_is_where_epochs_are_short():
+    """All others came to such an end a few calls before."""
+    epochs = ("I" + STEP * 7 + "BF") * 3 + STEP * 4
+    assert circle("|BF", before=epochs) == [("uneven-inputs", (2,))]
+
+
+@pytest.mark.parametrize("ahead", ["W", "Wp"])
+def test_two_groups_in_the_other_order(ahead):
+    assert circle(f"abcd|{ahead}") == [("call-order-deadlock", (2,))]
+    assert circle(f"abcd|{ahead}", other="abcd|pW") == [("call-order-deadlock", (2,))]
+
+
+SENDER, TAKER = ">a<aW" * 16, "<a>aW" * 16
+
+
+def test_who_left_out_a_half_and_went_on_owes_it():
+    others = [f"{SENDER}>a<a|W", f"{TAKER}<a>a|W"]
+    left_out = [f"{SENDER}|>a<", f"{TAKER}a|>aW"]
+    assert named([*left_out, *others]) == [("unmatched-p2p", (1,))]
+
+
+def test_who_is_on_the_way_to_it_owes_nothing_and_is_missing():
+    others = [f"{SENDER}>a<a|W", f"{TAKER}<a>a|W"]
+    late = [f"{SENDER}|>a<", f"{TAKER}"]
+    assert named([*late, *others]) == [("missing-rank", (1,))]
+
+
+def test_all_send_before_they_receive():
+    """Which worked as long as messages were small."""
+    assert named(["a><" * 16 + "a|>"] * 2) == [("call-order-deadlock", (0, 1))]
+
+
+def test_a_gpu_is_stalled_in_a_call_that_its_peers_finished():
+    programs = [f"{HISTORY}abcdpWa|p"] * 2 + [
+        f"{HISTORY}abcdp|Wa",
+        f"{HISTORY}abcdpWa|p",
+    ]
+    assert ("gpu-stall", (2,)) in named(programs)
+
+
+def test_a_gpu_that_has_not_begun_what_others_have_is_too():
+    begun = {0: "started", 1: "started", 3: "started"}
+    assert named([WAITS] * 4, states=begun) == [("gpu-stall", (2,))]
+
+
+def test_of_a_rooted_call_others_may_be_done_before_some_have_begun():
+    """A reduce ends where a rank has sent its part."""
+    before = HISTORY.replace("W", "Z")
+    programs = [f"{before}abcdpZ|a"] * 2 + [f"{before}abcdp|Za", f"{before}abcdpZ|a"]
+    sure = {(slug, ranks): how for slug, ranks, how in told(programs)}
+    assert sure.get(("gpu-stall", (2,))) != "certain"
+
+
+def test_who_came_when_the_timeout_of_its_peers_had_passed_is_a_straggler():
+    late = {2: 700.0}
+    assert named([WAITS] * 4, late=late) == [("straggler", (2,))]
+    soon = {2: 400.0}
+    assert named([WAITS] * 4, late=soon) == [("stuck-in-collective", ())]
+
+
+def test_sizes_that_differ_from_step_to_step_change_no_verdict():
+    sizes = {
+        (rank, place): 100 + 7 * (place // len(STEP))
+        for rank in range(4)
+        for place in range(300)
+    }
+    assert circle("abcd|W", sizes=sizes) == [("call-order-deadlock", (2,))]
+    assert circle("abc", sizes=sizes) == [("missing-rank", (2,))]
+    assert circle("|X", sizes=sizes) == [("rank-conditional-collective", (2,))]
+
+
+@pytest.mark.parametrize("kept", [6, 12, 30])
+def test_a_ring_that_kept_less_changes_no_verdict(kept):
+    found = circle("abcd|W", kept={3: kept})
+    assert found == [("call-order-deadlock", (2,))]

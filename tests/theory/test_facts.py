@@ -1,0 +1,172 @@
+"""What proves that a job stands, or goes on: each fact by itself, and none of them."""
+
+import datetime
+
+import polars as pl
+import pytest
+from standstills import EPOCH, STEP, frames
+
+from ncclforensics import tables
+from ncclforensics.frames import Frames
+from ncclforensics.theory import facts
+
+WAITS = f"{STEP * 4}abcdp|W"
+LATE = [WAITS, WAITS, f"{STEP * 4}abc", f"{STEP * 4}abcd|p"]
+TIMEOUT = 600.0
+
+
+def made(**more):
+    return frames(LATE, stands=False, **more)
+
+
+def plus(told, **rows):
+    """Add rows to frames, given by the name of the frame."""
+    given = {name: tables.rows(name, some) for name, some in rows.items()}
+    return Frames({**told.tables, **given})
+
+
+def files(told, seconds):
+    """Give the dumps times: how many seconds behind the last call of each rank."""
+    newest = EPOCH + datetime.timedelta(seconds=len(WAITS) - 2)
+    at = newest + datetime.timedelta(seconds=seconds)
+    rows = [
+        {"source": f"dump_{rank}", "kind": "flight_recorder.pickle", "modified": at}
+        for rank in range(4)
+    ]
+    return plus(told, sources=rows)
+
+
+def both(told):
+    standing, motion = facts.standing(told), facts.motion(told)
+    return standing.name, standing.answer, motion.name, motion.answer
+
+
+NOTHING = ("", "unknown", "", "unknown")
+
+
+def test_dumps_alone_prove_neither():
+    assert both(made()) == NOTHING
+    assert facts.standing(made()).why
+    assert facts.motion(made()).why
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"exits": [{"rank": 2, "code": 1}]},
+        {"exits": [{"code": -9}]},
+        {"events": [{"message": "c10d.watchdog.timeout", "role": "victim"}]},
+    ],
+    ids=["exit", "signal", "line"],
+)
+def test_a_failing_line_or_exit(rows):
+    assert facts.standing(plus(made(), **rows)).name == "line"
+
+
+def test_an_end_in_peace_proves_nothing():
+    assert both(plus(made(), exits=[{"rank": 2, "code": 0}])) == NOTHING
+
+
+def test_a_call_that_a_watchdog_gave_up():
+    told = made()
+    open_ = pl.col("state") == "scheduled"
+    gave_up = told["collectives"].with_columns(
+        pl.when(open_).then(True).otherwise("retired").alias("retired")
+    )
+    given = {k: v for k, v in told.tables.items() if k != "outline"}
+    assert facts.standing(Frames({**given, "collectives": gave_up})).name == "aborted"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (TIMEOUT + 5, ("written", "yes", "", "unknown")),
+        (TIMEOUT - 30, NOTHING),
+        (TIMEOUT + 3_600, NOTHING),
+        (1e6, NOTHING),
+        (2, ("", "unknown", "early", "yes")),
+        (-3_600, NOTHING),
+    ],
+)
+def test_the_time_of_a_file_behind_its_calls(seconds, expected):
+    assert both(files(made(), seconds)) == expected
+
+
+def test_what_is_cited_tells_the_time_that_passed():
+    told = facts.standing(files(made(), TIMEOUT + 5))
+    assert [cite.text for cite in told.cites] == [
+        "rank 0: written 605 s after that call began, timeout 600 s"
+    ]
+
+
+def test_a_call_that_was_open_for_its_timeout():
+    """A dump is no older than its newest time, here that a GPU's call was found."""
+    told = made()
+    seen = pl.lit(EPOCH + datetime.timedelta(seconds=700)).cast(tables.TIME)
+    first = (pl.col("rank") == 0) & (pl.col("record_id") == 0)
+    noticed = told["collectives"].with_columns(
+        pl.when(first).then(seen).otherwise("t_completed").alias("t_completed")
+    )
+    given = {k: v for k, v in told.tables.items() if k != "outline"}
+    found = facts.standing(Frames({**given, "collectives": noticed}))
+    assert (found.name, found.why) == (
+        "overdue",
+        "rank 0 had been in a call for its timeout",
+    )
+
+
+def test_one_that_came_when_the_timeout_had_passed():
+    told = frames([WAITS] * 4, stands=False, late={2: TIMEOUT + 100})
+    assert facts.standing(told).name in ("late", "overdue")
+    assert facts.standing(frames([WAITS] * 4, stands=False, late={2: 300})).name == ""
+
+
+def look(rank, moved):
+    what = "made 3 calls more" if moved else "stood in all_reduce"
+    return {"rank": rank, "moved": moved, "what": what, "source": f"dump_{rank}"}
+
+
+@pytest.mark.parametrize(
+    ("moved", "expected"),
+    [
+        ([True] * 4, ("", "unknown", "looks", "yes")),
+        ([False] * 4, ("looks", "yes", "", "unknown")),
+        # who moved while others stood had only been held up later
+        ([False, True, True, True], ("looks", "yes", "", "unknown")),
+    ],
+)
+def test_two_looks(moved, expected):
+    rows = [look(rank, did) for rank, did in enumerate(moved)]
+    assert both(plus(made(), looks=rows)) == expected
+
+
+def test_a_look_at_a_rank_that_waits_for_nobody_does_not_prove_a_hang():
+    assert both(plus(made(), looks=[look(2, moved=False)])) == NOTHING
+
+
+def test_a_call_that_nobody_had_retired_yet():
+    assert facts.motion(made(fresh=[0])).name == "fresh"
+    assert facts.motion(made(fresh=[2])).answer == "unknown"  # the one in question
+
+
+def test_steps_that_go_on_long_after():
+    def at(seconds):
+        return EPOCH + datetime.timedelta(seconds=len(WAITS) + seconds)
+
+    def logged(*seconds):
+        lines = pl.DataFrame(
+            [
+                {"message": "python.step", "text": f"step {n}", "step": n}
+                | {"t": at(s), "source": "log", "line": n}
+                for n, s in enumerate(seconds)
+            ]
+        )
+        events = tables.empty("events")
+        typed = pl.concat([events, lines], how="diagonal_relaxed")
+        return Frames(made().tables, {"python.step": typed})
+
+    assert facts.motion(logged(100, 130)).name == "steps"
+    assert (
+        facts.motion(logged(100)).answer == "unknown"
+    )  # may have left its buffer late
+    assert facts.motion(logged(10, 20)).answer == "unknown"

@@ -1,0 +1,110 @@
+"""What a rank was to call next, in bits: who left the program of its role."""
+
+import pytest
+from standstills import STEP, all_but, frames
+
+from ncclforensics.theory import program, sides
+
+HISTORY = STEP * 16
+RANKS = range(4)
+
+
+def of(programs, **more):
+    return program.program(frames(programs, **more), RANKS)
+
+
+def bits(programs, **more):
+    return {rank: d.bits for rank, d in of(programs, **more).deviations.items()}
+
+
+def odd(programs, **more):
+    return [r for r, some in bits(programs, **more).items() if some >= sides.NOISE]
+
+
+@pytest.mark.parametrize(
+    "last", ["|X", "ab|d", "abcd|W", "abc|p", "|F"], ids=lambda word: word
+)
+def test_who_calls_something_else_stands_out(last):
+    told = of(all_but(HISTORY + last, f"{HISTORY}abcdp|W")).deviations
+    assert told[2].bits > 3.7
+    assert all(told[rank].bits < sides.NOISE for rank in (0, 1, 3))
+    row = told[2].row
+    assert of(all_but(HISTORY + last, f"{HISTORY}abcdp|W")).calls["rank"][row] == 2
+
+
+@pytest.mark.parametrize("made", range(len(STEP) + 1))
+def test_a_loop_that_goes_on_surprises_nobody(made):
+    step = f"{STEP[:made]}|{STEP[made:][:1]}"
+    assert odd(all_but(HISTORY + step, f"{HISTORY}abcdp|W")) == []
+
+
+def test_what_all_do_for_the_first_time_is_the_programs_own():
+    assert odd([f"{HISTORY}evalX|Y"] * 4) == []
+
+
+def test_who_alone_does_not_do_it_left_it_out():
+    told = of(all_but(f"{HISTORY}|abcd", f"{HISTORY}|X")).deviations
+    assert told[2].left_out
+    assert told[2].bits >= sides.NOISE
+    assert all(told[rank].bits < sides.NOISE for rank in (0, 1, 3))
+
+
+@pytest.mark.parametrize("before", ["", "ab", "abcdpW"])
+def test_without_a_history_nothing_is_claimed(before):
+    assert odd(all_but(f"{before}|X", f"{before}|a")) == []
+
+
+@pytest.mark.parametrize("kept", [1, 2, 5, 20])
+def test_a_ring_that_kept_less_is_no_other_program(kept):
+    assert odd([f"{HISTORY}abcdp|W"] * 4, kept={2: kept}) == []
+
+
+def test_sizes_that_differ_from_step_to_step_are_no_surprise():
+    lengths = {
+        (rank, place): 100 + 7 * (place // len(STEP))
+        for rank in RANKS
+        for place in range(len(HISTORY) + 6)
+    }
+    usual = all_but(f"{HISTORY}abc|d", f"{HISTORY}abcdp|W")
+    assert odd(usual, sizes=lengths) == []
+    assert odd(all_but(f"{HISTORY}|X", f"{HISTORY}abcdp|W"), sizes=lengths) == [2]
+
+
+def test_another_size_in_one_call_of_many_is_one():
+    usual = [f"{HISTORY}abcdp|W"] * 4
+    assert odd(usual, sizes={(2, len(HISTORY) + 5): 9}) == [2]
+
+
+def test_ranks_of_another_role_have_a_program_of_their_own():
+    """What the first stage does is no surprise though most do something else."""
+    first, last = "a>bW" * 24, "<bcW" * 24
+    programs = [f"{first}a|>", f"{last}|<", f"{first}a|>", f"{last}|<"]
+    assert odd(programs) == []
+    told = of([f"{first}|X", *programs[1:]])
+    assert told.deviations[0].bits > 3.7
+    roles = dict(told.calls.select("rank", "role").unique().rows())
+    assert roles[0] == roles[2] != roles[1] == roles[3]
+
+
+def test_where_stacks_tell_a_place_is_part_of_a_call():
+    """Calls of one operation and size, at two places."""
+    same = {(rank, place): 8 for rank in RANKS for place in range(len(HISTORY) + 6)}
+    swapped = all_but(f"{HISTORY}b|a", f"{HISTORY}abcdp|W")
+    assert odd(swapped, sizes=same) == [2]
+    assert odd(swapped, sizes=same, stacks=False) == []
+
+
+def test_two_against_two_is_nobodys_deviation():
+    two = f"{HISTORY}|X"
+    other = f"{HISTORY}|Y"
+    told = bits([two, two, other, other])
+    assert max(told.values()) - min(told.values()) < 0.5
+
+
+def test_the_history_foresees_a_step():
+    told = of([f"{HISTORY}|a"] * 4)
+    rows = [row for row in range(len(told.calls)) if told.calls["rank"][row] == 0]
+    last = rows[-1]
+    step = told.calls["label"][rows[0] : rows[len(STEP)]].to_list()
+    assert told.foreseen(last)[: len(STEP)] == step
+    assert told.actual(last) == step[:1]

@@ -1,0 +1,86 @@
+"""What is told of a standstill: the cheapest story, and by how much it is cheaper."""
+
+import pytest
+from standstills import STEP, all_but, case, frames, told
+
+from ncclforensics.theory import story, weights
+from ncclforensics.theory.weigh import weighed
+
+HISTORY = STEP * 16
+WAITS = f"{HISTORY}abcdp|W"
+ABSENT = [WAITS, WAITS, f"{HISTORY}abc", f"{HISTORY}abcd|p"]
+
+
+def test_the_margin_is_to_the_cheapest_story_of_somebody_else():
+    (end,) = weighed(frames(ABSENT)).ends
+    others = [s for s in end.rivals if {*s.ranks} != {*end.story.ranks}]
+    assert end.margin == min(s.cost for s in others) - end.story.cost
+    assert end.story.cost == min(s.cost for s in (end.story, *end.rivals))
+
+
+def test_stories_of_the_same_ranks_are_no_rivals_of_a_verdict():
+    """Skipped it, or swapped it: it was rank 2 in any case."""
+    programs = [WAITS, WAITS, f"{HISTORY}abcd|W", f"{HISTORY}abcd|p"]
+    (end,) = weighed(frames(programs)).ends
+    close = [s for s in end.rivals if s.cost - end.story.cost < weights.LIKELY]
+    assert {s.ranks for s in close} == {(2,)}
+    assert end.confidence == "certain"
+
+
+@pytest.mark.parametrize(("stands", "sure"), [(True, "certain"), (False, "possible")])
+def test_without_proof_that_it_stands_nothing_is_more_than_possible(stands, sure):
+    assert told(ABSENT, stands=stands) == [("missing-rank", (2,), sure)]
+
+
+def test_a_lost_rank_is_never_more_than_possible():
+    found = told(all_but("", WAITS), unseen=[2])
+    assert found == [("crashed-rank", (2,), "possible")]
+
+
+def test_behind_a_rank_of_whom_nothing_is_known_nobody_else_is_certain():
+    """Of 64 ranks 45 is unseen, and 63 wait for it, or for those who do."""
+    for last in ("abcdp|W", "abcd|p"):
+        programs = [WAITS] * 64
+        programs[44] = HISTORY + last
+        found = told(programs, unseen=[45])
+        assert all(ranks == (45,) or sure != "certain" for _, ranks, sure in found)
+        assert not [ranks for _, ranks, sure in found if sure and 45 not in ranks]
+
+
+def test_nothing_is_told_of_a_job_that_is_proved_to_go_on():
+    """A call had ended in the tenth of a second before, which nobody had retired."""
+    running = [f"{HISTORY}abcdp|W"] * 3 + [f"{HISTORY}abc"]
+    assert told(running, stands=False, fresh=[0])[:1] == []
+    assert told(running, stands=True, fresh=[0]) != []
+
+
+def test_more_culprits_cost_more_and_those_of_one_host_hardly():
+    hosts = ["x", "x", "y", "y", "z", "z"]
+    made = case([WAITS] * 6, hosts=hosts)
+
+    def cost(*ranks):
+        return story.Story("", ranks, costs=story.culprits(made, ranks)).cost
+
+    assert cost(0) == 0.0
+    assert cost(0, 2) == weights.bits("culprit")
+    assert cost(0, 2, 4) == weights.bits("culprit", 2)
+    assert 0.0 < cost(2, 3) == weights.bits("kin") < cost(0, 2)
+    assert cost(0, 2, 3) == weights.bits("culprit") + weights.bits("kin")
+
+
+def test_two_sides_that_are_as_good_as_each_other_are_told_together_and_not_sure():
+    found = told(["|W", "|W", "|Q", "|Q"])
+    assert found == [("collective-mismatch", (0, 1, 2, 3), "possible")]
+
+
+def test_each_weight_has_a_reason_and_no_cost_goes_by_another_name():
+    assert all(bits > 0 and why for bits, why in weights.WEIGHTS.values())
+    for programs in (ABSENT, [WAITS] * 4, ["|W", "|W", "|q", "|p"]):
+        for end in weighed(frames(programs)).ends:
+            for one in (end.story, *end.rivals):
+                assert {name for name, _ in one.costs} <= weights.WEIGHTS.keys()
+
+
+def test_the_order_of_ranks_changes_nothing():
+    turned = [WAITS, WAITS, f"{HISTORY}abcd|p", f"{HISTORY}abc"]
+    assert told(turned) == [("missing-rank", (3,), "certain")]
