@@ -252,6 +252,16 @@ def unfinished(
         .group_by(ends)
         .agg(pl.col("record_id").max().alias("passed"))
     )
+    # the messages between two ranks are one stream: what is before one that the GPU
+    # has begun is over
+    pair = ("rank", "pg", "pg_desc", "low", "high")
+    low, high = (f("src", "dst") for f in (pl.min_horizontal, pl.max_horizontal))
+    now = (
+        collectives.filter(pl.col("is_p2p").fill_null(False) & begun() & ~done())
+        .with_columns(low.alias("low"), high.alias("high"))
+        .group_by(pair)
+        .agg(pl.col("p2p_seq").max().alias("now"))
+    )
     # the entry that ends a batch tells of the messages in it
     batched = (
         collectives.filter(pl.col("op").str.ends_with("coalesced") & done())
@@ -260,7 +270,10 @@ def unfinished(
     )
     over = (
         pl.when(pl.col("is_p2p").fill_null(False))
-        .then(pl.col("record_id") < pl.max_horizontal("passed", "batched"))
+        .then(
+            (pl.col("record_id") < pl.max_horizontal("passed", "batched"))
+            | (pl.col("p2p_seq") < pl.col("now")).fill_null(False)
+        )
         .otherwise(pl.col("seq") <= pl.col("last_completed"))
         .fill_null(False)
     )
@@ -269,8 +282,10 @@ def unfinished(
         .join(completed, on=KEY, how="left", maintain_order="left")
         .join(passed, on=ends, how="left", maintain_order="left", nulls_equal=True)
         .join(batched, on=NAME, how="left", maintain_order="left", nulls_equal=True)
+        .with_columns(low.alias("low"), high.alias("high"))
+        .join(now, on=pair, how="left", maintain_order="left", nulls_equal=True)
         .filter(~over)
-        .drop("last_completed", "passed", "batched")
+        .drop("last_completed", "passed", "batched", "low", "high", "now")
     )
 
 

@@ -159,7 +159,7 @@ def _tied(
 
 
 # what leaves open who it was, or that it was at all
-OPEN = ("lost", "all", "all send", "tie")
+OPEN = ("lost", "all", "all alike", "tie")
 TIES = ("collective-mismatch", "shape-mismatch")
 # what speaks for or against some ranks, and not for or against a class
 WHO = ("culprit", "kin", "surprise", "no surprise", "no history", "unexplained wait")

@@ -215,7 +215,7 @@ def _doubt(frames: Frames, told: Told) -> str:
         )
     if told.confidence != "possible":
         return f" That it stands: {stands.why}." if stands.name in PROOFS else ""
-    if told.story.what in ("all", "tie"):
+    if told.story.what in ("all", "all alike", "tie"):
         return " Which side is the odd one nothing here tells, so all are named."
     rival = next((s for s in told.rivals if {*s.ranks} != {*told.story.ranks}), None)
     if rival is None or not rival.ranks:

@@ -40,13 +40,16 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             ),
         )
     calls = [case.calls[n] for n in end.calls]
-    sends = all(call["is_p2p"] and call["op"] == "send" for call in calls)
+    # all do the same half first, and the other halves are there, or still to come
+    ops = {call["op"] if call["is_p2p"] else None for call in calls}
+    posted = not any(call["absent"] for call in calls)
+    alike = ops == {"send"} or (ops == {"recv"} and posted)
     yield Story(
         "call-order-deadlock",
         end.ranks,
         calls[0],
         tuple(calls[1:]),
-        what="all send" if sends else "all",
+        what="all alike" if alike else "all",
         costs=(("call-order-deadlock", 1.0), *sides.unexplained(case, end, ())),
     )
 
