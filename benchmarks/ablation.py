@@ -61,6 +61,11 @@ def _nowhere(*_: object) -> places.Place:
 KINDS: dict[str, list[tuple[object, str, Any]]] = {
     "the program model": [(Case, "deviation", _nothing)],
     "ranks that lag": [(Case, "laggards", property(lambda _: frozenset()))],
+    # one stands in for the other
+    "both of these": [
+        (Case, "deviation", _nothing),
+        (Case, "laggards", property(lambda _: frozenset())),
+    ],
     "signatures": [(Case, "sides", property(_none))],
     "sums of exchanges": [(Case, "unbalanced", property(_none))],
     "counts of halves": [(halves, "is_short", _nothing)],

@@ -6,10 +6,10 @@ What it means
     and nobody can go on. So it is with two ranks that both send before they receive.
 
 How we know
-    Following who waits for whom over all groups leads back to where it began, and all
-    calls of the circle are ones that its ranks make in every step, or all are sends and
-    nobody has made a call behind its own. Every rank of the circle is named, with the
-    call that each is in: which of the two orders is the wrong one, no dump tells.
+    Following who waits for whom over all groups leads back to where it began. The order
+    of earlier calls, over all ranks of a role, foresees for a rank of the circle the
+    other call first and its own a little later: that rank is named. Where no history
+    tells the two orders apart, or every rank sends first, all of the circle are.
 
 What to do
     Make every rank enter the groups in one order, or give the calls streams and async

@@ -9,17 +9,20 @@ What it means
 How we know
     Flight Recorder dumps hold different operations under one SeqNum of one group; or
     torch says `Detected mismatch between collectives on ranks` and prints both sides;
-    or watchdogs name different OpTypes for one SeqNum. The ranks are counted by
-    operation and the minority is named; where there is no minority, both sides are.
+    or watchdogs name different OpTypes for one SeqNum. Of dumps each side is weighed:
+    the fewer ranks, and those whose calls left the usual order of the program, are the
+    likelier ones; where as much speaks against one side as against the other, both are
+    named. Of torch's lines the ranks are counted, and the minority is named.
 
 What to do
     Compare the call sites of both sides. TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch
     check each call before it starts, at the cost of speed.
 
 Looks like
-    A rank one call ahead because it skipped one is `rank-conditional-collective` or
-    `missing-rank`. DETAIL's `SequenceNumber=1` against 0 for a barrier is its own flaw,
-    and the operation it prints for the other side is wrong where the sizes differ.
+    A rank one call ahead because it skipped one, or behind because it made one more, is
+    `missing-rank` or `rank-conditional-collective`: there its next calls are the usual
+    ones, one place off. DETAIL's `SequenceNumber=1` against 0 for a barrier is its own
+    flaw, and the operation it prints for the other side is wrong where sizes differ.
 
 References
     torch ProcessGroupWrapper.cpp; Flight Recorder tutorial.

@@ -8,7 +8,8 @@ How we know
     An uncaught exception that is not about lost peers; SIGSEGV, SIGBUS, SIGABRT,
     SIGFPE or SIGKILL that nobody of this job sent; an exit code with no exception at
     all. The first such end is named: agents note the time, and a victim's error says
-    itself that it lost somebody.
+    itself that it lost somebody. Possibly, too: the job is known to stand, and all
+    waits lead to a rank of which neither a dump nor a line was collected.
 
 What to do
     Read that rank's traceback. For SIGKILL ask the kernel log of that host who killed

@@ -6,10 +6,11 @@ What it means
     finished that call with what it had sent, and now wait for it in a later one.
 
 How we know
-    In Flight Recorder dumps of one group, this rank's first unfinished call is older
-    than its peers': they completed what it did not, and it waits for nobody. With
-    TORCH_NCCL_ENABLE_TIMING=1, also: all have enqueued a call, the peers' GPUs have
-    begun it and this one's has not, with nothing before it unfinished.
+    All waits lead to a call that some members have completed and this rank has not, and
+    it waits for nobody there. With TORCH_NCCL_ENABLE_TIMING=1, also: all have enqueued
+    a call, the peers' GPUs have begun it and this one's has not, with nothing before it
+    unfinished. A broadcast or another rooted operation, which its root may leave first,
+    counts against it, unless peers are known to have gone past the next call.
 
 What to do
     Ask the GPU of the named rank: `dmesg -T | grep -i xid`, `nvidia-smi -q -d ECC` and
@@ -17,7 +18,8 @@ What to do
 
 Looks like
     Ordinary skew between ranks is a matter of milliseconds and ends by itself: where
-    nothing but dumps shows a failure, a rank that is a few calls behind is not named.
+    nothing proves that the job stands, a rank that is a few calls behind is no more
+    than `possible`.
     A rank that enqueued nothing more is `missing-rank`: its host side is stuck.
     Where lines tell of some ranks only, the one that holds it up may be another.
 

@@ -6,11 +6,14 @@ What it means
     Its peers wait until a timeout and then report an error each; it reports none.
 
 How we know
-    Peers wait in SeqNum N of a group, and this rank's last call there is older; it
-    waits in no group itself, so the others hang on it, directly or through ranks that
-    wait in other groups. From Flight Recorder dumps, from `last enqueued work` of the
-    watchdogs, or because a line names it: monitoredBarrier, the desync report, a store
-    barrier's `missing_ranks`, a communicator that all but one rank began to build.
+    Peers wait in SeqNum N of a group, this rank's last call there is older, and it
+    waits in no group itself: followed over all groups, the waits end at it. Or the
+    waits form a circle, and by its earlier calls this rank skipped the one that closes
+    it. Each rank that is blamed counts against that story, and so does each other rank
+    whose calls left the usual order. Calls are read from Flight Recorder dumps and from
+    `last enqueued work` of the watchdogs; or a line names the rank: monitoredBarrier,
+    the desync report, a store barrier's `missing_ranks`, a communicator that all but
+    one rank began to build.
 
 What to do
     Look at that rank's log and its stack (`py-spy dump --pid PID` while it hangs) at
@@ -20,7 +23,10 @@ What to do
 
 Looks like
     A rank that waits in another group is an echo: it came late because it waits itself.
-    A rank whose dump was lost is unseen, and nobody can say that it was absent.
+    A rank whose dump was lost is unseen, and nobody can say that it was absent: where
+    all waits lead to it, it is possibly a `crashed-rank`.
+    A job that runs, dumped while one rank loads its data: where nothing proves that the
+    job stands, the rank is no more than `possible`.
     A rank that died is `crashed-rank`, which explains its absence.
 
 References

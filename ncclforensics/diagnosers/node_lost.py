@@ -10,6 +10,8 @@ How we know
     mpirun's lost daemon. A host is named only where such a line names it: the node that
     prints `CANCELLED … DUE TO NODE FAILURE` is one that lived. Ranks that others wait
     for in dumps, and that left no dump and no log, were on the one node that was lost.
+    Without any such line, it is possible where the job is known to stand and all waits
+    lead to the ranks of one host, of which nothing was collected.
 
 What to do
     Look at that node's own log of the last minutes (journalctl -b -1, the BMC's event

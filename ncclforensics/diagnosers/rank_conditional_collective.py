@@ -6,18 +6,21 @@ What it means
     make the call wait in it; the others have gone on, or finished.
 
 How we know
-    Fewer ranks wait in the call than are absent from it, and the absent ones are in no
-    trouble of their own. Or the others wait for these ranks elsewhere, in a circle, and
-    have never made this call in a history that holds a whole step of theirs; in the
-    program's order they are past it. The ranks that make the call are named. Without
-    dumps: every rank timed out, and by its traceback one did so at another place.
+    The others wait for these ranks elsewhere, in a circle, or for nobody; and the calls
+    that ranks of their role made before do not foresee this one here, or it stands in
+    functions that evaluate, log or save. That no history shows it, that the others have
+    made the call as well, that it lies outside of the loop, or that the lowest rank is
+    not among those who make it, counts against it. The ranks that make the call are
+    named. Without dumps: every rank timed out, and by its traceback one did so at
+    another place.
 
 What to do
     Move the collective out of the condition, or let every rank take the branch. Check
     `if rank == 0:` blocks for metrics, barriers and state_dict calls of sharded models.
 
 Looks like
-    One absent rank among many is `missing-rank`: there the few are the ones stuck.
+    One absent rank among many is `missing-rank`: each rank that is blamed makes a story
+    dearer, so the fewer are told.
     A rank that has left its loop and waits at the end of it is `uneven-inputs`.
 
 References

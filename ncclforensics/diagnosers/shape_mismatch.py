@@ -9,8 +9,9 @@ What it means
 How we know
     Flight Recorder dumps hold the same operation under one SeqNum with different
     element counts or dtypes; or torch's DETAIL check prints `Tensor shapes` or
-    `dtypes` that differ; or watchdogs name one SeqNum with different NumelIn. The
-    smaller side is named; where there is none, both are. Of an all_to_all, whose sizes
+    `dtypes` that differ; or watchdogs name one SeqNum with different NumelIn. The side
+    of fewer ranks is named, or the one whose calls left the usual order; where neither
+    stands out, both are. Of an all_to_all, whose sizes
     may differ, all members together send another number of elements than they expect;
     then nobody is named.
 

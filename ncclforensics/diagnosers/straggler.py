@@ -6,9 +6,10 @@ What it means
     already given it up.
 
 How we know
-    All members have made the call, and this rank made it later than the others by more
-    than the call's own timeout; clocks are compared by the earlier calls of the group
-    that both made. Its own log may say what it did meanwhile.
+    This rank made the call later than the others by more than the call's own timeout,
+    and all members have made it; clocks are compared by the earlier calls of the group
+    that both made. Members that never came speak against it. Its own log may say what
+    it did meanwhile.
 
 What to do
     Do the slow work before the first collective, on all ranks at once, or behind a

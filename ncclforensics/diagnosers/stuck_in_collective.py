@@ -6,9 +6,11 @@ What it means
     a deadlock inside the communication library. Nobody is to blame by this alone.
 
 How we know
-    All members have enqueued the same call with fitting tensors, the job waits for it,
-    and no member is held up elsewhere, late or without a start where others have one.
-    Evidence of the network or a GPU may name somebody; then this is its echo.
+    All waits lead to one call that every member has enqueued, with fitting tensors as
+    far as dumps show them, and that none has left. It is a rare story:
+    members that differ, a GPU without a start where others have one, or a rank that
+    came after the timeout explain the call better. Evidence of the network or a GPU may
+    name somebody; then this is its echo.
 
 What to do
     Look for the wire and the GPUs: NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET,
@@ -18,7 +20,8 @@ What to do
 
 Looks like
     `missing-rank` with the dump lost: there one member is unseen.
-    A job that runs has calls on their way as well, but in many groups at once.
+    A job that runs has calls on their way as well: without proof that it stands, this
+    is no more than `possible`.
 
 References
     NCCL user guide, RAS; torch.distributed Flight Recorder tutorial.

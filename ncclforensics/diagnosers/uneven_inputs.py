@@ -6,10 +6,12 @@ What it means
     program; its peers wait for it in a collective of a step that it will never take.
 
 How we know
-    A rank waits in a call that no rank of the circle has made before, at the end of an
-    epoch or a loop, while the others wait for it in a call that it has made in every
-    step. Or it took the way out of its loop that all have taken before, where so far
-    its way was one that went round. Or the agent lists every other rank as failed and
+    A rank waits in a call that comes behind the loop, while the others wait for it in a
+    call of the loop. That the call lies behind the loop is told by the order of earlier
+    calls (it was made after the loop's, and never within), by the place in the code
+    (above the function in which the loop's calls part, or in one that ends an epoch),
+    or because it is a barrier; what tells otherwise counts against it. Or the agent
+    lists every other rank as failed and
     this one not, which ended in peace, and its peers timed out in a collective, or all
     say that a peer is gone.
 

@@ -5,10 +5,11 @@ What it means
     half and waits; the other never posts the one that would match.
 
 How we know
-    A rank is held up in a send or recv whose other side has not posted its half and
-    has gone on: it waits in a collective for the very rank that waits for it, or it
-    made the calls that used to follow that half. The side that did not post is named:
-    all ranks of its stage that did so, each in its own pipeline.
+    A rank is held up in a send or recv whose other side has not posted its half, and
+    waits elsewhere or for nobody. Between two collectives that both made, the other
+    side posted fewer halves; or by its earlier calls it skipped this one and went on.
+    Where the counts are equal, that speaks against it. The side that did not post is
+    named: all ranks of its stage that did so, each in its own pipeline.
 
 What to do
     Compare the schedules of the two stages at the call site: micro-batch counts, the

@@ -69,8 +69,8 @@ class Program:
 
     @cached_property
     def _role(self) -> Words:
-        role: Words = self.calls["role"].cast(pl.UInt64).to_numpy()
-        return role * _MIX[17]
+        mixed: Words = self.calls["role"].cast(pl.UInt64).to_numpy() * _MIX[17]
+        return mixed
 
     @cached_property
     def _place(self) -> npt.NDArray[np.int64]:
