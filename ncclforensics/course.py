@@ -67,12 +67,14 @@ def with_call(frames: Frames, ranked: Ranked) -> Ranked:
     if verdict is None or ranked.outcome != "failure" or not ranked.findings:
         return ranked
     known = verdict.collective
-    if known is not None and (known.seq is not None or known.call_site is not None):
+    if known is not None and known.seq is not None:
         return ranked
     alone = [role for role, _ in ranked.findings].count("root") == 1
     call = _waited_in(frames, verdict.ranks, alone=alone)
     if call is None:
         return ranked
+    if known is not None and known.call_site is not None:
+        call = dataclasses.replace(call, call_site=known.call_site)
     told = dataclasses.replace(verdict, collective=call)
     findings = ((ranked.findings[0][0], told), *ranked.findings[1:])
     return dataclasses.replace(ranked, verdict=told, findings=findings)

@@ -19,7 +19,6 @@ from ncclforensics.theory import (
     facts,
     halves,
     latecomers,
-    program,
     signatures,
 )
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ncclforensics.frames import Frames
-    from ncclforensics.theory.program import Deviation
+    from ncclforensics.theory.program import Deviation, Program
 
 Call = dict[str, Any]
 Kind = Literal["absent", "unseen", "full", "stalled", "unstarted", "circle", "idle"]
@@ -112,13 +111,14 @@ class Case:
         )
 
     @cached_property
-    def program(self) -> program.Program:
+    def program(self) -> Program:
         """Return the program model of the ranks in question and of some beside."""
         known = sorted(self.seen)
         step = max(1, len(known) // SAMPLE)
-        return program.program(
-            self.frames, [*self._in_question(), *known[::step], *known]
-        )
+        # numpy starts threads, behind which no worker may be forked any more
+        from ncclforensics.theory.program import program
+
+        return program(self.frames, [*self._in_question(), *known[::step], *known])
 
     def _in_question(self) -> list[int]:
         """Return the ranks of the ends, those of calls with few in them first."""

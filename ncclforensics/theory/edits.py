@@ -44,7 +44,8 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     now, next_ = made[0], foreseen[0]
     if now in foreseen:
         skipped = foreseen[: foreseen.index(now)]
-        if next_ in made[1:]:
+        rest = foreseen[len(skipped) + 1 :]
+        if _alike(made[1:], [*skipped, *rest]) > _alike(made[1:], rest):
             return Edit("swap", row, _rows(told, skipped))
         rounds = len(skipped) > 1 and next_ in skipped[1:]
         rows = _rows(told, skipped)
@@ -55,9 +56,16 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     replaced, inserted = _alike(made[1:], foreseen[1:]), _alike(made[1:], foreseen)
     if replaced == inserted and _is_behind(told, now, next_):
         return Edit("left", row)
-    same = known and told.calls["pg_desc"][known[0]] == told.calls["pg_desc"][row]
-    in_place = replaced > inserted or (replaced == inserted and same)
+    same = known and _same(told, known[0], row, "pg_desc")
+    # what differs in sizes or types alone stands in the place of what was foreseen
+    like = same and _same(told, known[0], row, "op", "stack")
+    in_place = like or replaced > inserted or (replaced == inserted and same)
     return Edit("other" if in_place else "extra", row, known)
+
+
+def _same(told: Program, one: int, other: int, *columns: str) -> bool:
+    """Whether two calls have the same values in some columns, or none."""
+    return all(told.calls[c][one] == told.calls[c][other] for c in columns)
 
 
 def _alike(made: list[int], foreseen: list[int]) -> int:

@@ -34,6 +34,7 @@ SEEN = 3  # times a context has to have been seen to predict anything
 ESCAPE = 0.05  # of one call: what was never seen is possible
 TAIL = 60  # calls of each rank whose surprise is asked for
 AHEAD = 64  # calls that are foreseen
+SAME = 0.8  # of the calls that repeat have to do so with their sizes
 RANKS = 96  # whose calls are put together; at 2,000 each 200,000 rows
 _MIX = np.random.default_rng(16).integers(1, 2**63, 18, dtype=np.uint64) | np.uint64(1)
 
@@ -113,7 +114,9 @@ class Program:
         step that went wrong.
         """
         ahead = pl.len().over("role") >= TAIL * pl.col("rank").n_unique().over("role")
-        kept = ahead | pl.col("over").any().over("role")
+        # a program shows where it repeats
+        again = pl.col("label").filter("over").is_duplicated().any()
+        kept = ahead | again.over("rank").any().over("role")
         return self.calls.select(kept).to_series().to_numpy()
 
     @cached_property
@@ -150,8 +153,12 @@ class Program:
             pl.int_range(pl.len()).alias("row"),
             (pl.len().over("rank") - pl.col("place")).alias("from_end"),
         ).filter((pl.col("from_end") <= TAIL) & pl.col("bits").is_not_nan())
+        # of a way that parts the first call tells how, others may surprise as much
+        parts = pl.col("bits") >= pl.col("bits").max().over("rank") / 2
         most = (
-            last.sort("bits", "row", descending=[True, False], maintain_order=True)
+            last.filter(parts)
+            .with_columns(pl.col("bits").max().over("rank"))
+            .sort("row")
             .unique("rank", keep="first", maintain_order=True)
             .with_columns(_usual().alias("usual"))
         )
@@ -263,8 +270,7 @@ def program(frames: Frames, ranks: Iterable[int]) -> Program:
     """
     chosen = list(dict.fromkeys(ranks))[:RANKS]
     calls = labels.traces(frames, chosen)
-    sized, bare = (_of(calls, label) for label in ("sized", "bare"))
-    return sized if _mean(sized) <= _mean(bare) + 0.5 else bare
+    return _of(calls, "sized" if _repeats(calls) else "bare")
 
 
 def _of(calls: pl.DataFrame, label: str) -> Program:
@@ -275,6 +281,10 @@ def _of(calls: pl.DataFrame, label: str) -> Program:
     )
 
 
-def _mean(told: Program) -> float:
-    known = told.bits[~np.isnan(told.bits)]
-    return float(known.mean()) if len(known) else 0.0
+def _repeats(calls: pl.DataFrame) -> bool:
+    """Whether calls come again with their sizes, as far as they come again at all."""
+    again = calls.select(
+        (pl.len().over("rank", label) > 1).mean().alias(label)
+        for label in ("sized", "bare")
+    )
+    return bool(again.select(pl.col("sized") >= SAME * pl.col("bare")).item())

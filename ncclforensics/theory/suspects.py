@@ -105,7 +105,11 @@ def _why(told: Told, story: Story) -> str:
     many = common.count(len(told.end.blocked), "rank")
     hang = f"{many} wait{'s' if len(told.end.blocked) == 1 else ''} for it"
     if story.what == "lost":
-        return f"{hang}; nothing of it was collected"
+        return f"{hang}; nothing shows what it did"
+    if story.slug == "missing-rank" and told.end.kind == "circle":
+        return f"{hang}; it went past their call"
+    if told.end.kind == "full":
+        return f"{many} are stuck; {WORDS.get(story.slug, '')}"
     because = WORDS.get(story.slug, "")
     return f"{hang}; {because}" if because else hang
 
@@ -114,8 +118,8 @@ WORDS = {
     "missing-rank": "it waits for nobody",
     "straggler": "it came when their timeout had passed",
     "gpu-stall": "its GPU is in a call that others finished",
-    "collective-mismatch": "it called another operation than others",
-    "shape-mismatch": "it passed other sizes than others",
+    "collective-mismatch": "it called one operation, others another",
+    "shape-mismatch": "it passed one size, others another",
     "rank-conditional-collective": "it is in a call of its own",
     "uneven-inputs": "it is in a call behind the loop",
     "unmatched-p2p": "it owes them half of a message",

@@ -159,7 +159,7 @@ def _tied(
 
 
 # what leaves open who it was, or that it was at all
-OPEN = ("lost", "all", "all alike", "tie")
+OPEN = ("lost", "stuck", "all", "all alike", "tie")
 TIES = ("collective-mismatch", "shape-mismatch")
 # what speaks for or against some ranks, and not for or against a class
 WHO = ("culprit", "kin", "surprise", "no surprise", "no history", "unexplained wait")
@@ -209,6 +209,8 @@ def _confidence(case: Case, story: Story, margin: float) -> Confidence | None:
     """Return how sure a story is: its margin, and whether the job is known to stand."""
     if not story.slug or margin < weights.POSSIBLE:
         return None
+    if story.what == "tie" and story.call is not None and story.call["unseen"]:
+        return None  # who is not seen may be on either side
     stands = facts.standing(case.frames).answer == "yes"
     # dumps of a job that went on are of one moment, whatever a line tells of another
     moved = facts.motion(case.frames).answer == "yes"

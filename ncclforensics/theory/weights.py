@@ -20,6 +20,8 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "call-order-deadlock": (3.5, "two groups entered in opposite order"),
     "stuck-in-collective": (4.0, "all came: network or GPU, named by other evidence"),
     "lost": (6.0, "a process that died and left neither dump nor line"),
+    "running": (8.0, "dumps are taken because a job hangs, seldom while it runs"),
+    "older": (2.0, "a host that is behind as well may only have dumped earlier"),
     "elsewhere": (14.0, "a cause that none of this evidence shows"),
     # culprits
     "culprit": (3.0, "one more rank, host or stage that failed by itself"),

@@ -106,8 +106,16 @@ def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
 def waiting(
     frames: Frames, call: dict[str, Any], only: Iterable[int] | None = None
 ) -> tuple[Cite, ...]:
-    """Cite ranks that wait in a call."""
-    return cites(_waiting(frames, call, only), "waits in")
+    """Cite ranks that wait in a call; the call itself, where lines alone tell of it."""
+    found = cites(_waiting(frames, call, only), "waits in")
+    if found or call["source"] is None:
+        return found
+    here = call["waiting"] if only is None else [*only]
+    if not here:
+        return ()
+    what = common.call_words(common.collective(frames, call))
+    text = f"{common.plural('rank', sorted(here))} waited in {what}"
+    return (Cite(call["source"], call["line"], text),)
 
 
 def onset(
@@ -209,10 +217,7 @@ def _doubt(frames: Frames, told: Told) -> str:
     """Say why something is only possible, and what proves it otherwise."""
     stands = facts.standing(frames)
     if stands.answer != "yes":
-        return (
-            " It is only possible: nothing here proves that the job had stopped when "
-            "the dumps were taken."
-        )
+        return " It is only possible: nothing here proves that the job had stopped."
     if told.confidence != "possible":
         return f" That it stands: {stands.why}." if stands.name in PROOFS else ""
     if told.story.what in ("all", "all alike", "tie"):

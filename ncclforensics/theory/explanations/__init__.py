@@ -16,6 +16,7 @@ from ncclforensics.theory.explanations import (
     lost,
     mismatch,
     missing,
+    running,
     straggler,
     stuck,
     uneven,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 CLASSES = (
     *(missing, straggler, gpu_stall, mismatch, conditional, uneven, unmatched),
-    *(call_order, stuck, lost, elsewhere),
+    *(call_order, stuck, lost, running, elsewhere),
 )
 
 

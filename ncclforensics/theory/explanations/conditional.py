@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Case, End
 
 # what it costs that the program foresaw the call later, or had its place for another
-AGAINST = {"other": 0.75, "skip": 1.5, "swap": 2.0, "left": 1.25, "usual": 1.0}
+AGAINST = {"other": 0.5, "skip": 1.5, "swap": 2.0, "left": 1.25, "usual": 1.0}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:

@@ -37,10 +37,19 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("gpu-stall", 1.0),
                 *culprits(case, ranks),
                 *sides.unexplained(case, end, ranks),
+                ("older", float(_is_older(case, call, ranks))),
                 ("rooted", float(end.kind == "stalled" and not _is_proved(case, call))),
                 ("timed out itself", float(unrecorded.is_gloo(case.frames, call))),
             ),
         )
+
+
+def _is_older(case: Case, call: Call, ranks: tuple[int, ...]) -> bool:
+    """Whether the hosts of some ranks have enqueued less than their peers as well."""
+    there = case.frames["standings"].filter(pl.col("group") == call["group"])
+    mine = pl.col("rank").is_in(list(ranks))
+    late = pl.col("enqueued").filter(mine).max() < pl.col("enqueued").max()
+    return bool(there.select(late.fill_null(False)).item())
 
 
 def _is_proved(case: Case, call: Call) -> bool:

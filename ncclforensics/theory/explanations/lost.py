@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.correlate import crews, roll
-from ncclforensics.evidence import common
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
 
@@ -25,22 +26,28 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     if not unseen or not calls:
         return
     call = max(calls, key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]))
-    hosts = common.hosts_of(case.frames, unseen)
-    there = common.ranks_on(case.frames, hosts)
-    whole = len(unseen) > 1 and len(hosts) == 1 and {*there} <= {*unseen}
     lived = {*unseen} <= crews.lived(case.frames)
     if lived and roll.call(case.frames).apart:
         return  # somebody else failed, and these were ended because of it
-    gone = "node-lost" if whole else "crashed-rank"
-    yield Story(
-        "missing-rank" if lived else gone,
-        tuple(unseen),
-        call,
-        what="lost",
-        costs=(
-            ("lost", 1.0),
-            # what took one of them may have taken all: a host, a way to the files
-            ("kin", len(unseen) - 1),
-            *sides.unexplained(case, end, ()),
-        ),
-    )
+    # one way to be lost explains all of a host; of others each is a story of its own
+    whole = len(unseen) > 1 and case.units(unseen)[0] == 1
+    for ranks in [tuple(unseen)] if whole else [(rank,) for rank in unseen]:
+        left = {*ranks} & _left_something(case)
+        gone = "node-lost" if whole else "crashed-rank"
+        yield Story(
+            "missing-rank" if lived or left else gone,
+            ranks,
+            call,
+            what="lost",
+            costs=(
+                ("lost", 1.0),
+                ("kin", len(ranks) - 1),
+                *sides.unexplained(case, end, ()),
+            ),
+        )
+
+
+def _left_something(case: Case) -> set[int]:
+    """Return the ranks that left a line or a file, though none that tells of calls."""
+    lines = pl.concat([case.frames[name]["rank"] for name in ("events", "sources")])
+    return {*lines.drop_nulls()}

@@ -35,13 +35,18 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             yield Story(
                 slug,
                 ranks,
-                {**call, "stack": side.stack},
+                {
+                    **call,
+                    "stack": side.stack,
+                    "op": side.what if side.aspect == "op" else call["op"],
+                },
                 what=side.what,
                 costs=(
                     (slug, 1.0),
                     *culprits(case, ranks),
                     *sides.unexplained(case, end, ranks),
                     ("known elsewhere", _extra(case, end, ranks)),
+                    ("barrier", 3.0 * ("barrier" in side.what.lower())),
                     ("named place", 2.0 * _is_named(case, end, ranks)),
                     ("came before", float(_is_wanted(case, end, number, ranks))),
                     ("culprit", float(len(call["unseen"] or ()) > 0)),

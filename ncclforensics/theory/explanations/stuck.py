@@ -25,6 +25,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         "stuck-in-collective",
         (),
         call,
+        what="stuck",
         costs=(
             ("stuck-in-collective", 1.0),
             *sides.unexplained(case, end, ()),
