@@ -160,14 +160,22 @@ class Program:
             .with_columns(pl.col("bits").max().over("rank"))
             .sort("row")
             .unique("rank", keep="first", maintain_order=True)
-            .with_columns(_usual().alias("usual"))
+            .with_columns(
+                _usual().alias("usual"),
+                pl.col("label").mode().first().over("role").alias("theirs"),
+            )
         )
+        made = set(last.select("rank", "label").iter_rows())
         found: dict[int, Deviation] = {}
-        for rank, bits, row, usual in most.select(
-            "rank", "bits", "row", "usual"
+        for rank, bits, row, usual, theirs in most.select(
+            "rank", "bits", "row", "usual", "theirs"
         ).iter_rows():
             above = bits - usual
-            found[rank] = Deviation(rank, abs(above), row, left_out=above < 0)
+            # who made what surprises on its peers left nothing out
+            lacks = above < 0 and (rank, theirs) not in made
+            found[rank] = Deviation(
+                rank, abs(above) if lacks else max(above, 0.0), row, left_out=lacks
+            )
         return found
 
     def foreseen(self, row: int) -> list[int]:
