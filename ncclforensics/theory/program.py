@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ORDERS = (16, 8, 4, 2, 1)
 SEEN = 3  # times a context has to have been seen to predict anything
 ESCAPE = 0.05  # of one call: what was never seen is possible
+NOISE = 2.0  # bits that healthy ranks differ by
 TAIL = 60  # calls of each rank whose surprise is asked for
 AHEAD = 64  # calls that are foreseen
 SAME = 0.8  # of the calls that repeat have to do so with their sizes
@@ -160,19 +161,18 @@ class Program:
             .with_columns(pl.col("bits").max().over("rank"))
             .sort("row")
             .unique("rank", keep="first", maintain_order=True)
-            .with_columns(
-                _usual().alias("usual"),
-                pl.col("label").mode().first().over("role").alias("theirs"),
-            )
+            .with_columns(_usual().alias("usual"))
+            .with_columns(_theirs().alias("theirs"))
         )
-        made = set(last.select("rank", "label").iter_rows())
+        odd = last.filter(pl.col("bits") >= NOISE)
+        made = set(odd.select("rank", "label").iter_rows())
         found: dict[int, Deviation] = {}
         for rank, bits, row, usual, theirs in most.select(
             "rank", "bits", "row", "usual", "theirs"
         ).iter_rows():
             above = bits - usual
             # who made what surprises on its peers left nothing out
-            lacks = above < 0 and (rank, theirs) not in made
+            lacks = above < 0 and theirs is not None and (rank, theirs) not in made
             found[rank] = Deviation(
                 rank, abs(above) if lacks else max(above, 0.0), row, left_out=lacks
             )
@@ -215,6 +215,14 @@ def _usual() -> pl.Expr:
     alone = pl.len().over("role") <= 2
     of_role = pl.col("bits").median().over("role")
     return pl.when(alone).then(pl.col("bits").median()).otherwise(of_role)
+
+
+def _theirs() -> pl.Expr:
+    """Return what surprises on most of the surprised ranks of a role, if one does."""
+    surprised = pl.col("label").filter(pl.col("bits") >= pl.col("usual"))
+    most = surprised.mode().sort().first()
+    many = 2 * (surprised == most).sum() > surprised.len()
+    return pl.when(many.over("role")).then(most.over("role"))
 
 
 @dataclass(frozen=True, slots=True)
