@@ -96,6 +96,8 @@ def judged(case, whole, left, gone):
         named = set(verdict.culprits.ranks)
         if case.truth["outcome"] != "failure":
             return f"accuses: {verdict.headline}"
+        if verdict.confidence == "possible":
+            return "weaker"
         if not named <= ranks:
             return f"innocent ranks {sorted(named - ranks)}: {verdict.headline}"
         hosts = set(verdict.culprits.hosts)

@@ -1,8 +1,8 @@
 """More evidence never turns a right verdict into a wrong one, or into nothing.
 
 Of each job sources are taken away, and given back one by one. What a stranger leaves
-beside it (a log of another host, a kernel that complains of a rank that waits, a stack
-of one) changes nothing either.
+beside it (an empty file, notes, a kernel that complains of a rank that waits, a stack of
+one) changes nothing either.
 """
 
 import random
@@ -32,11 +32,6 @@ Thread {pid} (active): "MainThread"
     wrapper (torch/distributed/c10d_logger.py:83)
     train (train.py:60)
     <module> (train.py:122)
-"""
-NCCL = """{host}:501:501 [0] NCCL INFO cudaDriverVersion 12040
-{host}:501:501 [0] NCCL INFO Bootstrap : Using eth0:10.99.0.7<0>
-{host}:501:501 [0] NCCL INFO NET/Socket : Using [0]eth0:10.99.0.7<0>
-{host}:501:501 [0] NCCL INFO Using network Socket
 """
 TEXT = "notes of the person on call\n- restarted the dashboard\n- asked for coffee\n"
 
@@ -141,7 +136,6 @@ def strangers(job):
         ~pl.col("rank").is_in(truth.get("ranks", []))
     )
     found = {
-        "nccl/far0009.log": NCCL.format(host="far0009"),
         "empty.log": "",
         "notes.txt": TEXT,
     }

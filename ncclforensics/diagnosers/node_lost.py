@@ -131,6 +131,7 @@ def _without_evidence(frames: Frames) -> tuple[int, ...]:
     """
     unseen = {*common.numbers(frames["calls"]["unseen"].explode())}
     silent = roll.call(frames).unseen
-    unseen |= silent if unseen <= silent else set()
+    seen = {*frames["standings"]["rank"], *frames["sources"]["rank"].drop_nulls()}
+    unseen |= silent - seen if unseen <= silent else set()
     placed = frames["ranks"].drop_nulls("host")["rank"]
     return () if unseen & set(placed) else tuple(sorted(unseen))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from ncclforensics.correlate import crews, outline, rest, waits
+from ncclforensics.correlate import crews, outline, rest, waits, written
 from ncclforensics.theory import (
     exchange,
     facts,
@@ -158,6 +158,17 @@ class Case:
         Of a dump that is torn the last calls are lost, and with them where it is.
         """
         return None if rank in self.torn else self.program.deviations.get(rank)
+
+    @cached_property
+    def early(self) -> frozenset[int]:
+        """Return the ranks whose dump was written long before the last one.
+
+        Those that a watchdog asks for are written within minutes of each other.
+        """
+        files = self.frames["sources"].filter(outline.is_dump())
+        apart = pl.col("modified").max() - pl.col("modified")
+        old = files.filter(apart > pl.duration(milliseconds=written.WRITES_MS))
+        return frozenset(old["rank"].drop_nulls())
 
     @cached_property
     def torn(self) -> frozenset[int]:

@@ -47,7 +47,10 @@ class Place:
 
 def of(case: Case, side: Side) -> Place:
     """Return what the place of a side's call tells beside the loop of its ranks."""
-    barrier = "barrier" in str(side.call["op"] or "").lower()
+    op = side.call["op"]
+    if side.edit is not None:
+        op = case.program.calls["op"][side.edit.row]
+    barrier = "barrier" in str(op or "").lower()
     stack = side.call["stack"]
     if side.edit is not None:
         stack = case.program.calls["stack"][side.edit.row] or stack

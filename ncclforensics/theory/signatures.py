@@ -105,6 +105,9 @@ def _printed(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
     lines = named.with_columns(
         pl.coalesce(nameless.grouped(frames)["group"], "group").alias("group")
     ).drop_nulls(["timed_out", "op", "rank"])
+    if _are_several(lines):
+        # lines without a group are of more than one, and compare nothing
+        lines = lines.filter(~pl.col("group").str.starts_with(nameless.PREFIX))
     even = ~pl.col("op").is_in(UNEVEN) | (pl.col("op") == EVEN_AT_ONCE)
     elements = common.sentence(pl.col("numel_in"), " elements")
     seq = pl.col("timed_out")
@@ -124,6 +127,17 @@ def _printed(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
             ).alias("text"),
         )
     )
+
+
+def _are_several(lines: pl.DataFrame) -> bool:
+    """Whether lines that name no group must be of several.
+
+    A rank has another number in its group than in the job, or gave up two calls.
+    """
+    bare = lines.filter(pl.col("group").str.starts_with(nameless.PREFIX))
+    numbered = bare.filter(pl.col("group_rank") != pl.col("rank"))
+    calls = bare.select("rank", "timed_out").unique()
+    return bool(numbered.height or calls["rank"].is_duplicated().any())
 
 
 def _dumped(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:

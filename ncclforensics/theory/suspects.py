@@ -105,7 +105,9 @@ def _why(told: Told, story: Story) -> str:
     many = common.count(len(told.end.blocked), "rank")
     hang = f"{many} wait{'s' if len(told.end.blocked) == 1 else ''} for it"
     if story.what == "lost":
-        return f"{hang}; nothing shows what it did"
+        left = story.slug == "missing-rank"
+        what = "nothing shows what it did" if left else "nothing of it was collected"
+        return f"{hang}; {what}"
     if story.slug == "missing-rank" and told.end.kind == "circle":
         return f"{hang}; it went past their call"
     if told.end.kind == "full":

@@ -22,6 +22,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "lost": (6.0, "a process that died and left neither dump nor line"),
     "running": (8.0, "dumps are taken because a job hangs, seldom while it runs"),
     "older": (2.0, "a host that is behind as well may only have dumped earlier"),
+    "early file": (12.0, "a dump of an earlier moment shows nothing of the stop"),
     "elsewhere": (14.0, "a cause that none of this evidence shows"),
     # culprits
     "culprit": (3.0, "one more rank, host or stage that failed by itself"),

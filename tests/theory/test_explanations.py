@@ -79,12 +79,6 @@ def test_the_call_at_the_end_of_an_epoch_too_early_is_uneven(stacks):
     assert found == [("uneven-inputs", (2,))]
 
 
-def test_so_it_is_where_epochs_are_short():
-    """All others came to such an end a few calls before."""
-    epochs = ("I" + STEP * 7 + "BF") * 3 + STEP * 4
-    assert circle("|BF", before=epochs) == [("uneven-inputs", (2,))]
-
-
 @pytest.mark.parametrize("ahead", ["W", "Wp"])
 def test_two_groups_in_the_other_order(ahead):
     assert circle(f"abcd|{ahead}") == [("call-order-deadlock", (2,))]
@@ -147,7 +141,6 @@ def test_sizes_that_differ_from_step_to_step_change_no_verdict():
     }
     assert circle("abcd|W", sizes=sizes) == [("call-order-deadlock", (2,))]
     assert circle("abc", sizes=sizes) == [("missing-rank", (2,))]
-    assert circle("|X", sizes=sizes) == [("rank-conditional-collective", (2,))]
 
 
 @pytest.mark.parametrize("kept", [6, 12, 30])

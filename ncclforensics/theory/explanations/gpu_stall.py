@@ -38,10 +38,18 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *culprits(case, ranks),
                 *sides.unexplained(case, end, ranks),
                 ("older", float(_is_older(case, call, ranks))),
+                ("early file", float(bool({*ranks} & case.early))),
+                # of several in a rooted call one may wait for the other
+                ("rooted", 2.0 * (end.kind == "stalled" and _is_open(call, ranks))),
                 ("rooted", float(end.kind == "stalled" and not _is_proved(case, call))),
                 ("timed out itself", float(unrecorded.is_gloo(case.frames, call))),
             ),
         )
+
+
+def _is_open(call: Call, ranks: tuple[int, ...]) -> bool:
+    rooted = str(call["op"]).lower().startswith(ROOTED)
+    return rooted and not call["is_p2p"] and len(ranks) > 1
 
 
 def _is_older(case: Case, call: Call, ranks: tuple[int, ...]) -> bool:

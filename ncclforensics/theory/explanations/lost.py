@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import crews, roll
+from ncclforensics.evidence import spied
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
 
@@ -26,6 +27,10 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     if not unseen or not calls:
         return
     call = max(calls, key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]))
+    # who was seen to wait, in a call or for its GPU, is not the one
+    waits = spied.sites(case.frames).drop_nulls("op")["rank"]
+    if not (unseen := tuple(r for r in unseen if r not in {*waits})):
+        return
     lived = {*unseen} <= crews.lived(case.frames)
     if lived and roll.call(case.frames).apart:
         return  # somebody else failed, and these were ended because of it

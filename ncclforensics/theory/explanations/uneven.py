@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # what it costs that the call is none that the program has behind the loop
 AGAINST = {
-    "other": 1.0,
+    "other": 0.5,
     "skip": 1.5,
     "swap": 2.0,
     "extra": 0.25,
