@@ -97,6 +97,8 @@ def _waited_in(
     calls = theirs if theirs.height or not alone else calls
     if calls.is_empty():
         return None
+    numbered = calls.filter(pl.col("seq").is_not_null())
+    calls = numbered if numbered.height else calls
     # a step is one call after the other: where ranks wait behind others, the first
     most = calls.filter(pl.col("many") == pl.col("many").max())
     first = common.collective(

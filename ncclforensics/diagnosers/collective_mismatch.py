@@ -177,7 +177,7 @@ def _printed(frames: Frames, sides: list[tuple[str, pl.DataFrame]]) -> Finding:
         f"{common.plural('rank', some)} in {what}" for what, some in ranks.items()
     )
     row = few.row(0, named=True)
-    call = Collective(row["pg"], row["pg_desc"], row["seq"], None if tie else small)
+    call = Collective(row["pg"], row["pg_desc"], row["seq"], small)
     why = (
         " Not all ranks were heard, so which side is the smaller one is not known."
         if unheard

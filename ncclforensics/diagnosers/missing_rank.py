@@ -76,12 +76,17 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that others wait for; with the call in which most of them do."""
     found = weighed(frames).of("missing-rank")
-    if found and found[0].story.call is not None:
+    told = bool(found) and found[0].story.call is not None
+    # a line that names a rank is better than what lines tell of calls
+    if told and found[0].confidence == "certain":
         yield _finding(frames, found)
         return
-    found_by_name = list(named(frames))
-    yield from found_by_name
-    if not found_by_name:
+    by_name = list(named(frames))
+    if told and not any(f.confidence == "certain" for f in by_name):
+        yield _finding(frames, found)
+        return
+    yield from by_name
+    if not by_name:
         yield from _unseen(frames)
 
 
@@ -97,7 +102,8 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
     here = pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
     own = frames["standings"].filter(here)
     last = common.numbers(own["enqueued"])
-    reached = f"its last call there is SeqNum={last[-1]}" if last else "it made none"
+    reached = f" (its last call there is SeqNum={last[-1]})" if last else ""
+    its = "its" if len(ranks) == 1 else "their"
     who = common.plural("rank", ranks)
     also = [
         f" {common.plural('rank', f.story.ranks).capitalize()} never joined "
@@ -111,7 +117,7 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         "went past that call and waits in another one"
         f"{wording.elsewhere(frames, found[0])}"
         if story.what == "skipped"
-        else f"did not make that call ({reached}), and none of its own holds it up: "
+        else f"did not make that call{reached}, and no call of {its} own holds it up: "
         "the others hang on it."
     )
     seen = spied.at_work(frames, ranks) + hung.words(frames, ranks)

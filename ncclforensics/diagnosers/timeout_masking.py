@@ -75,7 +75,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         slug="timeout-masking",
         confidence="certain",
         headline="the first visible failure is a timeout"
-        + (f" in {common.call_words(call)}" if call else ""),
+        + (f" in {common.call_words(call)}" if call and call.op else ""),
         evidence=common.cites(lines, 3),
         explanation=f"Timeouts were reported by {spoke}.{hidden} They say who waited, "
         "not who was waited for.",
