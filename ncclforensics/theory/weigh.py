@@ -214,7 +214,10 @@ def _confidence(case: Case, story: Story, margin: float) -> Confidence | None:
     stands = facts.standing(case.frames).answer == "yes"
     # dumps of a job that went on are of one moment, whatever a line tells of another
     moved = facts.motion(case.frames).answer == "yes"
-    if not stands or moved or story.what in OPEN:
+    # a call is made by some alone only where all others are seen not to make it
+    alone = story.what == "rank-conditional-collective"
+    unproven = alone and story.call is not None and bool(story.call["unseen"])
+    if not stands or moved or story.what in OPEN or unproven:
         return "possible"
     heard = hearsay.is_hearsay(case, story)
     if margin >= weights.CERTAIN and story.ranks and not heard:

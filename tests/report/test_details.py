@@ -66,7 +66,7 @@ def test_near_cites_share_an_excerpt_and_long_lines_are_cut(analyzed, monkeypatc
 def test_a_traceback_is_shown_down_to_the_line_that_says_it(jobs):
     path = str(jobs / "torch-crashed-rank" / "evidence")
     found = analyze([path], quote=True)
-    (cite,) = found.report.verdict.evidence
+    cite, *_ = found.report.verdict.evidence
     excerpt = next(e for e in found.excerpts if e.source == cite.source)
     shown = dict(enumerate(excerpt.lines, excerpt.first))
     assert cite.line in excerpt.cited
