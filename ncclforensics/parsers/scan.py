@@ -56,6 +56,7 @@ class Search:
     then the marks of lines that were broken apart, which begin with number `marks`. For
     each, `reach` is how many lines from its own on may belong to its message, `loud`
     whether it may not be neutral, and `most` how many lines of a span are kept with it.
+    Of `vague` ones most lines hold no message, so nothing is said of those beyond.
     """
 
     messages: Sequence[Message]
@@ -66,6 +67,7 @@ class Search:
     reach: pl.Series
     loud: pl.Series
     most: pl.Series
+    vague: frozenset[str]
 
 
 @cache
@@ -96,6 +98,11 @@ def search(much: bool) -> Search:
                 for n in all_needles
             ],
             dtype=pl.Int64,
+        ),
+        frozenset(needles).difference(
+            grammar.needles(
+                m for m in messages if not m.fallback or m.role != "neutral"
+            )
         ),
     )
 
@@ -186,7 +193,9 @@ class Scan:
             return hits
         beyond = hits["needle"].filter(~fits).value_counts()
         for number, count in beyond.iter_rows():
-            self.kept.left_out[self.search.needles[number]] += count
+            needle = self.search.needles[number]
+            if needle not in self.search.vague:
+                self.kept.left_out[needle] += count
         loud = hits.filter(~fits & self.search.loud.gather(hits["needle"]))["row"]
         if loud.len():
             last = block.lines[loud.unique().sort().tail(LAST_LINES)]
