@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import job
 from ncclforensics.evidence import (
     common,
     deaths,
@@ -44,7 +45,6 @@ from ncclforensics.evidence import (
     unlisted,
 )
 from ncclforensics.findings import Collective, Finding
-from ncclforensics.tables import FAILING
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
@@ -140,7 +140,7 @@ def _lost(frames: Frames, listed: set[int]) -> pl.DataFrame | None:
 
     A rank with an error of its own would have ended before the others, too.
     """
-    shouting = frames["events"].filter(pl.col("role").is_in(FAILING))
+    shouting = job.failing(frames)
     lost = shouting.filter(pl.col("message").is_in(lost_peers.GONE)).drop_nulls("rank")
     spoke = set(common.numbers(lost["rank"]))
     other = shouting.filter(
