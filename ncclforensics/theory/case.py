@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate import crews, outline, rest, waits, written
+from ncclforensics.evidence import unrecorded
 from ncclforensics.theory import (
     exchange,
     facts,
@@ -152,6 +153,11 @@ class Case:
         """Return the ranks whose recorder leaves out messages that may hold them."""
         return frozenset(rest.mute(outline.outline(self.frames)))
 
+    @cached_property
+    def waited(self) -> frozenset[int]:
+        """Return the ranks that timed out, or may have in what is not recorded."""
+        return frozenset(unrecorded.waited(self.frames))
+
     def deviation(self, rank: int) -> Deviation | None:
         """Return where a rank left the program of its role; None without history.
 
@@ -217,8 +223,15 @@ class Case:
     @cached_property
     def _wholes(self) -> list[frozenset[int]]:
         """Return the ranks of hosts, stages and groups, the largest first."""
-        by_host = self.frames["ranks"].drop_nulls(["host", "rank"]).group_by("host")
-        hosts = [frozenset(r) for r in by_host.agg("rank")["rank"]]
+        placed = self.frames["ranks"].drop_nulls(["host", "rank"])
+        lost = {*self.frames["ranks"]["rank"].drop_nulls(), *self.seen} - {*placed["rank"]}
+        by_host = placed.group_by("host").agg("rank")["rank"]
+        # a rank of no known host may be of the one whose ranks are next to it
+        hosts = [
+            frozenset(r)
+            for r in by_host
+            if lost.isdisjoint(range(min(r) - 1, max(r) + 2))
+        ]
         groups = [
             frozenset(c["members"] or ()) for c in self.calls.values() if c["members"]
         ]

@@ -78,7 +78,7 @@ def _events(case: Case, ranks: set[int]) -> dict[object, float]:
     for rank in ranks:
         if (bits := surprise(case, rank)) > 0.0:
             told = case.deviation(rank)
-            what = None if told is None else case.program.calls["label"][told.row]
+            what = None if told is None else case.program.calls["bare"][told.row]
             key = (what, told is not None and told.left_out)
             found[key] = max(bits, found.get(key, 0.0))
     return found
@@ -134,7 +134,7 @@ def _deviating(case: Case, end: End) -> Iterator[Side]:
         if surprise(case, rank) == 0.0 or call is None or told is None:
             continue
         edit = edits.edit(case.program, told)
-        key = (edit.kind, case.program.calls["label"][told.row])
+        key = (edit.kind, case.program.calls["bare"][told.row])
         alike.setdefault(key, []).append(rank)
         how.setdefault(key, (edit, call))
     for key, ranks in alike.items():

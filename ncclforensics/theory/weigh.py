@@ -120,7 +120,9 @@ def _told(case: Case, end: End) -> Told:
         or not s.slug
     ]
     margin = min((s.cost - least for s in other), default=weights.CAP)
-    sure = _confidence(case, best, margin)
+    # of two accusations that are as good as each other none is made
+    even = any(s.ranks and s.cost - least < weights.TIE for s in other)
+    sure = None if even and best.ranks else _confidence(case, best, margin)
     return Told(end, best, margin, sure, tuple(rest), _cites(case, best))
 
 
@@ -179,14 +181,17 @@ def _replayed(case: Case, end: End, story: Story) -> Story:
     # other ends have stories of their own
     others = [other for other in case.ends if other != end]
     goes_on |= {rank for other in others for rank in other.ranks}
-    left = replay.still_waiting(case.graph, goes_on, ends) & end.blocked
     idle = {*end.ranks} - {*story.ranks} if end.kind == "absent" else set()
+    # who timed out was not idle, but waited in one more thing, which is not here
+    hidden = idle & case.waited
+    idle -= hidden
+    left = replay.still_waiting(case.graph, goes_on | hidden, ends) & end.blocked
     if story.slug in LEAVES_IDLE:
         idle = set()
     owed = story.slug != "unmatched-p2p" and end.kind == "circle" and case.owes(end)
     costs = (
         *story.costs,
-        ("unexplained wait", min(len(left), MOST)),
+        ("unexplained wait", min(len(left) + bool(hidden), MOST)),
         ("unexplained idle", min(len(idle), MOST)),
         ("halves", float(owed)),
         ("late", float(_is_late(case, end) and story.slug != "straggler")),
@@ -214,10 +219,7 @@ def _confidence(case: Case, story: Story, margin: float) -> Confidence | None:
     stands = facts.standing(case.frames).answer == "yes"
     # dumps of a job that went on are of one moment, whatever a line tells of another
     moved = facts.motion(case.frames).answer == "yes"
-    # a call is made by some alone only where all others are seen not to make it
-    alone = story.what == "rank-conditional-collective"
-    unproven = alone and story.call is not None and bool(story.call["unseen"])
-    if not stands or moved or story.what in OPEN or unproven:
+    if not stands or moved or story.what in OPEN:
         return "possible"
     heard = hearsay.is_hearsay(case, story)
     if margin >= weights.CERTAIN and story.ranks and not heard:

@@ -49,14 +49,13 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "late": (6.0, "a rank came when its peers' timeout had passed, unexplained"),
     "idle": (3.0, "a rank that nobody waits for yet, and that is in no call itself"),
     "came back": (3.0, "what was skipped is made right behind"),
-    "unseen member": (3.0, "a member of whom nothing is seen may have made it too"),
 }
 
 CAP = 12.0  # bits of surprise: behind that the model knows no more
 LAGS = 3.0  # bits, of a rank whose group alone of its kind lacks a call
 EXPECTED = 4.0  # bits that a deviation shows where there is history
 POSSIBLE, LIKELY, CERTAIN = 0.5, 3.0, 8.0  # margins, in bits
-TIE = 0.5  # bits between two stories that are as good as each other
+TIE = 1.0  # bits between two stories that are as good as each other
 
 
 def bits(name: str, times: float = 1.0) -> float:

@@ -64,7 +64,15 @@ def test_members_that_agree_are_stuck_and_nobody_is_blamed():
 @pytest.mark.parametrize("call", ["X", "Q", "B"])
 def test_a_call_of_its_own_is_conditional(call):
     assert first(f"|{call}") == [("rank-conditional-collective", (0,))]
+
+
+@pytest.mark.parametrize("call", ["X", "Q"])
+def test_one_of_another_rank_than_the_first_is_too(call):
     assert circle(f"|{call}") == [("rank-conditional-collective", (2,))]
+
+
+def test_but_a_barrier_there_stands_behind_a_loop():
+    assert circle("|B") == [("uneven-inputs", (2,))]
 
 
 def test_an_extra_call_that_all_others_are_at_another_one_in_place_of_is_too():

@@ -33,17 +33,23 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             costs=(
                 ("rank-conditional-collective", 1.0),
                 *culprits(case, side.ranks),
-                *sides.unexplained(case, end, side.ranks),
+                *sides.unexplained(case, end, (*side.ranks, *_without(case, end, side))),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "uneven")),
-                ("out of the loop", float(place.outside)),
+                # where nobody is held in the loop all have left it
+                ("out of the loop", float(place.outside and end.kind != "absent")),
                 ("barrier", float(place.barrier)),
                 ("first rank", float(lowest not in side.ranks)),
                 ("made by all", float(sides.is_shared(case, side) is True)),
-                ("unseen member", len(side.call["unseen"] or ())),
             ),
         )
+
+
+def _without(case: Case, end: End, side: sides.Side) -> list[int]:
+    """Return the ranks that only surprise because they did not make a side's call."""
+    told = {rank: case.deviation(rank) for rank in side.call["absent"] or ()}
+    return [rank for rank, d in told.items() if d is not None and d.left_out]
 
 
 def _is_apart(case: Case, side: sides.Side) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import unrecorded
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story, culprits
 
@@ -18,18 +17,10 @@ if TYPE_CHECKING:
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame absent ranks, and those of a circle that skipped a collective."""
     if end.kind == "absent":
-        yield Story(
-            "missing-rank",
-            end.ranks,
-            _main(case, end),
-            costs=(
-                ("missing-rank", 1.0),
-                *culprits(case, end.ranks),
-                *sides.unexplained(case, end, end.ranks),
-                ("timed out itself", len(waited(case) & {*end.ranks})),
-                ("mute", len(case.mute & {*end.ranks})),
-            ),
-        )
+        yield _absent(case, end, end.ranks)
+        free = tuple(rank for rank in end.ranks if rank not in case.waited)
+        if free and free != end.ranks:
+            yield _absent(case, end, free)
     if end.kind == "idle":
         yield Story(
             "missing-rank",
@@ -39,8 +30,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("missing-rank", 1.0),
                 *culprits(case, end.ranks),
                 ("idle", 1.0),
-                ("mute", len(case.mute & {*end.ranks})),
-                ("timed out itself", len(waited(case) & {*end.ranks})),
+                *_hidden(case, end.ranks),
             ),
         )
     if end.kind != "circle":
@@ -66,9 +56,26 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         )
 
 
-def waited(case: Case) -> set[int]:
-    """Return the ranks that timed out, or may have in what is not recorded."""
-    return set(unrecorded.waited(case.frames))
+def _absent(case: Case, end: End, ranks: tuple[int, ...]) -> Story:
+    return Story(
+        "missing-rank",
+        ranks,
+        _main(case, end),
+        costs=(
+            ("missing-rank", 1.0),
+            *culprits(case, ranks),
+            *sides.unexplained(case, end, ranks),
+            *_hidden(case, ranks),
+        ),
+    )
+
+
+def _hidden(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
+    """Return what it costs to blame ranks that waited in what is not recorded."""
+    return (
+        ("timed out itself", len(case.waited & {*ranks})),
+        ("mute", len(case.mute & {*ranks})),
+    )
 
 
 def _skips_messages(case: Case, edit: Edit) -> bool:
