@@ -224,7 +224,9 @@ class Case:
     def _wholes(self) -> list[frozenset[int]]:
         """Return the ranks of hosts, stages and groups, the largest first."""
         placed = self.frames["ranks"].drop_nulls(["host", "rank"])
-        lost = {*self.frames["ranks"]["rank"].drop_nulls(), *self.seen} - {*placed["rank"]}
+        lost = {*self.frames["ranks"]["rank"].drop_nulls(), *self.seen} - {
+            *placed["rank"]
+        }
         by_host = placed.group_by("host").agg("rank")["rank"]
         # a rank of no known host may be of the one whose ranks are next to it
         hosts = [

@@ -33,7 +33,9 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             costs=(
                 ("rank-conditional-collective", 1.0),
                 *culprits(case, side.ranks),
-                *sides.unexplained(case, end, (*side.ranks, *_without(case, end, side))),
+                *sides.unexplained(
+                    case, end, (*side.ranks, *_without(case, end, side))
+                ),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "uneven")),
