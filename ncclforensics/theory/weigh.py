@@ -122,7 +122,7 @@ def _told(case: Case, end: End) -> Told:
     margin = min((s.cost - least for s in other), default=weights.CAP)
     # of two accusations that are as good as each other none is made
     even = any(s.ranks and s.cost - least < weights.TIE for s in other)
-    sure = None if even and best.ranks else _confidence(case, best, margin)
+    sure = None if even and best.ranks else _confidence(case, end, best, margin)
     return Told(end, best, margin, sure, tuple(rest), _cites(case, best))
 
 
@@ -160,8 +160,9 @@ def _tied(
     return joined, [s for s in rest if not {*s.ranks} <= {*ranks}]
 
 
+SIDES = ("all", "all alike", "tie")  # all sides together, of which none is the odd one
 # what leaves open who it was, or that it was at all
-OPEN = ("lost", "stuck", "all", "all alike", "tie")
+OPEN = ("lost", "stuck", *SIDES)
 TIES = ("collective-mismatch", "shape-mismatch")
 # what speaks for or against some ranks, and not for or against a class
 WHO = ("culprit", "kin", "surprise", "no surprise", "no history", "unexplained wait")
@@ -210,11 +211,11 @@ LEAVES_IDLE = ("rank-conditional-collective", "unmatched-p2p")
 MOST = 4  # of one kind that are counted: more of it is no more a contradiction
 
 
-def _confidence(case: Case, story: Story, margin: float) -> Confidence | None:
+def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence | None:
     """Return how sure a story is: its margin, and whether the job is known to stand."""
     if not story.slug or margin < weights.POSSIBLE:
         return None
-    if story.what == "tie" and story.call is not None and story.call["unseen"]:
+    if story.what in SIDES and (end.unseen or end.kind == "unseen"):
         return None  # who is not seen may be on either side
     stands = facts.standing(case.frames).answer == "yes"
     # dumps of a job that went on are of one moment, whatever a line tells of another
