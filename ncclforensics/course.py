@@ -14,7 +14,7 @@ import polars as pl
 
 from ncclforensics import grammar
 from ncclforensics.correlate import stale, waits
-from ncclforensics.evidence import common, exits, stops
+from ncclforensics.evidence import common, stops
 from ncclforensics.evidence.stops import OUTSIDE
 from ncclforensics.findings import Cite, Collective, Course, Onset, Seen
 from ncclforensics.tables import FAILING
@@ -191,7 +191,7 @@ def _ended(frames: Frames, culprits: list[int]) -> tuple[Seen, ...]:
     ordered = ended.sort("source", "line", "rank")
     each = ordered.unique("rank", keep="first", maintain_order=True)
     kinds = (
-        each.with_columns(exits.words(pl.col("code")).alias("word"))
+        each.with_columns(common.exit_words(pl.col("code")).alias("word"))
         .sort("source", "line", "rank")
         .group_by("word", maintain_order=True)
         .agg(pl.col("rank").sort(), pl.col("source", "line").first())

@@ -36,6 +36,11 @@ LIBRARY = (
     r"|^(?:torch|torchvision)/|/lib(?:64)?/python3[.\d]*/[^/]+$"
 )
 SITE = ("function", "file", "file_line")
+SHOWN = {
+    **dict.fromkeys(("source", "host", "function", "file"), pl.String()),
+    **dict.fromkeys(("line", "rank", "pid", "file_line", "depth"), pl.Int64()),
+    "t": tables.TIME,
+}
 TRACEBACK, LOOK, FAILED = "python.traceback", "pyspy.process", "c10d.watchdog.stack"
 SCHEMA = pl.Schema(
     {
@@ -51,6 +56,11 @@ SCHEMA = pl.Schema(
         **CITE,
     }
 )
+
+
+def is_own() -> pl.Expr:
+    """Whether a frame's `file` is the user's own, and no library's."""
+    return ~pl.col("file").str.contains(LIBRARY)
 
 
 @remembered
@@ -107,36 +117,47 @@ def _raised(frames: Frames) -> pl.DataFrame:
     return _as_sites(joined.with_columns(waits=True, was_looked_at=False))
 
 
-def _shown(frames: Frames, message: str) -> pl.DataFrame:
-    """Read the stacks that are told frame by frame; of several looks the last."""
+def shown(frames: Frames, message: str) -> pl.DataFrame:
+    """Read the stacks that are told frame by frame, one row each, in order.
+
+    Columns `source line rank host pid t`, `op` (the outermost call of torch.distributed
+    in it), `synchronizes` (it waits for its GPU) and SITE, the innermost own frame. A
+    stack without a rank has that of its pid, where one rank alone has it.
+    """
     lines = frames.message(message)
     if not {*SITE, "depth"} <= set(lines.columns):
-        return pl.DataFrame(schema=SCHEMA)
+        lines = pl.DataFrame(schema=SHOWN)
     file = pl.col("file")
     in_call = file.str.contains(CALLS) & pl.col("function").str.contains(OPS)
     on_device = file.str.contains(DEVICE) & (pl.col("function") == "synchronize")
-    own = ~file.str.contains(LIBRARY) & pl.col("file_line").is_not_null()
+    own = is_own() & pl.col("file_line").is_not_null()
     by_pid = frames["ranks"].select("pid", pl.col("rank").alias("_rank")).drop_nulls()
-    key = ["source", "line"]
-    seen = (
-        lines.sort(*key, "depth")
-        .group_by(key, maintain_order=True)
+    return (
+        lines.sort(*CITE, "depth")
+        .group_by(*CITE, maintain_order=True)
         .agg(
-            *(pl.col(c).first() for c in ("rank", "pid", "t")),
+            *(pl.col(c).first() for c in ("rank", "host", "pid", "t")),
             pl.col("function").filter(in_call).last().alias("op"),
             on_device.any().alias("synchronizes"),
             *(pl.col(c).filter(own).first() for c in SITE),
         )
-        .join(by_pid.unique("pid", keep="none"), on="pid", how="left")
+        .join(
+            by_pid.unique("pid", keep="none"),
+            on="pid",
+            how="left",
+            maintain_order="left",
+        )
         .with_columns(pl.coalesce("rank", "_rank").alias("rank"))
     )
-    looked = message == LOOK
+
+
+def _shown(frames: Frames, message: str) -> pl.DataFrame:
+    """Return the sites of `shown` stacks, the last look first."""
+    seen, looked = shown(frames, message), message == LOOK
     # which call its GPU is in, the host does not show
     placed = seen.filter(~pl.col("synchronizes") | pl.col("op").is_not_null())
     waits = pl.col("op").is_not_null() | pl.lit(not looked)
-    return _as_sites(
-        placed.with_columns(waits=waits, was_looked_at=looked).sort(*key).reverse()
-    )
+    return _as_sites(placed.with_columns(waits=waits, was_looked_at=looked).reverse())
 
 
 def _as_sites(frame: pl.DataFrame) -> pl.DataFrame:

@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, deaths, exits, ras_status
+from ncclforensics.correlate import ends
+from ncclforensics.evidence import common, deaths, ras_status
 from ncclforensics.findings import Collective, Finding
 from ncclforensics.theory import lost
 
@@ -138,14 +139,14 @@ def _is_missed(frames: Frames) -> bool:
 
 def _ended_on(frames: Frames, ranks: tuple[int, ...]) -> tuple[str, ...]:
     """Return the hosts where launchers saw these ranks end."""
-    ends = exits.ended(frames).filter(pl.col("rank").is_in(list(ranks)))
-    return common.strings(ends["host"])
+    ended = ends.ended(frames).filter(pl.col("rank").is_in(list(ranks)))
+    return common.strings(ended["host"])
 
 
 def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:
     """Return when somebody noted the end of these ranks: tracebacks have no time."""
-    ends = frames["exits"].filter(pl.col("rank").is_in(list(ranks)))
-    return common.first_seen(ends)
+    told = frames["exits"].filter(pl.col("rank").is_in(list(ranks)))
+    return common.first_seen(told)
 
 
 def _hint(first: pl.DataFrame) -> str:

@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, exits, system, waited
+from ncclforensics.correlate import ends
+from ncclforensics.evidence import common, system, waited
 from ncclforensics.findings import Finding
 from ncclforensics.tables import SCHEMAS
 
@@ -91,11 +92,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             *(_srun(frames), states),
         ]
     )
-    killed = exits.ended(frames).filter(
+    killed = ends.ended(frames).filter(
         (pl.col("code") == KILLED) & (pl.col("reported_by") != "kernel")
     )
     if kernel.height:
-        ours = pl.col("name").fill_null("").str.contains(exits.OURS)
+        ours = pl.col("name").fill_null("").str.contains(ends.OURS)
         kernel = kernel.filter(
             ours | pl.col("rank").is_not_null() | bool(killed.height)
         )
@@ -163,7 +164,7 @@ def _by_signal(killed: pl.DataFrame, hosts: tuple[str, ...]) -> tuple[int, ...]:
 
 def _srun(frames: Frames) -> pl.DataFrame:
     """Return srun's `Out Of Memory` of a task, with its host and rank."""
-    tasks = exits.of_slurm(frames).filter(pl.col("reason") == "Out Of Memory")
+    tasks = ends.of_slurm(frames).filter(pl.col("reason") == "Out Of Memory")
     return _in_columns(tasks)
 
 

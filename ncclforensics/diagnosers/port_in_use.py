@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, exits
+from ncclforensics.correlate import ends
+from ncclforensics.evidence import common
 from ncclforensics.findings import Finding
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _by_srun(frames: Frames) -> tuple[str, ...]:
     """Return the hosts whose tasks srun saw end in one way, if nothing else failed."""
     if frames.message(*CLIENTS).height:
         return ()
-    tasks = exits.of_slurm(frames).filter(pl.col("code") != 0)
+    tasks = ends.of_slurm(frames).filter(pl.col("code") != 0)
     if tasks["code"].n_unique() != 1 or tasks["host"].null_count():
         return ()
     return common.strings(tasks["host"])

@@ -35,11 +35,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import job
+from ncclforensics.correlate import ends, job
 from ncclforensics.evidence import (
     common,
     deaths,
-    exits,
     lost_peers,
     teardown,
     unlisted,
@@ -146,7 +145,7 @@ def _lost(frames: Frames, listed: set[int]) -> pl.DataFrame | None:
     other = shouting.filter(
         ~pl.col("message").is_in((*lost_peers.GONE, "python.traceback"))
     )
-    ended = exits.by_themselves(frames)
+    ended = ends.by_themselves(frames)
     own = set(common.numbers(ended["rank"]))
     heard = spoke and spoke <= listed and own <= spoke
     raised = deaths.of_own(frames)

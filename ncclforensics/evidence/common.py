@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate import call_sites
 from ncclforensics.findings import Cite, Collective
 
 if TYPE_CHECKING:
@@ -14,11 +16,6 @@ if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 MAX_CITES = 6  # of one claim; the rest is counted in its explanation
-# frames of the library itself: the call site is the first one that is none of these
-LIBRARY = (
-    r"(?:^|/)(?:site-packages|dist-packages)/(?:torch|torchvision)/|<frozen |<string>"
-    r"|^(?:torch|torchvision)/"  # as py-spy shortens it
-)
 
 
 def sentence(*parts: str | pl.Expr) -> pl.Expr:
@@ -93,7 +90,7 @@ def call_site(frames: Frames, stack: int | None) -> str | None:
         return None
     mine = (
         frames["stacks"]
-        .filter((pl.col("stack") == stack) & ~pl.col("file").str.contains(LIBRARY))
+        .filter((pl.col("stack") == stack) & call_sites.is_own())
         .sort("depth")
         .head(1)
     )
@@ -146,3 +143,13 @@ def count(number: int, noun: str) -> str:
 
 def _text(value: object) -> str | None:
     return str(value) if value not in (None, "") else None
+
+
+def exit_words(code: pl.Expr) -> pl.Expr:
+    """Return `SIGSEGV` or `exit code 3` of a code as Python counts it."""
+    names = {-s.value: s.name for s in signal.Signals}
+    return (
+        pl.when(code.is_in(list(names)))
+        .then(code.replace_strict(names, default=None, return_dtype=pl.String))
+        .otherwise(sentence("exit code ", code))
+    )

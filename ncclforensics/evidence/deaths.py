@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import collected, outline
+from ncclforensics.correlate import collected, ends, outline
 from ncclforensics.evidence import (
     common,
-    exits,
     lost_peers,
     raised,
     stops,
@@ -81,7 +80,7 @@ def of_own(frames: Frames) -> pl.DataFrame:
         return gone
     # a bare exit code tells of its own fault only where every other one is explained;
     # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
-    if exits.are_of_one_host(frames, silent):
+    if ends.are_of_one_host(frames, silent):
         return silent
     if (undumped := _undumped(frames, silent)).height:
         return undumped
@@ -103,7 +102,7 @@ def _quiet(frames: Frames, words: pl.DataFrame) -> list[int]:
     Of a hang that others timed out of, of words that may be anybody's, and where lines
     are lost silence proves nothing.
     """
-    if not exits.is_whole(frames):
+    if not ends.is_whole(frames):
         return []
     thrown = frames.message("python.cpp_terminate")
     nobodys = words.filter(~pl.col("by_launcher").fill_null(False))
@@ -151,7 +150,7 @@ def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
     # the exception that a traceback ends with, and a line that tells it once more
     places = nameless.select("source", "line").unique().height
     texts = words.filter(pl.col("rank").is_null())["text"].unique().len()
-    rank = exits.only_one(frames)
+    rank = ends.only_one(frames)
     if texts != 1 or places > 1 or rank is None:
         return words
     # who has words of its own needs no others'
@@ -189,7 +188,7 @@ def _threw(frames: Frames) -> pl.Series:
         return lines["rank"].clear()
     own = lines.filter(~pl.col("exception").str.contains(WATCHDOGS))
     named = own["rank"].drop_nulls().unique()
-    only = exits.only_one(frames) if lines.height == own.height > 0 else None
+    only = ends.only_one(frames) if lines.height == own.height > 0 else None
     return named if only is None or named.len() else pl.Series("rank", [only])
 
 
@@ -293,9 +292,9 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
     aborts = frames.message(*SELF_ABORT)["rank"]
     echoed = pl.concat([victims, aborts, echoing["rank"]]).drop_nulls().unique()
     code = pl.col("code")
-    why = exits.words(code)
+    why = common.exit_words(code)
     return (
-        exits.by_themselves(frames)
+        ends.by_themselves(frames)
         .filter(_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False))
         .with_columns(
             why.alias("why"),

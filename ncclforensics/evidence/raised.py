@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import job
-from ncclforensics.evidence import common, exits, lost_peers
+from ncclforensics.correlate import ends, job
+from ncclforensics.evidence import common, lost_peers
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -62,7 +62,7 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     )
     if "exception" not in lines.columns:
         return pl.DataFrame(schema=RAISED)
-    tasks = exits.ranks_of_tasks(frames).rename({"rank": "rank_of_task"})
+    tasks = ends.ranks_of_tasks(frames).rename({"rank": "rank_of_task"})
     lines = lines.join(tasks, on="task", how="left", maintain_order="left")
     lines = lines.with_columns(pl.coalesce("rank", "rank_of_task").alias("rank"))
     # Python prints these when a destructor fails; the process goes on
@@ -131,7 +131,7 @@ def _nameless(frames: Frames) -> pl.DataFrame:
         whole = whole.filter(~pl.col("by_launcher").fill_null(False))
     if lines["text"].n_unique() != 1 or whole.height:
         return lines.clear()
-    return lines.head(1) if exits.only_one(frames) is not None else lines.clear()
+    return lines.head(1) if ends.only_one(frames) is not None else lines.clear()
 
 
 def _of_others(frames: Frames, raised: pl.DataFrame) -> pl.Series:
@@ -156,8 +156,8 @@ def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
     if "span" not in tracebacks.columns:
         return tracebacks.with_columns(inside.alias("torn"))
     cut = frames["sources"].filter("cut")
-    ends = cut.select("source", pl.col("lines").alias("end")).unique("source")
+    files = cut.select("source", pl.col("lines").alias("end")).unique("source")
     last = pl.col("line") + pl.col("span").fill_null(0)
-    told = tracebacks.join(ends, on="source", how="left", maintain_order="left")
+    told = tracebacks.join(files, on="source", how="left", maintain_order="left")
     beyond = (last > pl.col("end")).fill_null(False)
     return told.with_columns((beyond | inside).alias("torn"))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import crews
-from ncclforensics.evidence import common, exits
+from ncclforensics.correlate import crews, ends
+from ncclforensics.evidence import common
 from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def unlisted(frames: Frames) -> tuple[tuple[int, ...], set[int]]:
     ranks = tuple(sorted(known - listed - noisy - crews.lived(frames)))
     # an entry without a code has lost lines, and the next one may have lost them all
     lost = failed["rank"].null_count() or failed["code"].null_count()
-    if lost or exits.is_torn(frames) or _is_cut(frames):
+    if lost or ends.is_torn(frames) or _is_cut(frames):
         return (), listed
     few = len(ranks) < len(listed) and len(listed | set(ranks)) == len(known)
     return (ranks if few and noisy else ()), listed
@@ -57,8 +57,8 @@ def _between(frames: Frames) -> set[int]:
     Not of an agent that told a process to end which it does not list: that one heeded
     the signal and ended in peace because of it.
     """
-    listed = frames.message(*exits.TABLES).drop_nulls(["rank", "local_rank"])
-    told = frames.message(*exits.TOLD_TO_END)
+    listed = frames.message(*ends.TABLES).drop_nulls(["rank", "local_rank"])
+    told = frames.message(*ends.TOLD_TO_END)
     if listed.is_empty():
         return set()
     pids = frames["exits"]["pid"].drop_nulls().unique()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.evidence import common
+from ncclforensics.correlate import call_sites
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -126,9 +126,7 @@ def way(frames: Frames, stack: int | None) -> Way:
         return []
     own = (
         frames["stacks"]
-        .filter(
-            (pl.col("stack") == stack) & ~pl.col("file").str.contains(common.LIBRARY)
-        )
+        .filter((pl.col("stack") == stack) & call_sites.is_own())
         .unique("depth", keep="first")
         .sort("depth", descending=True)
     )

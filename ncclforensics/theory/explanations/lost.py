@@ -28,8 +28,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         return
     call = max(calls, key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]))
     # who was seen to wait, in a call or for its GPU, is not the one
-    waits = spied.sites(case.frames).drop_nulls("op")["rank"]
-    if not (unseen := tuple(r for r in unseen if r not in {*waits})):
+    held = spied.held(case.frames)
+    if not (unseen := tuple(r for r in unseen if r not in held)):
         return
     lived = {*unseen} <= crews.lived(case.frames)
     if lived and roll.call(case.frames).apart:
