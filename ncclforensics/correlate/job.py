@@ -121,7 +121,7 @@ def failing(frames: Frames) -> pl.DataFrame:
 def is_unseen(frames: Frames) -> bool:
     """Whether all is of machines, or of dumps cut before any call, not of the job."""
     lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
-    cut = frames["sources"].filter(outline.is_dump())["cut"].fill_null(True)
+    cut = outline.dumps(frames)["cut"].fill_null(True)
     torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
     own = ("collectives", "positions", "ranks")
     return lines.is_empty() and (torn or not any(frames.has(name) for name in own))

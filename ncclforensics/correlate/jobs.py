@@ -92,7 +92,7 @@ def _dumps_of_one(
 
 def without_dumps(frames: Frames) -> Frames:
     """Leave out the dumps: those that no other attempt wrote over are of the last."""
-    return _without(frames, frames["sources"].filter(outline.is_dump())["source"], ())
+    return _without(frames, outline.dumps(frames)["source"], ())
 
 
 def _numbers(frames: Frames) -> pl.DataFrame:

@@ -21,6 +21,11 @@ def is_dump() -> pl.Expr:
     return pl.col("kind").str.starts_with("flight_recorder")
 
 
+def dumps(frames: Frames) -> pl.DataFrame:
+    """Return the rows of `sources` that are Flight Recorder dumps."""
+    return frames["sources"].filter(is_dump())
+
+
 def outlined(frames: Frames) -> Frames:
     """Add `outline`, made of `entries` and `templates`, which may be of many dumps."""
     if not frames.has("entries"):
@@ -44,9 +49,8 @@ def emptied(frames: Frames) -> pl.Series:
 
     Such a rank waits in one of them, and which one is lost.
     """
-    dumps = frames["sources"].filter(is_dump())["source"]
     open_ = frames["positions"].filter(
-        pl.col("source").is_in(dumps.implode())
+        pl.col("source").is_in(dumps(frames)["source"].implode())
         & (pl.col("last_enqueued") > pl.col("last_completed"))
         & ~pl.col("rank").is_in(outline(frames)["rank"].drop_nulls().implode())
     )

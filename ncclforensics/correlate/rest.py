@@ -68,7 +68,7 @@ def evidence(
     `is_blind` rank has left its ring: all that is kept is open. Of an `is_gloo` rank a
     call that ended may have failed.
     """
-    dumps = frames["sources"].filter(outline.is_dump() & (pl.col("bytes") > 0))
+    dumps = outline.dumps(frames).filter(pl.col("bytes") > 0)
     seen = pl.concat(
         [dumps["rank"], frames["positions"]["rank"], made["rank"]]
     ).drop_nulls()

@@ -23,7 +23,7 @@ MOST = timedelta(days=2)
 def age(frames: Frames) -> timedelta | None:
     """Return by how much all dumps are older than all logs; None where they are not."""
     newest = outline.outline(frames).select(pl.col("t").max()).item()
-    dumps = frames["sources"].filter(outline.is_dump())["source"]
+    dumps = outline.dumps(frames)["source"]
     lines = frames["events"].filter(~pl.col("source").is_in(dumps.implode()))
     first = lines.select(pl.col("t").min()).item()
     if newest is None or first is None or first - newest <= MOST:

@@ -134,7 +134,7 @@ def _told(frames: Frames, told: Told) -> Finding:
     """Tell of the sides that dumps or watchdogs show."""
     call, ranks = told.story.call, told.story.ranks
     assert call is not None
-    sides = case_of(frames).sides[call["call"]]
+    sides = case_of(frames).signatures[call["call"]]
     usual = max(sides, key=lambda side: len(side.ranks))
     alone = [side for side in sides if {*side.ranks} <= {*ranks}]
     listed = "; ".join(

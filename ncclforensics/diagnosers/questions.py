@@ -218,7 +218,7 @@ def _network(frames: Frames) -> Statement:
 
 def _mismatch(frames: Frames) -> Statement:
     """Rule out that ranks made unlike calls, by the dumps of all of them."""
-    dumps = frames["sources"].filter(outline.is_dump() & (pl.col("rows") > 0))
+    dumps = outline.dumps(frames).filter(pl.col("rows") > 0)
     if dumps.is_empty():
         return NotChecked("collective-mismatch", "no Flight Recorder dump", RECORD)
     lacking = _lacking(frames, outline.outline(frames)["rank"])

@@ -82,7 +82,7 @@ def _told(frames: Frames, told: Told) -> Finding:
     """Tell of the sizes that dumps or watchdogs show."""
     call, ranks = told.story.call, told.story.ranks
     assert call is not None
-    sides = case_of(frames).sides[call["call"]]
+    sides = case_of(frames).signatures[call["call"]]
     listed = "; ".join(
         f"{common.plural('rank', side.ranks)} with {side.what}" for side in sides
     )

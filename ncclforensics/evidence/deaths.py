@@ -126,7 +126,7 @@ def _undumped(frames: Frames, ended: pl.DataFrame) -> pl.DataFrame:
         if not thrown["rank"].null_count():
             theirs &= pl.col("rank").is_in(thrown["rank"].implode())
         ended = ended.filter(~theirs.fill_null(False))
-    dumps = frames["sources"].filter(outline.is_dump())["rank"].drop_nulls()
+    dumps = outline.dumps(frames)["rank"].drop_nulls()
     members = frames["groups"]["members"].explode()
     known = {*common.numbers(members), *common.numbers(ended["rank"])}
     missing = known - set(common.numbers(dumps))

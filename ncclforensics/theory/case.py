@@ -20,6 +20,7 @@ from ncclforensics.theory import (
     facts,
     halves,
     latecomers,
+    sides,
     signatures,
 )
 
@@ -139,9 +140,14 @@ class Case:
         return {int(n): some for (n,), some in found.group_by("call")}
 
     @cached_property
-    def sides(self) -> Mapping[int, tuple[signatures.Side, ...]]:
+    def signatures(self) -> Mapping[int, tuple[signatures.Side, ...]]:
         """Return by call the sides that its members take on what it is."""
         return signatures.of_calls(self.frames)
+
+    @cached_property
+    def odd(self) -> Mapping[End, tuple[sides.Side, ...]]:
+        """Return of each end who may be the odd ones there."""
+        return {end: tuple(sides.sides(self, end)) for end in self.ends}
 
     @cached_property
     def unbalanced(self) -> Mapping[int, exchange.Unbalanced]:
@@ -171,7 +177,7 @@ class Case:
 
         Those that a watchdog asks for are written within minutes of each other.
         """
-        files = self.frames["sources"].filter(outline.is_dump())
+        files = outline.dumps(self.frames)
         apart = pl.col("modified").max() - pl.col("modified")
         old = files.filter(apart > pl.duration(milliseconds=written.WRITES_MS))
         return frozenset(old["rank"].drop_nulls())
@@ -179,7 +185,7 @@ class Case:
     @cached_property
     def torn(self) -> frozenset[int]:
         """Return the ranks whose dump is cut."""
-        cut = self.frames["sources"].filter(outline.is_dump() & pl.col("cut"))
+        cut = outline.dumps(self.frames).filter("cut")
         return frozenset(cut["rank"].drop_nulls())
 
     def owes(self, end: End) -> bool:

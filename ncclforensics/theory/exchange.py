@@ -16,7 +16,7 @@ import polars as pl
 from ncclforensics.correlate.outline import outline
 from ncclforensics.correlate.standings import grouped
 from ncclforensics.tables import done
-from ncclforensics.theory.signatures import EXCHANGES
+from ncclforensics.theory.signatures import EXCHANGES, numels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 KEY = ["rank", "group", "seq"]
 
 
-def _numel(column: str) -> pl.Expr:
-    """Return the elements of all tensors of a call; a scalar has one."""
-    each = pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
-    return pl.col(column).list.eval(each).list.sum()
-
-
-SIDES = {"sent": _numel("in_sizes"), "due": _numel("out_sizes")}
+SIDES = {"sent": numels("in").list.sum(), "due": numels("out").list.sum()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def is_hearsay(case: Case, story: Story) -> bool:
         return False
     if str(call["group"]).startswith(nameless.PREFIX):
         return True
-    dumps = case.frames["sources"].filter(outline.is_dump())["rank"].drop_nulls()
+    dumps = outline.dumps(case.frames)["rank"].drop_nulls()
     at_a_place = not case.frames.has("collectives") and call["stack"] is not None
     shown = {*dumps, *case.frames["standings"]["rank"]}
     return at_a_place or not {*story.ranks} <= shown

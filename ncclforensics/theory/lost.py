@@ -28,7 +28,7 @@ def uncollected(frames: Frames) -> tuple[int, ...]:
     """
     if frames["events"].height or not frames.has("entries"):
         return ()
-    seen = frames["sources"].filter(outline.is_dump())["rank"].drop_nulls()
+    seen = outline.dumps(frames)["rank"].drop_nulls()
     members = frames["groups"]["members"].explode().drop_nulls().unique().sort()
     return tuple(members.filter(~members.is_in(seen.implode())))
 

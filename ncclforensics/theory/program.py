@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from ncclforensics.theory import labels, roles
+from ncclforensics.theory import labels, roles, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 ORDERS = (16, 8, 4, 2, 1)
 SEEN = 3  # times a context has to have been seen to predict anything
 ESCAPE = 0.05  # of one call: what was never seen is possible
-NOISE = 2.0  # bits that healthy ranks differ by
 TAIL = 60  # calls of each rank whose surprise is asked for
 AHEAD = 64  # calls that are foreseen
 SAME = 0.8  # of the calls that repeat have to do so with their sizes
@@ -164,7 +163,7 @@ class Program:
             .with_columns(_usual().alias("usual"))
             .with_columns(_theirs().alias("theirs"))
         )
-        odd = last.filter(pl.col("bits") >= NOISE)
+        odd = last.filter(pl.col("bits") >= weights.NOISE)
         made = set(odd.select("rank", "label").iter_rows())
         found: dict[int, Deviation] = {}
         for rank, bits, row, usual, theirs in most.select(

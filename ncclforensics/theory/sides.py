@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncclforensics.theory import edits, weights
+from ncclforensics.theory.story import culprits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ncclforensics.theory.case import Call, Case, End
 
-NOISE = 2.0  # bits that healthy ranks differ by
 MOST_CALLS = 16  # of a large circle whose sides are looked at
 
 
@@ -49,7 +49,26 @@ def surprise(case: Case, rank: int) -> float:
     told = case.deviation(rank)
     if told is None:
         return weights.LAGS if rank in case.laggards else 0.0
-    return 0.0 if told.bits < NOISE else min(told.bits, weights.CAP)
+    return 0.0 if told.bits < weights.NOISE else min(told.bits, weights.CAP)
+
+
+def blame(
+    case: Case,
+    end: End,
+    slug: str,
+    ranks: tuple[int, ...],
+    explained: Iterable[int] = (),
+) -> tuple[tuple[str, float], ...]:
+    """Return what it costs that some ranks failed in one way: the class, who, the rest.
+
+    Ranks that are all of a host, a stage or a group failed as one. What surprises of
+    those `explained` is told with it.
+    """
+    return (
+        (slug, 1.0),
+        *culprits(case, ranks),
+        *unexplained(case, end, (*ranks, *explained)),
+    )
 
 
 def unexplained(
@@ -60,7 +79,7 @@ def unexplained(
     unlike = [
         number
         for number in end.calls
-        if (told := case.sides.get(number))
+        if (told := case.signatures.get(number))
         and not any({*side.ranks} <= {*ranks} for side in told)
     ]
     return (
@@ -106,12 +125,32 @@ def is_shared(case: Case, side: Side) -> bool | None:
 
     False where they made another one under its number, None where they made none.
     """
-    if case.sides.get(side.call["call"]):
+    if case.signatures.get(side.call["call"]):
         return False
     others = {*(side.call["behind"] or ()), *(side.call["waiting"] or ())} - {
         *side.ranks
     }
     return True if others else None
+
+
+def is_apart(case: Case, side: Side) -> bool:
+    """Whether a side calls another operation than the rest, or with other sizes."""
+    told = case.signatures.get(side.call["call"], ())
+    return any({*s.ranks} == {*side.ranks} for s in told)
+
+
+def alone(case: Case, end: End) -> Iterator[Side]:
+    """Yield the sides of an end that are in a call of their own."""
+    for side in case.odd[end]:
+        if not side.owes and (end.kind != "full" or is_apart(case, side)):
+            yield side
+
+
+def skips_messages(case: Case, side: Side) -> bool:
+    """Whether messages are among what a side left out of its program."""
+    if side.edit is None or side.edit.kind != "skip":
+        return False
+    return any(bool(case.program.calls["is_p2p"][row]) for row in side.edit.skips)
 
 
 def sides(case: Case, end: End) -> list[Side]:
@@ -158,7 +197,7 @@ def _call_of(case: Case, end: End, rank: int) -> Call | None:
 def _differing(case: Case, end: End) -> Iterator[Side]:
     """Return the sides that members take on what a call of the end is."""
     for number in end.calls:
-        for side in case.sides.get(number, ()):
+        for side in case.signatures.get(number, ()):
             yield _side(case, end, side.ranks, case.calls[number], None)
 
 
@@ -209,7 +248,7 @@ def _side(
     if (
         edit is None
         and told
-        and (most := max(told, key=lambda d: d.bits)).bits >= NOISE
+        and (most := max(told, key=lambda d: d.bits)).bits >= weights.NOISE
     ):
         edit = edits.edit(case.program, most)
     bits = sum(d.bits for d in told) / len(told) if told else None

@@ -18,8 +18,8 @@ class Story:
     """What may have happened: `slug` and `ranks`, felt in `call`.
 
     `others` are the calls in which the rest is held, `what` tells kinds of one class
-    apart, `because` is a sentence on what decides, and `costs` the bits of everything
-    that speaks against it, by the names of `weights`.
+    apart, and `costs` are the bits of everything that speaks against it, by the names
+    of `weights`.
     """
 
     slug: str
@@ -27,7 +27,6 @@ class Story:
     call: Call | None = None
     others: tuple[Call, ...] = ()
     what: str = ""
-    because: str = ""
     costs: tuple[tuple[str, float], ...] = field(default=())
 
     @property

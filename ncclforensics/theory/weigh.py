@@ -102,8 +102,10 @@ def is_moving(frames: Frames) -> bool:
 
 
 def _told(case: Case, end: End) -> Told:
+    # other ends have stories of their own
+    apart = {r for other in case.ends if other is not end for r in other.ranks}
     stories = sorted(
-        (_replayed(case, end, s) for s in explanations.propose(case, end)),
+        (_replayed(case, end, s, apart) for s in explanations.propose(case, end)),
         key=lambda s: (s.cost, s.slug, s.ranks),
     )
     # that nobody is odd is told where the sides are as good as each other, only then
@@ -128,7 +130,7 @@ def _told(case: Case, end: End) -> Told:
 
 def _cites(case: Case, story: Story) -> tuple[Cite, ...]:
     """Return where the sides of a story's call say what they are in, if they differ."""
-    sides = () if story.call is None else case.sides.get(story.call["call"], ())
+    sides = () if story.call is None else case.signatures.get(story.call["call"], ())
     return tuple(cite for side in sides[:2] for cite in side.cites)
 
 
@@ -172,16 +174,17 @@ def _on_whom(story: Story) -> float:
     return sum(weights.bits(n, x) for n, x in story.costs if n in WHO and x > 0)
 
 
-def _replayed(case: Case, end: End, story: Story) -> Story:
-    """Charge a story for the ranks that would still wait if it were undone."""
+def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
+    """Charge a story for the ranks that would still wait if it were undone.
+
+    Those `apart` go on in any case.
+    """
     if not story.slug:
         return story
     calls = [] if story.call is None else [story.call["call"]]
     ends = calls if story.slug in ENDING else []
-    goes_on = {*story.ranks, *(case.graph.waiters.get(calls[0], ()) if ends else ())}
-    # other ends have stories of their own
-    others = [other for other in case.ends if other != end]
-    goes_on |= {rank for other in others for rank in other.ranks}
+    let_go = case.graph.waiters.get(calls[0], ()) if ends else ()
+    goes_on = apart.union(story.ranks, let_go)
     idle = {*end.ranks} - {*story.ranks} if end.kind == "absent" else set()
     # who timed out was not idle, but waited in one more thing, which is not here
     hidden = idle & case.waited

@@ -53,6 +53,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
 
 CAP = 12.0  # bits of surprise: behind that the model knows no more
 LAGS = 3.0  # bits, of a rank whose group alone of its kind lacks a call
+NOISE = 2.0  # bits that healthy ranks differ by
 EXPECTED = 4.0  # bits that a deviation shows where there is history
 POSSIBLE, LIKELY, CERTAIN = 0.5, 3.0, 8.0  # margins, in bits
 TIE = 1.0  # bits between two stories that are as good as each other

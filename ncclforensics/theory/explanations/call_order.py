@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.theory import sides
-from ncclforensics.theory.story import Story, culprits
+from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame sides of a circle; or all of it, for where no side is the odd one."""
     if end.kind != "circle":
         return
-    for side in sides.sides(case, end):
+    for side in case.odd[end]:
         if side.owes:
             continue
         yield Story(
@@ -29,9 +29,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.call,
             side.others,
             costs=(
-                ("call-order-deadlock", 1.0),
-                *culprits(case, side.ranks),
-                *sides.unexplained(case, end, side.ranks),
+                *sides.blame(case, end, "call-order-deadlock", side.ranks),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("made by all", float(sides.is_shared(case, side) is False)),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.theory import places, sides
-from ncclforensics.theory.story import Story, culprits
+from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.theory.case import Case, End
 
+SLUG = "rank-conditional-collective"
 # what it costs that the program foresaw the call later, or had its place for another
 AGAINST = {"other": 0.5, "skip": 1.5, "swap": 2.0, "left": 1.25, "usual": 1.0}
 
@@ -21,21 +22,15 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     if end.kind not in ("circle", "absent", "full"):
         return
     lowest = min(sides.around(case, end), default=None)
-    for side in sides.sides(case, end):
-        if side.owes or (end.kind == "full" and not _is_apart(case, side)):
-            continue
+    for side in sides.alone(case, end):
         place = places.of(case, side)
         yield Story(
-            "rank-conditional-collective",
+            SLUG,
             side.ranks,
             side.call,
             side.others,
             costs=(
-                ("rank-conditional-collective", 1.0),
-                *culprits(case, side.ranks),
-                *sides.unexplained(
-                    case, end, (*side.ranks, *_without(case, end, side))
-                ),
+                *sides.blame(case, end, SLUG, side.ranks, _without(case, side)),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "uneven")),
@@ -48,13 +43,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         )
 
 
-def _without(case: Case, end: End, side: sides.Side) -> list[int]:
+def _without(case: Case, side: sides.Side) -> list[int]:
     """Return the ranks that only surprise because they did not make a side's call."""
     told = {rank: case.deviation(rank) for rank in side.call["absent"] or ()}
     return [rank for rank, d in told.items() if d is not None and d.left_out]
-
-
-def _is_apart(case: Case, side: sides.Side) -> bool:
-    """Whether a side calls another operation than the rest, in a call all came to."""
-    told = case.sides.get(side.call["call"], ())
-    return any({*s.ranks} == {*side.ranks} for s in told)

@@ -9,7 +9,7 @@ import polars as pl
 from ncclforensics.correlate.standings import ROOTED
 from ncclforensics.evidence import unrecorded
 from ncclforensics.theory import sides
-from ncclforensics.theory.story import Story, culprits
+from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +34,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             call,
             what=end.kind,
             costs=(
-                ("gpu-stall", 1.0),
-                *culprits(case, ranks),
-                *sides.unexplained(case, end, ranks),
+                *sides.blame(case, end, "gpu-stall", ranks),
                 ("older", float(_is_older(case, call, ranks))),
                 ("early file", float(bool({*ranks} & case.early))),
                 # of several in a rooted call one may wait for the other

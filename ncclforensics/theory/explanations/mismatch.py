@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.theory import places, sides, weights
-from ncclforensics.theory.story import Story, culprits
+from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 what="unbalanced",
                 costs=(("shape-mismatch", 1.0), *sides.unexplained(case, end, ())),
             )
-        told = case.sides.get(number, ())
+        told = case.signatures.get(number, ())
         for side in told:
             ranks = tuple(sorted(side.ranks))
             slug = SLUGS[side.aspect]
@@ -42,9 +42,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 },
                 what=side.what,
                 costs=(
-                    (slug, 1.0),
-                    *culprits(case, ranks),
-                    *sides.unexplained(case, end, ranks),
+                    *sides.blame(case, end, slug, ranks),
                     ("known elsewhere", _extra(case, end, ranks)),
                     ("barrier", 3.0 * ("barrier" in side.what.lower())),
                     ("named place", 2.0 * _is_named(case, end, ranks)),
@@ -55,7 +53,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
 
 
 def _side(case: Case, end: End, ranks: tuple[int, ...]) -> sides.Side | None:
-    return next((s for s in sides.sides(case, end) if s.ranks == ranks), None)
+    return next((s for s in case.odd[end] if s.ranks == ranks), None)
 
 
 def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
@@ -63,8 +61,8 @@ def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
     side = _side(case, end, ranks)
     if side is None or side.bits is None or side.kind not in EXTRA:
         return 0.0
-    span = max(weights.EXPECTED - sides.NOISE, 1.0)
-    return min(max((side.bits - sides.NOISE) / span, 0.0), 1.0)
+    span = max(weights.EXPECTED - weights.NOISE, 1.0)
+    return min(max((side.bits - weights.NOISE) / span, 0.0), 1.0)
 
 
 def _is_named(case: Case, end: End, ranks: tuple[int, ...]) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.theory import sides
-from ncclforensics.theory.story import Story, culprits
+from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.theory.case import Call, Case, End
-    from ncclforensics.theory.edits import Edit
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
@@ -27,15 +26,14 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             end.ranks,
             what="idle",
             costs=(
-                ("missing-rank", 1.0),
-                *culprits(case, end.ranks),
+                *sides.blame(case, end, "missing-rank", end.ranks),
                 ("idle", 1.0),
                 *_hidden(case, end.ranks),
             ),
         )
     if end.kind != "circle":
         return
-    for side in sides.sides(case, end):
+    for side in case.odd[end]:
         if side.edit is None or side.edit.kind != "skip" or side.owes:
             continue
         yield Story(
@@ -45,11 +43,9 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             (side.call, *side.others),
             what="skipped",
             costs=(
-                ("missing-rank", 1.0),
-                *culprits(case, side.ranks),
-                *sides.unexplained(case, end, side.ranks),
+                *sides.blame(case, end, "missing-rank", side.ranks),
                 *sides.claimed(case, side.ranks),
-                ("known elsewhere", float(_skips_messages(case, side.edit))),
+                ("known elsewhere", float(sides.skips_messages(case, side))),
                 # who has made nothing since may still make it
                 ("came back", float(side.edit.behind == 0 and bool(side.edit.skips))),
             ),
@@ -62,9 +58,7 @@ def _absent(case: Case, end: End, ranks: tuple[int, ...]) -> Story:
         ranks,
         _main(case, end),
         costs=(
-            ("missing-rank", 1.0),
-            *culprits(case, ranks),
-            *sides.unexplained(case, end, ranks),
+            *sides.blame(case, end, "missing-rank", ranks),
             *_hidden(case, ranks),
         ),
     )
@@ -76,11 +70,6 @@ def _hidden(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]
         ("timed out itself", len(case.waited & {*ranks})),
         ("mute", len(case.mute & {*ranks})),
     )
-
-
-def _skips_messages(case: Case, edit: Edit) -> bool:
-    """Whether messages are among what a rank skipped."""
-    return any(bool(case.program.calls["is_p2p"][row]) for row in edit.skips)
 
 
 def _main(case: Case, end: End) -> Call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.theory import places, sides
-from ncclforensics.theory.story import Story, culprits
+from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,13 +28,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     if end.kind not in ("circle", "full"):
         return
     lowest = min(sides.around(case, end), default=None)
-    for side in sides.sides(case, end):
-        if side.owes:
-            continue
-        if end.kind == "full" and not any(
-            {*s.ranks} == {*side.ranks} for s in case.sides.get(side.call["call"], ())
-        ):
-            continue
+    for side in sides.alone(case, end):
         place = places.of(case, side)
         yield Story(
             "uneven-inputs",
@@ -42,9 +36,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.call,
             side.others,
             costs=(
-                ("uneven-inputs", 1.0),
-                *culprits(case, side.ranks),
-                *sides.unexplained(case, end, side.ranks),
+                *sides.blame(case, end, "uneven-inputs", side.ranks),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "conditional")),
