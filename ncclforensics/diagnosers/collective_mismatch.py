@@ -35,16 +35,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, fingerprints
-from ncclforensics.findings import Collective, Finding
-from ncclforensics.theory import wording
-from ncclforensics.theory.weigh import case_of, weighed
+from ncclforensics.findings import Finding
+from ncclforensics.theory import differing
+from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.findings import Confidence, Statement
     from ncclforensics.frames import Frames
-    from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
 NEEDS = (
@@ -76,15 +75,25 @@ REMEDY = (
     "compare the call sites of both sides: which condition makes them differ?",
     "export TORCH_DISTRIBUTED_DEBUG=DETAIL",
 )
+WORDS = differing.Words(
+    "collective-mismatch",
+    "in",
+    "are in different operations",
+    lambda who, mine, theirs: f"{who} called {mine} where others called {theirs}",
+    lambda one, other: " against ".join(
+        f"{what} on {common.plural('rank', ranks)}" for what, ranks in (one, other)
+    ),
+    REMEDY,
+)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks whose operation is the odd one, at the first such call."""
     for told in weighed(frames).of("collective-mismatch")[:1]:
-        yield _told(frames, told)
+        yield differing.told(frames, told, WORDS)
         return
     if sides := fingerprints.sides(frames, "op"):
-        yield _printed(frames, sides)
+        yield differing.printed(frames, sides, WORDS)
         return
     lines = _unlike(frames.message("c10d.fingerprint"))
     if lines.height and not fingerprints.sides(frames, "shape"):
@@ -127,84 +136,4 @@ def _one_sided(
         explanation=explanation,
         remedy=REMEDY,
         first_seen=common.first_seen(lines),
-    )
-
-
-def _told(frames: Frames, told: Told) -> Finding:
-    """Tell of the sides that dumps or watchdogs show."""
-    call, ranks = told.story.call, told.story.ranks
-    assert call is not None
-    sides = case_of(frames).signatures[call["call"]]
-    usual = max(sides, key=lambda side: len(side.ranks))
-    alone = [side for side in sides if {*side.ranks} <= {*ranks}]
-    listed = "; ".join(
-        f"{common.plural('rank', side.ranks)} in {side.what}" for side in sides
-    )
-    tie = told.story.what == "tie"
-    headline = (
-        " against ".join(
-            f"{side.what} on {common.plural('rank', side.ranks)}" for side in sides[:2]
-        )
-        if tie or not alone
-        else f"{common.plural('rank', ranks)} called {alone[0].what} where others "
-        f"called {usual.what}"
-    )
-    return wording.finding(
-        frames,
-        told,
-        headline[:200],
-        f"At {common.call_words(common.collective(frames, call))} the members are in "
-        f"different operations: {listed}."
-        + (" No side is the smaller one." if tie else ""),
-        REMEDY,
-        tuple(cite for side in sides[:2] for cite in side.cites),
-    )
-
-
-def _printed(frames: Frames, sides: list[tuple[str, pl.DataFrame]]) -> Finding:
-    """Tell of the sides that torch's own check of each call printed."""
-    (small, few), (large, _) = sides[0], sides[-1]
-    ranks = {what: common.numbers(votes["rank"]) for what, votes in sides}
-    tie = len(ranks[small]) == len(ranks[large])
-    unheard = fingerprints.is_open(frames, sides)
-    odd = (
-        tuple(sorted(r for some in ranks.values() for r in some))
-        if tie
-        else ranks[small]
-    )
-    odd = () if unheard else odd
-    listed = "; ".join(
-        f"{common.plural('rank', some)} in {what}" for what, some in ranks.items()
-    )
-    row = few.row(0, named=True)
-    call = Collective(row["pg"], row["pg_desc"], row["seq"], small)
-    why = (
-        " Not all ranks were heard, so which side is the smaller one is not known."
-        if unheard
-        else " No side is the smaller one."
-        if tie
-        else ""
-    )
-    votes = pl.concat([votes for _, votes in sides])
-    return Finding(
-        slug="collective-mismatch",
-        confidence="certain",
-        headline=(
-            f"{small} on {common.plural('rank', ranks[small])} against {large} on "
-            f"{common.plural('rank', ranks[large])}"
-            if tie or unheard
-            else f"{common.plural('rank', odd)} called {small} where others called "
-            f"{large}"
-        )[:200],
-        evidence=tuple(
-            cite for _, some in (sides[0], sides[-1]) for cite in common.cites(some, 3)
-        ),
-        explanation=f"At {common.call_words(call)} the members are in different "
-        f"operations: {listed}.{why}",
-        remedy=REMEDY,
-        ranks=odd,
-        hosts=common.hosts_of(frames, odd),
-        devices=common.devices_of(frames, odd),
-        collective=call,
-        first_seen=common.first_seen(votes),
     )

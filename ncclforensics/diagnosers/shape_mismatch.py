@@ -32,15 +32,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from ncclforensics.evidence import common, fingerprints, models
 from ncclforensics.findings import Collective, Finding
-from ncclforensics.theory import wording
+from ncclforensics.theory import differing, wording
 from ncclforensics.theory.weigh import case_of, weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import polars as pl
 
     from ncclforensics.findings import Statement
     from ncclforensics.frames import Frames
@@ -61,89 +61,33 @@ REMEDY = (
     "print shape and dtype at the call site on the named ranks",
     "pad to a common size, or use an operation that takes uneven input",
 )
+WORDS = differing.Words(
+    "shape-mismatch",
+    "with",
+    "pass tensors that do not fit",
+    lambda who, mine, theirs: f"{who} passed {mine}, others {theirs}",
+    lambda one, other: f"{one[0]} against {other[0]} in one call",
+    REMEDY,
+)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks whose tensors are the odd ones, at the first such call."""
     for told in weighed(frames).of("shape-mismatch")[:1]:
         unbalanced = told.story.what == "unbalanced"
-        yield _unbalanced(frames, told) if unbalanced else _told(frames, told)
+        yield (
+            _unbalanced(frames, told)
+            if unbalanced
+            else differing.told(frames, told, WORDS)
+        )
         return
     if sides := fingerprints.sides(frames, "shape"):
-        yield _printed(frames, sides)
+        yield differing.printed(frames, sides, WORDS)
         return
     if (found := models.differing(frames)) is not None:
         yield _of_models(frames, found)
         return
     yield from _one_sided(frames)
-
-
-def _told(frames: Frames, told: Told) -> Finding:
-    """Tell of the sizes that dumps or watchdogs show."""
-    call, ranks = told.story.call, told.story.ranks
-    assert call is not None
-    sides = case_of(frames).signatures[call["call"]]
-    listed = "; ".join(
-        f"{common.plural('rank', side.ranks)} with {side.what}" for side in sides
-    )
-    tie = told.story.what == "tie"
-    alone = next((s for s in sides if {*s.ranks} <= {*ranks}), sides[0])
-    usual = max(sides, key=lambda side: len(side.ranks))
-    return wording.finding(
-        frames,
-        told,
-        f"{sides[0].what} against {sides[1].what} in one call"
-        if tie
-        else f"{common.plural('rank', ranks)} passed {alone.what}, others {usual.what}",
-        f"At {common.call_words(common.collective(frames, call))} the members pass "
-        f"tensors that do not fit: {listed}."
-        + (" No side is the smaller one." if tie else ""),
-        REMEDY,
-        tuple(cite for side in sides[:2] for cite in side.cites),
-    )
-
-
-def _printed(frames: Frames, sides: list[tuple[str, pl.DataFrame]]) -> Finding:
-    """Tell of the sizes that torch's own check of each call printed."""
-    (small, few), (large, many) = sides[0], sides[-1]
-    ranks = {what: common.numbers(votes["rank"]) for what, votes in sides}
-    tie = few["rank"].n_unique() == many["rank"].n_unique()
-    unheard = fingerprints.is_open(frames, sides)
-    odd = (
-        tuple(sorted(r for some in ranks.values() for r in some))
-        if tie
-        else ranks[small]
-    )
-    odd = () if unheard else odd
-    listed = "; ".join(
-        f"{common.plural('rank', some)} with {what}" for what, some in ranks.items()
-    )
-    row = few.row(0, named=True)
-    call = Collective(row["pg"], row["pg_desc"], row["seq"], row["op"])
-    why = (
-        " Not all ranks were heard, so which side is the smaller one is not known."
-        if unheard
-        else " No side is the smaller one."
-        if tie
-        else ""
-    )
-    votes = pl.concat([votes for _, votes in sides])
-    return Finding(
-        slug="shape-mismatch",
-        confidence="certain",
-        headline=f"{small} against {large} in one call"
-        if tie or unheard
-        else f"{common.plural('rank', odd)} passed {small}, others {large}",
-        evidence=(*common.cites(few, 3), *common.cites(many, 3)),
-        explanation=f"At {common.call_words(call)} the members pass tensors that do "
-        f"not fit: {listed}.{why}",
-        remedy=REMEDY,
-        ranks=odd,
-        hosts=common.hosts_of(frames, odd),
-        devices=common.devices_of(frames, odd),
-        collective=call,
-        first_seen=common.first_seen(votes),
-    )
 
 
 def _unbalanced(frames: Frames, told: Told) -> Finding:

@@ -172,6 +172,7 @@ def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:
 def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
     """Find hosts whose interface leads nowhere, in a job that has other hosts."""
     local = using.filter(pl.col("interface").str.contains(LOCAL_ONLY))
+    local = local.join(_at_home(frames), on=["host", "pid"], how="anti")
     if local.is_empty() or not _spans_hosts(frames, using) or _all_joined(frames):
         return None
     hosts = common.strings(local["host"])
@@ -274,6 +275,23 @@ def _all_joined(frames: Frames) -> bool:
     return not built.filter(
         (pl.col("hosts") > 1) & (pl.col("ranks") == pl.col("nranks"))
     ).is_empty()
+
+
+def _at_home(frames: Frames) -> pl.DataFrame:
+    """Return `host pid` of processes whose largest communicator is of one host.
+
+    It was built, so their job needs no other host, whoever else left logs.
+    """
+    process = ["host", "pid"]
+    inits = frames.message("nccl.init.start", "nccl.init.complete")
+    complete = frames.message("nccl.init.complete")
+    if complete.is_empty():
+        return complete.select(process)
+    comm = pl.col("comm_rank").n_unique().over("comm_id")
+    at_home = pl.col("host").n_unique().over("comm_id") == 1
+    built = complete.filter(at_home & (comm == pl.col("nranks")))
+    largest = inits.group_by(process).agg(pl.col("nranks").max())
+    return built.join(largest, on=[*process, "nranks"]).select(process).unique()
 
 
 def _interfaces(lines: pl.DataFrame) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import pytest
 from standstills import STEP, all_but, frames
 
-from ncclforensics.theory import program, sides
+from ncclforensics.theory import program, weights
 
 HISTORY = STEP * 16
 RANKS = range(4)
@@ -18,7 +18,7 @@ def bits(programs, **more):
 
 
 def odd(programs, **more):
-    return [r for r, some in bits(programs, **more).items() if some >= sides.NOISE]
+    return [r for r, some in bits(programs, **more).items() if some >= weights.NOISE]
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def odd(programs, **more):
 def test_who_calls_something_else_stands_out(last):
     told = of(all_but(HISTORY + last, f"{HISTORY}abcdp|W")).deviations
     assert told[2].bits > 3.7
-    assert all(told[rank].bits < sides.NOISE for rank in (0, 1, 3))
+    assert all(told[rank].bits < weights.NOISE for rank in (0, 1, 3))
     row = told[2].row
     assert of(all_but(HISTORY + last, f"{HISTORY}abcdp|W")).calls["rank"][row] == 2
 
@@ -45,8 +45,8 @@ def test_what_all_do_for_the_first_time_is_the_programs_own():
 def test_who_alone_does_not_do_it_left_it_out():
     told = of(all_but(f"{HISTORY}|abcd", f"{HISTORY}|X")).deviations
     assert told[2].left_out
-    assert told[2].bits >= sides.NOISE
-    assert all(told[rank].bits < sides.NOISE for rank in (0, 1, 3))
+    assert told[2].bits >= weights.NOISE
+    assert all(told[rank].bits < weights.NOISE for rank in (0, 1, 3))
 
 
 @pytest.mark.parametrize("before", ["", "ab", "abcdpW"])

@@ -13,7 +13,7 @@ def sides(programs, **more):
     made = case(programs, **more)
     return [
         (side.aspect, side.ranks)
-        for number, told in made.sides.items()
+        for number, told in made.signatures.items()
         for side in told
         if made.calls[number]["pg_desc"] == "default_pg"
     ]
