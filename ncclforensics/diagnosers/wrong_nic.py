@@ -172,8 +172,10 @@ def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:
 def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
     """Find hosts whose interface leads nowhere, in a job that has other hosts."""
     local = using.filter(pl.col("interface").str.contains(LOCAL_ONLY))
-    local = local.join(_at_home(frames), on=["host", "pid"], how="anti")
     if local.is_empty() or not _spans_hosts(frames, using) or _all_joined(frames):
+        return None
+    local = local.join(_at_home(frames), on=["host", "pid"], how="anti")
+    if local.is_empty():
         return None
     hosts = common.strings(local["host"])
     chosen = common.strings(local["interface"])

@@ -150,3 +150,14 @@ def test_ends_that_chose_cards_of_another_kind_name_neither(analyzed):
 def test_ends_that_found_a_way_in_spite_of_it_are_silent(analyzed):
     built = complete("gpu0001", 0) + complete("gpu0002", 1)
     assert not found(analyzed({"a.log": LAYERS + built}))
+
+
+def test_a_log_of_another_host_is_no_second_host_of_a_job_that_was_built(
+    analyzed, jobs
+):
+    at_home = jobs / "nccl-healthy-single-node-docker0" / "evidence" / "gpu0001"
+    files = {f"gpu0001/{f.name}": f.read_text("utf-8") for f in at_home.iterdir()}
+    stranger = jobs / "nccl-healthy-single-node" / "evidence/gpu0001/rank_0.log"
+    text = stranger.read_text("utf-8").replace("gpu0001", "gpu0777")
+    verdict = analyzed(files | {"other/nccl.log": text}).report.verdict
+    assert verdict is None or verdict.slug != "wrong-nic"
