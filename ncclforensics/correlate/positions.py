@@ -17,7 +17,7 @@ import polars as pl
 
 DEFAULT = "default_pg"
 NAME = ("pg", "pg_id", "pg_desc")
-MESSAGES = ("send", "recv")
+MESSAGES = ("send", "recv", "coalesced")  # the last one ends a batch of messages
 
 
 def named(
@@ -27,9 +27,17 @@ def named(
 
     `made` is `standings.summary` of the collectives.
     """
-    # a message has a number of its rank's own, which is none of the group's calls
-    told = positions.drop_nulls("rank").filter(
-        ~pl.col("op").str.to_lowercase().is_in(MESSAGES).fill_null(False)
+    told = positions.drop_nulls("rank")
+    # a message has a number of its rank's own, which is none of the group's calls; and
+    # where batches are counted among these, all numbers of the group are of that kind
+    talks = pl.col("op").str.to_lowercase().is_in(MESSAGES).fill_null(False)
+    batches = told.filter(pl.col("op").str.to_lowercase() == MESSAGES[-1])
+    told = told.filter(~talks).join(
+        batches.drop_nulls("pg").select("source", "pg", "pg_desc").unique(),
+        on=["source", "pg", "pg_desc"],
+        how="anti",
+        nulls_equal=True,
+        maintain_order="left",
     )
     sources = pl.concat([groups["source"], made["source"]]).unique().implode()
     from_dump = pl.col("source").is_in(sources) & pl.col("timed_out").is_null()

@@ -27,6 +27,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.evidence import common, spied
 from ncclforensics.findings import Cite
 from ncclforensics.theory import wording
@@ -69,6 +71,7 @@ def _finding(frames: Frames, told: Told) -> Finding:
     who = common.plural("rank", ranks)
     seconds = float(str(late["after"].max())) / 1e3
     timeout = float(str(late["timeout_ms"].max())) / 1e3
+    ago = pl.duration(milliseconds="after")
     came = "All that left a dump" if call["unseen"] else "All members"
     cited = tuple(
         Cite(
@@ -87,4 +90,6 @@ def _finding(frames: Frames, told: Told) -> Finding:
         f"passed and the others had given up.{spied.at_work(frames, ranks)}",
         REMEDY,
         (*cited, *wording.waiting(frames, call)),
+        first_seen=wording.onset(frames, call)
+        or common.first_seen(late.with_columns(pl.col("t") - ago)),
     )

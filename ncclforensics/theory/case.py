@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from ncclforensics.theory.program import Deviation, Program
 
 Call = dict[str, Any]
-Kind = Literal["absent", "unseen", "full", "stalled", "unstarted", "circle", "idle"]
+Kind = Literal[
+    "absent", "unseen", "full", "stalled", "unstarted", "circle", "idle", "late"
+]
 SAMPLE = 32  # ranks beside an end whose history is put together
 
 
@@ -59,7 +61,13 @@ class Case:
     @cached_property
     def calls(self) -> Mapping[int, Call]:
         """Return the rows of the frame `calls` by number."""
-        return {row["call"]: row for row in self.frames["calls"].to_dicts()}
+        rows = [*self.frames["calls"].to_dicts(), *self.resumed]
+        return {row["call"]: row for row in rows}
+
+    @cached_property
+    def resumed(self) -> tuple[Call, ...]:
+        """Return the calls that a rank came to too late, and that went on then."""
+        return tuple(latecomers.resumed(self.frames)[0].to_dicts())
 
     @cached_property
     def graph(self) -> waits.Graph:
@@ -76,12 +84,19 @@ class Case:
     @cached_property
     def ends(self) -> tuple[End, ...]:
         """Return the ends, what most ranks hang on first."""
+        if self.resumed:
+            return tuple(self._late(call) for call in self.resumed)
         found = [self._with_blocked(end) for end in _ends(self)]
         if idle := self._idle():
             found.append(End("idle", idle, ()))
         return tuple(
             sorted(found, key=lambda end: (-len(end.blocked), end.kind, end.ranks))
         )
+
+    def _late(self, call: Call) -> End:
+        """Return the end of a wait that is over: who came to the call last."""
+        ranks = tuple(self.late[call["call"]]["rank"].sort())
+        return End("late", ranks, (call["call"],))
 
     def _idle(self) -> tuple[int, ...]:
         """Return ranks in no call, that nobody waits for and that did not end in peace.
@@ -136,7 +151,8 @@ class Case:
     @cached_property
     def late(self) -> Mapping[int, pl.DataFrame]:
         """Return by call the entries of those who came to it a timeout too late."""
-        found = latecomers.latecomers(self.frames)
+        parts = latecomers.latecomers(self.frames), latecomers.resumed(self.frames)[1]
+        found = pl.concat(parts, how="diagonal_relaxed")
         return {int(n): some for (n,), some in found.group_by("call")}
 
     @cached_property

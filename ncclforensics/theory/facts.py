@@ -87,7 +87,7 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     if (overdue := lateness.overdue(frames["held"], calls)).len():
         who = common.plural("rank", common.numbers(overdue))
         yield Fact("overdue", "yes", f"{who} had been in a call for its timeout")
-    if latecomers.latecomers(frames).height:
+    if latecomers.latecomers(frames).height or latecomers.resumed(frames)[0].height:
         yield Fact("late", "yes", "a rank came when its peers' timeout had passed")
     stood = _looks(frames).filter(~pl.col("moved"))
     waits = frames["calls"]["waiting"].explode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate import lateness
+from ncclforensics.correlate import resumed as over
 from ncclforensics.frames import remembered
 
 if TYPE_CHECKING:
@@ -18,3 +19,11 @@ def latecomers(frames: Frames) -> pl.DataFrame:
     """Return the entries of those who came too late, with `call` and `after` in ms."""
     made = frames.scan("collectives")
     return lateness.late(frames["calls"], made, frames["group_names"])
+
+
+@remembered
+def resumed(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the same of calls that are over, behind these: rows of `calls`."""
+    calls, made = over.calls(frames), frames.scan("collectives")
+    late = lateness.late(calls, made, frames["group_names"])
+    return calls.join(late, on="call", how="semi"), late

@@ -82,9 +82,9 @@ class Weighed:
 @remembered
 def weighed(frames: Frames) -> Weighed:
     """Weigh all stories of all ends; nothing where the job is proved to go on."""
-    if frames["calls"].is_empty() or is_moving(frames):
-        return Weighed()
     case = case_of(frames)
+    if not case.calls or is_moving(frames):
+        return Weighed()
     return Weighed(tuple(_told(case, end) for end in case.ends))
 
 
@@ -222,7 +222,7 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
         return None  # who is not seen may be on either side
     stands = facts.standing(case.frames).answer == "yes"
     # dumps of a job that went on are of one moment, whatever a line tells of another
-    moved = facts.motion(case.frames).answer == "yes"
+    moved = facts.motion(case.frames).answer == "yes" and end.kind != "late"
     if not stands or moved or story.what in OPEN:
         return "possible"
     heard = hearsay.is_hearsay(case, story)

@@ -163,3 +163,31 @@ def test_a_rank_that_came_after_the_timeout_is_named(analyzed):
 def test_a_clock_that_is_off_is_not_late(analyzed, skew):
     assert not found(analyzed(recorded(skew=skew)), "straggler")
     assert verdict(analyzed(recorded(late=2, skew=skew)))[:2] == ("straggler", (2,))
+
+
+def went_on(late=None, pause=8.5, skew=0.0):
+    """Dumps of a job that goes on behind a pause; `late` makes its call only then."""
+    before, behind = (0.0, 1.0, 2.0), (3.0 + pause, 4.0 + pause, 5.0 + pause)
+    return {
+        f"nccl_trace_rank_{r}.json": dump(
+            r,
+            (*before, 3.0 + pause if r == late else 3.0, *behind),
+            skew if r == 2 else 0.0,
+        )
+        for r in range(4)
+    }
+
+
+@pytest.mark.parametrize("skew", [-100.0, 0.0, 100.0])
+def test_who_came_after_the_timeout_is_named_though_the_job_went_on(analyzed, skew):
+    analysis = analyzed(went_on(late=2, skew=skew))
+    assert verdict(analysis)[:2] == ("straggler", (2,))
+    assert analysis.ranked.verdict.collective.seq == 4
+
+
+def test_a_pause_of_all_makes_nobody_late(analyzed):
+    assert not found(analyzed(went_on()), "straggler")
+
+
+def test_nor_does_one_that_is_shorter_than_the_timeout(analyzed):
+    assert not found(analyzed(went_on(late=2, pause=5.5)), "straggler")

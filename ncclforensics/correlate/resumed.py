@@ -1,0 +1,95 @@
+"""Calls made behind a pause of a whole timeout, in a job that went on afterwards.
+
+A watchdog writes its dump when the timeout of a call passes. Where the rank that was
+waited for comes just then, the dumps show a job that runs; but a rank that made no call
+for as long as a timeout shows where it had been.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics import tables
+from ncclforensics.correlate import lateness
+from ncclforensics.correlate.standings import grouped
+
+if TYPE_CHECKING:
+    from ncclforensics.frames import Frames
+
+KEY = ["group", "seq"]
+
+
+def calls(frames: Frames) -> pl.DataFrame:
+    """Return rows of the frame `calls` for the calls behind such pauses.
+
+    `done` are all that made them; numbered on from the last `call` of that frame. Only
+    pauses that ended less than a timeout before the newest call of their rank: what waits
+    now has not waited for as long.
+    """
+    first = _first(frames)
+    if first.is_empty():
+        return pl.DataFrame(schema=tables.SCHEMAS["calls"])
+    wanted = grouped(first, frames["group_names"]).drop_nulls(KEY)
+    made = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("seq").is_in(wanted["seq"].unique().implode())
+            & ~pl.col("is_p2p").fill_null(False)
+        )
+        .collect()
+        .pipe(grouped, frames["group_names"])
+        .join(wanted.select(KEY).unique(), on=KEY, how="semi")
+    )
+    known = frames["calls"]
+    after = 1 + int(str(known["call"].max() if known.height else -1))
+    came = made.group_by(KEY, maintain_order=True).agg(
+        pl.col("rank").unique().sort().alias("done"),
+        *(pl.col(c).first() for c in ("op", "pg", "pg_desc", "t", "source", "line")),
+        pl.col("stack").first(),
+    )
+    numbered = came.with_columns((pl.int_range(pl.len()) + after).alias("call"))
+    nobody = pl.lit([], pl.List(pl.Int64))
+    return tables.conform(
+        "calls",
+        numbered.with_columns(
+            *(nobody.alias(c) for c in ("waiting", "behind", "absent", "unseen")),
+            is_p2p=False,
+        ),
+    )
+
+
+def _first(frames: Frames) -> pl.DataFrame:
+    """Return the first call of each rank behind a pause of its timeout."""
+    if not frames.has("entries"):
+        return frames["outline"].clear()
+    entries, templates = frames["entries"], frames["templates"]
+    timeout = lateness.timeout().alias("timeout_ms")
+    told = templates.drop("line").with_columns(timeout).drop_nulls("timeout_ms")
+    least = pl.duration(milliseconds=int(str(told["timeout_ms"].min() or 0)))
+    t, template = pl.col("t"), pl.col("template")
+    paused = (
+        entries.lazy()
+        .with_columns(pause=t - t.shift(1), before=template.shift(1))
+        .filter(pl.col("pause") >= least)
+        .collect()
+    )
+    sources = templates.select("template", "source")
+    newest = (
+        entries.group_by("template")
+        .agg(t.max().alias("newest"))
+        .join(sources, on="template")
+        .group_by("source")
+        .agg(pl.col("newest").max())
+    )
+    return (
+        paused.join(told, on="template")
+        .join(sources.rename({"template": "before"}), on=["before", "source"])
+        .join(newest, on="source")
+        .filter(
+            (pl.col("pause").dt.total_milliseconds() >= pl.col("timeout_ms"))
+            & ((pl.col("newest") - t).dt.total_milliseconds() < pl.col("timeout_ms"))
+            & ~pl.col("is_p2p").fill_null(False)
+        )
+    )
