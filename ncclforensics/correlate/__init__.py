@@ -21,6 +21,7 @@ from ncclforensics.correlate import (
     outline,
     positions,
     rest,
+    seats,
     stale,
     standings,
     waits,
@@ -52,9 +53,9 @@ def correlate(
     nameless = known["positions"].filter(pl.col("rank").is_null())
     positions_ = pl.concat([told, nameless])
     names, members = standings.name_groups(known["groups"], made, told)
-    members = world.of_default(known, members)
     made = standings.grouped(made, names)
     told = standings.grouped(told, names)
+    members = seats.seated(known, names, world.of_default(known, members))
     unfinished = standings.unfinished(collectives, names, told, failed)
     standing = standings.standings(made, unfinished, told)
     first = held.held_up(unfinished, made, standing, members)

@@ -25,8 +25,8 @@ def calls(frames: Frames) -> pl.DataFrame:
     """Return rows of the frame `calls` for the calls behind such pauses.
 
     `done` are all that made them; numbered on from the last `call` of that frame. Only
-    pauses that ended less than a timeout before the newest call of their rank: what waits
-    now has not waited for as long.
+    pauses that ended less than a timeout before the newest call of their rank: what
+    waits now has not waited for as long.
     """
     first = _first(frames)
     if first.is_empty():
