@@ -24,14 +24,17 @@ KEY = ["group", "seq"]
 def calls(frames: Frames) -> pl.DataFrame:
     """Return rows of the frame `calls` for the calls behind such pauses.
 
-    `done` are all that made them; numbered on from the last `call` of that frame. Only
-    pauses that ended less than a timeout before the newest call of their rank: what
-    waits now has not waited for as long.
+    Of those that hold nobody any more, which that frame does not have; `done` are all
+    that made them, and `call` is numbered on. Only pauses that ended less than a
+    timeout before the newest call of their rank: what waits now has not waited for as
+    long.
     """
     first = _first(frames)
     if first.is_empty():
         return pl.DataFrame(schema=tables.SCHEMAS["calls"])
     wanted = grouped(first, frames["group_names"]).drop_nulls(KEY)
+    known = frames["calls"]
+    wanted = wanted.join(known, on=KEY, how="anti")
     made = (
         frames.scan("collectives")
         .filter(
@@ -42,7 +45,6 @@ def calls(frames: Frames) -> pl.DataFrame:
         .pipe(grouped, frames["group_names"])
         .join(wanted.select(KEY).unique(), on=KEY, how="semi")
     )
-    known = frames["calls"]
     after = 1 + int(str(known["call"].max() if known.height else -1))
     came = made.group_by(KEY, maintain_order=True).agg(
         pl.col("rank").unique().sort().alias("done"),

@@ -160,10 +160,23 @@ def _broke(frames: Frames) -> frozenset[int]:
 def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[int]:
     """Return the ranks whose words would be in this evidence, if they had any."""
     logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty"]))
+    emptied = logs.filter(_is_emptied(frames))
     files = _ranks(_current(frames, logs)) | _at_places(frames, logs)
     beside = collected.beside_others(frames, own)
     unheard = frozenset(collected.unheard(frames))
+    unheard |= _ranks(emptied) | _at_places(frames, emptied)
     return (_ranks(lines) | files | frozenset(beside)) - unheard
+
+
+def _is_emptied(frames: Frames) -> pl.Expr:
+    """Whether a log is empty where all others of its kind tell how their ranks began.
+
+    Then its words were lost; a rank that did not fail would have said as much.
+    """
+    began = frames["events"].filter(pl.col("role") == "neutral")["source"].unique()
+    tells = pl.col("source").is_in(began.implode())
+    full = pl.col("kind") == "log"
+    return (pl.col("kind") == "empty") & tells.filter(full).all().over("stream")
 
 
 def _at_places(frames: Frames, logs: pl.DataFrame) -> frozenset[int]:

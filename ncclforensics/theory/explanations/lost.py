@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame the unseen ranks that everybody at an end hangs on."""
-    unseen = end.ranks if end.kind == "unseen" else end.unseen
     calls = [c for n in end.calls if (c := case.calls[n])["unseen"]]
+    unseen = end.ranks if end.kind == "unseen" else end.unseen
+    if end.kind == "absent":
+        unseen = tuple(sorted({rank for call in calls for rank in call["unseen"]}))
     if not unseen or not calls:
         return
     call = max(calls, key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]))
