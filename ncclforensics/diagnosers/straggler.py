@@ -8,8 +8,9 @@ What it means
 How we know
     This rank made the call later than the others by more than the call's own timeout,
     and all members have made it; clocks are compared by the earlier calls of the group
-    that both made. Members that never came speak against it. Its own log may say what
-    it did meanwhile.
+    that both made. Members that never came speak against it. The job may have gone on
+    then, as dumps are written when a timeout passes: a pause of a whole timeout before
+    the call shows it. Its own log may say what it did meanwhile.
 
 What to do
     Do the slow work before the first collective, on all ranks at once, or behind a
