@@ -35,7 +35,7 @@ ESCAPE = 0.05  # of one call: what was never seen is possible
 TAIL = 60  # calls of each rank whose surprise is asked for
 AHEAD = 64  # calls that are foreseen
 SAME = 0.8  # of the calls that repeat have to do so with their sizes
-RANKS = 96  # whose calls are put together; at 2,000 each 200,000 rows
+RANKS = 64  # whose calls are put together; at 2,000 each 130,000 rows
 _MIX = np.random.default_rng(16).integers(1, 2**63, 18, dtype=np.uint64) | np.uint64(1)
 
 
