@@ -20,7 +20,6 @@ from ncclforensics.theory import (
     facts,
     halves,
     latecomers,
-    sides,
     signatures,
 )
 
@@ -161,11 +160,6 @@ class Case:
         return signatures.of_calls(self.frames)
 
     @cached_property
-    def odd(self) -> Mapping[End, tuple[sides.Side, ...]]:
-        """Return of each end who may be the odd ones there."""
-        return {end: tuple(sides.sides(self, end)) for end in self.ends}
-
-    @cached_property
     def unbalanced(self) -> Mapping[int, exchange.Unbalanced]:
         """Return by call the exchanges whose two sides do not add up."""
         return {u.call["call"]: u for u in exchange.unbalanced(self.frames)}
@@ -206,12 +200,14 @@ class Case:
 
     def owes(self, end: End) -> bool:
         """Whether somebody at an end is proved to have left out half of a message."""
-        if end not in self._owed:
-            self._owed[end] = True in halves.shortages(self, end, end.ranks)
-        return self._owed[end]
+        if ("owes", end) not in self.kept:
+            short = halves.shortages(self, end, end.ranks)
+            self.kept["owes", end] = True in short
+        return bool(self.kept["owes", end])
 
     @cached_property
-    def _owed(self) -> dict[End, bool]:
+    def kept(self) -> dict[tuple[str, End], Any]:
+        """Return what was found of each end, by what it is, to be found but once."""
         return {}
 
     @cached_property

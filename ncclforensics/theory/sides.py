@@ -133,6 +133,14 @@ def is_shared(case: Case, side: Side) -> bool | None:
     return True if others else None
 
 
+def odd(case: Case, end: End) -> tuple[Side, ...]:
+    """Return the sides at an end, put together once."""
+    if ("sides", end) not in case.kept:
+        case.kept["sides", end] = tuple(_sides(case, end))
+    found: tuple[Side, ...] = case.kept["sides", end]
+    return found
+
+
 def is_apart(case: Case, side: Side) -> bool:
     """Whether a side calls another operation than the rest, or with other sizes."""
     told = case.signatures.get(side.call["call"], ())
@@ -141,7 +149,7 @@ def is_apart(case: Case, side: Side) -> bool:
 
 def alone(case: Case, end: End) -> Iterator[Side]:
     """Yield the sides of an end that are in a call of their own."""
-    for side in case.odd[end]:
+    for side in odd(case, end):
         if not side.owes and (end.kind != "full" or is_apart(case, side)):
             yield side
 
@@ -153,7 +161,7 @@ def skips_messages(case: Case, side: Side) -> bool:
     return any(bool(case.program.calls["is_p2p"][row]) for row in side.edit.skips)
 
 
-def sides(case: Case, end: End) -> list[Side]:
+def _sides(case: Case, end: End) -> list[Side]:
     """Return the sides at an end, each set of ranks once; those that deviate first."""
     found: dict[tuple[tuple[int, ...], bool], Side] = {}
     for side in (*_deviating(case, end), *_differing(case, end), *_held(case, end)):

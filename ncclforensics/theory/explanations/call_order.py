@@ -20,7 +20,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame sides of a circle; or all of it, for where no side is the odd one."""
     if end.kind != "circle":
         return
-    for side in case.odd[end]:
+    for side in sides.odd(case, end):
         if side.owes:
             continue
         yield Story(

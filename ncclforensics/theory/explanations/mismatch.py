@@ -53,7 +53,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
 
 
 def _side(case: Case, end: End, ranks: tuple[int, ...]) -> sides.Side | None:
-    return next((s for s in case.odd[end] if s.ranks == ranks), None)
+    return next((s for s in sides.odd(case, end) if s.ranks == ranks), None)
 
 
 def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:

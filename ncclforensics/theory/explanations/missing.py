@@ -33,7 +33,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         )
     if end.kind != "circle":
         return
-    for side in case.odd[end]:
+    for side in sides.odd(case, end):
         if side.edit is None or side.edit.kind != "skip" or side.owes:
             continue
         yield Story(

@@ -17,7 +17,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame who owes messages; counts or programs show that they were left out."""
     if end.kind not in ("circle", "absent"):
         return
-    for side in case.odd[end]:
+    for side in sides.odd(case, end):
         if not side.owes:
             continue
         short = halves.shortages(case, end, side.ranks)
