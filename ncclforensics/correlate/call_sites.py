@@ -37,7 +37,7 @@ LIBRARY = (
 )
 SITE = ("function", "file", "file_line")
 SHOWN = {
-    **dict.fromkeys(("source", "host", "function", "file"), pl.String()),
+    **dict.fromkeys(("source", "function", "file"), pl.String()),
     **dict.fromkeys(("line", "rank", "pid", "file_line", "depth"), pl.Int64()),
     "t": tables.TIME,
 }
@@ -120,7 +120,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
 def shown(frames: Frames, message: str) -> pl.DataFrame:
     """Read the stacks that are told frame by frame, one row each, in order.
 
-    Columns `source line rank host pid t`, `op` (the outermost call of torch.distributed
+    Columns `source line rank pid t`, `op` (the outermost call of torch.distributed
     in it), `synchronizes` (it waits for its GPU) and SITE, the innermost own frame. A
     stack without a rank has that of its pid, where one rank alone has it.
     """
@@ -136,7 +136,7 @@ def shown(frames: Frames, message: str) -> pl.DataFrame:
         lines.sort(*CITE, "depth")
         .group_by(*CITE, maintain_order=True)
         .agg(
-            *(pl.col(c).first() for c in ("rank", "host", "pid", "t")),
+            *(pl.col(c).first() for c in ("rank", "pid", "t")),
             pl.col("function").filter(in_call).last().alias("op"),
             on_device.any().alias("synchronizes"),
             *(pl.col(c).filter(own).first() for c in SITE),

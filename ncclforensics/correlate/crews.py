@@ -38,16 +38,15 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
     """Return the crews of the agents that list failed processes, or end living ones.
 
     Of an agent whose file has lost its end nobody knows how many it had. Ranks that
-    nothing places are those of the one crew of which nothing is placed, if
-    they are as many.
+    nothing places are those of the one crew of which nothing is placed, if they are as
+    many.
     """
     last = frames["events"]["attempt"].max()
     listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     told = frames.message(*ends.TOLD_TO_END)
     if "child" not in told.columns or (last is not None and str(last) != "0"):
         return ()
-    files = frames["sources"]
-    cut = {*files.filter(pl.col("cut").fill_null(False))["source"]}
+    cut = {*frames["sources"].filter("cut")["source"]}
     found = []
     for source in sorted({*listed["source"], *told["source"]} - cut):
         mine = listed.filter(pl.col("source") == source)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate import ras
+from ncclforensics.correlate import outline, ras
 from ncclforensics.correlate.copies import LEAST_MS, is_retaken, places
-from ncclforensics.correlate.outline import is_dump
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
@@ -109,7 +108,7 @@ def logged(frames: Frames) -> pl.DataFrame:
     A host enqueues calls that never begin: where it is known how many ended, that
     number has to rise. A count that stands is no row; a timeout tells of it.
     """
-    dumps = frames["sources"].filter(is_dump())["source"]
+    dumps = outline.dumps(frames)["source"]
     lines = frames["positions"].drop_nulls(["rank", "t", "last_enqueued"])
     lines = lines.filter(
         ~pl.col("source").is_in(dumps.implode()) & (pl.len().over(GROUP) > 1)

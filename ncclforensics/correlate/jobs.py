@@ -73,7 +73,7 @@ def _dumps_of_one(
     Where their times do not tell, they are of the job to explain, and of no other.
     """
     named = pl.col("source").is_in(numbers["source"].implode())
-    dumps = frames["sources"].filter(outline.is_dump() & ~named)["source"]
+    dumps = outline.dumps(frames).filter(~named)["source"]
     calls = outline.outline(frames).filter(pl.col("source").is_in(dumps.implode()))
     first, last = calls["t"].min(), calls["t"].max()
     if first is None:

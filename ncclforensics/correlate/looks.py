@@ -11,8 +11,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics import tables
-from ncclforensics.correlate import copies, glances, motion, retakes
-from ncclforensics.correlate.outline import is_dump
+from ncclforensics.correlate import copies, glances, motion, outline, retakes
 from ncclforensics.frames import Frames
 
 # frames of which a dump's rows are left out; stacks are those of other dumps as well
@@ -50,7 +49,7 @@ def last(frames: Frames) -> Frames:
 
 def _several(frames: Frames) -> pl.DataFrame:
     """Return `source rank` of the dumps of ranks that have more than one."""
-    dumps = frames["sources"].filter(is_dump()).select("source", "rank")
+    dumps = outline.dumps(frames).select("source", "rank")
     told = [
         frames[name].select("source", "rank").unique()
         for name in ("templates", "positions")
@@ -69,9 +68,8 @@ def _alone(frames: Frames, pairs: pl.DataFrame) -> pl.DataFrame:
     early = pairs["folder_a"].unique()
     early = early.filter(~early.is_in(pairs["folder"].unique().implode()))
     folder = pl.col("source").str.extract(r"^(.*)/").fill_null("")
-    rows = frames["sources"].filter(
-        is_dump()
-        & folder.is_in(early.implode())
+    rows = outline.dumps(frames).filter(
+        folder.is_in(early.implode())
         & ~pl.col("rank").is_in(pairs["rank"].unique().implode())
     )
     return tables.conform(

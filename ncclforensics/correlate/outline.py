@@ -16,14 +16,10 @@ from ncclforensics.tables import done
 EXTREME = tuple(c for c in tables.OWN if c not in ("stack", "line"))
 
 
-def is_dump() -> pl.Expr:
-    """Whether a row of `sources` is a Flight Recorder dump, of any kind."""
-    return pl.col("kind").str.starts_with("flight_recorder")
-
-
 def dumps(frames: Frames) -> pl.DataFrame:
-    """Return the rows of `sources` that are Flight Recorder dumps."""
-    return frames["sources"].filter(is_dump())
+    """Return the rows of `sources` that are Flight Recorder dumps, of any kind."""
+    is_dump = pl.col("kind").str.starts_with("flight_recorder")
+    return frames["sources"].filter(is_dump)
 
 
 def outlined(frames: Frames) -> Frames:

@@ -30,8 +30,9 @@ def named(
     told = positions.drop_nulls("rank")
     # a message has a number of its rank's own, which is none of the group's calls; and
     # where batches are counted among these, all numbers of the group are of that kind
-    talks = pl.col("op").str.to_lowercase().is_in(MESSAGES).fill_null(False)
-    batches = told.filter(pl.col("op").str.to_lowercase() == MESSAGES[-1])
+    op = pl.col("op").str.to_lowercase()
+    talks = op.is_in(MESSAGES).fill_null(False)
+    batches = told.filter(op == MESSAGES[-1])
     told = told.filter(~talks).join(
         batches.drop_nulls("pg").select("source", "pg", "pg_desc").unique(),
         on=["source", "pg", "pg_desc"],

@@ -31,8 +31,8 @@ def calls(frames: Frames) -> pl.DataFrame:
     long.
     """
     first = _first(frames)
-    if first.is_empty():
-        return pl.DataFrame(schema=tables.SCHEMAS["calls"])
+    if first is None:
+        return tables.empty("calls")
     wanted = grouped(first, frames["group_names"]).drop_nulls(KEY)
     known = frames["calls"]
     wanted = wanted.join(known, on=KEY, how="anti")
@@ -46,13 +46,12 @@ def calls(frames: Frames) -> pl.DataFrame:
         .pipe(grouped, frames["group_names"])
         .join(wanted.select(KEY).unique(), on=KEY, how="semi")
     )
-    after = 1 + int(str(known["call"].max() if known.height else -1))
     came = made.group_by(KEY, maintain_order=True).agg(
         pl.col("rank").unique().sort().alias("done"),
         *(pl.col(c).first() for c in ("op", "pg", "pg_desc", "t", "source", "line")),
         pl.col("stack").first(),
     )
-    numbered = came.with_columns((pl.int_range(pl.len()) + after).alias("call"))
+    numbered = came.with_columns(pl.int_range(pl.len()).add(known.height).alias("call"))
     nobody = pl.lit([], pl.List(pl.Int64))
     return tables.conform(
         "calls",
@@ -63,21 +62,21 @@ def calls(frames: Frames) -> pl.DataFrame:
     )
 
 
-def _first(frames: Frames) -> pl.DataFrame:
-    """Return the first call of each rank behind a pause of its timeout."""
+def _first(frames: Frames) -> pl.DataFrame | None:
+    """Return the calls behind a pause of their timeout; None where there is none."""
     if not frames.has("entries"):
-        return frames["outline"].clear()
+        return None
     entries, templates = frames["entries"], frames["templates"]
     timeout = lateness.timeout().alias("timeout_ms")
     told = templates.drop("line").with_columns(timeout).drop_nulls("timeout_ms")
     if told.is_empty():
-        return told
+        return None
     least = timedelta(milliseconds=int(str(told["timeout_ms"].min())))
     # of millions of calls nothing more is made than the times between them
     pause = entries["t"].diff()
     rows = (pause >= least).fill_null(False).arg_true()
     if rows.is_empty():
-        return told.clear()
+        return None
     t = pl.col("t")
     paused = entries[rows].with_columns(
         pause=pause.gather(rows), before=entries["template"].gather(rows - 1)

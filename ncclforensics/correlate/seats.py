@@ -37,6 +37,8 @@ def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.Dat
         .unique(["group", "rank", "group_rank"], maintain_order=True)
         .head(MOST)
     )
+    if told.is_empty():
+        return members
     everyone = world.ranks(frames)
     found: dict[str, list[int]] = {}
     for _, sisters in told.group_by("pg_desc", maintain_order=True):

@@ -90,7 +90,7 @@ WORDS = differing.Words(
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks whose operation is the odd one, at the first such call."""
     for told in weighed(frames).of("collective-mismatch")[:1]:
-        yield differing.told(frames, told, WORDS)
+        yield differing.shown(frames, told, WORDS)
         return
     if sides := fingerprints.sides(frames, "op"):
         yield differing.printed(frames, sides, WORDS)

@@ -80,7 +80,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     failing = common.collective(frames, call)
     who = common.plural("rank", ranks)
     lacks = poor[ranks[0]]
-    sources = frames["sources"].filter(pl.col("rank").is_in(ranks) & outline.is_dump())
+    sources = outline.dumps(frames).filter(pl.col("rank").is_in(ranks))
     yield Finding(
         slug="gil-deadlock",
         confidence="likely",
@@ -113,9 +113,7 @@ def _poor(frames: Frames) -> dict[int, str]:
     a dump without entries says nothing; one that counts open calls is of a rank that
     waits.
     """
-    dumps = frames["sources"].filter(
-        outline.is_dump() & (pl.col("bytes") > 0) & pl.col("rank").is_not_null()
-    )
+    dumps = outline.dumps(frames).filter(pl.col("bytes") > 0).drop_nulls("rank")
     made = (
         frames.scan("collectives")
         .select("rank", "stack", "state", "retired", "backend")

@@ -78,7 +78,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield (
             _unbalanced(frames, told)
             if unbalanced
-            else differing.told(frames, told, WORDS)
+            else differing.shown(frames, told, WORDS)
         )
         return
     if sides := fingerprints.sides(frames, "shape"):

@@ -151,7 +151,7 @@ class Case:
     def late(self) -> Mapping[int, pl.DataFrame]:
         """Return by call the entries of those who came to it a timeout too late."""
         parts = latecomers.latecomers(self.frames), latecomers.resumed(self.frames)[1]
-        found = pl.concat(parts, how="diagonal_relaxed")
+        found = pl.concat(parts)
         return {int(n): some for (n,), some in found.group_by("call")}
 
     @cached_property

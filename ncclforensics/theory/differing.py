@@ -42,7 +42,7 @@ class Words:
     remedy: tuple[str, ...]
 
 
-def told(frames: Frames, told: Told, words: Words) -> Finding:
+def shown(frames: Frames, told: Told, words: Words) -> Finding:
     """Tell of the sides that dumps or watchdogs show."""
     call, ranks = told.story.call, told.story.ranks
     assert call is not None

@@ -243,7 +243,7 @@ def test_of_three_looks_the_last_two_count(tmp_path):
 
 
 def outline_kinds(found):
-    dumps = found.frames["sources"].filter(outline.is_dump())
+    dumps = outline.dumps(found.frames)
     return set(dumps["source"].str.head(1))
 
 

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame who is left in a call that others finished, or has not begun it."""
+    stalled = end.kind == "stalled"
     for number in end.calls:
         call = case.calls[number]
         unstarted = tuple(call["unstarted"] or ())
-        if end.kind == "stalled":
+        if stalled:
             ranks = tuple(call["waiting"])
         elif end.kind == "unstarted" or (end.kind == "full" and unstarted):
             ranks = unstarted
@@ -38,16 +39,15 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("older", float(_is_older(case, call, ranks))),
                 ("early file", float(bool({*ranks} & case.early))),
                 # of several in a rooted call one may wait for the other
-                ("rooted", 2.0 * (end.kind == "stalled" and _is_open(call, ranks))),
-                ("rooted", float(end.kind == "stalled" and not _is_proved(case, call))),
+                ("rooted", 2.0 * (stalled and _is_rooted(call) and len(ranks) > 1)),
+                ("rooted", float(stalled and not _is_proved(case, call))),
                 ("timed out itself", float(unrecorded.is_gloo(case.frames, call))),
             ),
         )
 
 
-def _is_open(call: Call, ranks: tuple[int, ...]) -> bool:
-    rooted = str(call["op"]).lower().startswith(ROOTED)
-    return rooted and not call["is_p2p"] and len(ranks) > 1
+def _is_rooted(call: Call) -> bool:
+    return not call["is_p2p"] and str(call["op"]).lower().startswith(ROOTED)
 
 
 def _is_older(case: Case, call: Call, ranks: tuple[int, ...]) -> bool:
@@ -60,7 +60,7 @@ def _is_older(case: Case, call: Call, ranks: tuple[int, ...]) -> bool:
 
 def _is_proved(case: Case, call: Call) -> bool:
     """Whether peers cannot have got past a call without its last members."""
-    if call["is_p2p"] or not str(call["op"]).lower().startswith(ROOTED):
+    if not _is_rooted(call):
         return True
     standing = case.frames["standings"].filter(
         (pl.col("group") == call["group"]) & (pl.col("completed") > call["seq"])
