@@ -55,17 +55,17 @@ def surprise(case: Case, rank: int) -> float:
 def blame(
     case: Case,
     end: End,
-    slug: str,
+    prior: str,
     ranks: tuple[int, ...],
     explained: Iterable[int] = (),
 ) -> tuple[tuple[str, float], ...]:
-    """Return what it costs that some ranks failed in one way: the class, who, the rest.
+    """Return what it costs that some ranks failed in one way: how, who, and the rest.
 
     Ranks that are all of a host, a stage or a group failed as one. What surprises of
     those `explained` is told with it.
     """
     return (
-        (slug, 1.0),
+        (prior, 1.0),
         *culprits(case, ranks),
         *unexplained(case, end, (*ranks, *explained)),
     )

@@ -112,8 +112,13 @@ def _told(case: Case, end: End) -> Told:
     whole = next((s for s in stories if s.what == "all"), None)
     best, *rest = (s for s in stories if s is not whole)
     least = best.cost
-    if (tie := _tied(whole, best, rest)) is not None:
+    tie = _tied(whole, [best, *rest])
+    # where the best story accuses nobody a tie has to be better than it
+    if tie is not None and (best.ranks or tie[0].cost < least):
         best, rest = tie
+        least = min(least, best.cost)
+    else:
+        tie = None
     # who blames a part of a tie blames nobody else
     other = [
         s
@@ -135,13 +140,17 @@ def _cites(case: Case, story: Story) -> tuple[Cite, ...]:
 
 
 def _tied(
-    whole: Story | None, best: Story, rest: list[Story]
+    whole: Story | None, stories: list[Story]
 ) -> tuple[Story, list[Story]] | None:
     """Tell of a tie where as much speaks for blaming another side as the best one.
 
     Of a circle it is then the order in which nobody is odd; of a call on which members
     differ both sides are told.
     """
+    best = next((s for s in stories if s.ranks), None)
+    if best is None:
+        return None
+    rest = [s for s in stories if s is not best]
     equal = [
         s
         for s in rest
@@ -149,7 +158,7 @@ def _tied(
         and not {*s.ranks} & {*best.ranks}
         and abs(_on_whom(s) - _on_whom(best)) < weights.TIE
     ]
-    if not best.ranks or not equal:
+    if not equal:
         return None
     if whole is not None:
         near = any(s.cost - best.cost < weights.LIKELY for s in equal)

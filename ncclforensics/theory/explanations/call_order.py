@@ -29,7 +29,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.call,
             side.others,
             costs=(
-                *sides.blame(case, end, "call-order-deadlock", side.ranks),
+                *sides.blame(case, end, "off program", side.ranks),
+                ("moved", 1.0),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("made by all", float(sides.is_shared(case, side) is False)),
@@ -48,7 +49,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         calls[0],
         tuple(calls[1:]),
         what="all alike" if alike else "all",
-        costs=(("call-order-deadlock", 1.0), *sides.unexplained(case, end, ())),
+        costs=(("off program", 1.0), ("moved", 1.0), *sides.unexplained(case, end, ())),
     )
 
 

@@ -30,7 +30,9 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.call,
             side.others,
             costs=(
-                *sides.blame(case, end, SLUG, side.ranks, _without(case, side)),
+                *sides.blame(
+                    case, end, "off program", side.ranks, _without(case, side)
+                ),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "uneven")),

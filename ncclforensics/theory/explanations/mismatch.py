@@ -26,7 +26,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 (),
                 call,
                 what="unbalanced",
-                costs=(("shape-mismatch", 1.0), *sides.unexplained(case, end, ())),
+                costs=(("mismatch", 1.0), *sides.unexplained(case, end, ())),
             )
         told = case.signatures.get(number, ())
         for side in told:
@@ -42,7 +42,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 },
                 what=side.what,
                 costs=(
-                    *sides.blame(case, end, slug, ranks),
+                    *sides.blame(case, end, "mismatch", ranks),
                     ("known elsewhere", _extra(case, end, ranks)),
                     ("barrier", 3.0 * ("barrier" in side.what.lower())),
                     ("named place", 2.0 * _is_named(case, end, ranks)),

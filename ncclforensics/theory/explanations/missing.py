@@ -43,7 +43,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             (side.call, *side.others),
             what="skipped",
             costs=(
-                *sides.blame(case, end, "missing-rank", side.ranks),
+                *sides.blame(case, end, "off program", side.ranks),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", float(sides.skips_messages(case, side))),
                 # who has made nothing since may still make it

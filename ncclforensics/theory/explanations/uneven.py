@@ -36,7 +36,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.call,
             side.others,
             costs=(
-                *sides.blame(case, end, "uneven-inputs", side.ranks),
+                *sides.blame(case, end, "off program", side.ranks),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "conditional")),

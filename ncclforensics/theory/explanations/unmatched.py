@@ -31,7 +31,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.call,
             side.others,
             costs=(
-                *sides.blame(case, end, "unmatched-p2p", side.ranks),
+                *sides.blame(case, end, "off program", side.ranks),
                 *(() if proved else sides.claimed(case, side.ranks)),
                 ("halves", float(denied and not skipped)),
                 ("known elsewhere", float(not proved and not skipped)),
