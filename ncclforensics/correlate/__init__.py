@@ -6,6 +6,7 @@ import polars as pl
 
 from ncclforensics import tables
 from ncclforensics.correlate import (
+    at_once,
     attempts,
     batches,
     call_sites,
@@ -62,7 +63,7 @@ def correlate(
     seen = rest.evidence(known, made, standing)
     talk = messages.messages(collectives, names, members)
     apart = standings.told_apart(known.scan("collectives"), names)
-    stuck = calls.calls(first, standing, talk, seen, members)
+    stuck = at_once.settled(calls.calls(first, standing, talk, seen, members), first)
     stuck = messages.posted(stuck, apart)
     now = {**known.tables, "positions": positions_}
     heard = Frames(now, known.messages)

@@ -72,8 +72,6 @@ def held_up(
         standings.filter(waits)
         .join(from_dumps, on="rank", how="anti")
         .sort("rank", "t", maintain_order=True)
-        .group_by("rank", maintain_order=True)
-        .first()
         .with_columns(
             pl.lit(None, members.schema["members"]).alias("members"),
             pl.col("waits_in").alias("seq"),

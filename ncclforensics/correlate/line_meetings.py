@@ -102,7 +102,8 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
     """Say of the `unseen` members of calls what their own lines tell.
 
     A rank without a name for its group is in any whose number it gave up, and one whose
-    peers waited at the same place waited with them; a silent one did not come.
+    peers waited at the same place waited with them; one that is silent or ended in
+    peace did not come.
     """
     collective = ~pl.col("is_p2p").fill_null(False)
     for row in calls.filter(collective).to_dicts():
@@ -112,7 +113,7 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
         )
         same = here.filter(pl.col("op").str.to_lowercase() == _plain(row["op"]))
         came = {*same["rank"]} | (_beside(heard, row["waiting"]) & unseen)
-        silent = unseen & heard.roll.silent
+        silent = unseen & (heard.roll.silent | heard.roll.ended)
         if {*row["waiting"]} <= heard.roll.waited and (came or silent):
             yield {
                 **row,

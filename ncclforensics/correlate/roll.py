@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import collected, crews, ends, job, world
+from ncclforensics.correlate import collected, crews, ends, job, unlisted, world
 from ncclforensics.frames import remembered
 from ncclforensics.tables import CITE, TIME
 
@@ -32,7 +32,9 @@ BARRIER = "c10d.monitored_barrier.failed"
 # so many have to have waited for each one that was silent
 MANY = 2
 # what a rank prints of others alone, or while it is ended
-OF_OTHERS = ("c10d.dump.observed", "c10d.heartbeat.terminate", *job.SAYS_NOTHING)
+CLOSED = "c10d.not_destroyed"
+ABORTS = "c10d.heartbeat.terminate"
+OF_OTHERS = ("c10d.dump.observed", ABORTS, *job.SAYS_NOTHING)
 ENDED = r"(?:^|\.)(?:KeyboardInterrupt|SignalException|SystemExit)$"
 # these report every process of theirs that ended otherwise than in peace
 LISTING = ("torchelastic", "srun")
@@ -47,9 +49,10 @@ class Roll:
     `timed_out` says so by itself; `waited` are these, and those that lost a peer then.
     `silent` ranks were heard and neither waited nor failed, nor did any other fail, and
     they are few enough to be whom the others waited for. Of `unseen` ones nothing was
-    collected, or too little to say. Those `apart` failed by themselves or ended in
-    peace. `named` tells that a barrier names the silent ones. `lines` are what the
-    waiting ones printed, in order, with the time at which they began to wait.
+    collected, or too little to say. Those `apart` failed by themselves or left; those
+    that `ended` did so in peace. `named` tells that a barrier names the silent ones.
+    `lines` are what the waiting ones printed, in order, with the time at which they
+    began to wait.
     """
 
     timed_out: frozenset[int]
@@ -57,6 +60,7 @@ class Roll:
     silent: frozenset[int]
     unseen: frozenset[int]
     apart: frozenset[int]
+    ended: frozenset[int]
     named: bool
     lines: pl.DataFrame
 
@@ -82,8 +86,10 @@ def call(frames: Frames) -> Roll:
     failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited
     named = _named(frames) - waited
     heard = _heard(frames, lines, own)
-    left = _left(frames, heard - waited - failed)
-    quiet = heard - waited - failed - left
+    quiet = heard - waited - failed
+    ended = _ended(frames, quiet)
+    left = ended | _left(frames, quiet)
+    quiet -= left
     few = len(waited) >= max(2, MANY * len(quiet)) and bool(timed_out)
     # whom a launcher ended because of another's failure had no time to speak
     silent = named or (quiet if few and not failed | left else frozenset())
@@ -97,6 +103,7 @@ def call(frames: Frames) -> Roll:
         silent,
         known - waited - silent - apart,
         apart,
+        ended - silent,
         bool(named),
         told.sort("rank", "source", "line"),
     )
@@ -152,9 +159,17 @@ def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
 
 
 def _broke(frames: Frames) -> frozenset[int]:
-    """Return the ranks that ended badly, and not by their launcher's hand."""
+    """Return the ranks that ended badly, and not by their launcher's hand.
+
+    Nor by that of their own monitor, which aborts them for another rank's timeout.
+    """
     torn = ends.torn_down(frames).filter(~pl.col("code").is_in(SRUNS))
-    return _ranks(ends.by_themselves(frames)) | _ranks(torn.filter(pl.col("code") != 0))
+    bad = pl.concat([ends.by_themselves(frames), torn.filter(pl.col("code") != 0)])
+    monitored = _current(frames, frames.message(ABORTS)).drop_nulls("rank")
+    aborted = pl.col("rank").is_in(monitored["rank"].implode()) & (
+        pl.col("code") == -signal.SIGABRT
+    )
+    return _ranks(bad.filter(~aborted.fill_null(False)))
 
 
 def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[int]:
@@ -186,14 +201,25 @@ def _at_places(frames: Frames, logs: pl.DataFrame) -> frozenset[int]:
     return frozenset(logs.join(owners, on=place)["_"])
 
 
-def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
-    """Return those of some ranks that ended in peace, as far as can be told.
+def _ended(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
+    """Return those of some ranks that are known to have ended in peace.
 
-    An agent lists every process that it had to end; one of its own that it leaves out
-    had ended before.
+    By their exit code, or because agents list all others of their own. Torch says of
+    some that their process groups were taken down with them, which Python does where it
+    ends as it should, or of an exception, which is told.
+    """
+    peaceful = _ranks(ends.ended(frames).filter(pl.col("code") == 0))
+    closed = _ranks(_current(frames, frames.message(CLOSED)))
+    absent = _left(frames, quiet).intersection(unlisted.unlisted(frames)[0])
+    return (peaceful | closed) & quiet | absent
+
+
+def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
+    """Return those of some ranks that lists of their nodes' processes leave out.
+
+    They ended in peace, or still stood when a log was taken.
     """
     told = ends.ended(frames)
-    peaceful = _ranks(told.filter(pl.col("code") == 0))
     torn = ends.torn_down(frames)
     # srun tells last of those that it ended: where it does not come to that, who is
     # not listed may have been among them
@@ -202,10 +228,11 @@ def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
         told = told.filter(pl.col("reported_by") != "srun")
     listed = pl.concat([told, torn, by_srun])
     listed = listed.drop_nulls("rank").filter(pl.col("reported_by").is_in(LISTING))
+    if listed.is_empty():
+        return frozenset()
     hosts = frames["ranks"].select("rank", pl.col("host").alias("home"))
     theirs = pl.DataFrame({"rank": sorted(quiet - _ranks(listed))}, {"rank": pl.Int64})
-    theirs = theirs.join(hosts, on="rank", how="left")
     nodes = listed["host"].unique().to_list()
     here = pl.col("home").is_in(nodes).fill_null(True) | pl.lit(None in nodes)
-    absent = theirs.filter(here) if listed.height else theirs.clear()
-    return (peaceful & quiet) | (_ranks(absent) - crews.lived(frames))
+    absent = _ranks(theirs.join(hosts, on="rank", how="left").filter(here))
+    return absent - crews.lived(frames)

@@ -35,22 +35,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import ends, job
-from ncclforensics.evidence import (
-    common,
-    deaths,
-    lost_peers,
-    teardown,
-    unlisted,
-)
-from ncclforensics.findings import Collective, Finding
+from ncclforensics.correlate import ends, job, unlisted
+from ncclforensics.evidence import common, deaths, lost_peers
+from ncclforensics.findings import Finding
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Cite, Statement
+    from ncclforensics.findings import Statement
     from ncclforensics.frames import Frames
     from ncclforensics.theory.weigh import Told
 
@@ -72,11 +66,13 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that wait after their loop, or ended in peace before the rest."""
-    found = weighed(frames).joined("uneven-inputs")
-    if (told := found) is not None:
+    told = weighed(frames).joined("uneven-inputs")
+    if told is None:
+        yield from _lost_it(frames)
+    elif told.story.what == "ended":
+        yield _in_peace(frames, told)
+    else:
         yield _after_the_loop(frames, told)
-    if found is None:
-        yield from _in_peace(frames)
 
 
 def _after_the_loop(frames: Frames, told: Told) -> Finding:
@@ -104,34 +100,49 @@ def _after_the_loop(frames: Frames, told: Told) -> Finding:
     )
 
 
-def _in_peace(frames: Frames) -> Iterator[Finding]:
-    """Find the ranks that no agent lists as failed, where it lists all others."""
+def _in_peace(frames: Frames, told: Told) -> Finding:
+    call, ranks = told.story.call, told.story.ranks
+    assert call is not None
+    step = common.collective(frames, call)
+    return wording.finding(
+        frames,
+        told,
+        f"{common.plural('rank', ranks)} ended in peace, others wait in "
+        f"{common.call_words(step)}",
+        _peace(ranks, common.call_words(step)) + wording.others_behind(frames, ranks),
+        REMEDY,
+        wording.waiting(frames, call),
+    )
+
+
+def _peace(ranks: tuple[int, ...], call: str) -> str:
+    are, they = ("is", "it") if len(ranks) == 1 else ("are", "they")
+    who = common.plural("rank", ranks).capitalize()
+    return (
+        f"{who} {are} not among the ranks that failed, and printed no error: {they} "
+        f"ended with exit code 0, and the others were still in {call}."
+    )
+
+
+def _lost_it(frames: Frames) -> Iterator[Finding]:
+    """Find the ranks that no agent lists as failed, where all it lists lost a peer."""
     ranks, listed = unlisted.unlisted(frames)
-    if not ranks:
+    lost = _lost(frames, listed) if ranks else None
+    if lost is None:
         return
-    # for whom a fault of its own took, the others wait as well
-    faults = frames["exits"].filter(pl.col("code").is_in(teardown.FAULTS))
-    fell = set(common.numbers(faults["rank"]))
-    calls = [
-        call
-        for call in frames["calls"].to_dicts()
-        if not call["is_p2p"]
-        and set(ranks) <= {*call["absent"], *call["unseen"]}
-        and set(call["waiting"]) <= listed
-        and not {*call["absent"], *call["unseen"]} & fell
-    ]
-    if calls:
-        call = max(calls, key=lambda c: len(c["waiting"]))
-        yield _early(
-            frames,
-            ranks,
-            common.collective(frames, call),
-            wording.waiting(frames, call),
-            wording.onset(frames, call),
-        )
-    elif (lost := _lost(frames, listed)) is not None:
-        first = common.first_seen(frames["exits"].drop_nulls("t"))
-        yield _early(frames, ranks, Collective(), common.cites(lost), first)
+    yield Finding(
+        slug="uneven-inputs",
+        confidence="likely",
+        headline=f"{common.plural('rank', ranks)} ended in peace, "
+        "others lost it in a call",
+        evidence=common.cites(lost),
+        explanation=_peace(ranks, "a call"),
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks) or unlisted.only_host(frames),
+        devices=common.devices_of(frames, ranks),
+        first_seen=common.first_seen(frames["exits"].drop_nulls("t")),
+    )
 
 
 def _lost(frames: Frames, listed: set[int]) -> pl.DataFrame | None:
@@ -150,32 +161,3 @@ def _lost(frames: Frames, listed: set[int]) -> pl.DataFrame | None:
     heard = spoke and spoke <= listed and own <= spoke
     raised = deaths.of_own(frames)
     return lost if heard and other.is_empty() and raised.is_empty() else None
-
-
-def _early(
-    frames: Frames,
-    ranks: tuple[int, ...],
-    step: Collective,
-    evidence: tuple[Cite, ...],
-    first: int | None,
-) -> Finding:
-    who = common.plural("rank", ranks)
-    verb = "is" if len(ranks) == 1 else "are"
-    peace = "it ended" if len(ranks) == 1 else "they ended"
-    call = common.call_words(step)
-    wait = f"others wait in {call}" if step.op else "others lost it in a call"
-    return Finding(
-        slug="uneven-inputs",
-        confidence="likely",
-        headline=f"{who} ended in peace, {wait}",
-        evidence=evidence,
-        explanation=f"{who.capitalize()} {verb} not among the ranks that the agent saw "
-        f"fail, and printed no error: {peace} with exit code 0, and the others were "
-        f"still in {call}.",
-        remedy=REMEDY,
-        ranks=ranks,
-        hosts=common.hosts_of(frames, ranks) or unlisted.only_host(frames),
-        devices=common.devices_of(frames, ranks),
-        collective=step,
-        first_seen=first,
-    )

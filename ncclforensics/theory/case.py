@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from ncclforensics.correlate import crews, outline, rest, waits, written
-from ncclforensics.evidence import unrecorded
+from ncclforensics.correlate import crews, ends, outline, rest, roll, waits, written
+from ncclforensics.evidence import teardown, unrecorded
 from ncclforensics.theory import (
     exchange,
     facts,
@@ -173,6 +173,18 @@ class Case:
     def waited(self) -> frozenset[int]:
         """Return the ranks that timed out, or may have in what is not recorded."""
         return frozenset(unrecorded.waited(self.frames))
+
+    @cached_property
+    def ended(self) -> frozenset[int]:
+        """Return the ranks that ended in peace."""
+        return roll.call(self.frames).ended
+
+    @cached_property
+    def fallen(self) -> frozenset[int]:
+        """Return the ranks that a signal ended which no launcher or watchdog sends."""
+        fell = ends.by_themselves(self.frames)
+        faults = fell.filter(pl.col("code").is_in(teardown.FAULTS))
+        return frozenset(faults["rank"].drop_nulls())
 
     def deviation(self, rank: int) -> Deviation | None:
         """Return where a rank left the program of its role; None without history.

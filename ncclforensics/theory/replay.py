@@ -17,13 +17,19 @@ if TYPE_CHECKING:
 
 
 def still_waiting(
-    told: Graph, goes_on: Iterable[int], ends: Iterable[int] = ()
+    told: Graph,
+    goes_on: Iterable[int],
+    ends: Iterable[int] = (),
+    fallen: frozenset[int] = frozenset(),
 ) -> frozenset[int]:
-    """Return the ranks that wait even if `goes_on` come and the calls `ends` end."""
+    """Return the ranks that wait even if `goes_on` come and the calls `ends` end.
+
+    Of the ranks without evidence in a call those that are `fallen` never come.
+    """
     free = set(goes_on)
     over = set(ends)
     missing = {
-        call: {r for r, word in wanted.items() if word != "unseen"}
+        call: {r for r, word in wanted.items() if word != "unseen" or r in fallen}
         for call, wanted in told.why.items()
     }
     left = {rank: set(own) for rank, own in told.calls_of.items()}

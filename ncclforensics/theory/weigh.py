@@ -198,7 +198,8 @@ def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
     # who timed out was not idle, but waited in one more thing, which is not here
     hidden = idle & case.waited
     idle -= hidden
-    left = replay.still_waiting(case.graph, goes_on | hidden, ends) & end.blocked
+    left = replay.still_waiting(case.graph, goes_on | hidden, ends, case.fallen)
+    left &= end.blocked
     if story.slug in LEAVES_IDLE:
         idle = set()
     owed = story.slug != "unmatched-p2p" and end.kind == "circle" and case.owes(end)

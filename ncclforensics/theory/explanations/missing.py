@@ -60,6 +60,7 @@ def _absent(case: Case, end: End, ranks: tuple[int, ...]) -> Story:
         costs=(
             *sides.blame(case, end, "missing-rank", ranks),
             *_hidden(case, ranks),
+            ("ended", float(not case.ended.isdisjoint(ranks))),
         ),
     )
 

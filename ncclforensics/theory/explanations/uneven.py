@@ -24,7 +24,18 @@ AGAINST = {
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame sides that are in a call which comes when the loop is over."""
+    """Blame sides that are in a call behind the loop, or that ended in peace."""
+    if end.kind == "absent" and {*end.ranks} <= case.ended:
+        yield Story(
+            "uneven-inputs",
+            end.ranks,
+            case.calls[end.calls[0]],
+            what="ended",
+            costs=(
+                *sides.blame(case, end, "off program", end.ranks),
+                ("no history", 1.0),
+            ),
+        )
     if end.kind not in ("circle", "full"):
         return
     lowest = min(sides.around(case, end), default=None)

@@ -12,43 +12,57 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import crews, ends
-from ncclforensics.evidence import common
 from ncclforensics.tables import FAILING
 
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
 
+SAW_FAIL = "torchelastic.failed"
+
+
 def unlisted(frames: Frames) -> tuple[tuple[int, ...], set[int]]:
     """Return the ranks that ended in peace beside failed ones, and the failed ones.
 
-    Nobody, where entries of a list may be lost, or where those that are left out are as
-    many as those listed.
+    Nobody, where entries of a list may be lost. Where those that are left out are as
+    many as those listed, an agent has to say that it saw these fail: it would say of
+    the others that it ends them.
     """
     failed = _failed(frames)
-    listed = set(common.numbers(failed["rank"]))
+    listed = _ranks(failed)
     failing = frames["events"].filter(pl.col("role").is_in(FAILING))
-    noisy = set(common.numbers(failing["rank"]))
-    spoke = set(common.numbers(frames["ranks"]["rank"]))
-    known = spoke | _between(frames)
+    noisy = _ranks(failing)
+    known = _ranks(frames["ranks"]) | _between(frames)
     ranks = tuple(sorted(known - listed - noisy - crews.lived(frames)))
     # an entry without a code has lost lines, and the next one may have lost them all
     lost = failed["rank"].null_count() or failed["code"].null_count()
     if lost or ends.is_torn(frames) or _is_cut(frames):
         return (), listed
-    few = len(ranks) < len(listed) and len(listed | set(ranks)) == len(known)
-    return (ranks if few and noisy else ()), listed
+    told = len(ranks) < len(listed) or _are_told(frames)
+    whole = len(listed | set(ranks)) == len(known)
+    return (ranks if told and whole and noisy else ()), listed
 
 
 def only_host(frames: Frames) -> tuple[str, ...]:
     """Return the host of all that agents list as failed, if that is one."""
-    hosts = common.strings(_failed(frames)["host"])
-    return hosts if len(hosts) == 1 else ()
+    hosts = _failed(frames)["host"].drop_nulls().unique()
+    return tuple(hosts) if hosts.len() == 1 else ()
 
 
 def _failed(frames: Frames) -> pl.DataFrame:
     """Return the ends that agents list, also those whose code is lost."""
     return frames["exits"].filter(pl.col("code").ne_missing(0))
+
+
+def _ranks(frame: pl.DataFrame) -> set[int]:
+    return {*frame["rank"].drop_nulls()}
+
+
+def _are_told(frames: Frames) -> bool:
+    """Whether each agent with a list says in lines of its own what it saw fail."""
+    lists = frames.message(*ends.TABLES)["source"].unique()
+    told = frames.message(SAW_FAIL)["source"].unique()
+    return bool(lists.len()) and {*lists} <= {*told}
 
 
 def _between(frames: Frames) -> set[int]:
