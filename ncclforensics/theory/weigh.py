@@ -188,25 +188,26 @@ def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
 
     Those `apart` go on in any case.
     """
-    if not story.slug:
-        return story
-    calls = [] if story.call is None else [story.call["call"]]
-    ends = calls if story.slug in ENDING else []
-    let_go = case.graph.waiters.get(calls[0], ()) if ends else ()
-    goes_on = apart.union(story.ranks, let_go)
     idle = {*end.ranks} - {*story.ranks} if end.kind == "absent" else set()
     # who timed out was not idle, but waited in one more thing, which is not here
     hidden = idle & case.waited
     idle -= hidden
+    if story.slug in LEAVES_IDLE or story.what == "running":
+        idle = set()
+    stood = ("unexplained idle", min(len(idle), MOST))
+    if not story.slug:
+        return replace(story, costs=(*story.costs, stood))
+    calls = [] if story.call is None else [story.call["call"]]
+    ends = calls if story.slug in ENDING else []
+    let_go = case.graph.waiters.get(calls[0], ()) if ends else ()
+    goes_on = apart.union(story.ranks, let_go)
     left = replay.still_waiting(case.graph, goes_on | hidden, ends, case.fallen)
     left &= end.blocked
-    if story.slug in LEAVES_IDLE:
-        idle = set()
     owed = story.slug != "unmatched-p2p" and end.kind == "circle" and case.owes(end)
     costs = (
         *story.costs,
         ("unexplained wait", min(len(left) + bool(hidden), MOST)),
-        ("unexplained idle", min(len(idle), MOST)),
+        stood,
         ("halves", float(owed)),
         ("late", float(_is_late(case, end) and story.slug != "straggler")),
     )
