@@ -93,7 +93,8 @@ def _placed(calls: pl.DataFrame, standings: pl.DataFrame) -> frozenset[int]:
     """Return the ranks that calls with members place, and those with a named group."""
     whole = calls.filter(pl.col("members").list.len().fill_null(0) > 0)
     lists = [whole[c].explode() for c in LISTS]
-    named = (pl.col("pg").fill_null("") != "") | pl.col("place").is_not_null()
+    told = (pl.col("pg").fill_null("") != "") & pl.col("waits_in").is_not_null()
+    named = told | pl.col("place").is_not_null()
     lists.append(standings.filter(named)["rank"])
     return frozenset(pl.concat(lists).drop_nulls().to_list())
 
