@@ -49,7 +49,10 @@ def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.Dat
         {"group": list(found), "_": list(found.values())},
         {"group": pl.String(), "_": pl.List(pl.Int64())},
     )
-    joined = members.join(known, on="group", how="left", maintain_order="left")
+    # of a group that only has a number there is no row where nothing lists it
+    joined = members.join(
+        known, on="group", how="full", coalesce=True, maintain_order="left_right"
+    )
     strange = pl.col("members").list.set_difference("_").list.len() > 0
     whole = pl.when(~strange.fill_null(False)).then("_")
     return joined.with_columns(pl.coalesce(whole, "members").alias("members")).drop("_")
