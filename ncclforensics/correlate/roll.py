@@ -235,4 +235,8 @@ def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
     nodes = listed["host"].unique().to_list()
     here = pl.col("home").is_in(nodes).fill_null(True) | pl.lit(None in nodes)
     absent = _ranks(theirs.join(hosts, on="rank", how="left").filter(here))
+    # where all agents are known to have had others, theirs tell nothing of these
+    known = crews.crews(frames)
+    if known and all(crew.ranks for crew in known):
+        absent &= crews.ranks(frames)
     return absent - crews.lived(frames)

@@ -271,8 +271,23 @@ class Case:
         groups += [frozenset(m) for m in listed.head(MOST_GROUPS) if m is not None]
         everyone = max((len(g) for g in groups), default=0)
         hosts += [crew.ranks for crew in crews.crews(self.frames)]
+        hosts += _nameless(hosts, lost)
         some = {*hosts, *(g for g in groups if len(g) < everyone)}
         return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))
+
+
+def _nameless(hosts: list[frozenset[int]], lost: set[int]) -> list[frozenset[int]]:
+    """Return the hosts of `lost` ranks, where all known ones hold as many in turn."""
+    known = {frozenset(h) for h in hosts if h}
+    size = len(next(iter(known), ()))
+    if size < 2 or known != {_of_turn(min(h), size) for h in known}:
+        return []
+    return [some for r in lost if r % size == 0 and (some := _of_turn(r, size)) <= lost]
+
+
+def _of_turn(rank: int, size: int) -> frozenset[int]:
+    first = rank - rank % size
+    return frozenset(range(first, first + size))
 
 
 MOST_GROUPS = 4096
