@@ -28,29 +28,34 @@ def named(
     `made` is `standings.summary` of the collectives.
     """
     told = positions.drop_nulls("rank")
-    # a message has a number of its rank's own, which is none of the group's calls; and
-    # where batches are counted among these, all numbers of the group are of that kind
-    op = pl.col("op").str.to_lowercase()
-    talks = op.is_in(MESSAGES).fill_null(False)
-    batches = told.filter(op == MESSAGES[-1])
-    told = told.filter(~talks).join(
-        batches.drop_nulls("pg").select("source", "pg", "pg_desc").unique(),
-        on=["source", "pg", "pg_desc"],
-        how="anti",
-        nulls_equal=True,
-        maintain_order="left",
-    )
     sources = pl.concat([groups["source"], made["source"]]).unique().implode()
     from_dump = pl.col("source").is_in(sources) & pl.col("timed_out").is_null()
     dumped = _from_dumps(told.filter(from_dump), groups, made)
-    return pl.concat([dumped, _from_lines(told.filter(~from_dump))])
+    lines = _without_messages(_from_lines(told.filter(~from_dump)))
+    return pl.concat([dumped, lines])
+
+
+def _without_messages(told: pl.DataFrame) -> pl.DataFrame:
+    """Drop the numbers of messages, which are a rank's own and none of a group's calls.
+
+    Where batches are counted among these, all numbers of the group are of that kind.
+    """
+    op = pl.col("op").str.to_lowercase()
+    key = ["source", *NAME]
+    batches = told.filter((op == MESSAGES[-1]) & ~_is_nameless()).select(key).unique()
+    return told.filter(~op.is_in(MESSAGES).fill_null(False)).join(
+        batches, on=key, how="anti", nulls_equal=True, maintain_order="left"
+    )
+
+
+def _is_nameless() -> pl.Expr:
+    return pl.all_horizontal(pl.col(c).is_null() for c in NAME)
 
 
 def _from_lines(told: pl.DataFrame) -> pl.DataFrame:
-    nameless = pl.all_horizontal(pl.col(c).is_null() for c in NAME)
     key = ["source", "rank", "timed_out"]
     names = (
-        told.filter(~nameless)
+        told.filter(~_is_nameless())
         .drop_nulls("timed_out")
         .unique([*key, *NAME])
         .filter(pl.len().over(key) == 1)
