@@ -31,6 +31,7 @@ References
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -103,16 +104,16 @@ def _after_the_loop(frames: Frames, told: Told) -> Finding:
 def _in_peace(frames: Frames, told: Told) -> Finding:
     call, ranks = told.story.call, told.story.ranks
     assert call is not None
-    step = common.collective(frames, call)
-    return wording.finding(
+    step = common.call_words(common.collective(frames, call))
+    found = wording.finding(
         frames,
         told,
-        f"{common.plural('rank', ranks)} ended in peace, others wait in "
-        f"{common.call_words(step)}",
-        _peace(ranks, common.call_words(step)) + wording.others_behind(frames, ranks),
+        f"{common.plural('rank', ranks)} ended in peace, others wait in {step}",
+        _peace(ranks, step),
         REMEDY,
         wording.waiting(frames, call),
     )
+    return replace(found, hosts=found.hosts or unlisted.only_host(frames))
 
 
 def _peace(ranks: tuple[int, ...], call: str) -> str:
