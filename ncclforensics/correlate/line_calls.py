@@ -45,7 +45,7 @@ class Heard:
 def by_number(heard: Heard) -> Iterator[dict[str, Any]]:
     """Yield a call for each number that ranks gave up in a group without a name."""
     told = heard.numbers
-    if len(heard.roll.waited) < LEAST:
+    if len(heard.roll.waited) < LEAST and not heard.roll.ended:
         return
     count = told["group"].n_unique()
     for name, of_group in sorted(told.partition_by("group", as_dict=True).items()):
@@ -142,7 +142,7 @@ def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
         heard,
         lines,
         set(waiting),
-        set(told.silent),
+        set(told.silent | told.ended),
         {
             "group": SILENCE,
             "op": called or ("monitored_barrier" if told.named else None),
@@ -152,18 +152,18 @@ def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
 
 
 def _died(told: Roll) -> bool:
-    """Whether the only ones that did not wait failed or ended: no silence is told."""
-    return bool(told.apart) and not told.silent
+    """Whether the only ones that did not wait failed or left: no silence is told."""
+    return bool(told.apart - told.ended) and not told.silent
 
 
 def _wanted(heard: Heard, others: Iterable[int]) -> set[int]:
-    """Return whom a call waits for: the silent ones, or those that are in another.
+    """Return whom a call waits for: who is silent or ended, or is in another call.
 
     Where several groups are known to be, or messages are sent, who stands in another
     call may belong to another group.
     """
-    if heard.roll.silent:
-        return set(heard.roll.silent)
+    if gone := heard.roll.silent | heard.roll.ended:
+        return set(gone)
     return set() if heard.is_parted or heard.roll.apart else set(others)
 
 

@@ -102,8 +102,8 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
     here = pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
     own = frames["standings"].filter(here)
     last = common.numbers(own["enqueued"])
-    reached = f" (its last call there is SeqNum={last[-1]})" if last else ""
-    its = "its" if len(ranks) == 1 else "their"
+    its, it = ("its", "it") if len(ranks) == 1 else ("their", "them")
+    reached = f" ({its} last call there is SeqNum={last[-1]})" if last else ""
     who = common.plural("rank", ranks)
     also = [
         f" {common.plural('rank', f.story.ranks).capitalize()} never joined "
@@ -117,8 +117,8 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         "went past that call and waits in another one"
         f"{wording.elsewhere(frames, found[0])}"
         if story.what == "skipped"
-        else f"did not make that call{reached}, and no call of {its} own holds it up: "
-        "the others hang on it."
+        else f"did not make that call{reached}, and no call of {its} own holds {it} "
+        f"up: the others wait for {it}."
     )
     seen = spied.at_work(frames, ranks) + hung.words(frames, ranks)
     return wording.finding(

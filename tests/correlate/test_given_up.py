@@ -2,7 +2,7 @@
 
 import pytest
 
-from log_lines import table, verdict
+from log_lines import table, timeout, verdict
 from ncclforensics.correlate import roll
 
 STAMP = "[rank{rank}]:[E820 10:10:0{s}.596967190 ProcessGroupNCCL.cpp:"
@@ -147,6 +147,12 @@ def test_who_ended_in_peace_while_others_wait_ran_out_of_data(analyzed):
     # the look-alike: it was heard, and did not say that it ended
     said[3] = began(3)
     assert verdict(analyzed(files(said)))[:2] == ("missing-rank", (3,))
+
+
+def test_who_ended_in_peace_is_waited_for_where_numbers_have_no_group_too(analyzed):
+    said = {rank: timeout(rank) for rank in range(3)}
+    said[3] = began(3) + CLOSED.format(3)
+    assert verdict(analyzed(files(said)))[:2] == ("uneven-inputs", (3,))
 
 
 def test_a_log_that_is_empty_among_full_ones_was_lost(analyzed):

@@ -121,12 +121,14 @@ def test_whose_log_was_not_collected_is_unseen(frames):
     ]
 
 
-def test_a_rank_that_ended_in_peace_is_no_silent_one(frames):
+def test_a_rank_that_ended_in_peace_is_no_silent_one_and_did_not_come(frames):
     logs = {rank: raised(rank) for rank in (0, 1, 3)}
     agent = table((0, 1, 10), (1, 1, 11), (3, 1, 13))
     seen = frames({**logs, 2: STEP, "agent.log": agent})
-    assert roll.call(seen).apart == {2}
-    assert meetings(seen).is_empty()
+    assert roll.call(seen).ended == roll.call(seen).apart == {2}
+    assert told(meetings(seen)) == [
+        {"op": "all_reduce", "waiting": [0, 1, 3], "absent": [2]}
+    ]
 
 
 def test_a_rank_that_failed_by_itself_is_no_silent_one_nor_is_whom_its_end_took(frames):
