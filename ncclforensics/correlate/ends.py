@@ -50,6 +50,7 @@ BY_NAME = {"launchers.shell.killed": "shell", "launchers.spawn.exited": "torch s
 OURS = (
     r"(?i)^(?:python|pt_|torchrun|ray::|train|pretrain|dataloader|accelerate|deepspeed)"
 )
+EMPTY = "torchelastic.child_failed.none"  # a section without entries says so
 TABLES = ("torchelastic.child_failed", "torchelastic.child_failed.others")
 # srun's words for what no launcher sends
 FAULTS = r"^(?:Segmentation fault|Bus error|Floating point exception|Illegal instr)"
@@ -132,12 +133,15 @@ def is_torn(frames: Frames) -> bool:
     lines = frames.message(*TABLES)
     if "entry" not in lines.columns:
         return False
+    entry = pl.col("entry")
+    empty = frames.message(EMPTY)["source"].unique()
     told = lines.group_by("source").agg(
-        pl.col("entry").n_unique().alias("many"),
-        pl.col("entry").max().alias("last"),
-        pl.col("entry").null_count().alias("unnumbered"),
+        entry.drop_nulls().n_unique().alias("many"),
+        entry.max().alias("last"),
+        entry.null_count().alias("unnumbered"),
     )
-    gaps = (pl.col("last") + 1 != pl.col("many")) | (pl.col("unnumbered") > 0)
+    lost = (pl.col("unnumbered") > 0) & ~pl.col("source").is_in(empty.implode())
+    gaps = (pl.col("last") + 1 != pl.col("many")) | lost
     return not told.filter(gaps.fill_null(True)).is_empty()
 
 

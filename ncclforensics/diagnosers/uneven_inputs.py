@@ -128,7 +128,9 @@ def _peace(ranks: tuple[int, ...], call: str) -> str:
 def _lost_it(frames: Frames) -> Iterator[Finding]:
     """Find the ranks that no agent lists as failed, where all it lists lost a peer."""
     ranks, listed = unlisted.unlisted(frames)
-    lost = _lost(frames, listed) if ranks else None
+    # who is left behind by most made a call of its own
+    early = 0 < len(ranks) < len(listed)
+    lost = _lost(frames, listed) if early else None
     if lost is None:
         return
     yield Finding(
