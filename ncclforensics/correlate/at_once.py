@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
-LACKS = ("behind", "done", "absent", "unseen", "unstarted")
+from ncclforensics.correlate import waits
 
 
 def settled(calls: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
@@ -20,39 +20,40 @@ def settled(calls: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     """
     first = held.filter((pl.col("choice") == 0) & ~pl.col("is_p2p").fill_null(False))
     several = {*first.filter(pl.len().over("rank") > 1)["rank"]}
-    if not several:
+    behind = _behind(waits.graph(calls), several) if several else {}
+    if not behind:
         return calls
-    waiting = {int(c): {*w} for c, w in calls.select("call", "waiting").iter_rows()}
-    lacks = pl.any_horizontal(pl.col(c).list.len() > 0 for c in LACKS).fill_null(False)
-    full = {*calls.filter(~lacks)["call"]}
-    calls_of: dict[int, list[int]] = {rank: [] for rank in several}
-    for call, ranks in waiting.items():
-        for rank in ranks & several:
-            calls_of[rank].append(call)
-    behind: dict[int, set[int]] = {}
-    wave = waiting.keys() - full
+    moved = pl.DataFrame(
+        {"call": list(behind), "_": [sorted(ranks) for ranks in behind.values()]},
+        {"call": pl.Int64(), "_": pl.List(pl.Int64())},
+    )
+    still = pl.col("waiting").list.set_difference("_").list.sort()
+    return (
+        calls.join(moved, on="call", how="left", maintain_order="left")
+        .with_columns(
+            pl.coalesce(still, "waiting").alias("waiting"),
+            # all came to a call that ranks are moved in: nobody was behind before
+            pl.coalesce("_", "behind").alias("behind"),
+        )
+        .filter(pl.col("waiting").list.len() > 0)
+        .drop("_")
+        .with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("call"))
+    )
+
+
+def _behind(told: waits.Graph, several: set[int]) -> dict[int, set[int]]:
+    """Return by call those of `several` that a call which lacks somebody holds."""
+    full = {call for call, lacking in told.why.items() if not lacking} - told.done
+    found: dict[int, set[int]] = {}
+    wave = told.why.keys() - full
     while wave:
-        moved: set[int] = set()
-        for rank in {r for call in wave for r in waiting[call]} & several:
-            for call in full.intersection(calls_of[rank]):
-                behind.setdefault(call, set()).add(rank)
-                moved.add(call)
-        for call in moved:
-            waiting[call] -= behind[call]
-        full -= moved
-        wave = moved
-    kept = calls.with_columns(
-        pl.Series("waiting", [sorted(waiting[c]) for c in calls["call"]], LISTS),
-        pl.Series(
-            "behind",
-            [
-                sorted({*old, *behind.get(c, ())})
-                for c, old in calls.select("call", "behind").iter_rows()
-            ],
-            LISTS,
-        ),
-    ).filter(pl.col("waiting").list.len() > 0)
-    return kept.with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("call"))
-
-
-LISTS = pl.List(pl.Int64())
+        moved: dict[int, set[int]] = {}
+        for call in wave:
+            here = several.intersection(told.waiters[call]) - found.get(call, set())
+            for rank in here:
+                for other in full.intersection(told.calls_of[rank]):
+                    moved.setdefault(other, set()).add(rank)
+        found |= moved
+        full -= moved.keys()
+        wave = {*moved}
+    return found

@@ -63,6 +63,11 @@ SHELL = 128  # a shell's code of a process that signal N ended is this and N
 SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
 
 
+def ranks_of(frame: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks that rows name."""
+    return frozenset(frame["rank"].drop_nulls().to_list())
+
+
 def ended(frames: Frames) -> pl.DataFrame:
     """Return every end that the evidence reports, in schema `exits` and `text`.
 

@@ -142,7 +142,7 @@ def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
         heard,
         lines,
         set(waiting),
-        set(told.silent | told.ended),
+        set(told.gone),
         {
             "group": SILENCE,
             "op": called or ("monitored_barrier" if told.named else None),
@@ -162,8 +162,8 @@ def _wanted(heard: Heard, others: Iterable[int]) -> set[int]:
     Where several groups are known to be, or messages are sent, who stands in another
     call may belong to another group.
     """
-    if gone := heard.roll.silent | heard.roll.ended:
-        return set(gone)
+    if heard.roll.gone:
+        return set(heard.roll.gone)
     return set() if heard.is_parted or heard.roll.apart else set(others)
 
 

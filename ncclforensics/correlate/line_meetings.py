@@ -114,13 +114,13 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
         )
         same = here.filter(pl.col("op").str.to_lowercase() == _plain(row["op"]))
         came = {*same["rank"]} | (_beside(heard, row["waiting"]) & unseen)
-        silent = unseen & (heard.roll.silent | heard.roll.ended)
-        if {*row["waiting"]} <= heard.roll.waited and (came or silent):
+        gone = unseen & heard.roll.gone
+        if {*row["waiting"]} <= heard.roll.waited and (came or gone):
             yield {
                 **row,
                 "waiting": sorted({*row["waiting"], *came}),
-                "absent": sorted({*row["absent"], *silent}),
-                "unseen": sorted(unseen - came - silent),
+                "absent": sorted({*row["absent"], *gone}),
+                "unseen": sorted(unseen - came - gone),
             }
 
 

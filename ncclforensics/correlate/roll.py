@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate import collected, crews, ends, job, unlisted, world
+from ncclforensics.correlate.ends import ranks_of
 from ncclforensics.frames import remembered
 from ncclforensics.tables import CITE, TIME
 
@@ -31,9 +32,9 @@ REQUESTED = "c10d.dump.requested"  # a timeout as well, if of "this local rank"
 BARRIER = "c10d.monitored_barrier.failed"
 # so many have to have waited for each one that was silent
 MANY = 2
-# what a rank prints of others alone, or while it is ended
 CLOSED = "c10d.not_destroyed"
 ABORTS = "c10d.heartbeat.terminate"
+# what a rank prints of others alone, or while it is ended
 OF_OTHERS = ("c10d.dump.observed", ABORTS, *job.SAYS_NOTHING)
 ENDED = r"(?:^|\.)(?:KeyboardInterrupt|SignalException|SystemExit)$"
 # these report every process of theirs that ended otherwise than in peace
@@ -65,6 +66,11 @@ class Roll:
     lines: pl.DataFrame
 
     @property
+    def gone(self) -> frozenset[int]:
+        """Those that did not come to what others waited in: silent, or ended."""
+        return self.silent | self.ended
+
+    @property
     def known(self) -> frozenset[int]:
         """All ranks of the job that anything tells of."""
         return self.waited | self.silent | self.unseen | self.apart
@@ -76,19 +82,20 @@ def call(frames: Frames) -> Roll:
     lines = _current(frames, frames["events"]).drop_nulls("rank")
     lines = lines.filter(~pl.col("message").str.contains(job.MACHINE))
     own = _timeouts(frames)
-    timed_out = _ranks(own)
+    timed_out = ranks_of(own)
     role = pl.col("role")
-    culprits = _ranks(lines.filter(role == "culprit")) - timed_out
+    culprits = ranks_of(lines.filter(role == "culprit")) - timed_out
     victims = lines.filter((role == "victim") & (pl.col("message") != REQUESTED))
     victims = victims.filter(pl.col("message").str.contains(r"^(?:c10d|nccl)\."))
-    waited = timed_out | (_ranks(victims) - culprits)
+    waited = timed_out | (ranks_of(victims) - culprits)
     known = world.ranks(frames)
     failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited
     named = _named(frames) - waited
     heard = _heard(frames, lines, own)
     quiet = heard - waited - failed
-    ended = _ended(frames, quiet)
-    left = ended | _left(frames, quiet)
+    left = _left(frames, quiet)
+    ended = _ended(frames, quiet, left)
+    left |= ended
     quiet -= left
     few = len(waited) >= max(2, MANY * len(quiet)) and bool(timed_out)
     # whom a launcher ended because of another's failure had no time to speak
@@ -107,10 +114,6 @@ def call(frames: Frames) -> Roll:
         bool(named),
         told.sort("rank", "source", "line"),
     )
-
-
-def _ranks(frame: pl.DataFrame) -> frozenset[int]:
-    return frozenset(frame["rank"].drop_nulls().to_list())
 
 
 def _current(frames: Frames, frame: pl.DataFrame) -> pl.DataFrame:
@@ -155,7 +158,7 @@ def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
         (pl.col("role") == "either") & ~pl.col("message").is_in(OF_OTHERS)
     )
     cite = ["source", "line"]
-    return _ranks(either.join(ended.select(cite), on=cite, how="anti"))
+    return ranks_of(either.join(ended.select(cite), on=cite, how="anti"))
 
 
 def _broke(frames: Frames) -> frozenset[int]:
@@ -169,18 +172,18 @@ def _broke(frames: Frames) -> frozenset[int]:
     aborted = pl.col("rank").is_in(monitored["rank"].implode()) & (
         pl.col("code") == -signal.SIGABRT
     )
-    return _ranks(bad.filter(~aborted.fill_null(False)))
+    return ranks_of(bad.filter(~aborted.fill_null(False)))
 
 
 def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[int]:
     """Return the ranks whose words would be in this evidence, if they had any."""
     logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty"]))
     emptied = logs.filter(_is_emptied(frames))
-    files = _ranks(_current(frames, logs)) | _at_places(frames, logs)
+    files = ranks_of(_current(frames, logs)) | _at_places(frames, logs)
     beside = collected.beside_others(frames, own)
     unheard = frozenset(collected.unheard(frames))
-    unheard |= _ranks(emptied) | _at_places(frames, emptied)
-    return (_ranks(lines) | files | frozenset(beside)) - unheard
+    unheard |= ranks_of(emptied) | _at_places(frames, emptied)
+    return (ranks_of(lines) | files | frozenset(beside)) - unheard
 
 
 def _is_emptied(frames: Frames) -> pl.Expr:
@@ -201,16 +204,19 @@ def _at_places(frames: Frames, logs: pl.DataFrame) -> frozenset[int]:
     return frozenset(logs.join(owners, on=place)["_"])
 
 
-def _ended(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
+def _ended(
+    frames: Frames, quiet: frozenset[int], left: frozenset[int]
+) -> frozenset[int]:
     """Return those of some ranks that are known to have ended in peace.
 
-    By their exit code, or because agents list all others of their own. Torch says of
+    By their exit code, or because agents list all others of their own; `left` are those
+    that lists leave out. Torch says of
     some that their process groups were taken down with them, which Python does where it
     ends as it should, or of an exception, which is told.
     """
-    peaceful = _ranks(ends.ended(frames).filter(pl.col("code") == 0))
-    closed = _ranks(_current(frames, frames.message(CLOSED)))
-    absent = _left(frames, quiet).intersection(unlisted.unlisted(frames)[0])
+    peaceful = ranks_of(ends.ended(frames).filter(pl.col("code") == 0))
+    closed = ranks_of(_current(frames, frames.message(CLOSED)))
+    absent = left.intersection(unlisted.unlisted(frames)[0])
     return (peaceful | closed) & quiet | absent
 
 
@@ -231,10 +237,12 @@ def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
     if listed.is_empty():
         return frozenset()
     hosts = frames["ranks"].select("rank", pl.col("host").alias("home"))
-    theirs = pl.DataFrame({"rank": sorted(quiet - _ranks(listed))}, {"rank": pl.Int64})
+    theirs = pl.DataFrame(
+        {"rank": sorted(quiet - ranks_of(listed))}, {"rank": pl.Int64}
+    )
     nodes = listed["host"].unique().to_list()
     here = pl.col("home").is_in(nodes).fill_null(True) | pl.lit(None in nodes)
-    absent = _ranks(theirs.join(hosts, on="rank", how="left").filter(here))
+    absent = ranks_of(theirs.join(hosts, on="rank", how="left").filter(here))
     # where all agents are known to have had others, theirs tell nothing of these
     known = crews.crews(frames)
     if known and all(crew.ranks for crew in known):

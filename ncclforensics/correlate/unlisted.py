@@ -17,11 +17,10 @@ from ncclforensics.tables import FAILING
 if TYPE_CHECKING:
     from ncclforensics.frames import Frames
 
-
 SAW_FAIL = "torchelastic.failed"
 
 
-def unlisted(frames: Frames) -> tuple[tuple[int, ...], set[int]]:
+def unlisted(frames: Frames) -> tuple[tuple[int, ...], frozenset[int]]:
     """Return the ranks that ended in peace beside failed ones, and the failed ones.
 
     Nobody, where entries of a list may be lost. Where those that are left out are as
@@ -29,17 +28,17 @@ def unlisted(frames: Frames) -> tuple[tuple[int, ...], set[int]]:
     the others that it ends them.
     """
     failed = _failed(frames)
-    listed = _ranks(failed)
+    listed = ends.ranks_of(failed)
     failing = frames["events"].filter(pl.col("role").is_in(FAILING))
-    noisy = _ranks(failing)
-    known = _ranks(frames["ranks"]) | _between(frames)
+    noisy = ends.ranks_of(failing)
+    known = ends.ranks_of(frames["ranks"]) | _between(frames)
     ranks = tuple(sorted(known - listed - noisy - crews.lived(frames)))
     # an entry without a code has lost lines, and the next one may have lost them all
     lost = failed["rank"].null_count() or failed["code"].null_count()
     if lost or ends.is_torn(frames) or _is_cut(frames):
         return (), listed
     told = len(ranks) < len(listed) or _are_told(frames)
-    whole = len(listed | set(ranks)) == len(known)
+    whole = len(listed | {*ranks}) == len(known)
     return (ranks if told and whole and noisy else ()), listed
 
 
@@ -52,10 +51,6 @@ def only_host(frames: Frames) -> tuple[str, ...]:
 def _failed(frames: Frames) -> pl.DataFrame:
     """Return the ends that agents list, also those whose code is lost."""
     return frames["exits"].filter(pl.col("code").ne_missing(0))
-
-
-def _ranks(frame: pl.DataFrame) -> set[int]:
-    return {*frame["rank"].drop_nulls()}
 
 
 def _are_told(frames: Frames) -> bool:

@@ -148,7 +148,7 @@ def _lost_it(frames: Frames) -> Iterator[Finding]:
     )
 
 
-def _lost(frames: Frames, listed: set[int]) -> pl.DataFrame | None:
+def _lost(frames: Frames, listed: frozenset[int]) -> pl.DataFrame | None:
     """Return the lines of those who lost a peer, if nobody says anything else.
 
     A rank with an error of its own would have ended before the others, too.

@@ -183,8 +183,7 @@ class Case:
     def fallen(self) -> frozenset[int]:
         """Return the ranks that a signal ended which no launcher or watchdog sends."""
         fell = ends.by_themselves(self.frames)
-        faults = fell.filter(pl.col("code").is_in(teardown.FAULTS))
-        return frozenset(faults["rank"].drop_nulls())
+        return ends.ranks_of(fell.filter(pl.col("code").is_in(teardown.FAULTS)))
 
     def deviation(self, rank: int) -> Deviation | None:
         """Return where a rank left the program of its role; None without history.
@@ -278,7 +277,7 @@ class Case:
 
 def _nameless(hosts: list[frozenset[int]], lost: set[int]) -> list[frozenset[int]]:
     """Return the hosts of `lost` ranks, where all known ones hold as many in turn."""
-    known = {frozenset(h) for h in hosts if h}
+    known = {h for h in hosts if h}
     size = len(next(iter(known), ()))
     if size < 2 or known != {_of_turn(min(h), size) for h in known}:
         return []

@@ -112,13 +112,9 @@ def _told(case: Case, end: End) -> Told:
     whole = next((s for s in stories if s.what == "all"), None)
     best, *rest = (s for s in stories if s is not whole)
     least = best.cost
-    tie = _tied(whole, [best, *rest])
-    # where the best story accuses nobody a tie has to be better than it
-    if tie is not None and (best.ranks or tie[0].cost < least):
+    if (tie := _tied(whole, [best, *rest])) is not None:
         best, rest = tie
         least = min(least, best.cost)
-    else:
-        tie = None
     # who blames a part of a tie blames nobody else
     other = [
         s
@@ -145,11 +141,13 @@ def _tied(
     """Tell of a tie where as much speaks for blaming another side as the best one.
 
     Of a circle it is then the order in which nobody is odd; of a call on which members
-    differ both sides are told.
+    differ both sides are told. `stories` are in order; where the first of them accuses
+    nobody a tie has to be better than it.
     """
     best = next((s for s in stories if s.ranks), None)
     if best is None:
         return None
+    is_first = best is stories[0]
     rest = [s for s in stories if s is not best]
     equal = [
         s
@@ -162,9 +160,10 @@ def _tied(
         return None
     if whole is not None:
         near = any(s.cost - best.cost < weights.LIKELY for s in equal)
-        return (whole, rest) if near else None
+        better = is_first or whole.cost < stories[0].cost
+        return (whole, rest) if near and better else None
     same = [s for s in equal if s.slug == best.slug and s.slug in TIES]
-    if not same:
+    if not same or not is_first:
         return None
     ranks = tuple(sorted({*best.ranks, *(r for s in same for r in s.ranks)}))
     joined = replace(best, ranks=ranks, what="tie")

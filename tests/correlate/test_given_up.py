@@ -109,10 +109,6 @@ def test_numbers_of_batches_of_messages_are_no_calls_of_a_group(analyzed):
     assert found.ranked.verdict is None or found.ranked.verdict.ranks == ()
 
 
-# what the agent's table says of a rank that its own monitor aborted
-ABORTED = table((3, -6, 4103))
-
-
 @pytest.mark.parametrize("code", [-6, -11])
 def test_who_is_aborted_by_its_own_monitor_did_not_fail_by_itself(analyzed, code):
     said = {rank: gave_up(rank, 0, "default_pg", 9) for rank in range(3)}
