@@ -133,6 +133,7 @@ def test_who_is_alone_when_all_others_ended_in_peace_made_a_call_of_its_own(anal
     said[0] = began(0) + gave_up(0, 0, "default_pg", 9)
     found = analyzed(files(said))
     assert roll.call(found.frames).ended == {1, 2, 3}
+    assert verdict(found)[:2] == ("rank-conditional-collective", (0,))
 
 
 def test_who_ended_in_peace_while_others_wait_ran_out_of_data(analyzed):
