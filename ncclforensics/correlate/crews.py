@@ -59,7 +59,7 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
         size = len(pids | ended)
         whole = frozenset(range(first[0], first[0] + size) if first.len() else ())
         named = frozenset(mine["rank"])
-        # a number beyond means that others ended in peace, and which ones is not told
+        # a number beyond means that others exited normally, and which ones is not told
         ranks = whole if named <= whole else named
         failed = frozenset(mine.filter(~pl.col("pid").is_in(list(ended)))["rank"])
         found.append(Crew(source, size, ranks, ranks - failed))

@@ -37,7 +37,7 @@ ABORTS = "c10d.heartbeat.terminate"
 # what a rank prints of others alone, or while it is ended
 OF_OTHERS = ("c10d.dump.observed", ABORTS, *job.SAYS_NOTHING)
 ENDED = r"(?:^|\.)(?:KeyboardInterrupt|SignalException|SystemExit)$"
-# these report every process of theirs that ended otherwise than in peace
+# these report every process of theirs that did not exit normally
 LISTING = ("torchelastic", "srun")
 SRUNS = (-signal.SIGTERM, -signal.SIGKILL)
 LINE = ("rank", "message", "t", *CITE)
@@ -51,7 +51,7 @@ class Roll:
     `silent` ranks were heard and neither waited nor failed, nor did any other fail, and
     they are few enough to be whom the others waited for. Of `unseen` ones nothing was
     collected, or too little to say. Those `apart` failed by themselves or left; those
-    that `ended` did so in peace. `named` tells that a barrier names the silent ones.
+    that `ended` exited normally. `named` tells that a barrier names the silent ones.
     `lines` are what the waiting ones printed, in order, with the time at which they
     began to wait.
     """
@@ -207,7 +207,7 @@ def _at_places(frames: Frames, logs: pl.DataFrame) -> frozenset[int]:
 def _ended(
     frames: Frames, quiet: frozenset[int], left: frozenset[int]
 ) -> frozenset[int]:
-    """Return those of some ranks that are known to have ended in peace.
+    """Return those of some ranks that are known to have exited normally.
 
     By their exit code, or because agents list all others of their own; `left` are those
     that lists leave out. Torch says of
@@ -223,7 +223,7 @@ def _ended(
 def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
     """Return those of some ranks that lists of their nodes' processes leave out.
 
-    They ended in peace, or still stood when a log was taken.
+    They exited normally, or still stood when a log was taken.
     """
     told = ends.ended(frames)
     torn = ends.torn_down(frames)

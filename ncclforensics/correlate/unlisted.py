@@ -1,7 +1,7 @@
 """Ranks that an agent does not list as failed, though it lists all others of its own.
 
 torchelastic's table holds every process of the node that ended with another code than
-0, also those that the agent ended itself. So one that it leaves out ended in peace. It
+0, also those that the agent ended itself. So one that it leaves out exited normally. It
 may be known by words of its own, or by its number, which lies between those listed.
 """
 
@@ -21,7 +21,7 @@ SAW_FAIL = "torchelastic.failed"
 
 
 def unlisted(frames: Frames) -> tuple[tuple[int, ...], frozenset[int]]:
-    """Return the ranks that ended in peace beside failed ones, and the failed ones.
+    """Return the ranks that exited normally beside failed ones, and the failed ones.
 
     Nobody, where entries of a list may be lost. Where those that are left out are as
     many as those listed, an agent has to say that it saw these fail: it would say of
@@ -64,7 +64,7 @@ def _between(frames: Frames) -> set[int]:
     """Return the ranks whose numbers lie between those of one agent's list.
 
     Not of an agent that told a process to end which it does not list: that one heeded
-    the signal and ended in peace because of it.
+    the signal and exited normally because of it.
     """
     listed = frames.message(*ends.TABLES).drop_nulls(["rank", "local_rank"])
     told = frames.message(*ends.TOLD_TO_END)

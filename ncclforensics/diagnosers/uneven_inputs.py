@@ -10,10 +10,11 @@ How we know
     call of the loop. That the call lies behind the loop is told by the order of earlier
     calls (it was made after the loop's, and never within), by the place in the code
     (above the function in which the loop's calls part, or in one that ends an epoch),
-    or because it is a barrier; what tells otherwise counts against it. Or the agent
-    lists every other rank as failed and
-    this one not, which ended in peace, and its peers timed out in a collective, or all
-    say that a peer is gone.
+    or because it is a barrier; what tells otherwise counts against it. Or a rank exited
+    normally while its peers were in a collective: its exit code is 0, torch warned at
+    its end that the process group was not destroyed, or its agent lists every other
+    rank as failed and not this one; the peers timed out, or all say that a peer is
+    gone.
 
 What to do
     Give every rank the same number of batches (`DistributedSampler(drop_last=True)`, a
@@ -66,12 +67,12 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that wait after their loop, or ended in peace before the rest."""
+    """Name the ranks that wait after their loop, or exited before the rest."""
     told = weighed(frames).joined("uneven-inputs")
     if told is None:
         yield from _lost_it(frames)
     elif told.story.what == "ended":
-        yield _in_peace(frames, told)
+        yield _exited(frames, told)
     else:
         yield _after_the_loop(frames, told)
 
@@ -101,27 +102,27 @@ def _after_the_loop(frames: Frames, told: Told) -> Finding:
     )
 
 
-def _in_peace(frames: Frames, told: Told) -> Finding:
+def _exited(frames: Frames, told: Told) -> Finding:
     call, ranks = told.story.call, told.story.ranks
     assert call is not None
     step = common.call_words(common.collective(frames, call))
     found = wording.finding(
         frames,
         told,
-        f"{common.plural('rank', ranks)} ended in peace, others wait in {step}",
-        _peace(ranks, step),
+        f"{common.plural('rank', ranks)} exited normally, others wait in {step}",
+        _early(ranks, step),
         REMEDY,
         wording.waiting(frames, call),
     )
     return replace(found, hosts=found.hosts or unlisted.only_host(frames))
 
 
-def _peace(ranks: tuple[int, ...], call: str) -> str:
+def _early(ranks: tuple[int, ...], call: str) -> str:
     are, they = ("is", "it") if len(ranks) == 1 else ("are", "they")
     who = common.plural("rank", ranks).capitalize()
     return (
         f"{who} {are} not among the ranks that failed, and printed no error: {they} "
-        f"ended with exit code 0, and the others were still in {call}."
+        f"exited normally while the others were still in {call}."
     )
 
 
@@ -136,10 +137,10 @@ def _lost_it(frames: Frames) -> Iterator[Finding]:
     yield Finding(
         slug="uneven-inputs",
         confidence="likely",
-        headline=f"{common.plural('rank', ranks)} ended in peace, "
+        headline=f"{common.plural('rank', ranks)} exited normally, "
         "others lost it in a call",
         evidence=common.cites(lost),
-        explanation=_peace(ranks, "a call"),
+        explanation=_early(ranks, "a call"),
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks) or unlisted.only_host(frames),

@@ -98,7 +98,7 @@ class Case:
         return End("late", ranks, (call["call"],))
 
     def _idle(self) -> tuple[int, ...]:
-        """Return ranks in no call, that nobody waits for and that did not end in peace.
+        """Return ranks in no call, that nobody waits for and that still lived.
 
         In a job that runs such a rank is only between two calls.
         """
@@ -176,7 +176,7 @@ class Case:
 
     @cached_property
     def ended(self) -> frozenset[int]:
-        """Return the ranks that ended in peace."""
+        """Return the ranks that exited normally."""
         return roll.call(self.frames).ended
 
     @cached_property

@@ -45,7 +45,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "came before": (8.0, "who differs in a call has made what comes before it"),
     "late": (6.0, "a rank came when its peers' timeout had passed, unexplained"),
     "idle": (3.0, "a rank that nobody waits for yet, and that is in no call itself"),
-    "ended": (6.0, "who ended in peace does not stand anywhere"),
+    "ended": (6.0, "who exited normally does not stand anywhere"),
     "came back": (3.0, "what was skipped is made right behind"),
 }
 

@@ -71,7 +71,7 @@ NO_IPV6 = (
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        # rank 0 ended, in peace or not: nothing else is told
+        # rank 0 ended, normally or not: nothing else is told
         (GONE, "inconclusive"),
         (LEFT_OPEN + GONE, "no-failure"),
         (LEFT_OPEN, "no-failure"),

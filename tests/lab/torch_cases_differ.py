@@ -117,7 +117,7 @@ CASES = (
     Case(
         slug="uneven-inputs",
         title="rank 3 has fewer batches and ends its epoch early",
-        happened="Rank 3 trains three steps and ends in peace; the others wait for "
+        happened="Rank 3 trains three steps and exits normally; the others wait for "
         "it in step 4.",
         fault="uneven-inputs",
         who=(3,),

@@ -338,7 +338,7 @@ def ddp_uneven_inputs(job: Job) -> None:
 
 
 def uneven_inputs(job: Job) -> None:
-    """A rank has fewer batches, leaves the loop and ends in peace."""
+    """A rank has fewer batches, leaves the loop and exits normally."""
     train(1, 3 if job.is_at_fault else 5)
     LOG.info("epoch 1 done")
 

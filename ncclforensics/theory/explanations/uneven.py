@@ -24,7 +24,7 @@ AGAINST = {
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame sides that are in a call behind the loop, or that ended in peace."""
+    """Blame sides that are in a call behind the loop, or that exited normally."""
     if end.kind == "absent" and {*end.ranks} <= case.ended:
         yield Story(
             "uneven-inputs",

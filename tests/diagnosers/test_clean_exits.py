@@ -1,4 +1,4 @@
-"""A rank that its agent does not list ended in peace only where the list is whole."""
+"""A rank that its agent does not list exited normally only where the list is whole."""
 
 import shutil
 
