@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import reweighing
-from ncclforensics.correlate import lateness, written
-from ncclforensics.theory import facts, halves, latecomers, places, weights
+from ncclforensics.correlate.timing import dump_mtime, late_arrivals
+from ncclforensics.theory import call_sites, facts, late_ranks, p2p_balance, weights
 from ncclforensics.theory.case import Case
 from ncclforensics.theory.facts import Fact
 
@@ -53,8 +53,8 @@ def _none(*_: object) -> dict[object, object]:
     return {}
 
 
-def _nowhere(*_: object) -> places.Place:
-    return places.Place()
+def _nowhere(*_: object) -> call_sites.Place:
+    return call_sites.Place()
 
 
 # what is put in the place of what, by kind of observation
@@ -68,14 +68,14 @@ KINDS: dict[str, list[tuple[object, str, Any]]] = {
     ],
     "signatures": [(Case, "sides", property(_none))],
     "sums of exchanges": [(Case, "unbalanced", property(_none))],
-    "counts of halves": [(halves, "is_short", _nothing)],
-    "places in the code": [(places, "of", _nowhere)],
-    "late arrivals": [(latecomers, "latecomers", _no_rows(latecomers.latecomers))],
+    "counts of halves": [(p2p_balance, "is_short", _nothing)],
+    "places in the code": [(call_sites, "of", _nowhere)],
+    "late arrivals": [(late_ranks, "latecomers", _no_rows(late_ranks.latecomers))],
     "times of files": [
-        (written, "timed_out", _no_rows(written.timed_out)),
-        (written, "are_early", _no),
+        (dump_mtime, "timed_out", _no_rows(dump_mtime.timed_out)),
+        (dump_mtime, "are_early", _no),
     ],
-    "time in a call": [(lateness, "overdue", _no_rows(lateness.overdue))],
+    "time in a call": [(late_arrivals, "overdue", _no_rows(late_arrivals.overdue))],
     "proof of standing": [(facts, "standing", _unknown)],
     "proof of motion": [(facts, "motion", _unknown)],
 }

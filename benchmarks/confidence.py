@@ -35,9 +35,9 @@ import accuracy
 import removal
 import simulate_faults
 import simulated
-from ncclforensics import tables
 from ncclforensics.analysis import analyze
-from ncclforensics.frames import Frames
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
 
 JOBS = Path(__file__).parents[1] / "tests" / "fixtures"
 SHARE = 0.2  # of the dumps of a simulated job, that are lost

@@ -21,7 +21,7 @@ import accuracy
 import simulate_faults
 import simulated
 from ncclforensics import analysis
-from ncclforensics.frames import Frames
+from ncclforensics.model.frames import Frames
 from ncclforensics.theory import explanations, weigh, weights
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from pathlib import Path
 
 import polars as pl
 
-from ncclforensics import grammar
-from ncclforensics.parsers import framing, partial
+from ncclforensics.parsers.logs import broken_lines, framing, grammar
 
 HOST, PID, DEVICE = "gpu0001", 4121, 3
 PREFIXES = {
@@ -130,7 +129,7 @@ def framed(formats: list[tuple[str, str]]) -> pl.DataFrame:
     columns = ["form", "decoration", "file", "format", "raw"]
     made = pl.DataFrame(rows, schema=columns, orient="row")
     made = made.with_columns(pl.int_range(1, pl.len() + 1).alias("line"))
-    read = framing.frame(partial.joined(made.select("line", "raw")))
+    read = framing.frame(broken_lines.joined(made.select("line", "raw")))
     own = (
         (pl.col("level") == "WARN")
         & (pl.col("host") == HOST)

@@ -6,7 +6,7 @@ TYPE_CHECKING = False  # typing itself would be most of this import
 if TYPE_CHECKING:
     from typing import Any
 
-    from ncclforensics.incident import Incident, analyze
+    from ncclforensics.api import Incident, analyze
 
 __version__ = "0.1.0"
 __all__ = ["Incident", "__version__", "analyze"]
@@ -15,7 +15,7 @@ __all__ = ["Incident", "__version__", "analyze"]
 def __getattr__(name: str) -> Any:
     """Import the Python API when it is first asked for: this import is instant."""
     if name in ("Incident", "analyze"):
-        from ncclforensics import incident
+        from ncclforensics import api
 
-        return getattr(incident, name)
+        return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,7 +25,7 @@ def run() -> NoReturn:
     stop.
     """
     signal.signal(signal.SIGINT, _stop)
-    from ncclforensics.cli import main
+    from ncclforensics.cli.commands import main
 
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

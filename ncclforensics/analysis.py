@@ -1,8 +1,6 @@
 """The whole way, start to end: evidence in, one report out.
 
-    sources -> parsers -> frames -> correlate -> diagnosers -> ranking -> report
-
-Between the last two, `course` says when it began and what everybody saw of it.
+    sources -> parsers -> frames -> correlate -> diagnosers -> verdict -> report
 
 Parsing is a pure function of one source, so an executor is the only seam for going
 wider; everything after it works on frames of the whole job.
@@ -17,30 +15,26 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ncclforensics import (
-    cache,
-    course,
-    dataset,
-    diagnosers,
-    excerpts,
-    parsing,
-    ranking,
-)
-from ncclforensics.correlate import correlate, job, woven
-from ncclforensics.correlate.span import ALWAYS, Span, within
-from ncclforensics.interrupts import scratch_folder
+from ncclforensics import diagnosers
+from ncclforensics.correlate import correlate
+from ncclforensics.correlate.runs import interleaved_jobs, job
+from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
+from ncclforensics.engine import cache, dataset, excerpts, reading
+from ncclforensics.engine.interrupts import scratch_folder
 from ncclforensics.report.build import build, other
-from ncclforensics.report.reading import interrupted
+from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
-from ncclforensics.theory import lost, suspects, weigh
+from ncclforensics.theory import suspects, uncollected, weigh
+from ncclforensics.verdict import onset, ranking
+from ncclforensics.verdict.statements import statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from ncclforensics.findings import Ranked
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Ranked
+    from ncclforensics.model.frames import Frames
     from ncclforensics.report.contract import Report
     from ncclforensics.report.details import Excerpt
     from ncclforensics.sources import Source
@@ -102,7 +96,7 @@ def analyze(
         frames = None if kept is None else cache.find(kept, found.sources, found.notes)
         is_from_cache = frames is not None
         if frames is None:
-            frames = parsing.read(found.sources, found.notes, executor, progress)
+            frames = reading.read(found.sources, found.notes, executor, progress)
             if kept is not None:
                 cache.keep(kept, found.sources, found.notes, frames)
         if datasets:
@@ -144,15 +138,15 @@ def conclude(
 ) -> tuple[Ranked, Report]:
     """Return what correlated frames, just made or exported once, say of the failure."""
     told = job.facts(joined, world_size)
-    statements = list(diagnosers.diagnose(joined, select, ignore))
-    if why := woven.told(joined):
-        statements = [ranking.unnamed(statement, why) for statement in statements]
+    said = list(statements(joined, select, ignore))
+    if why := interleaved_jobs.told(joined):
+        said = [ranking.unnamed(statement, why) for statement in said]
     # where nothing of the job was read, nothing is known to be well
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     if not weigh.is_moving(joined):
-        signs += joined["calls"].height + len(lost.uncollected(joined))
-    ranked = ranking.rank(statements, diagnosers.CLASSES, signs, told)
+        signs += joined["calls"].height + len(uncollected.uncollected(joined))
+    ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)
     ranked = dataclasses.replace(ranked, suspects=suspects.suspects(joined))
-    ranked = course.with_call(joined, ranked)
-    told_of = course.of(joined, ranked)
+    ranked = onset.with_call(joined, ranked)
+    told_of = onset.of(joined, ranked)
     return ranked, build(ranked, joined, diagnosers.CLASSES, told_of)

@@ -11,8 +11,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncclforensics import analysis, tables
-from ncclforensics.frames import Frames, join
+from ncclforensics import analysis
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames, join
 from ncclforensics.parsers import parse
 from ncclforensics.sources import discover
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from ncclforensics import report
 from ncclforensics.analysis import analyze
-from ncclforensics.errors import UsageError
-from ncclforensics.parsing import read
-from ncclforensics.report.as_json import render_json
-from ncclforensics.report.words import opening
+from ncclforensics.engine.reading import read
+from ncclforensics.model.errors import UsageError
+from ncclforensics.report.formats.as_json import render_json
+from ncclforensics.report.phrases import opening
 from ncclforensics.sources import discover
 
 JOBS = ("torch-chain", "torch-crashed-rank-record", "nccl-docker0")
@@ -64,7 +64,9 @@ def interrupting(after):
 
 
 def test_an_interrupted_reading_is_analyzed_as_far_as_it_came(jobs, monkeypatch):
-    monkeypatch.setattr("ncclforensics.parsing.BATCH_BYTES", 0)  # a file at a time
+    monkeypatch.setattr(
+        "ncclforensics.engine.reading.BATCH_BYTES", 0
+    )  # a file at a time
     path = str(jobs / "torch-missing-rank-two-hosts" / "evidence")
     whole = analyze([path])
     part = analyze([path], progress=interrupting(5))
@@ -77,7 +79,7 @@ def test_an_interrupted_reading_is_analyzed_as_far_as_it_came(jobs, monkeypatch)
 
 
 def test_what_was_not_read_is_not_known_to_be_well(jobs, monkeypatch):
-    monkeypatch.setattr("ncclforensics.parsing.BATCH_BYTES", 0)
+    monkeypatch.setattr("ncclforensics.engine.reading.BATCH_BYTES", 0)
     path = str(jobs / "torch-healthy" / "evidence")
     assert analyze([path]).report.outcome == "no-failure"
     part = analyze([path], progress=interrupting(2)).report
@@ -89,7 +91,7 @@ def test_an_interrupt_before_anything_was_read_is_one(jobs, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ncclforensics.parsing.parse_all", interrupted)
+    monkeypatch.setattr("ncclforensics.engine.reading.parse_all", interrupted)
     with pytest.raises(KeyboardInterrupt):
         analyze([str(jobs / "torch-healthy" / "evidence")])
 
@@ -97,18 +99,18 @@ def test_an_interrupt_before_anything_was_read_is_one(jobs, monkeypatch):
 def test_of_logs_that_are_read_together_those_are_kept_that_were_read(
     tmp_path, monkeypatch
 ):
-    from ncclforensics.parsers import log_files
+    from ncclforensics.parsers.logs import log_reader
 
     for rank in range(3):
         (tmp_path / f"rank_{rank}.log").write_text(f"[rank{rank}]: step 1 loss 2.0\n")
-    scanned = log_files._scanned
+    scanned = log_reader._scanned
 
     def interrupted(*arguments):
         logs = scanned(*arguments)
         yield from (next(logs), next(logs))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(log_files, "_scanned", interrupted)
+    monkeypatch.setattr(log_reader, "_scanned", interrupted)
     report = analyze([str(tmp_path)]).report
     assert [s.source for s in report.sources] == ["rank_0.log", "rank_1.log"]
     (note,) = (n for n in report.notes if n.stage == "interrupted")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import removal
-from ncclforensics.report.formats import render
+from ncclforensics.report.formats.by_name import render
 
 FOLDERS = sorted(f.parent for f in removal.INCIDENTS.glob("*/truth.toml"))
 

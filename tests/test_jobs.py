@@ -11,7 +11,7 @@ import pytest
 
 from ncclforensics.analysis import analyze
 from ncclforensics.diagnosers import CLASSES
-from ncclforensics.report.formats import render
+from ncclforensics.report.formats.by_name import render
 
 JOBS = sorted(Path(__file__).parent.glob("fixtures/jobs/*/truth.toml"))
 

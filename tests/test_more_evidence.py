@@ -15,9 +15,10 @@ import polars as pl
 import pytest
 
 import removal
-from ncclforensics import analysis, tables
+from ncclforensics import analysis
 from ncclforensics.correlate import correlate
-from ncclforensics.frames import Frames, join
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames, join
 from ncclforensics.parsers import parse
 from ncclforensics.sources import discover
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ncclforensics import cli
+from ncclforensics.cli import commands
 from ncclforensics.diagnosers import CLASSES
 
 ROOT = Path(__file__).parents[1]
@@ -26,7 +26,9 @@ def classes_table() -> str:
 
 def help_() -> str:
     """What `--help` prints into a pipe."""
-    return CliRunner().invoke(cli.cli, ["--help"], prog_name="ncclforensics").output
+    return (
+        CliRunner().invoke(commands.cli, ["--help"], prog_name="ncclforensics").output
+    )
 
 
 def renewed(text: str) -> str:
@@ -67,6 +69,8 @@ def test_there_are_two_commands(mark):
 def test_the_readme_has_a_row_for_every_command():
     table = README.read_text("utf-8").partition("| command | does |")[2]
     rows = table.partition("\n\n")[0]
-    shown = [name for name, command in cli.cli.commands.items() if not command.hidden]
+    shown = [
+        name for name, command in commands.cli.commands.items() if not command.hidden
+    ]
     named = set(re.findall(r"`(?:ncclforensics )?([a-z]+)", rows))
     assert set(shown) <= named

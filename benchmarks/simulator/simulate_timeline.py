@@ -14,10 +14,10 @@ from pathlib import Path
 
 import polars as pl
 
-from ncclforensics import tables
-from ncclforensics.frames import Frames
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
 from ncclforensics.report import contract
-from ncclforensics.report.as_json import render_json
+from ncclforensics.report.formats.as_json import render_json
 
 TP, EPOCH, STEP = 8, 1_767_323_045_000_000_000, 10_000_000
 WORLD, TENSOR, DATA = "default_pg", "TENSOR_MODEL_PARALLEL_GROUP", "DATA_PARALLEL_GROUP"

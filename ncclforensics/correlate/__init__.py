@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics import tables
-from ncclforensics.correlate import (
-    at_once,
-    attempts,
-    batches,
+from ncclforensics.correlate.identity import group_members, ranks, world
+from ncclforensics.correlate.runs import clock, jobs, restarts
+from ncclforensics.correlate.timing import looks, old_dumps
+from ncclforensics.correlate.traces import (
     call_sites,
-    calls,
-    clock,
+    call_summary,
     coll_logs,
-    held,
-    identity,
-    jobs,
-    line_meetings,
-    looks,
-    messages,
-    outline,
+    p2p_batches,
+    p2p_messages,
+    pending_calls,
     positions,
-    rest,
-    seats,
-    stale,
-    standings,
-    waits,
-    world,
+    progress,
 )
-from ncclforensics.frames import Frames
+from ncclforensics.correlate.waits import (
+    blocking_calls,
+    concurrent_timeouts,
+    line_meetings,
+    standstill,
+    wait_graph,
+)
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
 
 
 def correlate(
@@ -41,35 +38,37 @@ def correlate(
     if attempt is not None:
         frames = jobs.without_dumps(frames)
     if "outline" not in frames.tables:
-        frames = outline.outlined(frames)
-    known = identity.identify(attempts.labelled(jobs.last(frames, job)))
-    known = stale.noted(clock.with_year(attempts.last(known, attempt)))
+        frames = call_summary.outlined(frames)
+    known = ranks.identify(restarts.labelled(jobs.last(frames, job)))
+    known = old_dumps.noted(clock.with_year(restarts.last(known, attempt)))
     known = coll_logs.with_calls(looks.last(known))
-    known = batches.with_ends(known)
-    collectives = outline.outline(known)
-    given_up = rest.given_up(collectives)
-    failed = pl.concat([rest.failed(known), given_up]).unique().sort()
-    made = standings.summary(collectives, failed)
+    known = p2p_batches.with_ends(known)
+    collectives = call_summary.outline(known)
+    given_up = standstill.given_up(collectives)
+    failed = pl.concat([standstill.failed(known), given_up]).unique().sort()
+    made = progress.summary(collectives, failed)
     told = positions.named(known["positions"], known["groups"], made)
     nameless = known["positions"].filter(pl.col("rank").is_null())
     positions_ = pl.concat([told, nameless])
-    names, members = standings.name_groups(known["groups"], made, told)
-    made = standings.grouped(made, names)
-    told = standings.grouped(told, names)
-    members = seats.seated(known, names, world.of_default(known, members))
-    unfinished = standings.unfinished(collectives, names, told, failed)
-    standing = standings.standings(made, unfinished, told)
-    first = held.held_up(unfinished, made, standing, members)
-    seen = rest.evidence(known, made, standing)
-    talk = messages.messages(collectives, names, members)
-    apart = standings.told_apart(known.scan("collectives"), names)
-    stuck = at_once.settled(calls.calls(first, standing, talk, seen, members), first)
-    stuck = messages.posted(stuck, apart)
+    names, members = progress.name_groups(known["groups"], made, told)
+    made = progress.grouped(made, names)
+    told = progress.grouped(told, names)
+    members = group_members.seated(known, names, world.of_default(known, members))
+    unfinished = progress.unfinished(collectives, names, told, failed)
+    standing = progress.standings(made, unfinished, told)
+    first = pending_calls.held_up(unfinished, made, standing, members)
+    seen = standstill.evidence(known, made, standing)
+    talk = p2p_messages.messages(collectives, names, members)
+    apart = progress.told_apart(known.scan("collectives"), names)
+    stuck = concurrent_timeouts.settled(
+        blocking_calls.calls(first, standing, talk, seen, members), first
+    )
+    stuck = p2p_messages.posted(stuck, apart)
     now = {**known.tables, "positions": positions_}
     heard = Frames(now, known.messages)
     stuck = line_meetings.joined(stuck, line_meetings.meetings(heard, stuck, standing))
-    found = waits.roots(stuck, rest.mute(collectives))
-    found = pl.concat([found, rest.idle(stuck, unfinished, standing, seen)])
+    found = wait_graph.roots(stuck, standstill.mute(collectives))
+    found = pl.concat([found, standstill.idle(stuck, unfinished, standing, seen)])
     stacks = pl.concat([known["stacks"], call_sites.stacks(heard)])
     return Frames(
         {

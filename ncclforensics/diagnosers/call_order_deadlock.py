@@ -36,8 +36,8 @@ from ncclforensics.theory.weigh import weighed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "desync"
 NEEDS = ("standings",)

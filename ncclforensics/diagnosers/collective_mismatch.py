@@ -34,16 +34,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, fingerprints
-from ncclforensics.findings import Finding
-from ncclforensics.theory import differing
+from ncclforensics.evidence import common, detail_fingerprints
+from ncclforensics.model.findings import Finding
+from ncclforensics.theory import mismatches
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Confidence, Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Confidence, Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "desync"
 NEEDS = (
@@ -75,7 +75,7 @@ REMEDY = (
     "compare the call sites of both sides: which condition makes them differ?",
     "export TORCH_DISTRIBUTED_DEBUG=DETAIL",
 )
-WORDS = differing.Words(
+WORDS = mismatches.Words(
     "collective-mismatch",
     "in",
     "are in different operations",
@@ -90,13 +90,13 @@ WORDS = differing.Words(
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks whose operation is the odd one, at the first such call."""
     for told in weighed(frames).of("collective-mismatch")[:1]:
-        yield differing.shown(frames, told, WORDS)
+        yield mismatches.shown(frames, told, WORDS)
         return
-    if sides := fingerprints.sides(frames, "op"):
-        yield differing.printed(frames, sides, WORDS)
+    if sides := detail_fingerprints.sides(frames, "op"):
+        yield mismatches.printed(frames, sides, WORDS)
         return
     lines = _unlike(frames.message("c10d.fingerprint"))
-    if lines.height and not fingerprints.sides(frames, "shape"):
+    if lines.height and not detail_fingerprints.sides(frames, "shape"):
         yield _one_sided(lines, *TORCH)
         return
     seen, feared = frames.message(*NCCL_SAW), frames.message(*NCCL_FEARS)

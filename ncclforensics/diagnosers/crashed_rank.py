@@ -33,16 +33,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import ends
-from ncclforensics.evidence import common, deaths, ras_status
-from ncclforensics.findings import Collective, Finding
-from ncclforensics.theory import lost
+from ncclforensics.correlate.exits import exit_records
+from ncclforensics.evidence import common, primary_exits, ras_status
+from ncclforensics.model.findings import Collective, Finding
+from ncclforensics.theory import uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Confidence, Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Confidence, Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
 NEEDS = (
@@ -63,13 +63,13 @@ MOST_KINDS = 3
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that fell first, for a reason of their own."""
-    first = deaths.first(deaths.of_own(frames))
+    first = primary_exits.first(primary_exits.of_own(frames))
     if first.is_empty():
         gone = ras_status.unanswered(frames)
         if gone is not None and gone.slug == "crashed-rank":
             yield gone
         else:
-            yield from lost.findings(frames, "crashed-rank")
+            yield from uncollected.findings(frames, "crashed-rank")
         return
     for alike in _by_reason(first):
         yield _fallen(frames, alike)
@@ -139,7 +139,7 @@ def _is_missed(frames: Frames) -> bool:
 
 def _ended_on(frames: Frames, ranks: tuple[int, ...]) -> tuple[str, ...]:
     """Return the hosts where launchers saw these ranks end."""
-    ended = ends.ended(frames).filter(pl.col("rank").is_in(list(ranks)))
+    ended = exit_records.ended(frames).filter(pl.col("rank").is_in(list(ranks)))
     return common.strings(ended["host"])
 
 

@@ -33,14 +33,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, cuda
-from ncclforensics.findings import Finding
+from ncclforensics.evidence import common, cuda_errors
+from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "platform"
 NEEDS = ("events",)
@@ -53,7 +53,7 @@ EXPLAINS = (
 SPREADS = True
 
 MESSAGES = (
-    *(*cuda.ERRORS, "python.driver_old", "nccl.driver_old"),
+    *(*cuda_errors.ERRORS, "python.driver_old", "nccl.driver_old"),
     *("nvidia.nvml_failed", "nvidia.container_failed"),
     *("nvidia.smi.no_driver", "nvidia.api_mismatch"),
     *("nvidia.driver_combination", "nvidia.forward_compatibility"),

@@ -30,15 +30,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import job
-from ncclforensics.evidence import common, cuda, first_stop
-from ncclforensics.findings import Finding
+from ncclforensics.correlate.runs import job
+from ncclforensics.evidence import common, cuda_errors, startup_stop
+from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "platform"
 NEEDS = ("events",)
@@ -51,7 +51,7 @@ EXPLAINS = (
 SPREADS = True
 
 NOT_READY = (
-    *(*cuda.ERRORS, "nvidia.not_initialized", "nvidia.not_ready"),
+    *(*cuda_errors.ERRORS, "nvidia.not_initialized", "nvidia.not_ready"),
     "nvidia.not_initialized.words",
 )
 SAYS_802 = r"(?i)system not yet initialized|\b802\b|SystemNotReady"
@@ -128,7 +128,7 @@ def _unlike(frames: Frames, message: str, column: str, healthy: str) -> pl.DataF
 
 def _stopped_first(frames: Frames) -> Iterator[Finding]:
     """Name the only host whose logs stop before its topology, while others went on."""
-    stop = first_stop.first_stop(frames)
+    stop = startup_stop.first_stop(frames)
     if stop is None:
         return
     host = stop.host

@@ -34,18 +34,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import outline
-from ncclforensics.evidence import common, heartbeats
-from ncclforensics.findings import Cite, Finding
-from ncclforensics.tables import done
+from ncclforensics.correlate.traces import call_summary
+from ncclforensics.evidence import common, heartbeat_monitor
+from ncclforensics.model.findings import Cite, Finding
+from ncclforensics.model.tables import done
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "runtime"
 NEEDS = ("standings", "c10d.heartbeat")
@@ -73,14 +73,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if told.story.call is not None and {*told.story.ranks} <= poor.keys()
     ]
     if not found:
-        yield from heartbeats.stuck(frames)
+        yield from heartbeat_monitor.stuck(frames)
         return
     call, first, blocked = found[0]
     ranks = tuple(sorted({rank for _, some, _ in found for rank in some}))
     failing = common.collective(frames, call)
     who = common.plural("rank", ranks)
     lacks = poor[ranks[0]]
-    sources = outline.dumps(frames).filter(pl.col("rank").is_in(ranks))
+    sources = call_summary.dumps(frames).filter(pl.col("rank").is_in(ranks))
     yield Finding(
         slug="gil-deadlock",
         confidence="likely",
@@ -113,7 +113,7 @@ def _poor(frames: Frames) -> dict[int, str]:
     a dump without entries says nothing; one that counts open calls is of a rank that
     waits.
     """
-    dumps = outline.dumps(frames).filter(pl.col("bytes") > 0).drop_nulls("rank")
+    dumps = call_summary.dumps(frames).filter(pl.col("bytes") > 0).drop_nulls("rank")
     made = (
         frames.scan("collectives")
         .select("rank", "stack", "state", "retired", "backend")
@@ -139,7 +139,7 @@ def _poor(frames: Frames) -> dict[int, str]:
     if with_done and with_done >= SHARE * told.height:
         void = told.filter(pl.col("over").is_null() & whole)["rank"]
         known = counted if void.is_empty() else pl.concat([counted, _proved(frames)])
-        held = outline.emptied(frames)
+        held = call_summary.emptied(frames)
         void = void.filter(void.is_in(known.implode()) & ~void.is_in(held.implode()))
         poor.update(dict.fromkeys(common.numbers(void), "entries"))
     return poor
@@ -147,6 +147,6 @@ def _poor(frames: Frames) -> dict[int, str]:
 
 def _proved(frames: Frames) -> pl.Series:
     """Return the members of groups with a finished call: it was made by all of them."""
-    over = outline.outline(frames).filter(done()).select("pg", "pg_desc").unique()
+    over = call_summary.outline(frames).filter(done()).select("pg", "pg_desc").unique()
     groups = frames["groups"].join(over, on=["pg", "pg_desc"], how="semi")
     return groups["members"].explode().drop_nulls()

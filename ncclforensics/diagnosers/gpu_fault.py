@@ -32,15 +32,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, cuda, system, waited
-from ncclforensics.findings import Finding, NotChecked, RuledOut
-from ncclforensics.tables import SCHEMAS
+from ncclforensics.evidence import common, cuda_errors, kernel_log, timed_out_call
+from ncclforensics.model.findings import Finding, NotChecked, RuledOut
+from ncclforensics.model.tables import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
 NEEDS = (
@@ -50,7 +50,7 @@ NEEDS = (
     "nvidia.device_plugin",
     "system.hsa",
     "c10d.watchdog.terminated",
-    *cuda.ERRORS,
+    *cuda_errors.ERRORS,
 )
 MISSING = "no kernel log and no CUDA error of a rank"
 NEXT_TIME = "keep the kernel log of each host: journalctl -k > dmesg-$(hostname).log"
@@ -129,7 +129,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the rank whose GPU broke, or its host."""
     xids = _xids(frames)
     broken = _faults(frames, xids)
-    faults = system.of_this_job(frames, broken)
+    faults = kernel_log.of_this_job(frames, broken)
     told = _ecc(frames)
     if faults.is_empty() and told.is_empty():
         yield from _of_another_day(broken) if broken.height else _harmless(xids)
@@ -165,7 +165,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         ranks=ranks,
         hosts=hosts,
         devices=common.devices_of(frames, ranks) or gpus,
-        collective=waited.waited_in(frames),
+        collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(faults if faults.height else told),
     )
 
@@ -234,7 +234,7 @@ def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
         _in_columns(fatal),
         _in_columns(frames.message(*OF_AMD)),
     ]
-    return system.ranks_on(frames, pl.concat(parts)).select(COLUMNS)
+    return kernel_log.ranks_on(frames, pl.concat(parts)).select(COLUMNS)
 
 
 def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
@@ -247,7 +247,7 @@ def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
 
 def _ecc(frames: Frames) -> pl.DataFrame:
     """Return the CUDA errors of ranks on memory that could not be corrected."""
-    lines = frames.message("c10d.watchdog.terminated", *cuda.ERRORS)
+    lines = frames.message("c10d.watchdog.terminated", *cuda_errors.ERRORS)
     if "error" not in lines.columns:
         return _in_columns(lines.clear())
     return _in_columns(lines.filter(pl.col("error").str.contains(ECC, literal=True)))

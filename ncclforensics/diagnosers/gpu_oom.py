@@ -30,14 +30,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, cuda, deaths
-from ncclforensics.findings import Finding
+from ncclforensics.evidence import common, cuda_errors, primary_exits
+from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
 NEEDS = ("events",)
@@ -64,7 +64,9 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the first rank that ran out of GPU memory."""
-    told = frames.message(*cuda.ERRORS).filter(pl.col("level").ne_missing("INFO"))
+    told = frames.message(*cuda_errors.ERRORS).filter(
+        pl.col("level").ne_missing("INFO")
+    )
     errors = told.filter(pl.col("text").str.contains(OUT_OF_MEMORY))
     sure = True
     if told.is_empty() and frames.message(*MESSAGES).is_empty():
@@ -80,7 +82,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
     if lines.is_empty():
         return
-    first = _first(deaths.with_only_exit(frames, lines))
+    first = _first(primary_exits.with_only_exit(frames, lines))
     ranks = common.numbers(first["rank"])
     hosts = common.strings(first["host"]) or common.hosts_of(frames, ranks)
     who = common.plural("rank", ranks) if ranks else f"a process on {hosts or 'a host'}"

@@ -32,16 +32,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import ends
-from ncclforensics.evidence import common, system, waited
-from ncclforensics.findings import Finding
-from ncclforensics.tables import SCHEMAS
+from ncclforensics.correlate.exits import exit_records
+from ncclforensics.evidence import common, kernel_log, timed_out_call
+from ncclforensics.model.findings import Finding
+from ncclforensics.model.tables import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
 NEEDS = ("kernel.", "slurm.", "launchers.kubernetes", "launchers.ray", "exits")
@@ -81,7 +81,7 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the rank that was killed for want of host memory, or its host."""
-    kernel = system.of_this_job(frames, frames.message(*KERNEL))
+    kernel = kernel_log.of_this_job(frames, frames.message(*KERNEL))
     # what was killed when nothing failed was another's, unless it was a known rank
     kernel = kernel.filter(~pl.col("is_far") | pl.col("rank").is_not_null())
     states = _state(frames)
@@ -92,11 +92,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             *(_srun(frames), states),
         ]
     )
-    killed = ends.ended(frames).filter(
+    killed = exit_records.ended(frames).filter(
         (pl.col("code") == KILLED) & (pl.col("reported_by") != "kernel")
     )
     if kernel.height:
-        ours = pl.col("name").fill_null("").str.contains(ends.OURS)
+        ours = pl.col("name").fill_null("").str.contains(exit_records.OURS)
         kernel = kernel.filter(
             ours | pl.col("rank").is_not_null() | bool(killed.height)
         )
@@ -129,7 +129,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         remedy=REMEDY,
         ranks=ranks,
         hosts=hosts,
-        collective=waited.waited_in(frames),
+        collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(lines),
     )
 
@@ -164,7 +164,7 @@ def _by_signal(killed: pl.DataFrame, hosts: tuple[str, ...]) -> tuple[int, ...]:
 
 def _srun(frames: Frames) -> pl.DataFrame:
     """Return srun's `Out Of Memory` of a task, with its host and rank."""
-    tasks = ends.of_slurm(frames).filter(pl.col("reason") == "Out Of Memory")
+    tasks = exit_records.of_slurm(frames).filter(pl.col("reason") == "Out Of Memory")
     return _in_columns(tasks)
 
 

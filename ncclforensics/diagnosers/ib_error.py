@@ -33,14 +33,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, lost_peers, system, teardown
-from ncclforensics.findings import Finding
+from ncclforensics.evidence import common, kernel_log, lost_peers, teardown
+from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Confidence, Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Confidence, Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
 NEEDS = ("nccl.", "kernel.nic", "rdma.")
@@ -120,7 +120,7 @@ def _own(frames: Frames) -> pl.DataFrame:
     lines = teardown.before(frames, frames.message(*OWN))
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
     lines = _with_columns(lines, "hca", "event")
-    links = system.of_this_job(frames, frames.message(*LINK))
+    links = kernel_log.of_this_job(frames, frames.message(*LINK))
     links = links.filter(~pl.col("is_far"))
     down = _with_columns(links, "state", "interface")
     down = down.with_columns(pl.col("interface").alias("hca"))

@@ -39,17 +39,17 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, hung, spied
-from ncclforensics.evidence.named_missing import named
-from ncclforensics.findings import Finding, NotChecked
+from ncclforensics.evidence import blocked_processes, common, pyspy_stacks
+from ncclforensics.evidence.reported_missing import named
+from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
     from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
@@ -120,7 +120,7 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         else f"did not make that call{reached}, and no call of {its} own holds {it} "
         f"up: the others wait for {it}."
     )
-    seen = spied.at_work(frames, ranks) + hung.words(frames, ranks)
+    seen = pyspy_stacks.at_work(frames, ranks) + blocked_processes.words(frames, ranks)
     return wording.finding(
         frames,
         found[0],
@@ -131,7 +131,7 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         (
             *wording.waiting(frames, call),
             *wording.cites(own, "came as far as"),
-            *hung.cites(frames, ranks),
+            *blocked_processes.cites(frames, ranks),
         ),
         ranks=everyone,
     )

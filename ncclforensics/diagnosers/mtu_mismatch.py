@@ -34,18 +34,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import job
+from ncclforensics.correlate.runs import job
 from ncclforensics.diagnosers import stuck_in_collective, wrong_nic
-from ncclforensics.evidence import common, payload, pings
-from ncclforensics.findings import Finding, NotChecked
-from ncclforensics.tables import CITE, TIME
+from ncclforensics.evidence import common, first_large_call, ping_sizes
+from ncclforensics.model.findings import Finding, NotChecked
+from ncclforensics.model.tables import CITE, TIME
 from ncclforensics.theory import wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
 NEEDS = ("system.mtu", "system.ping", "nccl.ib.queue_pair", "nccl.net.")
@@ -75,7 +75,7 @@ SCHEMA = {
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose MTU is not that of the others, in a job that failed."""
     failed = bool(job.signs_of_failure(frames))
-    tried, lost = frames.message(EXCEEDED), pings.lost(frames)
+    tried, lost = frames.message(EXCEEDED), ping_sizes.lost(frames)
     if not lost.height and not any(frames.message(m).height for m in TOLD):
         symptom = _by_symptom(frames) if failed else None
         yield symptom or NotChecked("mtu-mismatch", MISSING, NEXT_TIME)
@@ -108,7 +108,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         headline=what,
         evidence=(
             *common.cites(tried, 3),
-            *common.cites(frames.message(pings.ENDED), 2 if lost.height else 0),
+            *common.cites(frames.message(ping_sizes.ENDED), 2 if lost.height else 0),
             *common.cites(seen),
         ),
         explanation=f"{what}. Small messages pass, the first large one gets lost, and "
@@ -126,7 +126,7 @@ def _by_symptom(frames: Frames) -> Finding | None:
     """Tell of the first large call over sockets or RoCE, if all are stuck in it."""
     network = _sockets_or_roce(frames)
     call = None if network.is_empty() else stuck_in_collective.full_call(frames)
-    large = None if call is None else payload.first_large(frames, call)
+    large = None if call is None else first_large_call.first_large(frames, call)
     if call is None or large is None:
         return None
     failing = common.collective(frames, call)
@@ -137,7 +137,7 @@ def _by_symptom(frames: Frames) -> Finding | None:
         evidence=(*large.evidence, *common.cites(network, 2)),
         explanation=f"Every member made {common.call_words(failing)} and none finished "
         f"it. {large.words}.",
-        remedy=(*payload.PING, *_links_of("IFACE")),
+        remedy=(*first_large_call.PING, *_links_of("IFACE")),
         collective=failing,
         first_seen=wording.onset(frames, call),
     )

@@ -32,16 +32,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import roll
-from ncclforensics.evidence import common, stops, waited
-from ncclforensics.findings import Finding
-from ncclforensics.theory import lost
+from ncclforensics.correlate.waits import roll_call
+from ncclforensics.evidence import common, external_stop, timed_out_call
+from ncclforensics.model.findings import Finding
+from ncclforensics.theory import uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
 NEEDS = ("calls", "slurm.", "launchers.kubernetes", "launchers.ray", "launchers.mpi")
@@ -87,13 +87,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         ("slurm.cancelled", "cause", "NODE FAILURE"),
         ("slurm.state", "state", "NODE_FAIL"),
     ):
-        lines = stops.slurm_time(frames.message(message))
+        lines = external_stop.slurm_time(frames.message(message))
         if column in lines.columns:
             found = lines.filter(pl.col(column) == word)
             unnamed = pl.concat([unnamed, found], how="diagonal_relaxed")
     told = pl.concat([named, unnamed], how="diagonal_relaxed")
     if told.is_empty():
-        yield from lost.findings(frames, "node-lost")
+        yield from uncollected.findings(frames, "node-lost")
         return
     hosts = common.strings(named["host"].filter(~named["host"].str.contains(r"[\[,]")))
     pods = common.pods(told)
@@ -119,7 +119,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         ),
         ranks=ranks,
         hosts=hosts,
-        collective=waited.waited_in(frames),
+        collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(told),
     )
 
@@ -130,7 +130,7 @@ def _without_evidence(frames: Frames) -> tuple[int, ...]:
     Where one node was lost, and nothing places these ranks on another, they were its.
     """
     unseen = {*common.numbers(frames["calls"]["unseen"].explode())}
-    silent = roll.call(frames).unseen
+    silent = roll_call.call(frames).unseen
     seen = {*frames["standings"]["rank"], *frames["sources"]["rank"].drop_nulls()}
     unseen |= silent - seen if unseen <= silent else set()
     placed = frames["ranks"].drop_nulls("host")["rank"]

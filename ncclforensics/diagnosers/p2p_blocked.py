@@ -30,14 +30,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, cuda
-from ncclforensics.findings import Finding
+from ncclforensics.evidence import common, cuda_errors
+from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "platform"
 NEEDS = ("events",)
@@ -60,7 +60,9 @@ SHARED = ["text", "t", "rank", "host", "source", "line"]
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts on which GPUs cannot reach each other."""
-    refused = frames.message(*cuda.ERRORS).filter(pl.col("text").str.contains(SAYS))
+    refused = frames.message(*cuda_errors.ERRORS).filter(
+        pl.col("text").str.contains(SAYS)
+    )
     lines = pl.concat(
         [frames.message(*DISABLED).select(SHARED), refused.select(SHARED)]
     )

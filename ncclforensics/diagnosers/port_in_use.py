@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import ends
+from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common
-from ncclforensics.findings import Finding
+from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "launch"
 NEEDS = ("events",)
@@ -103,7 +103,7 @@ def _by_srun(frames: Frames) -> tuple[str, ...]:
     """Return the hosts whose tasks srun saw end in one way, if nothing else failed."""
     if frames.message(*CLIENTS).height:
         return ()
-    tasks = ends.of_slurm(frames).filter(pl.col("code") != 0)
+    tasks = exit_records.of_slurm(frames).filter(pl.col("code") != 0)
     if tasks["code"].n_unique() != 1 or tasks["host"].null_count():
         return ()
     return common.strings(tasks["host"])

@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, stops
-from ncclforensics.findings import Finding, RuledOut
+from ncclforensics.evidence import common, external_stop
+from ncclforensics.model.findings import Finding, RuledOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
 NEEDS = ("slurm.", "cloud.", "launchers.kubernetes")
@@ -78,10 +78,10 @@ def _by_slurm(lines: pl.DataFrame) -> str:
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the node that was taken back, unless the job had failed before."""
-    lines = stops.lines(frames, LINES, "PREEMPTION", "PREEMPTED")
+    lines = external_stop.lines(frames, LINES, "PREEMPTION", "PREEMPTED")
     if lines.is_empty():
         return
-    before = stops.failed_before(frames, lines)
+    before = external_stop.failed_before(frames, lines)
     if before.height:
         why = "the job had failed or hung before it was preempted"
         yield RuledOut("preempted", why, common.cites(before, 2))

@@ -31,16 +31,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import common, spied
-from ncclforensics.findings import NotChecked
+from ncclforensics.evidence import common, pyspy_stacks
+from ncclforensics.model.findings import NotChecked
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "desync"
 NEEDS = ("standings", "calls", "c10d.gloo.timeout")
@@ -79,7 +79,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             f"{who} alone made {what}",
             f"{what} was made by {who} alone; {others}"
             + wording.others_behind(frames, ranks)
-            + spied.at_work(frames, call["absent"]),
+            + pyspy_stacks.at_work(frames, call["absent"]),
             REMEDY,
             wording.waiting(frames, call, ranks) or told.cites,
             first_seen=wording.onset(frames, call, ranks),

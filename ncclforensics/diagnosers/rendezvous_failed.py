@@ -30,16 +30,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.job import STEPS
+from ncclforensics.correlate.runs.job import STEPS
 from ncclforensics.evidence import common
-from ncclforensics.findings import Finding
-from ncclforensics.tables import TROUBLED
+from ncclforensics.model.findings import Finding
+from ncclforensics.model.tables import TROUBLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "launch"
 NEEDS = ("c10d.store", "torchelastic.", "launchers.")

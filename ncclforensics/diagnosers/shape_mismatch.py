@@ -32,9 +32,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import common, fingerprints, models
-from ncclforensics.findings import Collective, Finding
-from ncclforensics.theory import differing, wording
+from ncclforensics.evidence import common, ddp_params, detail_fingerprints
+from ncclforensics.model.findings import Collective, Finding
+from ncclforensics.theory import mismatches, wording
 from ncclforensics.theory.weigh import case_of, weighed
 
 if TYPE_CHECKING:
@@ -42,14 +42,19 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
     from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
 NEEDS = (
     *("collectives", "positions", "c10d.fingerprint"),
-    *("c10d.shape_check", "c10d.gloo.size_mismatch", models.SIZES, models.COUNTS),
+    *(
+        "c10d.shape_check",
+        "c10d.gloo.size_mismatch",
+        ddp_params.SIZES,
+        ddp_params.COUNTS,
+    ),
     *("nccl.net.message_truncated", "nccl.ib.size_mismatch", "nccl.ib.bad_receive"),
 )
 MISSING = "no dump, and no TORCH_DISTRIBUTED_DEBUG=DETAIL"
@@ -61,7 +66,7 @@ REMEDY = (
     "print shape and dtype at the call site on the named ranks",
     "pad to a common size, or use an operation that takes uneven input",
 )
-WORDS = differing.Words(
+WORDS = mismatches.Words(
     "shape-mismatch",
     "with",
     "pass tensors that do not fit",
@@ -78,13 +83,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield (
             _unbalanced(frames, told)
             if unbalanced
-            else differing.shown(frames, told, WORDS)
+            else mismatches.shown(frames, told, WORDS)
         )
         return
-    if sides := fingerprints.sides(frames, "shape"):
-        yield differing.printed(frames, sides, WORDS)
+    if sides := detail_fingerprints.sides(frames, "shape"):
+        yield mismatches.printed(frames, sides, WORDS)
         return
-    if (found := models.differing(frames)) is not None:
+    if (found := ddp_params.differing(frames)) is not None:
         yield _of_models(frames, found)
         return
     yield from _one_sided(frames)
@@ -134,7 +139,7 @@ def _one_sided(frames: Frames) -> Iterator[Finding]:
             return
 
 
-def _of_models(frames: Frames, found: models.Models) -> Finding:
+def _of_models(frames: Frames, found: ddp_params.Models) -> Finding:
     who = common.plural("rank", found.odd) if found.odd else "ranks"
     unsaid = (
         " Which side is the odd one is not in this evidence."

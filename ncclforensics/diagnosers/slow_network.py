@@ -34,13 +34,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, step_times
-from ncclforensics.findings import Cite, Finding
+from ncclforensics.model.findings import Cite, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
 NEEDS = ("nccl.", step_times.TIMED)

@@ -33,15 +33,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import job
+from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, lost_peers, teardown
-from ncclforensics.findings import Finding
+from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
 NEEDS = ("nccl.", "c10d.")

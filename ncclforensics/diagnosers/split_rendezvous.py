@@ -29,15 +29,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.job import signs_of_failure
+from ncclforensics.correlate.runs.job import signs_of_failure
 from ncclforensics.evidence import common
-from ncclforensics.findings import Finding
+from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "launch"
 NEEDS = ("torchelastic.launch_config", "torchelastic.rendezvous.complete", "nccl.init")

@@ -30,16 +30,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, spied
-from ncclforensics.findings import Cite
+from ncclforensics.evidence import common, pyspy_stacks
+from ncclforensics.model.findings import Cite
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import case_of, weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Finding, Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Finding, Statement
+    from ncclforensics.model.frames import Frames
     from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
@@ -88,7 +88,7 @@ def _finding(frames: Frames, told: Told) -> Finding:
         f"{who} came {seconds:,.1f} s late to {common.call_words(failing)}",
         f"{came} made {common.call_words(failing)}, but {who} made it "
         f"{seconds:,.1f} s after the first, when the timeout of {timeout:,.0f} s had "
-        f"passed and the others had given up.{spied.at_work(frames, ranks)}",
+        f"passed and the others had given up.{pyspy_stacks.at_work(frames, ranks)}",
         REMEDY,
         (*cited, *wording.waiting(frames, call)),
         first_seen=wording.onset(frames, call)

@@ -31,15 +31,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.evidence import common, payload
+from ncclforensics.evidence import common, first_large_call
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "runtime"
 NEEDS = ("collectives",)
@@ -60,7 +60,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         call = told.story.call
         assert call is not None
         failing = common.collective(frames, call)
-        large = payload.first_large(frames, call)
+        large = first_large_call.first_large(frames, call)
         yield wording.finding(
             frames,
             told,
@@ -69,7 +69,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             f"Every member made {common.call_words(failing)} and none finished "
             f"it.{wording.others_behind(frames, call['waiting'])} What these dumps "
             f"show gives no rank the blame.{f' {large.words}.' if large else ''}",
-            (*REMEDY, *(payload.PING if large else ())),
+            (*REMEDY, *(first_large_call.PING if large else ())),
             (*wording.waiting(frames, call), *(large.evidence if large else ())),
         )
 

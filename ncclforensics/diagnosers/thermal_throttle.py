@@ -33,13 +33,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
-from ncclforensics.findings import Finding, RuledOut
+from ncclforensics.model.findings import Finding, RuledOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "platform"
 NEEDS = ("nvidia.smi.",)

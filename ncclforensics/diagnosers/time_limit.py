@@ -26,14 +26,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import common, stops
-from ncclforensics.findings import Finding, RuledOut
+from ncclforensics.evidence import common, external_stop
+from ncclforensics.model.findings import Finding, RuledOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
 NEEDS = ("slurm.", "launchers.pbs", "launchers.lsf", "launchers.kubernetes")
@@ -70,10 +70,10 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Say that the time was over, unless the job had failed before."""
-    lines = stops.lines(frames, LINES, "TIME LIMIT", "TIMEOUT")
+    lines = external_stop.lines(frames, LINES, "TIME LIMIT", "TIMEOUT")
     if lines.is_empty():
         return
-    before = stops.failed_before(frames, lines)
+    before = external_stop.failed_before(frames, lines)
     if before.height:
         why = "the job had failed or hung before its time was over"
         yield RuledOut("time-limit", why, common.cites(before, 2))

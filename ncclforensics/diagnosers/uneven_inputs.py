@@ -37,17 +37,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import ends, job, unlisted
-from ncclforensics.evidence import common, deaths, lost_peers
-from ncclforensics.findings import Finding
+from ncclforensics.correlate.exits import clean_exits, exit_records
+from ncclforensics.correlate.runs import job
+from ncclforensics.evidence import common, lost_peers, primary_exits
+from ncclforensics.model.findings import Finding
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
     from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
@@ -114,7 +115,7 @@ def _exited(frames: Frames, told: Told) -> Finding:
         REMEDY,
         wording.waiting(frames, call),
     )
-    return replace(found, hosts=found.hosts or unlisted.only_host(frames))
+    return replace(found, hosts=found.hosts or clean_exits.only_host(frames))
 
 
 def _early(ranks: tuple[int, ...], call: str) -> str:
@@ -128,7 +129,7 @@ def _early(ranks: tuple[int, ...], call: str) -> str:
 
 def _lost_it(frames: Frames) -> Iterator[Finding]:
     """Find the ranks that no agent lists as failed, where all it lists lost a peer."""
-    ranks, listed = unlisted.unlisted(frames)
+    ranks, listed = clean_exits.unlisted(frames)
     # who is left behind by most made a call of its own
     early = 0 < len(ranks) < len(listed)
     lost = _lost(frames, listed) if early else None
@@ -143,7 +144,7 @@ def _lost_it(frames: Frames) -> Iterator[Finding]:
         explanation=_early(ranks, "a call"),
         remedy=REMEDY,
         ranks=ranks,
-        hosts=common.hosts_of(frames, ranks) or unlisted.only_host(frames),
+        hosts=common.hosts_of(frames, ranks) or clean_exits.only_host(frames),
         devices=common.devices_of(frames, ranks),
         first_seen=common.first_seen(frames["exits"].drop_nulls("t")),
     )
@@ -160,8 +161,8 @@ def _lost(frames: Frames, listed: frozenset[int]) -> pl.DataFrame | None:
     other = shouting.filter(
         ~pl.col("message").is_in((*lost_peers.GONE, "python.traceback"))
     )
-    ended = ends.by_themselves(frames)
+    ended = exit_records.by_themselves(frames)
     own = set(common.numbers(ended["rank"]))
     heard = spoke and spoke <= listed and own <= spoke
-    raised = deaths.of_own(frames)
+    raised = primary_exits.of_own(frames)
     return lost if heard and other.is_empty() and raised.is_empty() else None

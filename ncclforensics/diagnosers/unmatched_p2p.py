@@ -32,16 +32,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.evidence import common, unrecorded
-from ncclforensics.findings import Finding
+from ncclforensics.evidence import common, gloo_blind_spots
+from ncclforensics.model.findings import Finding
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.findings import Cite, Statement
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Cite, Statement
+    from ncclforensics.model.frames import Frames
 
 FAMILY = "desync"
 NEEDS = ("collectives",)
@@ -106,7 +106,7 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
     """
     absent = frames["roots"].filter(
         pl.col("why").is_in(["absent", "mute"])
-        & pl.col("rank").is_in(unrecorded.timed_out(frames))
+        & pl.col("rank").is_in(gloo_blind_spots.timed_out(frames))
     )
     for number, waiters in absent.group_by("call").agg("rank").iter_rows():
         call = frames["calls"].row(number, named=True)
@@ -136,7 +136,7 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
             gaps.filter((pl.col("gap") == 0) & (pl.col("usual") > 0))["rank"]
         )
         message = {"op": "recv", "seq": None, "stack": None}
-        lines = frames.message(*unrecorded.TIMEOUTS)
+        lines = frames.message(*gloo_blind_spots.TIMEOUTS)
         spoke = lines.filter(pl.col("rank").is_in(waiters))
         if len(ranks) == 1:
             yield _finding(

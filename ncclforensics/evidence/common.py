@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import call_sites
-from ncclforensics.findings import Cite, Collective
+from ncclforensics.correlate.traces import call_sites
+from ncclforensics.model.findings import Cite, Collective
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
 MAX_CITES = 6  # of one claim; the rest is counted in its explanation
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import communicators, job
+from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.traces import communicators
 from ncclforensics.evidence import common
-from ncclforensics.findings import Collective, Finding
+from ncclforensics.model.findings import Collective, Finding
 
 if TYPE_CHECKING:
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
 # what a rank prints once all have met; after that, a hang has another cause
 MET = (

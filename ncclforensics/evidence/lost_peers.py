@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 if TYPE_CHECKING:
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using", "nccl.net.ib_using")
 # an address or a name; what NCCL prints of uninitialised memory is neither

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import job, ras
+from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.traces import ras_members
 from ncclforensics.evidence import common
-from ncclforensics.findings import Collective, Finding
+from ncclforensics.model.findings import Collective, Finding
 
 if TYPE_CHECKING:
-    from ncclforensics.findings import Confidence
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Confidence
+    from ncclforensics.model.frames import Frames
 
 IN_STEP = 1  # calls that ranks of a healthy job are apart
 ONE = ["source", "line", "comm_id", "op"]
@@ -35,7 +36,7 @@ GONE = (
 
 def lagging(frames: Frames) -> Finding | None:
     """Name the few members of a communicator that launched fewer calls."""
-    told = ras.reported(frames)
+    told = ras_members.reported(frames)
     counts = told.filter(pl.col("kind") == "count").with_columns(
         pl.col("operation").max().over(ONE).alias("most")
     )
@@ -81,7 +82,7 @@ def lagging(frames: Frames) -> Finding | None:
 
 def unanswered(frames: Frames) -> Finding | None:
     """Name the ranks whose process RAS misses: gone, or as good as gone."""
-    told = ras.reported(frames)
+    told = ras_members.reported(frames)
     processes = told.filter(pl.col("kind") == "process").select("process", "node")
     missing = told.filter(pl.col("kind") == "missing").join(
         processes.unique(), on=["process", "node"], how="semi"

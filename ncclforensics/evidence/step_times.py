@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 if TYPE_CHECKING:
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
 TIMED = "launchers.megatron.iteration"
 SLOWER = 2.0  # times what was usual

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import deaths
+from ncclforensics.evidence import primary_exits
 
 if TYPE_CHECKING:
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
 MARKS = (
     "c10d.watchdog.timeout",
@@ -62,5 +62,5 @@ def before(frames: Frames, lines: pl.DataFrame, hosts: int = 0) -> pl.DataFrame:
 
 def own_deaths(frames: Frames) -> pl.DataFrame:
     """Return the deaths that a traceback or a signal of no watchdog proves."""
-    fell = deaths.of_own(frames)
+    fell = primary_exits.of_own(frames)
     return fell.filter((pl.col("by") == "traceback") | pl.col("code").is_in(FAULTS))

@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics import tables
-from ncclforensics.frames import Frames, join
-from ncclforensics.interrupts import Partly
-from ncclforensics.notes import Note
-from ncclforensics.parsers import (
-    error_json,
-    flight_recorder,
-    limits,
-    log_files,
-    ras_json,
-)
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames, PartialRead, join
+from ncclforensics.model.notes import Note
+from ncclforensics.parsers import error_json, limits, ras_json
+from ncclforensics.parsers.flight_recorder import dump_reader
+from ncclforensics.parsers.logs import log_reader
 from ncclforensics.sources import compression
 
 if TYPE_CHECKING:
@@ -38,9 +33,9 @@ def _each(read: Callable[[Source], Frames]) -> Reader:
 
 
 READERS: Mapping[str, Reader] = {
-    "log": log_files.read_all,
-    "flight_recorder_pickle": flight_recorder.read_all,
-    "flight_recorder_json": flight_recorder.read_all,
+    "log": log_reader.read_all,
+    "flight_recorder_pickle": dump_reader.read_all,
+    "flight_recorder_json": dump_reader.read_all,
     "error_json": error_json.read_all,
     "ras_json": _each(ras_json.read),
 }
@@ -61,7 +56,7 @@ def parse_all(sources: Sequence[Source]) -> Frames:
 
     Never raises on bytes: what is damaged becomes a row of `notes`. What a source gives
     does not depend on those beside it, though some are read together. An interrupt
-    raises Partly, with what was read by then, if that is anything.
+    raises PartialRead, with what was read by then, if that is anything.
     """
     parts: list[Frames] = []
     done = 0
@@ -70,12 +65,12 @@ def parse_all(sources: Sequence[Source]) -> Frames:
         try:
             parts.append(_read(reader, some))
         except KeyboardInterrupt as interrupt:
-            if isinstance(interrupt, Partly):
+            if isinstance(interrupt, PartialRead):
                 parts.append(interrupt.frames)
                 done += interrupt.done
             if not done:
                 raise
-            raise Partly(join(parts), done) from interrupt
+            raise PartialRead(join(parts), done) from interrupt
         done += len(some)
     return join(parts)
 
@@ -84,16 +79,16 @@ def _read(reader: Reader | None, sources: Sequence[Source]) -> Frames:
     with ExitStack() as stack:
         futures: dict[str, Future[str | None]] = {}
         # logs leave the processor to others, but for those in a worker of a pool
-        if reader is log_files.read_all and pl.thread_pool_size() > 1:
+        if reader is log_reader.read_all and pl.thread_pool_size() > 1:
             threads = ThreadPoolExecutor(THREADS)
             stack.callback(threads.shutdown, cancel_futures=True)
-            later = [source for source in sources if not log_files.hashes(source)]
+            later = [source for source in sources if not log_reader.hashes(source)]
             futures = {s.name: threads.submit(digest, s) for s in later}
         try:
             read = Frames() if reader is None else reader(sources)
-        except Partly as partly:
+        except PartialRead as partly:
             kept = _with_manifest(partly.frames, sources[: partly.done], futures)
-            raise Partly(kept, partly.done) from partly
+            raise PartialRead(kept, partly.done) from partly
         return _with_manifest(read, sources, futures)
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 
-from ncclforensics import tables
-from ncclforensics.frames import Frames, join
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames, join
+from ncclforensics.model.tables import TIME
 from ncclforensics.parsers.limits import MAX_ERROR_BYTES
-from ncclforensics.parsers.structures import traceback
-from ncclforensics.tables import TIME
+from ncclforensics.parsers.logs.structures import traceback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 
-from ncclforensics import tables
-from ncclforensics.frames import Frames
-from ncclforensics.parsers import stamps
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
 from ncclforensics.parsers.limits import MAX_RAS_BYTES
+from ncclforensics.parsers.logs import timestamps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +83,7 @@ def content(source: Source) -> Report | str:
 def frames(source: Source, report: Report) -> Frames:
     """Return the rows that a report gives."""
     stamp = pl.DataFrame({"stamp": [report.timestamp]})
-    t = stamp.select(stamps.absolute("stamp")).to_series()[0]
+    t = stamp.select(timestamps.absolute("stamp")).to_series()[0]
     messages: dict[str, pl.DataFrame] = {}
     for name in dict.fromkeys(name for name, _ in report.rows):
         rows = [row for key, row in report.rows if key == name]

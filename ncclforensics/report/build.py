@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from ncclforensics import __version__, findings
-from ncclforensics.report import chains, suspicion
+from ncclforensics import __version__
+from ncclforensics.model import findings
+from ncclforensics.report import causal_chain, suspect_phrases
 from ncclforensics.report import contract as c
-from ncclforensics.report.clean import line, paragraphs
-from ncclforensics.report.docs import Documented, references
+from ncclforensics.report.class_docs import Documented, references
+from ncclforensics.report.coverage import interrupted, recognised, refused
 from ncclforensics.report.folding import fold_ranks, natural
-from ncclforensics.report.moments import rfc3339
-from ncclforensics.report.reading import interrupted, recognised, refused
+from ncclforensics.report.rfc3339 import rfc3339
+from ncclforensics.report.sanitize import line, paragraphs
 
 if TYPE_CHECKING:
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
 NAME, HEADLINE, REASON, QUOTE, PROSE = 300, 300, 400, 400, 4000  # characters
 MOST_CITES = 1000
@@ -52,7 +53,7 @@ def build(
         verdict=verdict,
         suspects=tuple(map(_suspect, ranked.suspects[: c.MOST_SUSPECTS])),
         findings=tuple(
-            _finding(role, f, classes, chains.explained_by(ranked, number))
+            _finding(role, f, classes, causal_chain.explained_by(ranked, number))
             for number, (role, f) in enumerate(ranked.findings)
         ),
         ruled_out=tuple(
@@ -66,8 +67,8 @@ def build(
         job=_job(ranked.job),
         sources=_sources(frames),
         notes=_notes(frames, [f for _, f in ranked.findings]),
-        chain=chains.chain(ranked, course, evidence),
-        onset=chains.onset(course.onset, evidence),
+        chain=causal_chain.chain(ranked, course, evidence),
+        onset=causal_chain.onset(course.onset, evidence),
     )
     unread = interrupted(report) is not None or not recognised(report)
     if report.outcome == "no-failure" and (unread or refused(report)):
@@ -80,7 +81,7 @@ def other(report: c.Report, job: str | None, attempt: int | None) -> c.Other:
     """Return in short what a report says of a job or an attempt."""
     verdict = report.verdict if report.outcome == "failure" else None
     unseen = "nothing failed" if report.outcome == "no-failure" else "cause not seen"
-    if verdict is None and (suspected := suspicion.brief(report, NAME)):
+    if verdict is None and (suspected := suspect_phrases.brief(report, NAME)):
         unseen += f"; {suspected}"
     return c.Other(
         job=_name(job),

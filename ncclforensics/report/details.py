@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 from msgspec import Struct
 
-from ncclforensics.report.clean import line
+from ncclforensics.model.tables import FAILING
 from ncclforensics.report.folding import fold_spread
-from ncclforensics.tables import FAILING
+from ncclforensics.report.sanitize import line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
     from ncclforensics.report.contract import Report
 
 State = Literal["done", "waits", "behind", "absent", "unseen"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.docs import HEADINGS, ITEM, Documented, page
-from ncclforensics.report.layout import Row, paint, wrap
+from ncclforensics.report.class_docs import HEADINGS, ITEM, Documented, page
+from ncclforensics.report.text_layout import Row, paint, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

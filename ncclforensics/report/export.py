@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.report import clean
-from ncclforensics.report.archive import named
-from ncclforensics.report.openmetrics import render_openmetrics
-from ncclforensics.report.trace import render_trace
+from ncclforensics.report import sanitize
+from ncclforensics.report.formats.archive import named
+from ncclforensics.report.formats.openmetrics import render_openmetrics
+from ncclforensics.report.formats.trace import render_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.report.paper import Paper
+    from ncclforensics.report.bundle import Paper
 
 Form = Literal["parquet", "csv", "trace", "openmetrics"]
 FORMS: tuple[Form, ...] = ("parquet", "csv", "trace", "openmetrics")
@@ -65,6 +65,6 @@ def _flat(frame: pl.DataFrame) -> pl.DataFrame:
 def _harmless(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the frame without escape sequences and control characters in its text."""
     text = pl.col(pl.String)
-    for pattern, instead in clean.HARMFUL:
+    for pattern, instead in sanitize.HARMFUL:
         text = text.str.replace_all(pattern, instead)
     return frame.with_columns(text)

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ncclforensics.report.coverage import was_read
 from ncclforensics.report.folding import count
-from ncclforensics.report.reading import was_read
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Note, Report, SourceFile

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ncclforensics.errors import UsageError
+from ncclforensics.model.errors import UsageError
 from ncclforensics.report.folding import fold_hosts, natural, unfold_ranks
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.frames import Frames
+from ncclforensics.model.frames import Frames
 from ncclforensics.report.redact import AT, USER
 
 if TYPE_CHECKING:

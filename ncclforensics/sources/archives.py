@@ -10,8 +10,8 @@ from __future__ import annotations
 import tarfile
 from typing import TYPE_CHECKING
 
+from ncclforensics.sources.archive_members import Contents
 from ncclforensics.sources.compression import open_file
-from ncclforensics.sources.contents import Contents
 from ncclforensics.sources.scratch import EndlessError, Scratch
 from ncclforensics.sources.tars import take_tar
 from ncclforensics.sources.zips import take_zip

@@ -7,15 +7,15 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.errors import reason
-from ncclforensics.notes import Note
-from ncclforensics.sources import archives, find, layouts, limits, voices
+from ncclforensics.model.errors import reason
+from ncclforensics.model.notes import Note
+from ncclforensics.sources import archives, files, layouts, limits, path_check
 from ncclforensics.sources.compression import compression_of, open_file
-from ncclforensics.sources.find import Found
-from ncclforensics.sources.given import roots
+from ncclforensics.sources.files import Found
 from ncclforensics.sources.kinds import kind_of
 from ncclforensics.sources.model import Discovery, Source
 from ncclforensics.sources.names import printable, unique
+from ncclforensics.sources.real_paths import roots
 from ncclforensics.sources.scratch import EndlessError, Scratch
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def discover(paths: Sequence[str], scratch: Path) -> Discovery:
     into a new directory in `scratch`, which must outlive the sources. Raises UsageError
     for a path or pattern that matches nothing; whatever else is wrong becomes a note.
     """
-    found, notes = find.files(roots([path for path in paths if path != STDIN]))
+    found, notes = files.files(roots([path for path in paths if path != STDIN]))
     stage = _Stage(Scratch(scratch), notes)
     if STDIN in paths:
         stage.take_stdin()
@@ -121,7 +121,7 @@ class _Stage:
         kind, why = kind_of(head, tail)
         who: dict[str, Any] = dict(layouts.read(file.layout, kind))
         if kind == "log":
-            for said, reason in voices.objections(head, who).items():
+            for said, reason in path_check.objections(head, who).items():
                 text = f"the path says {said} {who.pop(said)}, but {reason}"
                 self.note(f"{text}: the path is not believed", file.name)
         self.sources.append(replace(source, kind=kind, why=why, **who))

@@ -65,7 +65,7 @@ FILES = (
     rf"nccl(?:[._-]?(?:debug|log|info|trace))?\.(?P<host>{ANY_HOST})\.(?P<pid>\d+)",
     rf"nccl(?:[._-]?(?:debug|log|info|trace))?[._-](?P<host>{HOST})[._-](?P<pid>\d+)",
     rf"nccl(?:[._-]?(?:debug|log|info|trace))?[._-](?P<host>{HOST})",
-    # Slurm: %N.%t, then %j_%t; %A_%a of a job array looks alike, see voices.py
+    # Slurm: %N.%t, then %j_%t; %A_%a of a job array looks alike, see path_check.py
     rf"[a-z]+[._-](?:\d+[._-])?(?P<host>{HOST})[._-](?P<rank>\d{{1,5}})",
     rf"(?:slurm|job|out|err)\.(?:\d+\.)?(?P<host>(?=\D*\d+\D*\d|\D*\d\d){ANY_HOST})"
     r"\.(?P<rank>\d{1,5})",

@@ -11,7 +11,7 @@ from ncclforensics.sources.names import printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ncclforensics.notes import Note
+    from ncclforensics.model.notes import Note
 
 
 @dataclass(frozen=True, slots=True)

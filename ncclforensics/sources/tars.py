@@ -9,7 +9,7 @@ from ncclforensics.sources import limits
 from ncclforensics.sources.scratch import EndlessError
 
 if TYPE_CHECKING:
-    from ncclforensics.sources.contents import Contents
+    from ncclforensics.sources.archive_members import Contents
 
 # headers whose payload tarfile reads into memory: pax records and GNU long names
 EXTENDED = (

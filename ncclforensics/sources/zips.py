@@ -11,7 +11,7 @@ from ncclforensics.sources.salvage import members_before_cut
 from ncclforensics.sources.scratch import EndlessError
 
 if TYPE_CHECKING:
-    from ncclforensics.sources.contents import Contents
+    from ncclforensics.sources.archive_members import Contents
 
 # zip is also a container of other programs; their members are no evidence
 NOT_EVIDENCE = (

@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from ncclforensics.correlate import crews, ends, outline, rest, roll, waits, written
-from ncclforensics.evidence import teardown, unrecorded
+from ncclforensics.correlate.exits import agent_processes, exit_records
+from ncclforensics.correlate.timing import dump_mtime
+from ncclforensics.correlate.traces import call_summary
+from ncclforensics.correlate.waits import roll_call, standstill, wait_graph
+from ncclforensics.evidence import gloo_blind_spots, teardown
 from ncclforensics.theory import (
-    exchange,
+    alltoall_totals,
+    call_signatures,
     facts,
-    halves,
-    latecomers,
-    signatures,
+    late_ranks,
+    p2p_balance,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
     from ncclforensics.theory.program import Deviation, Program
 
 Call = dict[str, Any]
@@ -66,12 +69,12 @@ class Case:
     @cached_property
     def resumed(self) -> tuple[Call, ...]:
         """Return the calls that a rank came to too late, and that went on then."""
-        return tuple(latecomers.resumed(self.frames)[0].to_dicts())
+        return tuple(late_ranks.resumed(self.frames)[0].to_dicts())
 
     @cached_property
-    def graph(self) -> waits.Graph:
+    def graph(self) -> wait_graph.Graph:
         """Return who waits for whom."""
-        return waits.graph(self.frames["calls"])
+        return wait_graph.graph(self.frames["calls"])
 
     @cached_property
     def seen(self) -> frozenset[int]:
@@ -113,7 +116,7 @@ class Case:
 
     def _with_blocked(self, end: End) -> End:
         waiting = {r for c in end.calls for r in self.graph.waiters[c]}
-        hang = waits.behind(self.graph, sorted({*end.ranks, *waiting}))
+        hang = wait_graph.behind(self.graph, sorted({*end.ranks, *waiting}))
         return End(
             end.kind,
             end.ranks,
@@ -150,40 +153,40 @@ class Case:
     @cached_property
     def late(self) -> Mapping[int, pl.DataFrame]:
         """Return by call the entries of those who came to it a timeout too late."""
-        parts = latecomers.latecomers(self.frames), latecomers.resumed(self.frames)[1]
+        parts = late_ranks.latecomers(self.frames), late_ranks.resumed(self.frames)[1]
         found = pl.concat(parts)
         return {int(n): some for (n,), some in found.group_by("call")}
 
     @cached_property
-    def signatures(self) -> Mapping[int, tuple[signatures.Side, ...]]:
+    def signatures(self) -> Mapping[int, tuple[call_signatures.Side, ...]]:
         """Return by call the sides that its members take on what it is."""
-        return signatures.of_calls(self.frames)
+        return call_signatures.of_calls(self.frames)
 
     @cached_property
-    def unbalanced(self) -> Mapping[int, exchange.Unbalanced]:
+    def unbalanced(self) -> Mapping[int, alltoall_totals.Unbalanced]:
         """Return by call the exchanges whose two sides do not add up."""
-        return {u.call["call"]: u for u in exchange.unbalanced(self.frames)}
+        return {u.call["call"]: u for u in alltoall_totals.unbalanced(self.frames)}
 
     @cached_property
     def mute(self) -> frozenset[int]:
         """Return the ranks whose recorder leaves out messages that may hold them."""
-        return frozenset(rest.mute(outline.outline(self.frames)))
+        return frozenset(standstill.mute(call_summary.outline(self.frames)))
 
     @cached_property
     def waited(self) -> frozenset[int]:
         """Return the ranks that timed out, or may have in what is not recorded."""
-        return frozenset(unrecorded.waited(self.frames))
+        return frozenset(gloo_blind_spots.waited(self.frames))
 
     @cached_property
     def ended(self) -> frozenset[int]:
         """Return the ranks that exited normally."""
-        return roll.call(self.frames).ended
+        return roll_call.call(self.frames).ended
 
     @cached_property
     def fallen(self) -> frozenset[int]:
         """Return the ranks that a signal ended which no launcher or watchdog sends."""
-        fell = ends.by_themselves(self.frames)
-        return ends.ranks_of(fell.filter(pl.col("code").is_in(teardown.FAULTS)))
+        fell = exit_records.by_themselves(self.frames)
+        return exit_records.ranks_of(fell.filter(pl.col("code").is_in(teardown.FAULTS)))
 
     def deviation(self, rank: int) -> Deviation | None:
         """Return where a rank left the program of its role; None without history.
@@ -198,21 +201,21 @@ class Case:
 
         Those that a watchdog asks for are written within minutes of each other.
         """
-        files = outline.dumps(self.frames)
+        files = call_summary.dumps(self.frames)
         apart = pl.col("modified").max() - pl.col("modified")
-        old = files.filter(apart > pl.duration(milliseconds=written.WRITES_MS))
+        old = files.filter(apart > pl.duration(milliseconds=dump_mtime.WRITES_MS))
         return frozenset(old["rank"].drop_nulls())
 
     @cached_property
     def torn(self) -> frozenset[int]:
         """Return the ranks whose dump is cut."""
-        cut = outline.dumps(self.frames).filter("cut")
+        cut = call_summary.dumps(self.frames).filter("cut")
         return frozenset(cut["rank"].drop_nulls())
 
     def owes(self, end: End) -> bool:
         """Whether somebody at an end is proved to have left out half of a message."""
         if ("owes", end) not in self.kept:
-            short = halves.shortages(self, end, end.ranks)
+            short = p2p_balance.shortages(self, end, end.ranks)
             self.kept["owes", end] = True in short
         return bool(self.kept["owes", end])
 
@@ -269,7 +272,7 @@ class Case:
         listed = self.frames["groups"]["members"].unique(maintain_order=True)
         groups += [frozenset(m) for m in listed.head(MOST_GROUPS) if m is not None]
         everyone = max((len(g) for g in groups), default=0)
-        hosts += [crew.ranks for crew in crews.crews(self.frames)]
+        hosts += [crew.ranks for crew in agent_processes.crews(self.frames)]
         hosts += _nameless(hosts, lost)
         some = {*hosts, *(g for g in groups if len(g) < everyone)}
         return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))
@@ -298,7 +301,7 @@ OTHERS = ("absent", "unseen")
 
 def _ends(case: Case) -> list[End]:
     told = case.graph
-    component = waits.components(told)
+    component = wait_graph.components(told)
     ranks: dict[int, list[int]] = {}
     calls: dict[int, list[int]] = {}
     for node, number in component.items():
@@ -369,7 +372,7 @@ def _unseen(case: Case, found: list[End], unseen: list[int]) -> list[End]:
     ends = [
         r for end in found for r in end.ranks if end.kind != "circle" or not end.unseen
     ]
-    explained = waits.behind(told, ends) | set(ends)
+    explained = wait_graph.behind(told, ends) | set(ends)
     only = {
         call: wanted
         for call, wanted in told.why.items()

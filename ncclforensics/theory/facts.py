@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate import job, lateness, outline, rest, written
+from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.timing import dump_mtime, late_arrivals
+from ncclforensics.correlate.traces import call_summary
+from ncclforensics.correlate.waits import standstill
 from ncclforensics.evidence import common
-from ncclforensics.findings import Cite
-from ncclforensics.frames import remembered
-from ncclforensics.tables import ABORTS_RETIRE, done
-from ncclforensics.theory import latecomers
+from ncclforensics.model.findings import Cite
+from ncclforensics.model.frames import remembered
+from ncclforensics.model.tables import ABORTS_RETIRE, done
+from ncclforensics.theory import late_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
 Answer = Literal["yes", "no", "unknown"]
 GROUP = ("pg", "pg_desc")
@@ -65,10 +68,10 @@ def _first(facts: Iterator[Fact], nothing: str) -> Fact:
 
 
 def _standing(frames: Frames) -> Iterator[Fact]:
-    if rest.is_told(frames):
+    if standstill.is_told(frames):
         yield Fact("line", "yes", "a line or an exit tells of a failure")
         return
-    calls = outline.outline(frames)
+    calls = call_summary.outline(frames)
     aborted = calls.filter(
         pl.col("retired").fill_null(False)
         & ~done()
@@ -76,18 +79,18 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     )
     if aborted.height:
         yield Fact("aborted", "yes", "a watchdog had given up a call", _cite(aborted))
-    gave_up = calls.filter(pl.col("rank").is_in(rest.given_up(calls).implode())).unique(
-        "rank", keep="last", maintain_order=True
-    )
+    gave_up = calls.filter(
+        pl.col("rank").is_in(standstill.given_up(calls).implode())
+    ).unique("rank", keep="last", maintain_order=True)
     if gave_up.height:
         yield Fact("given up", "yes", "a rank had given up a call", _cite(gave_up))
-    ages = written.ages(frames["held"], calls, frames["sources"])
-    if (over := written.timed_out(ages)).height:
+    ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
+    if (over := dump_mtime.timed_out(ages)).height:
         yield _written(over)
-    if (overdue := lateness.overdue(frames["held"], calls)).len():
+    if (overdue := late_arrivals.overdue(frames["held"], calls)).len():
         who = common.plural("rank", common.numbers(overdue))
         yield Fact("overdue", "yes", f"{who} had been in a call for its timeout")
-    if latecomers.latecomers(frames).height or latecomers.resumed(frames)[0].height:
+    if late_ranks.latecomers(frames).height or late_ranks.resumed(frames)[0].height:
         yield Fact("late", "yes", "a rank came when its peers' timeout had passed")
     stood = _looks(frames).filter(~pl.col("moved"))
     waits = frames["calls"]["waiting"].explode()
@@ -114,13 +117,13 @@ def _motion(frames: Frames) -> Iterator[Fact]:
     if moved.height and moved.height == looks.height:
         why = f"{common.count(moved.height, 'rank')} moved on between two looks"
         yield Fact("looks", "yes", why, _cite(moved, pl.col("what")))
-    calls = outline.outline(frames)
+    calls = call_summary.outline(frames)
     fresh = _fresh(frames, calls)
     if fresh.height:
         why = "calls had ended in the tenth of a second before the dumps were taken"
         yield Fact("fresh", "yes", why, _cite(fresh))
-    ages = written.ages(frames["held"], calls, frames["sources"])
-    if written.are_early(ages):
+    ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
+    if dump_mtime.are_early(ages):
         most = float(str(ages["waited"].max())) / 1e3
         why = f"nobody had waited for more than {most:,.1f} s when its dump was written"
         yield Fact("early", "yes", why)

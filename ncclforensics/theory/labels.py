@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.standings import UNEVEN, grouped
-from ncclforensics.tables import begun, done
+from ncclforensics.correlate.traces.progress import UNEVEN, grouped
+from ncclforensics.model.tables import begun, done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
 FEW = 1 / 8  # of the ranks whose dumps may lack stacks, and theirs still count
 KEPT = (

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
     Words = npt.NDArray[np.uint64]
     Bits = npt.NDArray[np.float64]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ncclforensics.correlate.waits import Graph
+    from ncclforensics.correlate.waits.wait_graph import Graph
 
 
 def still_waiting(

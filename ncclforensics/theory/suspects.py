@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from ncclforensics.correlate import roll
+from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common
-from ncclforensics.findings import Suspect
-from ncclforensics.theory import lost, weigh, wording
+from ncclforensics.model.findings import Suspect
+from ncclforensics.theory import uncollected, weigh, wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
     from ncclforensics.theory.story import Story
     from ncclforensics.theory.weigh import Told
 
@@ -57,7 +57,7 @@ def _unheard(frames: Frames) -> tuple[Suspect, ...]:
     Those of whom nothing is known while others timed out come first; where everybody
     is known, those that wait where fewest do.
     """
-    told = roll.call(frames)
+    told = roll_call.call(frames)
     if not told.timed_out:
         return ()
     ranks = sorted(told.silent | told.unseen)
@@ -76,7 +76,7 @@ def _unheard(frames: Frames) -> tuple[Suspect, ...]:
 
 def _uncollected(frames: Frames) -> tuple[Suspect, ...]:
     """Suspect those of whom nothing is here, where nobody is seen to wait."""
-    ranks = lost.uncollected(frames)
+    ranks = uncollected.uncollected(frames)
     hosts = {rank: common.hosts_of(frames, [rank]) for rank in ranks[:MOST]}
     why = "nothing of it was collected, where its peers left dumps"
     weight = round(1 / max(len(ranks), 1), 3)

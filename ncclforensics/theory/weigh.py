@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ncclforensics.frames import remembered
-from ncclforensics.theory import explanations, facts, hearsay, replay, weights
+from ncclforensics.model.frames import remembered
+from ncclforensics.theory import explanations, facts, log_only, replay, weights
 from ncclforensics.theory.case import Case
 
 if TYPE_CHECKING:
-    from ncclforensics.findings import Cite
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Cite
+    from ncclforensics.model.frames import Frames
     from ncclforensics.theory.case import End
     from ncclforensics.theory.story import Story
 
@@ -235,7 +235,7 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     moved = facts.motion(case.frames).answer == "yes" and end.kind != "late"
     if not stands or moved or story.what in OPEN:
         return "possible"
-    heard = hearsay.is_hearsay(case, story)
+    heard = log_only.is_hearsay(case, story)
     if margin >= weights.CERTAIN and story.ranks and not heard:
         return "certain"
     return "likely" if margin >= weights.LIKELY else "possible"

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate import waits
+from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.evidence import common
-from ncclforensics.findings import Cite, Finding
-from ncclforensics.theory import facts, places
+from ncclforensics.model.findings import Cite, Finding
+from ncclforensics.theory import call_sites, facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ncclforensics.findings import Collective
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.findings import Collective
+    from ncclforensics.model.frames import Frames
     from ncclforensics.theory.weigh import Told
 
 MAX_WAITING = 3  # cites of ranks that wait; the explanation counts the rest
@@ -51,8 +51,8 @@ def waiters(call: dict[str, Any]) -> str:
 
 def others_behind(frames: Frames, ranks: Iterable[int], word: str = "behind") -> str:
     """Say how many ranks wait behind some that are named, and through which groups."""
-    told = waits.graph(frames["calls"])
-    blocked = waits.behind(told, list(ranks))
+    told = wait_graph.graph(frames["calls"])
+    blocked = wait_graph.behind(told, list(ranks))
     if not blocked:
         return ""
     noun = "rank waits" if len(blocked) == 1 else "ranks wait"
@@ -66,8 +66,8 @@ def _through(frames: Frames, ranks: Iterable[int], call: int) -> str:
 
 def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
     """Return "through TP group 3 and 12 PP groups": the groups others wait in."""
-    told = waits.graph(frames["calls"])
-    behind = waits.behind(told, list(ranks)) | set(ranks)
+    told = wait_graph.graph(frames["calls"])
+    behind = wait_graph.behind(told, list(ranks)) | set(ranks)
     here = frames["calls"].filter(
         (pl.col("call") != (-1 if but is None else but))
         & pl.col("call").is_in(
@@ -237,7 +237,7 @@ def elsewhere(frames: Frames, told: Told) -> str:
         return "."
     what = common.collective(frames, other)
     site = f" at {what.call_site}" if what.call_site else ""
-    where = places.parting(frames, story.call["stack"], other["stack"])
+    where = call_sites.parting(frames, story.call["stack"], other["stack"])
     apart = f"; the stacks part at {where}" if where else ""
     ranks = common.plural("rank", sorted(other["waiting"]))
     verb = "is" if len(other["waiting"]) == 1 else "are"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.report.markdown import render_markdown
+from ncclforensics.report.formats.markdown import render_markdown
 from ncclforensics.tickets import urls
 from ncclforensics.tickets.model import Auth, Body, Comment, Plan, Request
 from ncclforensics.tickets.post import fitting

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from ncclforensics import __version__
-from ncclforensics.report.clean import line
+from ncclforensics.report.sanitize import line
 from ncclforensics.tickets.model import PostingError
 
 if TYPE_CHECKING:

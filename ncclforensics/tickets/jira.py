@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from ncclforensics.errors import UsageError
-from ncclforensics.report.wiki import escape, noformat, render_wiki
+from ncclforensics.model.errors import UsageError
+from ncclforensics.report.formats.jira_markup import escape, noformat, render_wiki
 from ncclforensics.tickets import urls
 from ncclforensics.tickets.model import Auth, Comment, Plan, Request
 from ncclforensics.tickets.post import fitting

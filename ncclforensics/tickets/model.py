@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ncclforensics.errors import ExitCode, NcclForensicsError
+from ncclforensics.model.errors import ExitCode, NcclForensicsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.errors import UsageError
+from ncclforensics.model.errors import UsageError
 from ncclforensics.tickets import github, gitlab, jira, pagerduty, servicenow, slack
 from ncclforensics.tickets.model import size
 from ncclforensics.tickets.post import sized

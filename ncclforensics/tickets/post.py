@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ncclforensics.report import suspicion
-from ncclforensics.report.clean import ELLIPSIS
-from ncclforensics.report.text import render_text
-from ncclforensics.report.words import opening
+from ncclforensics.report import suspect_phrases
+from ncclforensics.report.formats.text import render_text
+from ncclforensics.report.phrases import opening
+from ncclforensics.report.sanitize import ELLIPSIS
 from ncclforensics.tickets.model import Body, File, length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ncclforensics.report.paper import Paper
+    from ncclforensics.report.bundle import Paper
     from ncclforensics.tickets.model import Level
 
 ROOM = 600  # characters kept free for the mark and the line that names the files
@@ -52,8 +52,10 @@ class Post:
     def suspects(self) -> list[str]:
         """Return whom to look at below a heading that accuses nobody; or nothing."""
         report = self.paper.report
-        told = [f"  {suspicion.told(s)}" for s in suspicion.suspects(report)]
-        return [suspicion.title(report), *told] if told else []
+        told = [
+            f"  {suspect_phrases.told(s)}" for s in suspect_phrases.suspects(report)
+        ]
+        return [suspect_phrases.title(report), *told] if told else []
 
     def plain(self) -> tuple[tuple[Level, str], ...]:
         """Return the report as plain text, from the whole answer to the headline."""
@@ -64,7 +66,7 @@ class Post:
         parts += [] if verdict is None else [f"  {r}" for r in verdict.remedy]
         suspects = self.suspects()
         if parts or suspects:
-            at = 0 if suspicion.comes_first(self.paper.report) else len(parts)
+            at = 0 if suspect_phrases.comes_first(self.paper.report) else len(parts)
             brief = "\n".join([brief, *parts[:at], *suspects, *parts[at:]])
         link = f"full report: {self.link}\n" if self.link else ""
         return (

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ncclforensics.errors import UsageError
+from ncclforensics.model.errors import UsageError
 from ncclforensics.tickets import urls
 from ncclforensics.tickets.model import Auth, Body, Comment, File, Plan, Request
 from ncclforensics.tickets.post import fitting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import SplitResult, quote, urlsplit
 
-from ncclforensics.errors import UsageError
+from ncclforensics.model.errors import UsageError
 
 
 def split(ticket: str) -> SplitResult | None:

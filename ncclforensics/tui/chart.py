@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ncclforensics.tui import strips
+from ncclforensics.tui import rendering
 from ncclforensics.tui.model.scale import BySequence, ByTime
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Chart(ScrollView, can_focus=True):
             )
         if centre:
             # what a rank waits in stands behind the last cell, if there is room
-            tail = min(strips.TAIL, self._room() // 3) // self.view.scale.wide
+            tail = min(rendering.TAIL, self._room() // 3) // self.view.scale.wide
             behind = self.view.scale.size + tail
             left = max(left, min(behind - cells, self.cell - cells // 3))
         # forced, because bars allow scrolling only after a layout
@@ -133,15 +133,15 @@ class Chart(ScrollView, can_focus=True):
         if y < HEAD:
             texts = scale.ticks(self.view.timeline.columns, left, cells)
             titles = ("ranks", self.view.title) if y == 0 else ("", "")
-            label = strips.gutter(*titles, widths)
-            strip = strips.head(
-                label, texts[y], room, strips.DIM if y else strips.NORMAL
+            label = rendering.gutter(*titles, widths)
+            strip = rendering.head(
+                label, texts[y], room, rendering.DIM if y else rendering.NORMAL
             )
         else:
             number = y - HEAD + self._top()
             if number >= self.view.lines.height:
                 return Strip.blank(width, self.rich_style)
-            strip = strips.line(
+            strip = rendering.line(
                 self.view.label(number),
                 self._paint(number, left, cells)[: -(-room // scale.wide)],
                 widths=widths,
@@ -169,7 +169,7 @@ class Chart(ScrollView, can_focus=True):
         if self.view is not None:
             scale = self.view.scale
             width = self._gutter() + scale.size * scale.wide
-            width += strips.TAIL if width > self._wide() else 0
+            width += rendering.TAIL if width > self._wide() else 0
             self.virtual_size = Size(width, self.view.lines.height + HEAD)
             # its border is a line more
             self.styles.max_height = self.view.lines.height + HEAD + 1

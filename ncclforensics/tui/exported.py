@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics import foreign, tables
-from ncclforensics.errors import UsageError
-from ncclforensics.frames import Frames
-from ncclforensics.report.as_json import load
+from ncclforensics.engine import untrusted
+from ncclforensics.model import tables
+from ncclforensics.model.errors import UsageError
+from ncclforensics.model.frames import Frames
+from ncclforensics.report.formats.as_json import load
 from ncclforensics.sources.compression import ERRORS
 from ncclforensics.sources.limits import MAX_UNPACKED_BYTES
 
@@ -51,7 +52,7 @@ def read(path: Path, scratch: Path) -> Exported | None:
     files = {
         file.stem: file
         for file in sorted(inner.glob("*.parquet"))
-        if file.is_file() and foreign.is_known(file.stem)
+        if file.is_file() and untrusted.is_known(file.stem)
     }
     report = load(folder / "report.json")
     if files.keys().isdisjoint(tables.SCHEMAS):
@@ -59,9 +60,9 @@ def read(path: Path, scratch: Path) -> Exported | None:
     if report is None and "sources" not in files:
         return None
     copy = scratch / f"{CALLS}.parquet"
-    (frames,) = foreign.apart(_frames, [(files, copy)])
+    (frames,) = untrusted.apart(_frames, [(files, copy)])
     if isinstance(frames, Exception):
-        told = foreign.why(frames)
+        told = untrusted.why(frames)
         raise UsageError(f"{path} holds frames that cannot be read: {told}") from frames
     calls = pl.scan_parquet(copy, glob=False)
     if report is None:
@@ -78,7 +79,7 @@ def _frames(at: tuple[Mapping[str, Path], Path]) -> Frames:
     """Read the frames of an export but its calls, which are written to a copy."""
     files, copy = at
     calls = tables.empty(CALLS).lazy()
-    with foreign.unpanicked():
+    with untrusted.unpanicked():
         if CALLS in files:
             told = pl.scan_parquet(files[CALLS], glob=False)
             tables.conform(CALLS, told.head(0).collect())
@@ -88,9 +89,9 @@ def _frames(at: tuple[Mapping[str, Path], Path]) -> Frames:
                 for c, kind in tables.SCHEMAS[CALLS].items()
             ).select(*tables.SCHEMAS[CALLS])
         calls.sink_parquet(copy)
-        foreign.check(pl.scan_parquet(copy, glob=False).select("rank").collect())
-    return foreign.conformed(
-        {n: foreign.parquet(file) for n, file in files.items() if n != CALLS}
+        untrusted.check(pl.scan_parquet(copy, glob=False).select("rank").collect())
+    return untrusted.conformed(
+        {n: untrusted.parquet(file) for n, file in files.items() if n != CALLS}
     )
 
 

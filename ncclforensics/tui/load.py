@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.as_json import load as load_report
-from ncclforensics.report.reading import recognised
-from ncclforensics.report.words import GIVE
+from ncclforensics.report.coverage import recognised
+from ncclforensics.report.formats.as_json import load as load_report
+from ncclforensics.report.phrases import GIVE
 from ncclforensics.tui import exported
 from ncclforensics.tui.model.build import build
 from ncclforensics.tui.model.clock import Clock, clock
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from concurrent.futures import Executor
 
-    from ncclforensics.correlate.span import Span
+    from ncclforensics.correlate.runs.time_window import Span
     from ncclforensics.report.contract import Report
     from ncclforensics.sources import Source
-    from ncclforensics.tui.model.survey import Tick
+    from ncclforensics.tui.model.first_pass import Tick
     from ncclforensics.tui.model.timeline import Timeline
 
 
@@ -85,7 +85,7 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
             return _shown(found.report, made, {})
     # parsers are heavy to import, and a saved report needs none
     from ncclforensics.analysis import analyze
-    from ncclforensics.correlate.span import ALWAYS
+    from ncclforensics.correlate.runs.time_window import ALWAYS
 
     def reading(done: int, whole: int) -> None:
         tick("reading files", done, whole)

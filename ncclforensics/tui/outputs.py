@@ -42,7 +42,7 @@ class Outputs(App[int]):
     def explain(self, slug: str) -> None:
         """Show the page of a class."""
         from ncclforensics.diagnosers import CLASSES
-        from ncclforensics.report.docs import HEADINGS
+        from ncclforensics.report.class_docs import HEADINGS
         from ncclforensics.report.explain import render_class
 
         entry = CLASSES.get(slug)
@@ -88,7 +88,7 @@ class Outputs(App[int]):
 
     def action_copy(self) -> None:
         """Copy the verdict as Markdown."""
-        from ncclforensics.report.markdown import render_markdown
+        from ncclforensics.report.formats.markdown import render_markdown
 
         if self.loaded is not None:
             self.copy_to_clipboard(render_markdown(self.loaded.report))

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from ncclforensics.report.layout import fold
+from ncclforensics.report.text_layout import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from ncclforensics.frames import Frames, remembered
+from ncclforensics.model.frames import Frames, remembered
 
 
 def test_each_analysis_has_its_own_answer() -> None:

@@ -35,7 +35,7 @@ with SEEN:
     from fuzz.piled import PILES
     from fuzz.seeds import seeds
     from fuzz.targets import TARGETS
-    from ncclforensics.parsers import fr_taster
+    from ncclforensics.parsers.flight_recorder import pickle_probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ def main() -> None:
         (corpus / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
     target = together(given.target, given.corpus)
     # a child that tries each pickle first would be most of the work
-    fr_taster.expendable()
+    pickle_probe.expendable()
     gc.enable()
     if given.blind or given.target in BLIND:
         blind(target, given, [file.read_bytes() for file in sorted(corpus.iterdir())])

@@ -15,19 +15,13 @@ import polars as pl
 
 from fuzz import shares
 from fuzz.targets import PARSERS, both, conforming, pieces, same, sources, stored
-from ncclforensics import tables
-from ncclforensics.frames import Frames
-from ncclforensics.parsers import (
-    error_json,
-    flight_recorder,
-    fr_rows,
-    framing,
-    log_files,
-    ras_json,
-    stamps,
-)
-from ncclforensics.parsers import lines as parsers_lines
-from ncclforensics.parsers.flight_recorder import Beside
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+from ncclforensics.parsers import error_json, ras_json
+from ncclforensics.parsers.flight_recorder import dump_reader, dump_rows
+from ncclforensics.parsers.flight_recorder.dump_reader import Beside
+from ncclforensics.parsers.logs import framing, log_reader, timestamps
+from ncclforensics.parsers.logs import lines as parsers_lines
 from ncclforensics.sources.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -62,14 +56,14 @@ class Pile:
 def _content(kind: str) -> Callable[[bytes, Beside], Any]:
     def read(data: bytes, beside: Beside) -> Any:
         source = stored(data, kind)
-        content, *_ = flight_recorder._content(source, beside)
+        content, *_ = dump_reader._content(source, beside)
         return content and (source, content)
 
     return read
 
 
 def _rows(told: Sequence[Any], beside: Beside) -> None:
-    conforming(Frames(fr_rows.frames(list(filter(None, told)), beside.stacks)))
+    conforming(Frames(dump_rows.frames(list(filter(None, told)), beside.stacks)))
 
 
 def _repeats(told: Sequence[Any], besides: tuple[Beside, Beside]) -> None:
@@ -81,7 +75,7 @@ def _bytes(data: bytes, _: Beside) -> bytes:
 
 
 def _log(inputs: Sequence[bytes], _: Beside) -> None:
-    conforming(log_files.read(stored(b"\n".join(inputs), "log")))
+    conforming(log_reader.read(stored(b"\n".join(inputs), "log")))
 
 
 def _framed(inputs: Sequence[bytes], _: Beside) -> None:
@@ -134,7 +128,7 @@ def _reports(told: Sequence[ras_json.Report | str], _: Beside) -> None:
     source = stored(b"", "ras_json")
     conforming(ras_json.frames(source, ras_json.Report("", rows)))
     stamps_ = pl.DataFrame({"stamp": [report.timestamp for report in reports]})
-    stamps_.select(stamps.absolute("stamp").cast(tables.TIME))
+    stamps_.select(timestamps.absolute("stamp").cast(tables.TIME))
 
 
 def _error(data: bytes, _: Beside) -> Any:

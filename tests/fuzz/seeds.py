@@ -10,7 +10,7 @@ import msgspec
 
 from fuzz.evidence import DUMP, ERROR, OTHER, RAS
 from fuzz.targets import HERE, JOBS, PARSERS, SEPARATOR, Beside, both, share_files
-from ncclforensics import grammar
+from ncclforensics.parsers.logs import grammar
 from ncclforensics.sources.kinds import kind_of
 
 if TYPE_CHECKING:

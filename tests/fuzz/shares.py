@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from fuzz.targets import kept, share, share_file
-from ncclforensics import dataset, foreign
-from ncclforensics.foreign import MESSAGE
-from ncclforensics.frames import Frames, join
+from ncclforensics.engine import dataset, untrusted
+from ncclforensics.engine.untrusted import MESSAGE
+from ncclforensics.model.frames import Frames, join
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,12 +61,12 @@ def _conformed(each: Input) -> Frames | None:
     """Return what an input gives, None where it is refused as `dataset.load` does."""
     number, name, content = each
     try:
-        with foreign.unpanicked():
+        with untrusted.unpanicked():
             read = pl.read_parquet(io.BytesIO(content))
         if name == dataset.SHARES:
             dataset._listed(read)
             return None
-        found = foreign.conformed({name: read})
+        found = untrusted.conformed({name: read})
     except (ValueError, OSError, pl.exceptions.PolarsError):
         return None
     return Frames(

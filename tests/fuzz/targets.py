@@ -24,36 +24,35 @@ import msgspec
 import polars as pl
 
 from fuzz.evidence import DUMP, LOG
-from ncclforensics import dataset, grammar, pool, tables
-from ncclforensics.errors import UsageError
-from ncclforensics.parsers import (
-    error_json,
-    flight_recorder,
-    fr_dump,
-    fr_json,
-    fr_repeats,
-    fr_rows,
-    framing,
-    log_files,
-    parse_all,
-    structures,
+from ncclforensics.engine import dataset, pool
+from ncclforensics.model import tables
+from ncclforensics.model.errors import UsageError
+from ncclforensics.parsers import error_json, parse_all
+from ncclforensics.parsers import ras_json as ras
+from ncclforensics.parsers.flight_recorder import (
+    dedup,
+    dump_parts,
+    dump_reader,
+    dump_rows,
+    json_dump,
     unpickler,
 )
-from ncclforensics.parsers import lines as parsers_lines
-from ncclforensics.parsers import ras_json as ras
-from ncclforensics.parsers.flight_recorder import Beside
-from ncclforensics.parsers.fr_opcodes import IrregularError
-from ncclforensics.report import as_json, clean
-from ncclforensics.report.formats import render
-from ncclforensics.report.html import render_html
-from ncclforensics.sources import discover, layouts, voices
+from ncclforensics.parsers.flight_recorder.dump_reader import Beside
+from ncclforensics.parsers.flight_recorder.opcodes import IrregularError
+from ncclforensics.parsers.logs import framing, grammar, log_reader, structures
+from ncclforensics.parsers.logs import lines as parsers_lines
+from ncclforensics.report import sanitize
+from ncclforensics.report.formats import as_json
+from ncclforensics.report.formats.by_name import render
+from ncclforensics.report.formats.html import render_html
+from ncclforensics.sources import discover, layouts, path_check
 from ncclforensics.sources.kinds import KINDS, kind_of
 from ncclforensics.sources.model import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
 HERE = Path(__file__).parent
 JOBS = HERE.parent / "fixtures" / "jobs"
@@ -100,14 +99,14 @@ def pickled(data: bytes) -> None:
 
 def dump(data: bytes) -> None:
     """Read a Flight Recorder pickle into frames."""
-    conforming(flight_recorder.read(stored(data, "flight_recorder_pickle")))
+    conforming(dump_reader.read(stored(data, "flight_recorder_pickle")))
 
 
 def dump_json(data: bytes) -> None:
     """Read a Flight Recorder JSON into frames."""
-    loaded = fr_json.load(data)
+    loaded = json_dump.load(data)
     assert 0 <= loaded.end <= len(data)
-    conforming(flight_recorder.read(stored(data, "flight_recorder_json")))
+    conforming(dump_reader.read(stored(data, "flight_recorder_json")))
 
 
 def repeats(data: bytes) -> None:
@@ -122,24 +121,24 @@ def both(data: bytes, besides: tuple[Beside, Beside]) -> tuple[Any, Any] | None:
 
     Of fewer entries than in earnest, so that an input is short.
     """
-    with mock.patch.object(fr_repeats, "SOME", FEW):
-        short = fr_repeats.shortened(data, besides[0].walks, besides[0].layouts)
+    with mock.patch.object(dedup, "SOME", FEW):
+        short = dedup.shortened(data, besides[0].walks, besides[0].layouts)
     if short is None:
         return None
     loaded = unpickler.load(short.data)
-    entries = fr_dump.parts(loaded.value).entries
+    entries = dump_parts.parts(loaded.value).entries
     if loaded.problem is not None or not short.agrees(entries):
         return None
     source = stored(b"", "flight_recorder_pickle")
     size = len(short.data)
     try:
-        content, notes = flight_recorder._read(source, besides[0], loaded, size, short)
+        content, notes = dump_reader._read(source, besides[0], loaded, size, short)
     except IrregularError:
         return None
     plain = unpickler.load(data)
     if plain.problem and FRAME in data:
         return None  # a frame's length, which shortened is not looked at
-    whole, told = flight_recorder._read(source, besides[1], plain, len(data))
+    whole, told = dump_reader._read(source, besides[1], plain, len(data))
     assert notes == told
     return (source, content), (source, whole)
 
@@ -147,7 +146,7 @@ def both(data: bytes, besides: tuple[Beside, Beside]) -> tuple[Any, Any] | None:
 def same(pairs: Sequence[tuple[Any, Any]], besides: tuple[Beside, Beside]) -> None:
     """Assert that dumps give the same rows shortened and whole."""
     short, whole = (
-        fr_rows.frames([pair[n] for pair in pairs], beside.stacks)
+        dump_rows.frames([pair[n] for pair in pairs], beside.stacks)
         for n, beside in enumerate(besides)
     )
     assert short.keys() == whole.keys()
@@ -206,7 +205,7 @@ def _begins_in_one(part: bytes, start: int, span: int) -> bool:
 
 def log(data: bytes) -> None:
     """Recognise the messages of a text log."""
-    conforming(log_files.read(stored(data, "log")))
+    conforming(log_reader.read(stored(data, "log")))
 
 
 def framed(data: bytes) -> None:
@@ -286,7 +285,7 @@ def kind(data: bytes) -> None:
     path = os.fsdecode(data[:200]).replace("\0", "")
     who = layouts.read(path, "log")
     layouts.read(path, "flight_recorder_pickle")
-    voices.objections(data, who or {"rank": 3, "host": "node1"})
+    path_check.objections(data, who or {"rank": 3, "host": "node1"})
 
 
 def archive(data: bytes) -> None:
@@ -321,10 +320,10 @@ def sources(files: Sequence[bytes]) -> None:
 
 def text(data: bytes) -> None:
     """Clean a text: one printable line, and never longer than asked for."""
-    told = clean.line(data.decode("utf-8", "surrogateescape"), 80)
+    told = sanitize.line(data.decode("utf-8", "surrogateescape"), 80)
     assert len(told) <= 80
     assert all(char.isprintable() for char in told if ord(char) < 0xA0)
-    kept = clean.paragraphs(data.decode("utf-8", "replace"), 80)
+    kept = sanitize.paragraphs(data.decode("utf-8", "replace"), 80)
     assert all(char.isprintable() for char in kept if char != "\n" and ord(char) < 160)
 
 

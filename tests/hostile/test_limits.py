@@ -14,21 +14,16 @@ import pytest
 
 from fuzz.targets import conforming, stored
 from hostile.test_pickles import ENTRY, WHOLE
-from ncclforensics import grammar
-from ncclforensics.parsers import (
-    error_json,
-    flight_recorder,
-    fr_dump,
-    fr_fields,
-    fr_groups,
-    fr_recovery,
-    limits,
-    log_files,
-    ras_json,
-    scan,
-    structures,
+from ncclforensics.parsers import error_json, limits, ras_json
+from ncclforensics.parsers.flight_recorder import (
+    dump_parts,
+    dump_reader,
+    fields,
+    groups,
+    recovery,
 )
-from ncclforensics.parsers.structures import rank_set
+from ncclforensics.parsers.logs import grammar, log_reader, scan, structures
+from ncclforensics.parsers.logs.structures import rank_set
 from ncclforensics.sources import discover
 from ncclforensics.sources import limits as sources_limits
 
@@ -48,49 +43,54 @@ def entry(**told):
 ERROR = "error_json", json.dumps({"message": "RuntimeError: " + "x" * 99}).encode()
 RAS = "ras_json", json.dumps({"nccl_version": "2.29", "communicators": []}).encode()
 READERS = {
-    "flight_recorder_pickle": flight_recorder.read,
+    "flight_recorder_pickle": dump_reader.read,
     "error_json": lambda source: error_json.read_all([source]),
     "ras_json": ras_json.read,
-    "log": log_files.read,
+    "log": log_reader.read,
 }
 ODD = r"too long or of an odd type, read as null \(entries\): "
 PARSED = {
     "entries": (
-        *(fr_dump, "MAX_ENTRIES", 3, dump(entries=MANY)),
+        *(dump_parts, "MAX_ENTRIES", 3, dump(entries=MANY)),
         "more than 3 entries: the first 5 are not read",
     ),
     "tensors": (
-        *(fr_fields, "MAX_TENSORS", 5, entry(input_sizes=[[4]] * 6)),
+        *(fields, "MAX_TENSORS", 5, entry(input_sizes=[[4]] * 6)),
         ODD + r"input_sizes \(2\)",
     ),
     "members": (
-        *(fr_groups, "MAX_MEMBERS", 3, dump(pg_config={"0": GROUP})),
+        *(groups, "MAX_MEMBERS", 3, dump(pg_config={"0": GROUP})),
         "1 groups of pg_config .* members unknown",
     ),
     "ranks": (
-        *(fr_groups, "MAX_RANK", 3, dump(pg_config={"0": GROUP})),
+        *(groups, "MAX_RANK", 3, dump(pg_config={"0": GROUP})),
         "1 groups of pg_config .* members unknown",
     ),
     "groups": (
-        *(fr_dump, "MAX_GROUPS", 3, dump(pg_config={str(n): GROUP for n in range(4)})),
+        *(
+            dump_parts,
+            "MAX_GROUPS",
+            3,
+            dump(pg_config={str(n): GROUP for n in range(4)}),
+        ),
         "more than 3 groups: the others are not read",
     ),
     "groups of entries": (
-        *(fr_dump, "MAX_GROUPS", 3),
+        *(dump_parts, "MAX_GROUPS", 3),
         dump(entries=[e | {"process_group": (str(e["record_id"]), "")} for e in MANY]),
         "entries of more than 3 groups: the first 5 are not read",
     ),
     "positions": (
-        *(fr_groups, "MAX_SEQ", 2, dump()),
+        *(groups, "MAX_SEQ", 2, dump()),
         "1 members of pg_status are not as they should be",
     ),
     "opcodes": (
-        *(fr_recovery, "MAX_OPCODES", 60),
+        *(recovery, "MAX_OPCODES", 60),
         (dump(entries=MANY)[0], dump(entries=MANY)[1][:-1] + b"\xff"),
         "damaged: more than 60 opcodes",
     ),
     "bytes": (
-        *(flight_recorder, "MAX_BYTES", 300, dump(entries=MANY)),
+        *(dump_reader, "MAX_BYTES", 300, dump(entries=MANY)),
         "larger than 0 MiB: the rest is not read",
     ),
     "an error file": (error_json, "MAX_ERROR_BYTES", 50, ERROR, "larger than 0 MiB"),
@@ -195,12 +195,12 @@ def test_an_archive_beyond_a_limit_is_noted(tmp_path, monkeypatch, name, small, 
 
 def test_lines_that_are_held_to_look_ahead_take_bounded_memory(monkeypatch):
     text = b"".join(b"%03d" % n + b"x" * 97 + b"\n" for n in range(200))
-    monkeypatch.setattr(log_files, "WINDOW_BYTES", 1000)
+    monkeypatch.setattr(log_reader, "WINDOW_BYTES", 1000)
     most, told = {}, {}
     for held in (limits.MAX_HELD_BYTES, 1000):
         monkeypatch.setattr(limits, "MAX_HELD_BYTES", held)
         log = scan.Kept()
-        windows = list(log_files.windows(io.BytesIO(text), log))
+        windows = list(log_reader.windows(io.BytesIO(text), log))
         own = [line for lines, own in windows for line in lines["line"][:own]]
         assert own == list(range(1, 201))
         most[held] = max(lines.height for lines, _ in windows)

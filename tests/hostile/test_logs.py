@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from fuzz.targets import conforming, log, stored
-from ncclforensics import grammar
-from ncclforensics.parsers import limits, lines, log_files, scan, structures
+from ncclforensics.parsers import limits
+from ncclforensics.parsers.logs import grammar, lines, log_reader, scan, structures
 
 HEAD = "gpu1:1:2 [0] NCCL INFO "
 NET = f"{HEAD}Using network IB\n"
@@ -21,7 +21,7 @@ TIMEOUT = (
 
 def read(text: str | bytes):
     data = text.encode() if isinstance(text, str) else text
-    return conforming(log_files.read(stored(data, "log")))
+    return conforming(log_reader.read(stored(data, "log")))
 
 
 def notes(frames) -> str:
@@ -153,12 +153,12 @@ def test_a_log_of_nothing_but_line_ends_is_empty():
 
 def test_long_lines_are_recognised_some_at_a_time(monkeypatch):
     text = (TIMEOUT.format(rank=1, group=0) + NET) * 200
-    together = log_files.TOGETHER_BYTES
+    together = log_reader.TOGETHER_BYTES
     told = {}
     for size in (together, 1000):
-        monkeypatch.setattr(log_files, "TOGETHER_BYTES", size)
+        monkeypatch.setattr(log_reader, "TOGETHER_BYTES", size)
         lines = pl.DataFrame({"line": range(1, 401), "raw": text.splitlines()})
-        portions = list(log_files._portions(lines, lines["line"]))
+        portions = list(log_reader._portions(lines, lines["line"]))
         assert pl.concat(portions).to_list() == list(range(1, 401))
         assert (len(portions) > 50) == (size == 1000)
         told[size] = read(text)

@@ -11,7 +11,8 @@ import pickletools
 import pytest
 
 from fuzz.targets import conforming, stored
-from ncclforensics.parsers import flight_recorder, limits, unpickler
+from ncclforensics.parsers import limits
+from ncclforensics.parsers.flight_recorder import dump_reader, unpickler
 
 DEEP = 30_000
 ENTRY = {
@@ -48,7 +49,7 @@ SHAPES = {
 
 
 def read(data: bytes):
-    return conforming(flight_recorder.read(stored(data, "flight_recorder_pickle")))
+    return conforming(dump_reader.read(stored(data, "flight_recorder_pickle")))
 
 
 def text(word: str) -> bytes:
@@ -136,7 +137,7 @@ def test_more_groups_than_a_job_has_are_noted():
 
 
 def test_a_dump_larger_than_its_limit_is_read_to_there_and_noted(monkeypatch):
-    monkeypatch.setattr(flight_recorder, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(dump_reader, "MAX_BYTES", 1 << 20)
     entries = [ENTRY | {"record_id": n} for n in range(40_000)]
     told = read(pickle.dumps(WHOLE | {"entries": entries}))
     assert 0 < told["collectives"].height < 40_000

@@ -11,7 +11,7 @@ import pytest
 
 from ncclforensics import analysis
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.fr_memory import ceiling
+from ncclforensics.parsers.flight_recorder.memory import ceiling
 from ncclforensics.tui.model.build import build
 
 START = (

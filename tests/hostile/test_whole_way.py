@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
-from ncclforensics.cli import cli
+from ncclforensics.cli.commands import cli
 
 ACTS = (
     "\x1b[2J\x1b]0;owned\x07\x1b]52;c;ZXZpbA==\x07\x1b]8;;http://evil.test\x1b\\ "

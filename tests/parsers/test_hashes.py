@@ -8,7 +8,8 @@ import pickle
 import pytest
 
 from log_lines import timeout
-from ncclforensics.parsers import parse_all, scan
+from ncclforensics.parsers import parse_all
+from ncclforensics.parsers.logs import scan
 from ncclforensics.sources import Source
 
 TEXT = ("step 1 of 2\n" * 3 + timeout(3)).encode()

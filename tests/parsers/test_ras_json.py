@@ -85,7 +85,7 @@ def test_damage_is_a_note(read):
 
 def test_a_rank_behind_is_named_without_any_log(analyzed):
     text = json.dumps(report([member(r, 5 - 3 * (r == 2)) for r in range(4)]))
-    from ncclforensics.correlate import ras
+    from ncclforensics.correlate.traces import ras_members
 
-    late = ras.reported(analyzed({"ras.json": text}).frames)
+    late = ras_members.reported(analyzed({"ras.json": text}).frames)
     assert late.filter(comm_rank=2)["rank"].to_list() == [2]

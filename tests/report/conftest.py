@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ncclforensics import tables
-from ncclforensics.findings import (
+from ncclforensics.model import tables
+from ncclforensics.model.findings import (
     Cite,
     Collective,
     Finding,
@@ -16,7 +16,7 @@ from ncclforensics.findings import (
     Ranked,
     RuledOut,
 )
-from ncclforensics.frames import Frames
+from ncclforensics.model.frames import Frames
 from ncclforensics.report.build import build
 
 if TYPE_CHECKING:

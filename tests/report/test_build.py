@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ncclforensics import tables
-from ncclforensics.findings import Cite, Ranked
-from ncclforensics.frames import Frames
-from ncclforensics.report.as_json import render_json
+from ncclforensics.model import tables
+from ncclforensics.model.findings import Cite, Ranked
+from ncclforensics.model.frames import Frames
 from ncclforensics.report.build import MOST_CITES, build, rfc3339
+from ncclforensics.report.formats.as_json import render_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ncclforensics.report.docs import Documented
+    from ncclforensics.report.class_docs import Documented
 
 
 def test_family_and_references_come_from_the_class(

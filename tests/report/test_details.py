@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ncclforensics import excerpts
 from ncclforensics.analysis import analyze
+from ncclforensics.engine import excerpts
 from ncclforensics.report.details import details
-from ncclforensics.report.markdown import render_markdown
+from ncclforensics.report.formats.markdown import render_markdown
 
 
 def test_a_missing_rank_stands_out_in_its_group(jobs):

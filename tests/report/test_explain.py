@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.docs import HEADINGS
+from ncclforensics.report.class_docs import HEADINGS
 from ncclforensics.report.explain import fill, render_class, render_classes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ncclforensics.report.docs import Documented
+    from ncclforensics.report.class_docs import Documented
 
 
 def test_commands_stay_and_prose_fills() -> None:

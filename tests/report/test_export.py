@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from ncclforensics.analysis import analyze
 from ncclforensics.diagnosers import CLASSES
-from ncclforensics.frames import Frames
+from ncclforensics.model.frames import Frames
+from ncclforensics.report.bundle import paper
 from ncclforensics.report.contract import Culprits
 from ncclforensics.report.export import FORMS, files
-from ncclforensics.report.openmetrics import MOST, render_openmetrics
-from ncclforensics.report.paper import paper
+from ncclforensics.report.formats.openmetrics import MOST, render_openmetrics
 
 
 @pytest.fixture(scope="module")

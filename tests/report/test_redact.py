@@ -11,8 +11,8 @@ import pytest
 
 from ncclforensics.analysis import analyze
 from ncclforensics.diagnosers import CLASSES
-from ncclforensics.errors import UsageError
-from ncclforensics.report.paper import SUFFIXES, paper
+from ncclforensics.model.errors import UsageError
+from ncclforensics.report.bundle import SUFFIXES, paper
 from ncclforensics.report.redact import KINDS, Redactor, kinds
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ncclforensics.errors import UsageError
+from ncclforensics.model.errors import UsageError
 from ncclforensics.sources import discover
 from ncclforensics.sources.kinds import KINDS
 from ncclforensics.sources.names import printable

@@ -9,9 +9,9 @@ place in the code.
 
 import datetime
 
-from ncclforensics import tables
 from ncclforensics.correlate import correlate
-from ncclforensics.frames import Frames
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
 from ncclforensics.theory.case import Case
 from ncclforensics.theory.weigh import weighed
 

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from standstills import EPOCH, STEP, frames
 
-from ncclforensics import tables
-from ncclforensics.frames import Frames
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
 from ncclforensics.theory import facts
 
 WAITS = f"{STEP * 4}abcdp|W"

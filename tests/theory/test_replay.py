@@ -2,8 +2,8 @@
 
 import pytest
 
-from ncclforensics import tables
-from ncclforensics.correlate import waits
+from ncclforensics.correlate.waits import wait_graph
+from ncclforensics.model import tables
 from ncclforensics.theory.replay import still_waiting
 
 STATES = ("behind", "done", "absent", "unseen", "unstarted")
@@ -11,7 +11,7 @@ STATES = ("behind", "done", "absent", "unseen", "unstarted")
 
 def graph(*calls):
     """Lay out calls given as (waiting, {state: ranks}), numbered in order."""
-    return waits.graph(
+    return wait_graph.graph(
         tables.rows(
             "calls",
             [

@@ -13,7 +13,7 @@ from server import serve
 
 from ncclforensics.analysis import analyze
 from ncclforensics.diagnosers import CLASSES
-from ncclforensics.report.paper import paper
+from ncclforensics.report.bundle import paper
 from ncclforensics.tickets.plans import plan
 from ncclforensics.tickets.post import Post
 from ncclforensics.tickets.send import send

@@ -12,7 +12,7 @@ from services import GITHUB, GitHub, GitLab, Jira, ServiceNow, Slack
 
 from ncclforensics.report.contract import Suspect
 from ncclforensics.report.details import Details
-from ncclforensics.report.markdown import render_markdown
+from ncclforensics.report.formats.markdown import render_markdown
 from ncclforensics.tickets.model import PostingError, size
 from ncclforensics.tickets.plans import plan
 from ncclforensics.tickets.post import Post

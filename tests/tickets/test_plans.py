@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ncclforensics.errors import UsageError
+from ncclforensics.model.errors import UsageError
 from ncclforensics.tickets.model import mark, marked
 from ncclforensics.tickets.plans import as_json, as_text, plan
 from ncclforensics.tickets.tokens import told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from services import MARK, SERVICES, GitHub, GitLab, Jira, PagerDuty, ServiceNow, Slack
 
-from ncclforensics.errors import ExitCode
+from ncclforensics.model.errors import ExitCode
 from ncclforensics.tickets.http import LONGEST
 from ncclforensics.tickets.model import PostingError
 from ncclforensics.tickets.plans import plan

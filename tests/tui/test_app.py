@@ -6,8 +6,8 @@ import pytest
 from screen import chart, text
 from textual import events
 
-from ncclforensics.errors import ExitCode, UsageError
-from ncclforensics.report.as_json import render_json
+from ncclforensics.model.errors import ExitCode, UsageError
+from ncclforensics.report.formats.as_json import render_json
 from ncclforensics.tui.dialogs import Choice, Page, Prompt, Steps
 
 pytestmark = pytest.mark.asyncio
@@ -241,7 +241,7 @@ async def test_an_export_is_drawn_like_evidence(opened, exported):
 
 
 async def test_frames_without_a_report_are_diagnosed_anew(opened, chain, tmp_path):
-    from ncclforensics.cli import main
+    from ncclforensics.cli.commands import main
 
     folder = tmp_path / "frames"
     assert main(["export", str(chain), "-o", str(folder)]) == ExitCode.OK
@@ -251,7 +251,7 @@ async def test_frames_without_a_report_are_diagnosed_anew(opened, chain, tmp_pat
 
 
 async def test_the_zip_of_a_report_is_drawn(opened, chain, tmp_path):
-    from ncclforensics.cli import main
+    from ncclforensics.cli.commands import main
 
     file = tmp_path / "report.zip"
     assert main(["report", str(chain), "-o", str(file)]) == ExitCode.OK

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from ncclforensics.cli import main
-from ncclforensics.errors import ExitCode
+from ncclforensics.cli.commands import main
+from ncclforensics.model.errors import ExitCode
 
 
 @pytest.mark.parametrize("verb", ["timeline", "tui"])
@@ -31,7 +31,7 @@ def test_a_path_that_is_not_there_is_refused_before_anything_is_drawn(tmp_path, 
 @pytest.mark.parametrize("arguments", [["--help"], ["timeline", "--help"], ["classes"]])
 def test_no_other_command_imports_textual(arguments):
     code = (
-        "import sys; from ncclforensics.cli import main\n"
+        "import sys; from ncclforensics.cli.commands import main\n"
         "try: main(sys.argv[1:])\n"
         "finally: sys.stderr.write('textual' if 'textual' in sys.modules else '')\n"
     )

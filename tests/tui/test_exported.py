@@ -9,8 +9,10 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from ncclforensics import analysis, cli, foreign
-from ncclforensics.errors import UsageError
+from ncclforensics import analysis
+from ncclforensics.cli import commands
+from ncclforensics.engine import untrusted
+from ncclforensics.model.errors import UsageError
 from ncclforensics.tui import exported as exports
 
 JOBS = Path(__file__).parents[1] / "fixtures" / "jobs"
@@ -37,7 +39,7 @@ def test_an_export_holds_what_the_analysis_knew(tmp_path, read, frames, name):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     verb = "report" if path.suffix else "export"
-    assert cli.main([verb, str(HUNG), "-q", "-o", str(path)]) == 0
+    assert commands.main([verb, str(HUNG), "-q", "-o", str(path)]) == 0
     found = read(path)
     assert found.report.verdict.slug == "missing-rank"
     assert_frame_equal(found.calls.collect(), frames["collectives"])
@@ -45,7 +47,7 @@ def test_an_export_holds_what_the_analysis_knew(tmp_path, read, frames, name):
 
 
 def forged(folder, name, frame):
-    assert cli.main(["export", str(HUNG), "-q", "-o", str(folder)]) == 0
+    assert commands.main(["export", str(HUNG), "-q", "-o", str(folder)]) == 0
     frame.write_parquet(folder / f"{name}.parquet")
 
 
@@ -53,7 +55,7 @@ def test_a_frame_that_takes_all_memory_ends_its_reader_alone(
     tmp_path, read, monkeypatch, capfd
 ):
     forged(tmp_path, "groups", pl.select(pl.repeat("x", 1 << 24).alias("source")))
-    monkeypatch.setattr(foreign, "MAX_SHARE_BYTES", 1 << 28)
+    monkeypatch.setattr(untrusted, "MAX_SHARE_BYTES", 1 << 28)
     with pytest.raises(UsageError, match="the process that read it was ended by SIG"):
         read(tmp_path)
     assert capfd.readouterr().err == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import places, sides
+from ncclforensics.theory import call_sites, sides
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         return
     lowest = min(sides.around(case, end), default=None)
     for side in sides.alone(case, end):
-        place = places.of(case, side)
+        place = call_sites.of(case, side)
         yield Story(
             SLUG,
             side.ranks,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.standings import ROOTED
-from ncclforensics.evidence import unrecorded
+from ncclforensics.correlate.traces.progress import ROOTED
+from ncclforensics.evidence import gloo_blind_spots
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
 
@@ -41,7 +41,10 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 # of several in a rooted call one may wait for the other
                 ("rooted", 2.0 * (stalled and _is_rooted(call) and len(ranks) > 1)),
                 ("rooted", float(stalled and not _is_proved(case, call))),
-                ("timed out itself", float(unrecorded.is_gloo(case.frames, call))),
+                (
+                    "timed out itself",
+                    float(gloo_blind_spots.is_gloo(case.frames, call)),
+                ),
             ),
         )
 

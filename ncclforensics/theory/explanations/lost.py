@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate import crews, roll
-from ncclforensics.evidence import spied
+from ncclforensics.correlate.exits import agent_processes
+from ncclforensics.correlate.waits import roll_call
+from ncclforensics.evidence import pyspy_stacks
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
 
@@ -30,11 +31,11 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         return
     call = max(calls, key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]))
     # who was seen to wait, in a call or for its GPU, is not the one
-    held = spied.held(case.frames)
+    held = pyspy_stacks.held(case.frames)
     if not (unseen := tuple(r for r in unseen if r not in held)):
         return
-    lived = {*unseen} <= crews.lived(case.frames)
-    if lived and roll.call(case.frames).apart:
+    lived = {*unseen} <= agent_processes.lived(case.frames)
+    if lived and roll_call.call(case.frames).apart:
         return  # somebody else failed, and these were ended because of it
     # one way to be lost explains all of a host; of others each is a story of its own
     whole = len(unseen) > 1 and case.units(unseen)[0] == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import places, sides, weights
+from ncclforensics.theory import call_sites, sides, weights
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
 def _is_named(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
     """Whether the ranks are in functions that few come to, or at the end."""
     side = _side(case, end, ranks)
-    return side is not None and places.of(case, side).named != ""
+    return side is not None and call_sites.of(case, side).named != ""
 
 
 def _is_wanted(case: Case, end: End, number: int, ranks: tuple[int, ...]) -> bool:

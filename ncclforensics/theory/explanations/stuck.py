@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.correlate.standings import UNLISTED
+from ncclforensics.correlate.traces.progress import UNLISTED
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
 

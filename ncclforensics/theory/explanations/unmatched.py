@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import halves, sides
+from ncclforensics.theory import p2p_balance, sides
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     for side in sides.odd(case, end):
         if not side.owes:
             continue
-        short = halves.shortages(case, end, side.ranks)
+        short = p2p_balance.shortages(case, end, side.ranks)
         skipped = sides.skips_messages(case, side)
         known = [told for told in short if told is not None]
         proved = any(known)

@@ -17,7 +17,7 @@ import polars as pl
 from ncclforensics.tui.model import marks, naming
 
 if TYPE_CHECKING:
-    from ncclforensics.tui.model.survey import Survey
+    from ncclforensics.tui.model.first_pass import Survey
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_CELLS = 1 << 28

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.report import suspicion
-from ncclforensics.tables import SCHEMAS
+from ncclforensics.model.tables import SCHEMAS
+from ncclforensics.report import suspect_phrases
 from ncclforensics.tui.model import axis, marks, naming
-from ncclforensics.tui.model.given import given, held, positions, reached
+from ncclforensics.tui.model.first_pass import survey
 from ncclforensics.tui.model.grid import grid
+from ncclforensics.tui.model.known_cells import given, held, positions, reached
 from ncclforensics.tui.model.states import ABSENT, AWAY, QUEUED, WAITING
-from ncclforensics.tui.model.survey import survey
 from ncclforensics.tui.model.timeline import Timeline
 
 if TYPE_CHECKING:
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
     from ncclforensics.report.contract import Report
-    from ncclforensics.tui.model.survey import Tick
+    from ncclforensics.tui.model.first_pass import Tick
 
 MOST_RANKS = 1 << 20
 
@@ -96,8 +96,8 @@ def _accused(report: Report) -> list[int]:
 def _suspected(report: Report) -> pl.Expr:
     """Return for each rank why it is suspected, or ""."""
     told = {
-        s.rank: f"{suspicion.share(s)}: {suspicion.reason(s)}"
-        for s in reversed(suspicion.suspects(report))
+        s.rank: f"{suspect_phrases.share(s)}: {suspect_phrases.reason(s)}"
+        for s in reversed(suspect_phrases.suspects(report))
     }
     why = pl.col("rank").replace_strict(told, default="", return_dtype=pl.String)
     return (why if told else pl.lit("")).alias("suspected")

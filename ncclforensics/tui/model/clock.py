@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.tui.model import naming
-from ncclforensics.tui.model.given import held
+from ncclforensics.tui.model.first_pass import SLAB
+from ncclforensics.tui.model.known_cells import held
 from ncclforensics.tui.model.states import ABSENT, EXITED, LOGGED, RUNNING
-from ncclforensics.tui.model.survey import SLAB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

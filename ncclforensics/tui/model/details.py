@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.report.clean import line as clean
 from ncclforensics.report.details import ended
 from ncclforensics.report.folding import count, fold_spread, some
-from ncclforensics.report.moments import rfc3339
+from ncclforensics.report.rfc3339 import rfc3339
+from ncclforensics.report.sanitize import line as clean
 from ncclforensics.tui.model import naming
 from ncclforensics.tui.model.axis import EXIT
 from ncclforensics.tui.model.stacks import frames_of, user_frame

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ncclforensics.report import suspicion
-from ncclforensics.report.reading import recognised
-from ncclforensics.report.words import GIVE, call, grouped, job, others, perhaps, who
+from ncclforensics.report import suspect_phrases
+from ncclforensics.report.coverage import recognised
+from ncclforensics.report.phrases import GIVE, call, grouped, job, others, perhaps, who
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import (
@@ -38,12 +38,14 @@ class Entry:
 def entries(report: Report) -> list[Entry]:
     """Return all entries, the verdict's first, or where none accuses, the suspects."""
     suspects = [
-        Entry("suspect", told, f"{suspicion.title(report)}\n{told}", suspect=suspect)
-        for suspect in suspicion.suspects(report)
-        for told in (suspicion.told(suspect),)
+        Entry(
+            "suspect", told, f"{suspect_phrases.title(report)}\n{told}", suspect=suspect
+        )
+        for suspect in suspect_phrases.suspects(report)
+        for told in (suspect_phrases.told(suspect),)
     ]
     found: list[Entry] = []
-    if suspicion.comes_first(report):
+    if suspect_phrases.comes_first(report):
         found += suspects
     verdict = report.verdict
     if verdict is not None:
@@ -52,7 +54,7 @@ def entries(report: Report) -> list[Entry]:
         found += [Entry("do", item, item, verdict.slug) for item in verdict.remedy]
     elif not recognised(report):
         found.append(Entry("do", GIVE, GIVE))
-    if not suspicion.comes_first(report):
+    if not suspect_phrases.comes_first(report):
         found += suspects
     for finding in others(report):
         found.append(_finding(finding.role, finding))

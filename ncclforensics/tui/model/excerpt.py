@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.clean import line as clean
+from ncclforensics.report.sanitize import line as clean
 
 if TYPE_CHECKING:
     from ncclforensics.sources import Source

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.tui.model import naming
+from ncclforensics.tui.model.first_pass import NAMES, SLAB, entries, slabs
 from ncclforensics.tui.model.states import (
     ABSENT,
     DONE,
@@ -22,13 +23,12 @@ from ncclforensics.tui.model.states import (
     UNSEEN,
     WAITING,
 )
-from ncclforensics.tui.model.survey import NAMES, SLAB, entries, slabs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ncclforensics.tui.model.axis import Columns
-    from ncclforensics.tui.model.survey import Survey, Tick
+    from ncclforensics.tui.model.first_pass import Survey, Tick
 
 LATE_NS = 500_000_000
 

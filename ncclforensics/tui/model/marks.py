@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.tables import FAILING
+from ncclforensics.model.tables import FAILING
 
 if TYPE_CHECKING:
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
 
 MOST = 60  # columns of log messages, and of exits
 LATEST = (1 << 63) - 1

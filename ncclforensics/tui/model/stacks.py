@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.report.clean import line as clean
+from ncclforensics.report.sanitize import line as clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

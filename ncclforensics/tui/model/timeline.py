@@ -13,7 +13,7 @@ from ncclforensics.tui.model import rows as folding
 from ncclforensics.tui.model.axis import EXIT, LOG
 
 if TYPE_CHECKING:
-    from ncclforensics.frames import Frames
+    from ncclforensics.model.frames import Frames
     from ncclforensics.tui.model.axis import Columns
     from ncclforensics.tui.model.grid import Grid
     from ncclforensics.tui.model.rows import Grouping

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.clean import line as clean
 from ncclforensics.report.folding import count, fold_hosts, fold_spread, some
+from ncclforensics.report.sanitize import line as clean
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.states import FIRST_FAILING
 

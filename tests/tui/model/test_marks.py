@@ -2,8 +2,8 @@
 
 import pytest
 
-from ncclforensics import tables
-from ncclforensics.frames import Frames
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
 from ncclforensics.tui.model import marks
 from ncclforensics.tui.model.build import build
 from ncclforensics.tui.model.states import text

@@ -2,9 +2,9 @@
 
 from ncclforensics.tui.model.clock import clock
 from ncclforensics.tui.model.details import place
-from ncclforensics.tui.model.find import search
-from ncclforensics.tui.model.opening import opening_place
 from ncclforensics.tui.model.scale import BySequence, ByTime
+from ncclforensics.tui.model.search import search
+from ncclforensics.tui.model.start_position import opening_place
 from ncclforensics.tui.model.states import text
 from ncclforensics.tui.model.timeline import Shown
 from ncclforensics.tui.model.view import view

@@ -7,11 +7,11 @@ from ncclforensics.report.contract import Suspect
 from ncclforensics.tui.model.build import build
 from ncclforensics.tui.model.details import place
 from ncclforensics.tui.model.entries import entries
-from ncclforensics.tui.model.opening import opening_place, suspected_place
 from ncclforensics.tui.model.scale import BySequence
+from ncclforensics.tui.model.start_position import opening_place, suspected_place
 from ncclforensics.tui.model.timeline import Shown
 from ncclforensics.tui.model.view import view
-from ncclforensics.tui.strips import SUSPECTED, SUSPECTED_PLAIN, line
+from ncclforensics.tui.rendering import SUSPECTED, SUSPECTED_PLAIN, line
 
 FIRST = Suspect(6, "gpu0002", 0.62, "7 ranks wait for it", ())
 SECOND = Suspect(2, "gpu0001", 0.2, "it came last", ())

@@ -1,0 +1,133 @@
+"""The Python API: one analysis, to look at in a notebook and to ask own questions of.
+
+import ncclforensics
+found = ncclforensics.analyze("./logs")
+found                       # the report, as the notebook shows it
+found.verdict.culprits
+found.frames["collectives"].filter(…)
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncclforensics import analysis
+from ncclforensics.diagnosers import CLASSES
+from ncclforensics.report import bundle as papers
+from ncclforensics.report.formats.html import render_html
+from ncclforensics.report.formats.markdown import render_markdown
+from ncclforensics.report.formats.text import render_text
+from ncclforensics.report.phrases import opening
+from ncclforensics.report.redact import kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import polars as pl
+
+    from ncclforensics.report.bundle import Paper
+    from ncclforensics.report.contract import Finding, Report, Suspect, Verdict
+
+
+@dataclass(frozen=True, repr=False)
+class Incident:
+    """What came of one analysis.
+
+    A notebook shows it as the HTML report, print shows the text answer. `frames` maps
+    names (see `ncclforensics.model.tables.SCHEMAS`) to plain polars frames; the
+    captures of a log message are there as `message.ID`.
+    """
+
+    analyzed: analysis.Analysis
+
+    @property
+    def report(self) -> Report:
+        """The report, as the JSON contract has it."""
+        return self.analyzed.report
+
+    @property
+    def outcome(self) -> str:
+        """One of failure, no-failure, inconclusive."""
+        return self.report.outcome
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What failed and whom it names; None where nothing is named."""
+        return self.report.verdict
+
+    @property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """Ranks to look at first, the heaviest first; suspected is not accused."""
+        return self.report.suspects
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings in order of blame, the verdict's first."""
+        return self.report.findings
+
+    @cached_property
+    def frames(self) -> dict[str, pl.DataFrame]:
+        """Every frame by name, also those without rows."""
+        from ncclforensics.model.tables import SCHEMAS
+
+        found = self.analyzed.frames
+        captures = {f"message.{i}": f for i, f in sorted(found.messages.items())}
+        return {name: found[name] for name in SCHEMAS} | captures
+
+    def save(
+        self, path: str | os.PathLike[str], *, redact: str = "", force: bool = False
+    ) -> Path:
+        """Write the report as .md, .html, .json or .zip; return where it is.
+
+        `redact` is as for the command: hosts,ips,users,paths or all. Raises UsageError
+        on another suffix, and where the file exists without `force`.
+        """
+        target = Path(path)
+        papers.check(target, force=force)
+        data, _ = self._paper(redact).render(target.suffix.lower())
+        papers.write(target, data, force=force)
+        return target
+
+    def __repr__(self) -> str:
+        """Return the two lines that stand alone."""
+        first, second = opening(self.report)
+        return f"<Incident {' '.join(first.split())}: {second}>"
+
+    def __str__(self) -> str:
+        """Return the text answer."""
+        return render_text(self.report)
+
+    def _repr_markdown_(self) -> str:
+        told = self._paper()
+        return render_markdown(told.report, told.details)
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame of its own, so that its style stays its own."""
+        from html import escape
+
+        told = self._paper()
+        page = escape(render_html(told.report, told.details, told.doc), quote=True)
+        style = "width:100%;height:40rem;border:1px solid #8886"
+        return f'<iframe sandbox srcdoc="{page}" style="{style}"></iframe>'
+
+    def _paper(self, redact: str = "") -> Paper:
+        found = self.analyzed
+        args = (found.report, found.frames, found.excerpts)
+        return papers.paper(*args, CLASSES, kinds(redact))
+
+
+def analyze(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any
+) -> Incident:
+    """Analyze directories, files, globs or archives.
+
+    `options` are those of `ncclforensics.analysis.analyze`: executor, world_size,
+    select, ignore, progress. Raises UsageError on a path that does not exist.
+    """
+    many = [paths] if isinstance(paths, str | os.PathLike) else paths
+    given = [os.fspath(path) for path in many]
+    return Incident(analysis.analyze(given, **{"quote": True, **options}))

@@ -1,0 +1,331 @@
+"""The commands. Each imports what it needs when it runs: `--help` stays instant.
+
+A command returns its exit code. `main` turns every way to end into one: errors that a
+user can cause are one line on stderr, anything else is a bug with its traceback.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ncclforensics.cli import console, explain, ingest, options, publish, stdout
+from ncclforensics.cli.options import (
+    FROM_CACHE,
+    classes,
+    examples,
+    kept,
+    processes,
+    span,
+)
+from ncclforensics.engine import interrupts
+from ncclforensics.model.errors import ExitCode, NcclForensicsError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncclforensics.report.contract import Report
+    from ncclforensics.report.formats.by_name import Format
+
+# new objects between two looks for garbage. Nearly all that a command makes it needs to
+# its end, and looking through that again and again is a twentieth of a short run
+GARBAGE = 100_000
+
+FORMATS = ("text", "json", "jsonl", "markdown", "github")
+
+
+def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        stdout.write(console.versions() + "\n")
+        context.exit()
+
+
+ENDS = """\b
+Exit codes:
+  0    the analysis ran to its end, whatever it found
+  1    a failure was named, and --exit-code was given
+  2    a mistake in the call: an option, a path, a file that cannot be written
+  3    nothing was recognised as evidence
+  4    posting to a ticket failed
+  70   a bug of this tool
+  130  interrupted
+
+\b
+Completion of commands, options and classes, in a shell's startup file:
+  bash  eval "$(_NCCLFORENSICS_COMPLETE=bash_source ncclforensics)"
+  zsh   eval "$(_NCCLFORENSICS_COMPLETE=zsh_source ncclforensics)"  # below compinit
+  fish  _NCCLFORENSICS_COMPLETE=fish_source ncclforensics | source
+
+`ncclforensics COMMAND --help` tells the rest, with examples."""
+
+
+@click.group(
+    no_args_is_help=True,
+    epilog=ENDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 88},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Print the versions that a bug report needs.",
+)
+def cli() -> None:
+    """Name the rank, the host and the collective that hung or killed a training job.
+
+    Give it what is left of the job: NCCL_DEBUG logs, torchrun or Slurm output, Flight
+    Recorder dumps, kernel logs, in any mixture, also in archives. Nothing is sent
+    anywhere, and no GPU and no torch are needed.
+
+    \b
+    ncclforensics analyze ./logs                   what failed, and whose fault it was
+    ncclforensics timeline ./logs                  look for yourself
+    ncclforensics report ./logs -o incident.html   to hand out
+    """
+
+
+for command in (
+    *(publish.report, publish.export, publish.attach, ingest.ingest),
+    *(explain.explain, explain.classes, explain.grammars),
+):
+    cli.add_command(command)
+
+
+@cli.command(
+    epilog=examples(
+        "ncclforensics analyze ./logs",
+        "ncclforensics analyze 'run-7/*.log' /var/log/kern.log -v",
+        "ncclforensics analyze logs.tar.gz -f json | jq .verdict.culprits",
+        "kubectl logs job/train | ncclforensics analyze -",
+        "ncclforensics analyze ./logs --since 2026-01-02T03:00Z",
+        "ncclforensics analyze ./logs --redact all > to-the-vendor.txt",
+        "ncclforensics analyze ./logs --exit-code -q || notify-send 'the job failed'",
+    )
+)
+@click.option(
+    *("-f", "--format", "form"),
+    type=click.Choice(FORMATS),
+    default="text",
+    help="What to print; github are annotations of a workflow.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print the first two lines only.")
+@click.option("-v", "--verbose", is_flag=True, help="Print lists whole.")
+@click.option("--rank", metavar="RANKS", help="Show what concerns ranks, as 0-3,617.")
+@click.option("--pg", metavar="NAME", help="Show what concerns a process group.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 where a failure is named.")
+@options.decides
+@options.redacts
+@options.reading
+@options.color
+@options.no_progress
+@options.paths
+def analyze(
+    form: Format,
+    exit_code: bool,
+    rank: str | None,
+    pg: str | None,
+    color: stdout.Colour,
+    quiet: bool,
+    verbose: bool,
+    no_progress: bool,
+    redact: str | None,
+    **asked: Any,
+) -> int:
+    """Say what failed, on which rank and host, and what to do.
+
+    PATH is a directory, a file, a glob, a tar or zip archive (also one inside another),
+    "-" for stdin, or a saved JSON report. What a file is, its content says.
+
+    The answer begins with two lines of at most 80 columns that stand alone in a ticket.
+    Every claim has its file:line. Where the cause is not in the evidence, nobody is
+    accused, and the answer says which file or setting would have told.
+    """
+    from ncclforensics.report.folding import unfold_ranks
+    from ncclforensics.report.formats.by_name import render
+    from ncclforensics.report.rank_filter import narrow
+
+    try:
+        ranks = frozenset[int]() if rank is None else unfold_ranks(rank)
+    except ValueError as caught:
+        raise UsageError(f"--rank: {caught}") from caught
+    hushed = no_progress or quiet
+    if redact is None:
+        report, interrupted = _report(**asked, progress=not hushed)
+    else:
+        made, interrupted = publish.made_of(**asked, redact=redact, hushed=hushed)
+        report = made.report
+    text = render(
+        narrow(report, ranks=ranks, pg=pg),
+        form,
+        width=stdout.width(),
+        colour=form == "text" and stdout.coloured(color),
+        verbose=verbose,
+        quiet=quiet,
+    )
+    stdout.write(text, utf8=form != "text")
+    code = console.ended(report, interrupted=interrupted)
+    named = exit_code and report.outcome == "failure"
+    return ExitCode.FAILURE_NAMED if named and code == ExitCode.OK else code
+
+
+@cli.command(
+    epilog=examples(
+        "ncclforensics evidence ./logs",
+        "ncclforensics evidence logs.zip | grep unknown",
+    )
+)
+@options.reading
+@options.color
+@options.no_progress
+@options.paths
+def evidence(
+    paths: Sequence[str],
+    jobs: int | None,
+    no_cache: bool,
+    color: stdout.Colour,
+    no_progress: bool,
+) -> int:
+    """List every file: what it is and why, whose it is, what was read.
+
+    Below the list stand all notes: what was damaged, skipped or assumed.
+    """
+    from ncclforensics.report.manifest import render_manifest
+
+    report, interrupted = _report(paths, jobs, no_cache, progress=not no_progress)
+    colour = stdout.coloured(color)
+    stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
+    return console.ended(report, interrupted=interrupted)
+
+
+@cli.command(
+    epilog=examples(
+        "ncclforensics timeline ./logs",
+        "ncclforensics timeline incident.zip",
+        'textual serve "ncclforensics timeline ./logs"',
+    )
+)
+@options.decides
+@options.reading
+@options.paths
+def timeline(
+    paths: tuple[str, ...],
+    jobs: int | None,
+    no_cache: bool,
+    world_size: int | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+    since: str | None,
+    until: str | None,
+) -> int:
+    """Look for yourself: who stopped where, and the lines behind it.
+
+    PATH is evidence as `analyze` takes it, a saved report, or an export with frames. It
+    opens on the rank that is named, at the call that failed; ? lists the keys.
+    """
+    if "-" in paths:
+        raise UsageError("the timeline reads keys from stdin: give it a file")
+    for path in paths:
+        if not Path(path).exists() and not any(
+            c in path for c in ("*", "?", "[", "://")
+        ):
+            raise UsageError(f"no such file or directory: {path}")
+    if not stdout.takes_keys():
+        raise UsageError("the timeline needs a terminal; `analyze` does not")
+    from ncclforensics.tui.app import run
+    from ncclforensics.tui.load import Request
+
+    chosen, left = classes(select), classes(ignore)
+    with processes(jobs) as executor:
+        asked = Request(
+            *(paths, world_size, chosen, left, span(since, until)),
+            *(executor, kept(no_cache)),
+        )
+        return run(asked)
+
+
+tui = copy.copy(timeline)
+tui.hidden = True
+cli.add_command(tui, "tui")
+
+
+def _report(
+    paths: Sequence[str],
+    jobs: int | None,
+    no_cache: bool,
+    world_size: int | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    since: str | None = None,
+    until: str | None = None,
+    *,
+    progress: bool,
+) -> tuple[Report, bool]:
+    """Analyze the evidence, or read the report that was saved of it.
+
+    The second says whether that was interrupted, and is of what was read by then.
+    """
+    from ncclforensics.report.formats.as_json import load
+
+    saved = load(Path(paths[0])) if len(paths) == 1 else None
+    if saved is not None:
+        return saved, False
+    from ncclforensics.analysis import analyze as run
+
+    with processes(jobs) as executor:
+        found = run(
+            paths,
+            executor=executor,
+            world_size=world_size,
+            select=classes(select),
+            ignore=classes(ignore),
+            span=span(since, until),
+            progress=console.progress(enabled=progress),
+            kept=kept(no_cache),
+        )
+    console.wipe()
+    if found.is_from_cache and progress:
+        console.say(FROM_CACHE)
+    return found.report, found.interrupted
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code (see `errors.ExitCode`)."""
+    gc.set_threshold(GARBAGE)
+    stdout.reopen()
+    with interrupts.noticed() as interrupted:
+        try:
+            code = cli.main(args, prog_name="ncclforensics", standalone_mode=False)
+        except SystemExit:
+            raise
+        except BaseException as caught:  # a panic inside polars is no Exception
+            console.wipe()
+            return _told(caught, interrupted=interrupted())
+    return int(code or 0)
+
+
+def _told(caught: BaseException, *, interrupted: bool) -> ExitCode:
+    """Say what stopped a command, and return its exit code."""
+    match caught:
+        case click.exceptions.NoArgsIsHelpError():
+            console.usage(caught.format_message())
+            return ExitCode.USAGE
+        case click.ClickException():
+            context = getattr(caught, "ctx", None)
+            path = "ncclforensics" if context is None else context.command_path
+            console.error(f"{caught.format_message()} (see {path} --help)")
+            return ExitCode.USAGE
+        case NcclForensicsError():
+            console.error(str(caught))
+            return caught.code
+        case _ if interrupted or isinstance(caught, click.Abort | KeyboardInterrupt):
+            # a library may have made any other error of it
+            console.error("interrupted")
+            return ExitCode.INTERRUPTED
+    console.bug(caught)
+    return ExitCode.BUG

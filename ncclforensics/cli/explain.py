@@ -1,0 +1,94 @@
+"""The commands that need no evidence: the classes, and the grammars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ncclforensics.cli import options, stdout
+from ncclforensics.model.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@click.command(
+    epilog=options.examples(
+        "ncclforensics explain missing-rank",
+        "ncclforensics explain wrong-nic | less",
+    )
+)
+@click.argument("slug", metavar="CLASS", shell_complete=options.slugs)
+@options.color
+def explain(slug: str, color: stdout.Colour) -> int:
+    """Say what a failure class means, how we know it, and what to do.
+
+    CLASS is what the first line of an answer begins with; `ncclforensics classes` lists
+    all of them.
+    """
+    from ncclforensics.diagnosers import CLASSES
+    from ncclforensics.report.explain import render_class
+
+    entry, colour = CLASSES[options.known(slug)], stdout.coloured(color)
+    stdout.write(render_class(entry, width=_prose(), colour=colour))
+    return ExitCode.OK
+
+
+@click.command(
+    epilog=options.examples(
+        "ncclforensics classes", "ncclforensics classes | grep network"
+    )
+)
+def classes() -> int:
+    """List the failure classes: name, family, and one line on each."""
+    from ncclforensics.diagnosers import CLASSES
+    from ncclforensics.report.explain import render_classes
+
+    stdout.write(render_classes(CLASSES, width=_prose()))
+    return ExitCode.OK
+
+
+def _prose() -> int:
+    """Return how wide prose is printed: at the terminal's width, 60 to 100 cells."""
+    return min(max(stdout.width() or 80, 60), 100)
+
+
+@click.group()
+def grammars() -> None:
+    """Check the grammars of log messages, or a log against them."""
+
+
+@grammars.command(
+    epilog=options.examples(
+        "ncclforensics grammars check",
+        "ncclforensics grammars check my-launcher.toml",
+        "ncclforensics grammars check rank_3.log | less",
+    )
+)
+@click.argument("files", metavar="[FILE|LOG]...", nargs=-1, type=click.Path())
+def check(files: Sequence[str]) -> int:
+    """Verify grammars, or show which message each line of a log is.
+
+    A .toml is a grammar, any other file a log. Without a file, the grammars that are
+    shipped are verified. Exits with 2 where one is wrong.
+    """
+    from ncclforensics.parsers.logs import grammar
+    from ncclforensics.parsers.logs import grammar_check as checker
+
+    folder = grammar.grammar_folder()
+    paths = [Path(file) for file in files] or sorted(folder.glob("*.toml"))
+    code = ExitCode.OK
+    for path in paths:
+        if not path.is_file():
+            raise UsageError(f"no such file: {path}")
+        if path.suffix != ".toml":
+            for number, message, text in checker.matches(path):
+                stdout.write(f"{path.name}:{number}  {message}  {text}\n")
+            continue
+        problems = checker.check_file(path)
+        code = ExitCode.USAGE if problems else code
+        for told in problems or ["ok"]:
+            stdout.write(f"{path.name}: {told}\n")
+    return code

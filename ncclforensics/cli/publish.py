@@ -1,0 +1,262 @@
+"""The commands that make something to hand out: report, export, attach."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ncclforensics.cli import console, options, stdout
+from ncclforensics.cli.options import (
+    FROM_CACHE,
+    adds,
+    classes,
+    examples,
+    kept,
+    processes,
+    span,
+)
+from ncclforensics.model.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncclforensics.report.bundle import Paper
+    from ncclforensics.report.export import Form as Export
+
+EXPORTS = ("parquet", "csv", "trace", "openmetrics")
+
+
+# what all of them take behind their own options
+hands_out = adds(
+    click.option("-q", "--quiet", is_flag=True, help="Say nothing but the answer."),
+    options.redacts,
+    options.decides,
+    options.reading,
+    options.any_color,
+    options.no_progress,
+    options.paths,
+)
+
+
+@click.command(
+    epilog=examples(
+        "ncclforensics report ./logs -o incident.html",
+        "ncclforensics report ./logs -o incident.zip --redact hosts,ips,users,paths",
+        "ncclforensics report saved.json -o incident.md --force",
+    )
+)
+@click.option(
+    *("-o", "--output"),
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Where to write; the suffix says what.",
+)
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@hands_out
+def report(output: Path, force: bool, quiet: bool, **asked: Any) -> int:
+    """Write a report to hand out: .html, .md, .json or .zip.
+
+    The HTML is one file that needs no network and prints well. The Markdown is
+    GitHub's. The JSON is the whole answer, and every command reads it back. The zip
+    holds all of them, what the logs say around each cited line, and the frames as
+    parquet; `timeline` opens it.
+    """
+    from ncclforensics.report import bundle as papers
+
+    papers.check(output, force=force)
+    hushed = quiet or asked.pop("no_progress")
+    made, interrupted = made_of(**asked, hushed=hushed)
+    with console.doing(f"writing {output.name}", enabled=not hushed):
+        data, cut = made.render(output.suffix.lower())
+    _write(output, data, [f"cut {told}" for told in cut], force=force, quiet=quiet)
+    return console.ended(made.report, interrupted=interrupted)
+
+
+@click.command(
+    epilog=examples(
+        "ncclforensics export ./logs -o frames",
+        "ncclforensics export ./logs -o . --format trace    # for ui.perfetto.dev",
+        "ncclforensics export ./logs -o /var/lib/node_exporter -f openmetrics --force",
+    )
+)
+@click.option(
+    *("-o", "--output"),
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Where to write; it is made where it is not there.",
+)
+@click.option(
+    *("-f", "--format", "form"),
+    type=click.Choice(EXPORTS),
+    default="parquet",
+    help="What to write.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files in DIR.")
+@hands_out
+def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -> int:
+    """Write the frames for other tools into DIR.
+
+    parquet and csv give a file per frame. trace gives trace.json, which Perfetto opens:
+    a process per rank, a track per process group, arrows along the wait graph.
+    openmetrics gives ncclforensics.prom, for a node exporter's textfile collector.
+    """
+    from ncclforensics.report import bundle as papers
+    from ncclforensics.report.export import files
+
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output} is no folder; -o takes a folder")
+    hushed = quiet or asked.pop("no_progress")
+    made, interrupted = made_of(**asked, hushed=hushed)
+    try:
+        with console.doing(f"writing into {output}", enabled=not hushed):
+            written = list(files(made, form))
+        output.mkdir(parents=True, exist_ok=True)
+    except (ValueError, OSError) as caught:
+        raise UsageError(f"nothing was exported: {caught}") from caught
+    for name, _, _ in written:
+        papers.check(output / name, force=force, suffixes=())
+    for name, data, cut in written:
+        told = [f"{name} leaves out {part}" for part in cut]
+        _write(output / name, data, told, force=force, quiet=quiet)
+    return console.ended(made.report, interrupted=interrupted)
+
+
+@click.command(
+    epilog=examples(
+        "ncclforensics attach https://github.com/acme/train/issues/12 ./logs",
+        "ncclforensics attach OPS-417 ./logs --redact hosts,ips --yes",
+        "ncclforensics attach slack:C0123456789 incident.json --link URL --yes",
+    )
+)
+@click.argument("ticket", metavar="TICKET")
+@click.option("--yes", is_flag=True, help="Send it.")
+@click.option("--dry-run", is_flag=True, help="Print the plan as JSON; send nothing.")
+@click.option("--link", metavar="URL", help="Where the full report can be read.")
+@click.option("--new", is_flag=True, help="Write a comment apart for this evidence.")
+@hands_out
+def attach(
+    ticket: str,
+    yes: bool,
+    dry_run: bool,
+    link: str | None,
+    new: bool,
+    quiet: bool,
+    **asked: Any,
+) -> int:
+    """Post the report to a ticket, and keep it up to date there.
+
+    Without --yes it prints the plan and sends nothing. A second run updates its own
+    comment, where the service lets it. TICKET is the URL from the browser, or a short
+    form. The token comes from the environment, or from the keyring or the file of the
+    usual tool, never from the command line:
+
+    \b
+    GitHub      OWNER/REPO#1            GH_TOKEN, GITHUB_TOKEN, or gh
+    GitLab      gitlab:GROUP/PROJECT#1  GITLAB_TOKEN, or glab
+    Jira        KEY-1 and JIRA_URL      JIRA_API_TOKEN and JIRA_EMAIL, or JIRA_PAT
+    PagerDuty   pd:ID                   PAGERDUTY_TOKEN (and PAGERDUTY_FROM)
+    ServiceNow  INC0012345 and          SERVICENOW_TOKEN, or SERVICENOW_USERNAME
+                SERVICENOW_INSTANCE     and SERVICENOW_PASSWORD
+    Slack       slack:CHANNEL           SLACK_BOT_TOKEN
+    """
+    from ncclforensics.report.redact import kinds
+    from ncclforensics.tickets.plans import as_json, as_text, plan
+    from ncclforensics.tickets.post import Post
+
+    if yes and dry_run:
+        raise UsageError("--yes sends and --dry-run does not: give one of them")
+    redact = asked["redact"]
+    hushed = quiet or asked.pop("no_progress")
+    made, interrupted = made_of(**asked, hushed=hushed)
+    if interrupted:
+        console.warn("nothing was planned and nothing sent")
+        return console.ended(made.report, interrupted=True)
+    key = made.fingerprint() if new else "report"
+    planned = plan(ticket, Post(made, link, key), os.environ)
+    hidden = ", ".join(sorted(kinds(redact)))
+    if dry_run:
+        import msgspec
+
+        encoded = msgspec.json.encode(as_json(planned, os.environ, hidden))
+        text = msgspec.json.format(encoded, indent=2).decode() + "\n"
+        stdout.write(text, utf8=True)
+        return ExitCode.OK
+    if not yes:
+        stdout.write(as_text(planned, os.environ, hidden))
+        return ExitCode.OK
+    from ncclforensics.tickets.send import send
+
+    with console.doing(f"sending to {planned.service}", enabled=not hushed):
+        sent = send(planned, os.environ)
+    for told in sent.warnings:
+        console.warn(told)
+    if not quiet:
+        console.say(f"{planned.service} {planned.where}: {', '.join(sent.done)}")
+    stdout.write(f"{sent.url}\n")
+    return ExitCode.OK
+
+
+def _write(
+    path: Path, data: bytes, cut: Sequence[str], *, force: bool, quiet: bool
+) -> None:
+    """Write a file to hand out, say what was cut from it, and that it is there."""
+    from ncclforensics.report import bundle as papers
+
+    papers.write(path, data, force=force)
+    for told in cut:
+        console.warn(told)
+    if not quiet:
+        console.say(f"Wrote {path} ({len(data):,} bytes)")
+
+
+def made_of(
+    paths: Sequence[str],
+    jobs: int | None,
+    no_cache: bool,
+    redact: str | None,
+    world_size: int | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+    since: str | None,
+    until: str | None,
+    *,
+    hushed: bool,
+    **_: Any,
+) -> tuple[Paper, bool]:
+    """Analyze the evidence, or read a saved report, and redact it.
+
+    The second says whether that was interrupted, and is of what was read by then.
+    """
+    from ncclforensics.diagnosers import CLASSES
+    from ncclforensics.report.bundle import paper
+    from ncclforensics.report.formats.as_json import load
+    from ncclforensics.report.redact import kinds
+
+    hidden = kinds(redact)
+    saved = load(Path(paths[0])) if len(paths) == 1 else None
+    if saved is not None:
+        return paper(saved, None, (), CLASSES, hidden), False
+    from ncclforensics.analysis import analyze as run
+
+    with processes(jobs) as executor:
+        found = run(
+            paths,
+            executor=executor,
+            world_size=world_size,
+            select=classes(select),
+            ignore=classes(ignore),
+            span=span(since, until),
+            progress=console.progress(enabled=not hushed),
+            quote=True,
+            kept=kept(no_cache),
+        )
+    console.wipe()
+    if found.is_from_cache and not hushed:
+        console.say(FROM_CACHE)
+    made = paper(found.report, found.frames, found.excerpts, CLASSES, hidden)
+    return made, found.interrupted

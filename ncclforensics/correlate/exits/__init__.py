@@ -1,0 +1,1 @@
+"""How processes ended, who reported it, and of which rank nothing was collected."""

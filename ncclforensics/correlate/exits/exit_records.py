@@ -1,0 +1,330 @@
+"""How processes ended, in one spelling: agents, launchers, schedulers and the shell.
+
+`code` is as Python counts it, so that 139, `Segmentation fault` and -11 are one thing.
+A launcher's task is a rank only where each task runs one: not where it starts torchrun
+or DeepSpeed on a node, and not where another line says that the rank is elsewhere.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.model.tables import SCHEMAS, TIME, conform
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+# as strsignal() and shells spell them; Slurm adds the last
+SIGNALS = {
+    "Segmentation fault": signal.SIGSEGV,
+    "Bus error": signal.SIGBUS,
+    "Floating point exception": signal.SIGFPE,
+    "Illegal instruction": signal.SIGILL,
+    "Aborted": signal.SIGABRT,
+    "Killed": signal.SIGKILL,
+    "Terminated": signal.SIGTERM,
+    "Out Of Memory": signal.SIGKILL,
+}
+CODES = {name: -int(number) for name, number in SIGNALS.items()} | {
+    s.name: -s.value for s in signal.Signals
+}
+# launchers that start several ranks under one task or one rank of another launcher
+PER_NODE = (
+    "torchelastic.",
+    "launchers.deepspeed.",
+    "launchers.kill",
+    "launchers.spawn.",
+    "launchers.lightning.child",
+)
+BY_NUMBER = {
+    "launchers.mpi.signal": "mpirun",
+    "launchers.mpi.rank_died": "pals",
+    "launchers.mpi.caught_signal": "the process itself",
+    "launchers.ucx.caught_signal": "the process itself",
+}
+BY_NAME = {"launchers.shell.killed": "shell", "launchers.spawn.exited": "torch spawn"}
+# what a rank's process, or one that it started, is called in the kernel's words
+OURS = (
+    r"(?i)^(?:python|pt_|torchrun|ray::|train|pretrain|dataloader|accelerate|deepspeed)"
+)
+EMPTY = "torchelastic.child_failed.none"  # a section without entries says so
+TABLES = ("torchelastic.child_failed", "torchelastic.child_failed.others")
+# srun's words for what no launcher sends
+FAULTS = r"^(?:Segmentation fault|Bus error|Floating point exception|Illegal instr)"
+SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+# a process that an agent tells to end lived when another one had failed
+TOLD_TO_END = ("torchelastic.closing", "torchelastic.forced")
+TEARDOWN = "slurm.teardown"  # srun begins to end the tasks that are left
+MOST_TASKS = 1 << 16  # of one line
+SHELL = 128  # a shell's code of a process that signal N ended is this and N
+SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
+
+
+def ranks_of(frame: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks that rows name."""
+    return frozenset(frame["rank"].drop_nulls().to_list())
+
+
+def ended(frames: Frames) -> pl.DataFrame:
+    """Return every end that the evidence reports, in schema `exits` and `text`.
+
+    Rows without a code are left out. `rank` is null where only a task is known that may
+    hold several ranks.
+    """
+    known = _whole(frames["exits"]).with_columns(pl.lit(None, pl.String).alias("text"))
+    parts = [known.drop_nulls("code"), *_signalled(frames), _of_old_launcher(frames)]
+    strangers = _strangers(frames)
+    agents = known.filter(pl.col("reported_by") == "torchelastic")
+    if agents.is_empty():
+        parts.append(of_slurm(frames))
+    told = pl.concat(_conforming(part) for part in parts).with_columns(
+        pl.when(pl.col("code").is_between(SHELL + 1, SHELL + 31))
+        .then(SHELL - pl.col("code"))
+        .otherwise("code")
+        .alias("code")
+    )
+    # what the kernel or the process says without a rank, another says with it
+    named = told.drop_nulls("rank")["code"].unique()
+    return told.filter(
+        pl.col("rank").is_not_null() | ~pl.col("code").is_in(named.implode())
+    ).join(strangers, on=["source", "line"], how="anti", maintain_order="left")
+
+
+def by_themselves(frames: Frames) -> pl.DataFrame:
+    """Return the `ended` that failed, and that no agent brought about."""
+    failed = ended(frames).filter(pl.col("code") != 0)
+    return failed.filter(~_is_by_agent(frames, failed))
+
+
+def by_agents(frames: Frames) -> pl.DataFrame:
+    """Return the ends in agents' tables that the agents brought about."""
+    known = frames["exits"].filter(pl.col("code") != 0)
+    return known.filter(_is_by_agent(frames, known))
+
+
+def _is_by_agent(frames: Frames, ends: pl.DataFrame) -> pl.Series:
+    """Say of each end whether an agent's signal, or force after it, was its reason."""
+    told = frames.message(*TOLD_TO_END)
+    by_signal = ends["code"].is_in(SENT_BY_AGENT)
+    if "child" not in told.columns:
+        return by_signal
+    lived = told.select("source", pl.col("child").alias("pid"), is_told=True).unique()
+    known = ends.join(lived, on=["source", "pid"], how="left", maintain_order="left")
+    return by_signal | known["is_told"].fill_null(False)
+
+
+def are_of_one_host(frames: Frames, deaths: pl.DataFrame) -> bool:
+    """Whether one host's ranks were killed, and those of others only told to end."""
+    hosts = deaths["host"].unique()
+    killed = bool(deaths["code"].eq_missing(-signal.SIGKILL).all())
+    if deaths.is_empty() or hosts.len() != 1 or hosts.null_count() or not killed:
+        return False
+    others = ended(frames).filter(pl.col("host") != hosts[0])
+    return others.height > 0 and bool(others["code"].is_in(SENT_BY_AGENT).all())
+
+
+def only_one(frames: Frames) -> int | None:
+    """Return the only rank that is told to have ended badly and by itself."""
+    ends = by_themselves(frames)
+    known = ends["rank"].drop_nulls().unique().to_list()
+    return known[0] if len(known) == 1 and not ends["rank"].null_count() else None
+
+
+def is_torn(frames: Frames) -> bool:
+    """Whether entries of an agent's table are lost: its numbers have gaps."""
+    lines = frames.message(*TABLES)
+    if "entry" not in lines.columns:
+        return False
+    entry = pl.col("entry")
+    empty = frames.message(EMPTY)["source"].unique()
+    told = lines.group_by("source").agg(
+        entry.drop_nulls().n_unique().alias("many"),
+        entry.max().alias("last"),
+        entry.null_count().alias("unnumbered"),
+    )
+    lost = (pl.col("unnumbered") > 0) & ~pl.col("source").is_in(empty.implode())
+    gaps = (pl.col("last") + 1 != pl.col("many")) | lost
+    return not told.filter(gaps.fill_null(True)).is_empty()
+
+
+def is_whole(frames: Frames) -> bool:
+    """Whether an agent's table is there with every line of each of its entries."""
+    lines = frames.message(*TABLES)
+    fields = {"rank", "host", "pid", "code", "entry", "t"}
+    if lines.is_empty() or not fields <= set(lines.columns):
+        return False
+    told = lines.select(pl.col(sorted(fields)).null_count().sum())
+    return told.sum_horizontal().item() == 0 and not is_torn(frames)
+
+
+def _whole(exits: pl.DataFrame) -> pl.DataFrame:
+    """Drop what is read of an entry of a table whose head tells the same, and more."""
+    key = ["source", "rank", "pid", "code"]
+    told = exits.drop_nulls(["t", *key]).select(key).unique()
+    bare = pl.col("t").is_null()
+    again = exits.filter(bare).join(told, on=key, how="semi")
+    return exits.join(again, on=["source", "line"], how="anti", maintain_order="left")
+
+
+def _strangers(frames: Frames) -> pl.DataFrame:
+    """Return where the kernel tells of a process that is not of the job."""
+    lines = frames.message("kernel.segfault", "kernel.oom_kill")
+    if lines.is_empty():
+        return lines.select("source", "line")
+    theirs = ~pl.col("name").fill_null("").str.contains(OURS)
+    return lines.filter(theirs & pl.col("rank").is_null()).select("source", "line")
+
+
+def of_slurm(frames: Frames) -> pl.DataFrame:
+    """Return the tasks that ended before srun ended the others, one row a task.
+
+    `reason` is srun's own word. Lines that fold several nodes have no host.
+    """
+    return _of_tasks(frames, ~pl.col("is_torn"))
+
+
+def ranks_of_tasks(frames: Frames) -> pl.DataFrame:
+    """Return `task` and `rank` of srun's tasks that are known to run one rank each."""
+    tasks = pl.concat([of_slurm(frames), torn_down(frames)])
+    return tasks.select("task", "rank").drop_nulls().unique()
+
+
+def torn_down(frames: Frames) -> pl.DataFrame:
+    """Return the tasks that ended when srun had begun to end them all."""
+    return _of_tasks(frames, pl.col("is_torn"))
+
+
+def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
+    """Return how tasks ended; `is_torn` are those behind the step's teardown.
+
+    srun sends no fault: who has the one that brought the teardown about has it himself.
+    """
+    lines = frames.message("slurm.task_ended")
+    if lines.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    torn = frames.message(TEARDOWN, "slurm.cancelled")
+    first = torn.group_by("source").agg(pl.col("line").min().alias("torn"))
+    placed = lines.join(first, on="source", how="left", maintain_order="left")
+    behind = (pl.col("line") > pl.col("torn")).fill_null(False)
+    before = placed.filter(~behind & pl.col("end").str.contains(FAULTS))["end"]
+    behind &= ~pl.col("end").is_in(before.implode())
+    rows = [
+        {
+            **{c: line[c] for c in ("t", "attempt", "source", "line", "text")},
+            "task": task,
+            "host": None
+            if "[" in line["nodes"] or "," in line["nodes"]
+            else line["nodes"],
+            "code": line["code"] if line["code"] is not None else _named(line["end"]),
+            "reason": line["end"],
+            "reported_by": "srun",
+        }
+        for line in placed.with_columns(behind.alias("is_torn"))
+        .filter(which)
+        .head(1000)
+        .iter_rows(named=True)
+        for task in _numbers(line["tasks"])
+    ]
+    if not rows:
+        return pl.DataFrame(schema=SCHEMA)
+    tasks = pl.DataFrame(rows, schema={c: SCHEMA[c] for c in rows[0]}, strict=False)
+    return _conforming(_with_ranks(frames, tasks))
+
+
+def _numbers(text: str) -> list[int]:
+    """Expand srun's folded task numbers: `0-2,7` gives 0, 1, 2, 7."""
+    numbers: list[int] = []
+    for span in text.strip("[]").split(","):
+        first, _, last = span.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            numbers += range(int(first), min(int(last or first), MOST_TASKS) + 1)
+    return numbers[:MOST_TASKS]
+
+
+def _named(end: str) -> int | None:
+    return CODES.get(end.partition(" (")[0].strip())
+
+
+def _with_ranks(frames: Frames, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Take the task for the rank where each task runs one rank."""
+    unknown = tasks.with_columns(pl.lit(None, pl.Int64).alias("rank"))
+    if any(found.startswith(PER_NODE) for found in frames.messages):
+        return unknown
+    labelled = frames["events"].select("rank", "task").drop_nulls()
+    if labelled.filter(pl.col("rank") != pl.col("task")).height:
+        return unknown
+    sizes = [
+        frames.message("nccl.init.start", "nccl.init.complete"),
+    ]
+    world = next((f["nranks"].max() for f in sizes if "nranks" in f.columns), None)
+    seen = frames.message("slurm.task_ended")["tasks"].to_list()
+    highest = max((n for text in seen for n in _numbers(text)), default=-1)
+    highest = max(highest, int(str(frames["events"]["task"].max() or -1)))
+    if world is not None and highest + 1 != int(str(world)):
+        return unknown
+    short = pl.col("host").str.extract(r"^([^.]+)")
+    homes = frames["ranks"].select("rank", short.alias("_home"))
+    named = tasks.with_columns(pl.col("task").alias("rank")).join(
+        homes, on="rank", how="left", maintain_order="left"
+    )
+    if named.filter(pl.col("_home") != short).height:
+        return unknown
+    return named.drop("_home")
+
+
+def _signalled(frames: Frames) -> list[pl.DataFrame]:
+    """Return the ends that are told by a signal's number or its name."""
+    parts = []
+    per_node = any(found.startswith(PER_NODE) for found in frames.messages)
+    for message, by in BY_NUMBER.items():
+        lines = frames.message(message)
+        if lines.height:
+            rank = pl.lit(None, pl.Int64) if per_node else pl.col("rank")
+            parts.append(
+                lines.with_columns(
+                    (-pl.col("signal")).alias("code"),
+                    rank.alias("rank"),
+                    pl.lit(by).alias("reported_by"),
+                )
+            )
+    for message, by in BY_NAME.items():
+        lines = frames.message(message)
+        if lines.height:
+            code = pl.col("reason").replace_strict(
+                CODES, default=None, return_dtype=pl.Int64
+            )
+            parts.append(
+                lines.with_columns(code.alias("code"), pl.lit(by).alias("reported_by"))
+            )
+    return parts
+
+
+def _of_old_launcher(frames: Frames) -> pl.DataFrame:
+    """Return what torch.distributed.launch says of a child.
+
+    The command it prints is that of the child that it started last, whichever fell.
+    """
+    lines = frames.message("launchers.command_failed")
+    if lines.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    code = pl.col("signal").replace_strict(CODES, default=None, return_dtype=pl.Int64)
+    children = pl.col("text").str.contains("--local[_-]rank=")
+    return lines.filter(children).with_columns(
+        pl.coalesce("code", code).alias("code"),
+        pl.lit("torch.distributed.launch").alias("reported_by"),
+    )
+
+
+def _conforming(part: pl.DataFrame) -> pl.DataFrame:
+    text = pl.col("text") if "text" in part.columns else pl.lit(None, pl.String)
+    kept = part.select(c for c in part.columns if c in SCHEMAS["exits"])
+    return (
+        conform("exits", kept)
+        .with_columns(part.select(text.alias("text"))["text"])
+        .with_columns(pl.col("t").cast(TIME))
+        .drop_nulls("code")
+        .select(SCHEMA.keys())
+    )

@@ -1,0 +1,1 @@
+"""Who is who: ranks, hosts, processes, GPUs, and the members of groups."""

@@ -1,0 +1,151 @@
+"""Names of hosts as different programs print them, made one.
+
+NCCL cuts a name at its first dot and torchelastic does not, so `gpu0001` and
+`gpu0001.cluster.local` are one host. What another writer left on a line without an end
+stands in front of NCCL's header and looks like a part of the name: `-1gpu0001`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.model.frames import Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROCESS = ["source", "pid"]
+
+
+def same(frames: Frames) -> Frames:
+    """Return the frames with one name for each host."""
+    return _by_path(_short(_described(_unglued(frames))))
+
+
+def _described(frames: Frames) -> Frames:
+    """Give the lines of `kubectl describe pod` the pod that they tell of.
+
+    One file may describe many pods; how the file is called says less than its text.
+    """
+    heads = frames.message("launchers.kubernetes.pod").select(
+        "source", "line", pl.col("host").alias("_pod")
+    )
+    if heads.is_empty():
+        return frames
+    alone = heads.unique("source", keep="none").drop("line")
+    heads = heads.sort("line")
+
+    def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        if not {"source", "host"} <= set(frame.columns) or frame.is_empty():
+            return frame
+        rows = frame.with_row_index("_row")
+        told = rows.filter(pl.col("source").is_in(heads["source"].implode()))
+        if "line" in frame.columns:
+            told = told.sort("line").join_asof(
+                heads, on="line", by="source", check_sortedness=False
+            )
+        else:
+            told = told.join(alone, on="source")
+        told = told.select("_row", "_pod")
+        return (
+            rows.join(told, on="_row", how="left", maintain_order="left")
+            .with_columns(pl.coalesce("_pod", "host").alias("host"))
+            .drop("_row", "_pod")
+        )
+
+    return _changed(frames, fill)
+
+
+def _by_path(frames: Frames) -> Frames:
+    """Give files the host that their path names, where others tell of such a host.
+
+    Names like `a01` are too short to be known for a host by themselves.
+    """
+    told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
+    known = pl.concat(told).drop_nulls().unique()
+    heard = frames["events"].drop_nulls("host")["source"].unique()
+    named = (
+        frames["sources"]
+        .filter(pl.col("host").is_null() & ~pl.col("source").is_in(heard.implode()))
+        .select("source", pl.col("source").str.split("/").alias("_host"))
+        .explode("_host")
+        .filter(pl.col("_host").is_in(known.implode()))
+        .unique("source", keep="none", maintain_order=True)
+    )
+    if named.is_empty():
+        return frames
+
+    def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        if not {"source", "host"} <= set(frame.columns) or frame.is_empty():
+            return frame
+        joined = frame.join(named, on="source", how="left", maintain_order="left")
+        return joined.with_columns(pl.coalesce("host", "_host").alias("host")).drop(
+            "_host"
+        )
+
+    return _changed(frames, fill)
+
+
+def _short(frames: Frames) -> Frames:
+    """Cut the domain off `host` where the same evidence has the name without it too."""
+    told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
+    known = pl.concat(told).drop_nulls().unique()
+    bare = known.str.extract(r"^([^.]*[A-Za-z][^.]*)\.")
+    names = pl.DataFrame({"long": known, "bare": bare}).filter(
+        pl.col("bare").is_in(known.implode())
+    )
+    if names.is_empty():
+        return frames
+    cut = dict(names.iter_rows())
+    return _changed(
+        frames,
+        lambda frame: (
+            frame.with_columns(pl.col("host").replace(cut))
+            if "host" in frame.columns
+            else frame
+        ),
+    )
+
+
+def _unglued(frames: Frames) -> Frames:
+    """Take off `host` what stood in front of it, where its process prints it bare.
+
+    A name counts as bare if the same process in the same file prints it more often.
+    """
+    told = frames["events"].filter(
+        pl.col("pid").is_not_null() & pl.col("host").is_not_null()
+    )
+    printed = told.group_by(*PROCESS, "host").agg(pl.len().alias("times"))
+    torn = printed.filter(pl.len().over(PROCESS) > 1)
+    if torn.is_empty():
+        return frames
+    pairs = torn.join(torn, on=PROCESS, suffix="_bare").filter(
+        (pl.col("host") != pl.col("host_bare"))
+        & (pl.col("times") < pl.col("times_bare"))
+        & pl.col("host").str.ends_with(pl.col("host_bare"))
+    )
+    right = (
+        pairs.sort("times_bare", descending=True)
+        .unique([*PROCESS, "host"], keep="first")
+        .select(*PROCESS, "host", "host_bare")
+    )
+
+    def mend(frame: pl.DataFrame) -> pl.DataFrame:
+        if not {*PROCESS, "host"} <= set(frame.columns):
+            return frame
+        joined = frame.join(
+            right, on=[*PROCESS, "host"], how="left", maintain_order="left"
+        )
+        name = pl.coalesce("host_bare", "host").alias("host")
+        return joined.with_columns(name).drop("host_bare")
+
+    return _changed(frames, mend)
+
+
+def _changed(frames: Frames, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Frames:
+    return Frames(
+        {name: change(frame) for name, frame in frames.tables.items()},
+        {name: change(frame) for name, frame in frames.messages.items()},
+    )

@@ -1,0 +1,78 @@
+"""`[Rank 3]` of a watchdog that names no group, as torch up to 2.1 prints it.
+
+It is the rank in whatever group the call was of: the global one where the job has one
+group. A second group shows as a named one, as communicators of several sizes, as one
+number that two processes have, or by Megatron, which makes several; any of these, and
+no such number is believed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+SPOKEN_BY = "c10d.watchdog."
+INITS = ("nccl.init.start", "nccl.init.complete")
+PARALLEL = "launchers.megatron."
+TIMEOUT = "c10d.watchdog.timeout"
+DEFAULT = ("default_pg", "0")
+# what else a process is known by; a call that is over has one duration
+PROCESS = ("host", "pid", "local_rank", "task", "device")
+NAMES = ("pg", "pg_id", "pg_desc")
+
+
+def speakers(frames: Frames) -> pl.DataFrame:
+    """Return `source line rank` of the lines whose `[Rank N]` is the global rank."""
+    events = frames["events"]
+    nameless = pl.all_horizontal(pl.col(c).is_null() for c in NAMES)
+    said = events.filter(
+        pl.col("message").str.starts_with(SPOKEN_BY)
+        & nameless
+        & pl.col("rank").is_null()
+        & pl.col("group_rank").is_not_null()
+    )
+    if said.is_empty() or _second_group(frames) or _two_processes(frames, said):
+        return said.select("source", "line", "rank").clear()
+    return said.select("source", "line", pl.col("group_rank").alias("rank")).unique(
+        ["source", "line"], keep="first", maintain_order=True
+    )
+
+
+def _second_group(frames: Frames) -> bool:
+    """Whether anything names a group that is not the default one."""
+    events = frames["events"]
+    other = pl.coalesce(pl.col("pg_desc"), pl.col("pg"), pl.col("pg_id"))
+    inits = frames.message(*INITS)
+    sizes = inits["nranks"].n_unique() if "nranks" in inits.columns else 0
+    parallel = any(name.startswith(PARALLEL) for name in frames.messages)
+    apart = (pl.col("rank") != pl.col("group_rank")).fill_null(False)
+    return (
+        sizes > 1
+        or parallel
+        or not events.filter(other.is_not_null() & ~other.is_in(DEFAULT)).is_empty()
+        or not events.filter(apart).is_empty()
+    )
+
+
+def _two_processes(frames: Frames, said: pl.DataFrame) -> bool:
+    """Whether two processes say one number, or one process says two."""
+    for column in PROCESS:
+        known = said.drop_nulls(column).unique([column, "host", "group_rank"])
+        each = known.group_by("group_rank").agg(pl.col(column).n_unique())
+        if (each[column] > 1).any():
+            return True
+    # of one node: the numbers of its processes in order
+    below = said.drop_nulls("local_rank")
+    if (below["local_rank"] > below["group_rank"]).any():
+        return True
+    timeouts = frames.message(TIMEOUT)
+    if "ran_ms" not in timeouts.columns:
+        return False
+    mine = timeouts.join(said.select("source", "line"), on=["source", "line"])
+    call = [c for c in ("timed_out", "op", "shape", "numel_in") if c in mine.columns]
+    ran = mine.drop_nulls("ran_ms").group_by("group_rank", *call)
+    return bool((ran.agg(pl.col("ran_ms").n_unique())["ran_ms"] > 1).any())

@@ -1,0 +1,395 @@
+"""Who is global rank 7: its host, process and GPU, from all evidence together.
+
+Each line and each file claims some of it: a `[rank7]:` prefix, the agent's table, the
+path of a log, a communicator that spans the whole job. Claims are joined on what
+identifies a process (its file, its host and pid) and never on a number that only looks
+like a rank: the device, a communicator's own rank, a task that holds several ranks.
+Claims that contradict each other become a note, and the value stays unknown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.identity import (
+    host_names,
+    legacy_rank_prefix,
+    node_order,
+    world,
+)
+from ncclforensics.correlate.traces.call_summary import outline
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+from ncclforensics.model.tables import CITE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COMPLETE = ("nccl.init.complete", "nccl.init.start")
+PARALLEL = "launchers.pdsh.exited"  # a launcher of several nodes, whichever are seen
+CHILD = "launchers.spawn.raised"  # torch.multiprocessing.spawn, its child's index
+TOLD = ("host", "pid", "local_rank", "device", "bus_id")
+
+
+def identify(frames: Frames) -> Frames:
+    """Fill in `rank` and `host` everywhere, and resolve `ranks` to one row per rank."""
+    ranked = _with_children(_with_default_group(host_names.same(frames)))
+    ranked = _filled(ranked, legacy_rank_prefix.speakers(ranked), ["source", "line"])
+    claims = _claims(ranked)
+    for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
+        owners = _owners(claims, key)
+        ranked = _filled(ranked, owners, key)
+        claims = _claims(ranked)
+    if (tasks := _tasks(ranked)) is not None:
+        ranked = _filled(ranked, tasks, ["task"])
+        claims = _claims(ranked)
+    if (local := _single_node(claims, ranked)) is not None:
+        ranked = _filled(ranked, local, ["local_rank"])
+        claims = _claims(ranked)
+    ranked = _filled(ranked, _beside(claims, ranked), ["source"])
+    claims = _claims(ranked)
+    if claims["attempt"].drop_nulls().n_unique() <= 1:
+        # where ranks are dealt out once, a place on a host is one rank's
+        place = ["host", "local_rank"]
+        ranked = _filled(ranked, _owners(claims, place), place)
+        for node in ("source", "host"):
+            turns = node_order.owners(_claims(ranked), node)
+            ranked = _filled(ranked, turns, [node, "local_rank"])
+        claims = _claims(ranked)
+        claims = node_order.placed(claims, _owners(claims, place))
+    # what was read of one line is one rank's
+    spoken = ranked["events"].drop_nulls(["rank", "line"])
+    ranked = _filled(ranked, _owners(spoken, ["source", "line"]), ["source", "line"])
+    resolved, notes = _resolved(claims)
+    hosts = resolved.select("rank", "host").drop_nulls()
+    ranked = _filled(ranked, hosts, ["rank"], "host")
+    return Frames(
+        {
+            **ranked.tables,
+            "ranks": resolved,
+            "notes": pl.concat([ranked["notes"], notes]),
+        },
+        ranked.messages,
+    )
+
+
+def _with_default_group(frames: Frames) -> Frames:
+    """Take the group rank for the global one in the default group, which holds all."""
+    default = (pl.col("pg_desc") == "default_pg") | (pl.col("pg_id") == "0")
+    return _each(
+        frames,
+        lambda frame: (
+            frame.with_columns(
+                pl.coalesce(
+                    "rank", pl.when(default.fill_null(False)).then("group_rank")
+                ).alias("rank")
+            )
+            if "group_rank" in frame.columns
+            else frame
+        ),
+    )
+
+
+def _with_children(frames: Frames) -> Frames:
+    """Give the traceback of a spawned child the number that stands in front of it."""
+    told = frames.message(CHILD)
+    raised = frames.message("python.traceback")
+    if told.is_empty() or "span" not in raised.columns:
+        return frames
+    heads = told.select("source", (pl.col("line") + 1).alias("line"), "local_rank")
+    last = pl.col("line") + pl.col("span").fill_null(0)
+    lines = (
+        raised.drop("local_rank")
+        .join(heads, on=["source", "line"])
+        .select("source", "local_rank", pl.int_ranges("line", last + 1).alias("line"))
+        .explode("line")
+        .unique(["source", "line"], keep="last", maintain_order=True)
+    )
+    return _filled(frames, lines, ["source", "line"], "local_rank")
+
+
+def _claims(frames: Frames) -> pl.DataFrame:
+    """Return what the evidence claims of ranks, one row a claim, in schema `ranks`."""
+    told = [
+        frames[name].select(
+            *(
+                pl.col(c) if c in frames[name].columns else pl.lit(None, dtype).alias(c)
+                for c, dtype in tables.SCHEMAS["ranks"].items()
+            )
+        )
+        for name in ("sources", "events", "exits", "ranks")
+    ]
+    # a dump is one rank's: millions of its calls claim no more than the first of them
+    dumped = outline(frames).select("rank", "source").unique(maintain_order=True)
+    told.append(tables.conform("ranks", dumped))
+    inits = frames.message(*COMPLETE)
+    if inits.height:
+        told.append(_from_inits(inits))
+    else:
+        told.append(_from_trees(frames))
+    told.append(_from_listing(frames))
+    told.append(_from_words(frames))
+    return pl.concat(told).unique(maintain_order=True)
+
+
+def _from_listing(frames: Frames) -> pl.DataFrame:
+    """Read ranks off the tasks of Slurm that say on which host they are.
+
+    A task is one rank where a host holds several tasks; where each holds one, it may
+    be an agent of several ranks, and its number is its node's.
+    """
+    lines = frames.message("slurm.listed")
+    hosts = [c for c in ("after", "before") if c in lines.columns]
+    schema = tables.SCHEMAS["ranks"]
+    if not hosts or any(name.startswith("torchelastic.") for name in frames.messages):
+        return pl.DataFrame(schema=schema)
+    lines = lines.with_columns(
+        pl.coalesce(*hosts).alias("host"), pl.col("procid").alias("rank")
+    ).drop_nulls(["host", "rank"])
+    if lines["rank"].n_unique() <= lines["host"].n_unique():
+        return pl.DataFrame(schema=schema)
+    return lines.select(
+        pl.col(c) if c in ("rank", "host", *CITE) else pl.lit(None, dtype).alias(c)
+        for c, dtype in schema.items()
+    )
+
+
+def _from_words(frames: Frames) -> pl.DataFrame:
+    """Read ranks off the lines in which programs say `rank 3 of 8`."""
+    lines = world.said(frames)
+    told = lines.with_columns(pl.coalesce("rank", "told").alias("rank"))
+    schema = tables.SCHEMAS["ranks"]
+    return told.select(
+        (pl.col(c) if c in told.columns else pl.lit(None)).cast(dtype).alias(c)
+        for c, dtype in schema.items()
+    )
+
+
+def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
+    """Read ranks off the communicators that span the job.
+
+    A communicator's rank is the global one only in a group of all ranks. Such a group
+    is the largest, and every rank in it has one GPU, in each attempt the same; where a
+    rank has two GPUs, these are several groups of that size and tell nothing.
+    """
+    largest = inits.filter(pl.col("nranks") == pl.col("nranks").max())
+    gpu = pl.when(pl.col("bus_id").is_null()).then("pid")
+    owners = largest.group_by("comm_rank").agg(
+        pl.struct("host", "bus_id", gpu.alias("pid")).n_unique().alias("owners")
+    )
+    spans = owners.filter(pl.col("owners") > 1).is_empty()
+    rank = pl.col("comm_rank") if spans else pl.lit(None, pl.Int64)
+    return largest.select(
+        pl.coalesce("rank", rank).alias("rank"),
+        "local_rank",
+        "host",
+        "pid",
+        pl.col("cuda_dev").alias("device"),
+        pl.col("bus_id"),
+        "attempt",
+        *CITE,
+    )
+
+
+def _from_trees(frames: Frames) -> pl.DataFrame:
+    """Read ranks off the trees of a communicator that never came to say its size.
+
+    A set-up that fails leaves nothing else. Where on one host two processes or more
+    show that ranks go by devices, the other processes' devices tell theirs.
+    """
+    schema = tables.SCHEMAS["ranks"]
+    process = ["host", "pid", "device"]
+    trees = frames.message("nccl.trees")
+    if "comm_rank" not in trees.columns:
+        return pl.DataFrame(schema=schema)
+    key = [*process, "comm_rank"]
+    seen = trees.drop_nulls(process).unique(key, keep="first", maintain_order=True)
+    if not (seen["comm_rank"].is_unique().all() and seen["pid"].is_unique().all()):
+        return pl.DataFrame(schema=schema)
+    told = seen.with_columns(pl.coalesce("rank", "comm_rank").alias("rank"))
+    others = (
+        frames["events"]
+        .drop_nulls(process)
+        .filter(pl.col("message").str.starts_with("nccl."))
+    )
+    others = others.unique(process, keep="first", maintain_order=True)
+    one_each = others["device"].is_unique().all() and others["pid"].is_unique().all()
+    by_device = told.height > 1 and (told["rank"] == told["device"]).all()
+    if one_each and by_device and others["host"].n_unique() == 1:
+        told = others.with_columns(pl.coalesce("rank", "device").alias("rank"))
+    return told.select(
+        pl.col(c) if c in told.columns else pl.lit(None, dtype).alias(c)
+        for c, dtype in schema.items()
+    )
+
+
+def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
+    """Return the `source`s whose process is claimed to be another rank than theirs."""
+    process = ["host", "pid"]
+    # a process may have a million lines, each of which claims the same
+    other = claims.drop_nulls([*process, "rank"]).select(
+        *process, pl.col("rank").alias("other")
+    )
+    other = other.unique(maintain_order=True)
+    return (
+        claims.drop_nulls(["source", *process])
+        .select("source", *process)
+        .unique(maintain_order=True)
+        .join(other, on=process)
+        .join(owners, on="source")
+        .filter(pl.col("other") != pl.col("rank"))
+    )
+
+
+def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Return the rank behind each `key` that only ever belongs to one.
+
+    A file speaks for one rank if its path says so or if one process wrote it: that one
+    rank happens to print its name into a stream of many proves nothing. Nor does it
+    where an agent knows that process as another rank: the file holds others' lines.
+    """
+    known = claims.drop_nulls(key)
+    if key == ["source"]:
+        whole = known.group_by("source").agg(
+            pl.col("rank").drop_nulls().unique().alias("ranks"),
+            pl.struct("host", "pid").filter(pl.col("pid").is_not_null()).n_unique(),
+            (pl.col("line").is_null() & pl.col("local_rank").is_not_null()).any(),
+            pl.col("local_rank").drop_nulls().n_unique(),
+        )
+        alone = pl.col("local_rank") <= 1
+        one = ((pl.col("host") == 1) & alone) | pl.col("line")
+        owners = whole.filter(one & (pl.col("ranks").list.len() == 1)).select(
+            "source", pl.col("ranks").list.first().alias("rank")
+        )
+        return owners.join(_denied(claims, owners), on="source", how="anti")
+    return (
+        known.drop_nulls("rank")
+        .group_by(key)
+        .agg(pl.col("rank").unique().alias("ranks"))
+        .filter(pl.col("ranks").list.len() == 1)
+        .select(*key, pl.col("ranks").list.first().alias("rank"))
+    )
+
+
+def _beside(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return source = rank for what lies in one folder of torchrun's `--log-dir`.
+
+    A process writes stdout.log and stderr.log there; one of them may tell its rank.
+    """
+    folder = (
+        pl.col("source").str.extract(r"^(.*attempt_\d+/\d+)/[^/]+$").alias("folder")
+    )
+    known = _owners(claims, ["source"]).with_columns(folder).drop_nulls("folder")
+    one = known.group_by("folder").agg(pl.col("rank").unique())
+    one = one.filter(pl.col("rank").list.len() == 1).explode("rank")
+    files = frames["sources"].select("source", folder).unique("source")
+    return files.join(one, on="folder").select("source", "rank")
+
+
+def _tasks(frames: Frames) -> pl.DataFrame | None:
+    """Return task = rank where a launcher's task is one rank, as lines show.
+
+    Under torchrun a task is a node's agent. Wherever a rank is known, it has to be the
+    task's number, of one process each, and this has to be known of one at least.
+    """
+    lines = frames["events"].filter(pl.col("task").is_not_null())
+    both = lines.drop_nulls("rank")
+    agents = any(name.startswith("torchelastic.") for name in frames.messages)
+    shared = lines.group_by("task").agg(pl.col("pid").drop_nulls().n_unique())
+    if (
+        both.is_empty()
+        or agents
+        or lines["local_rank"].count()
+        or (both["rank"] != both["task"]).any()
+        or (shared["pid"] > 1).any()
+    ):
+        return None
+    return lines.select("task", pl.col("task").alias("rank")).unique()
+
+
+def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
+    """Return local rank = global rank where the whole job ran under one agent."""
+    local = claims.drop_nulls("local_rank")
+    both = local.drop_nulls("rank")
+    hosts = claims["host"].drop_nulls().n_unique()
+    agents = frames.message("torchelastic.child_failed")["source"].n_unique()
+    highest = claims["rank"].max()
+    top = local["local_rank"].max()
+    same = both.filter(pl.col("rank") != pl.col("local_rank")).is_empty()
+    beyond = isinstance(highest, int) and isinstance(top, int) and highest > top
+    several = hosts > 1 or agents > 1 or not frames.message(PARALLEL).is_empty()
+    if local.is_empty() or several or not same or beyond:
+        return None
+    folders = (
+        frames["sources"]
+        .filter(pl.col("local_rank").is_not_null())
+        .select(pl.col("source").str.extract(r"^(.*?/?)attempt_\d+/"))["source"]
+    )
+    if folders.n_unique() > 1:
+        return None
+    ranks = local.select("local_rank").unique()
+    return ranks.with_columns(pl.col("local_rank").alias("rank"))
+
+
+def _filled(
+    frames: Frames, owners: pl.DataFrame, key: list[str], column: str = "rank"
+) -> Frames:
+    """Fill nulls of `column` from `owners`, which has one row per `key`."""
+    if owners.is_empty():
+        return frames
+
+    def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        if not {column, *key} <= set(frame.columns) or not frame[column].null_count():
+            return frame
+        theirs = owners.rename({column: "_theirs"})
+        joined = frame.join(theirs, on=key, how="left", maintain_order="left")
+        return joined.with_columns(pl.coalesce(column, "_theirs").alias(column)).drop(
+            "_theirs"
+        )
+
+    skip = {"sources", "groups", "stacks", "notes"} if column == "rank" else {"sources"}
+    return Frames(
+        {n: frame if n in skip else fill(frame) for n, frame in frames.tables.items()},
+        {name: fill(frame) for name, frame in frames.messages.items()},
+    )
+
+
+def _each(frames: Frames, change: object) -> Frames:
+    assert callable(change)
+    tables_: Mapping[str, pl.DataFrame] = frames.tables
+    return Frames(
+        {name: change(frame) for name, frame in tables_.items()},
+        {name: change(frame) for name, frame in frames.messages.items()},
+    )
+
+
+def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Give each rank one value for each column; more than one becomes a note."""
+    known = claims.drop_nulls("rank").filter(pl.col("rank") >= 0)
+    # of a restarted job the last attempt counts; its agent's own log names none
+    attempt = pl.col("attempt")
+    current = known.filter(attempt.is_null() | (attempt == attempt.max().over("rank")))
+    values = current.group_by("rank").agg(
+        *(pl.col(c).drop_nulls().unique(maintain_order=True) for c in TOLD),
+        pl.col("attempt").max(),
+        *(pl.col(c).first() for c in CITE),
+    )
+    one = values.with_columns(
+        pl.when(pl.col(c).list.len() == 1).then(pl.col(c).list.first()).alias(c)
+        for c in TOLD
+    )
+    # a process forks helpers and a host has two names: only these two mark a conflict
+    torn = [
+        {
+            "stage": "correlate",
+            "text": f"rank {row['rank']} is claimed by {len(row[c])} {what}: "
+            f"{', '.join(sorted(row[c])[:4])}",
+            "source": row["source"],
+            "line": row["line"],
+        }
+        for c, what in (("host", "hosts"), ("bus_id", "GPUs"))
+        for row in values.filter(pl.col(c).list.len() > 1).sort("rank").to_dicts()
+    ]
+    return tables.conform("ranks", one.sort("rank")), tables.rows("notes", torn)

@@ -1,0 +1,74 @@
+"""Which ranks the job has: all numbers below its size, seen or not.
+
+Ranks are numbered without gaps, so one that is seen tells of all below it. A group is
+no larger than the job, and what an all_gather makes of its input tells its group's
+size. Agents tell how many processes they had, and many programs say `rank 3 of 8`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.exits import agent_processes
+from ncclforensics.correlate.runs import job
+from ncclforensics.model.frames import remembered
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+SAID = "python.rank_of"
+TIMEOUT = "c10d.watchdog.timeout"
+GATHERS = ("_ALLGATHER_BASE", "ALLGATHER_BASE")
+SCATTERS = ("_REDUCE_SCATTER_BASE", "REDUCE_SCATTER_BASE")
+DEFAULT = "default_pg"  # the group of all ranks
+MOST = 1 << 17  # a number above that counts something else
+
+
+@remembered
+def ranks(frames: Frames) -> frozenset[int]:
+    """Return the ranks that the job is known to have."""
+    seen = {*frames["ranks"]["rank"].drop_nulls(), *agent_processes.ranks(frames)}
+    told = [int(str(job.facts(frames)["world_size"] or 0)), *_gathered(frames)]
+    told += said(frames)["world_size"].to_list()
+    return frozenset(range(min(max([1 + max(seen, default=-1), *told]), MOST)))
+
+
+def said(frames: Frames) -> pl.DataFrame:
+    """Return the lines in which ranks say their number (`told`) and the `world_size`.
+
+    Programs that count from 1 tell no rank, and several sizes are of several groups.
+    """
+    lines = frames.message(SAID)
+    if not {"told", "world_size"} <= set(lines.columns):
+        return lines.with_columns(
+            pl.lit(None, pl.Int64).alias(c) for c in ("told", "world_size")
+        ).clear()
+    wrong = (lines["told"] >= lines["world_size"]).any()
+    return lines.clear() if wrong or lines["world_size"].n_unique() > 1 else lines
+
+
+def of_default(frames: Frames, members: pl.DataFrame) -> pl.DataFrame:
+    """Return `members`, where the default group that nothing lists holds all ranks."""
+    unlisted = pl.col("group").str.ends_with("?")
+    default = unlisted & pl.col("group").str.contains(f"|{DEFAULT}|", literal=True)
+    if members.filter(default).is_empty():
+        return members
+    everyone = pl.lit(sorted(ranks(frames)), pl.List(pl.Int64))
+    return members.with_columns(
+        pl.when(default).then(everyone).otherwise("members").alias("members")
+    )
+
+
+def _gathered(frames: Frames) -> list[int]:
+    """Return the sizes of the groups whose all_gather or reduce_scatter timed out."""
+    lines = frames.message(TIMEOUT)
+    if not {"op", "numel_in", "numel_out"} <= set(lines.columns):
+        return []
+    gathers, scatters = (pl.col("op").is_in(ops) for ops in (GATHERS, SCATTERS))
+    many = pl.when(gathers).then("numel_out").when(scatters).then("numel_in")
+    few = pl.when(gathers).then("numel_in").when(scatters).then("numel_out")
+    sizes = lines.select(many.alias("many"), few.alias("few")).drop_nulls()
+    whole = sizes.filter((pl.col("few") > 0) & (pl.col("many") % pl.col("few") == 0))
+    return (whole["many"] // whole["few"]).unique().sort().to_list()

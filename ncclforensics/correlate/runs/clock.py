@@ -1,0 +1,213 @@
+"""One clock: gives stamps the year, the zone and the host's error that others tell.
+
+c10 and torch's Python logging print month, day and time in local time. The year is that
+of the full dates of the evidence; the zone is told where a watchdog's line and a dump
+know the same timeout. Clocks of hosts are compared by events that all members of a
+communicator see at once: the end of the same collective, the end of its set-up. Only
+what is larger than the grain of these is corrected, and every correction is a note.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.traces import communicators
+from ncclforensics.correlate.traces.call_summary import outline
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+QUARTER_NS = 15 * 60 * 1_000_000_000  # zones differ by multiples of this
+LATE_NS = 120 * 1_000_000_000  # a watchdog's line may come so much later than it fired
+GRAIN_NS = 1_000_000_000  # c10 prints whole seconds, and completion is polled for
+FEWEST = 3  # events that two hosts have to have seen
+
+
+def with_year(frames: Frames) -> Frames:
+    """Fill `t` from `yearless`, in UTC as far as known, and put hosts on one clock."""
+    first, last = _dated(frames)
+    if first is None or last is None:
+        return frames
+    years = range(first.year, last.year + 1)
+    if len(years) > 2:
+        return frames
+    stamp = pl.col("yearless")
+    away = [_away(_in_year(stamp, year), first, last) for year in years]
+    chosen = _in_year(stamp, years[0])
+    if len(years) > 1:
+        chosen = (
+            pl.when(away[0] <= away[1])
+            .then(chosen)
+            .otherwise(_in_year(stamp, years[1]))
+        )
+    zone = _zone(frames, chosen)
+
+    def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        if "yearless" not in frame.columns:
+            return frame
+        local = chosen - pl.duration(nanoseconds=zone)
+        return frame.with_columns(pl.coalesce("t", local).alias("t"))
+
+    filled = _with_fed(_changed(frames, fill))
+    text = f"stamps without a zone are {_signed(zone)} ahead of UTC, as watchdogs tell"
+    return on_one_clock(_noted(filled, [text]) if zone else filled)
+
+
+def on_one_clock(frames: Frames) -> Frames:
+    """Take off `t` what a host's clock is wrong by; a note says so of each host."""
+    errors = skew(frames).filter(pl.col("skew").abs() > GRAIN_NS)
+    if errors.is_empty():
+        return frames
+
+    def shift(frame: pl.DataFrame) -> pl.DataFrame:
+        if not {"t", "host"} <= set(frame.columns):
+            return frame
+        joined = frame.join(errors, on="host", how="left", maintain_order="left")
+        error = pl.duration(nanoseconds=pl.col("skew").fill_null(0))
+        return joined.with_columns((pl.col("t") - error).alias("t")).drop(
+            "skew", "seen"
+        )
+
+    texts = [
+        f"the clock of {host} is {_signed(wrong)} ahead of the others', by the "
+        f"ends of {seen:,} calls that all saw; its times are corrected by that"
+        for host, wrong, seen in errors.sort("host").iter_rows()
+    ]
+    return _noted(_changed(frames, shift), texts)
+
+
+def skew(frames: Frames) -> pl.DataFrame:
+    """Return `host skew seen`: how many nanoseconds a host's clock is ahead.
+
+    Ahead of the middle of all hosts, over `seen` events. Hosts that saw too few events
+    together with others are left out.
+    """
+    hosts = frames["ranks"].drop_nulls(["rank", "host"]).select("rank", "host")
+    ends = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("rank").is_in(hosts["rank"].implode())
+            & (pl.col("state") == "completed")
+            & (hosts["host"].n_unique() > 1)
+        )
+        .select("rank", "pg", "seq", pl.col("t_completed").alias("t"))
+        .collect()
+    )
+    calls = ends.join(hosts, on="rank", how="inner").select(
+        pl.concat_str("pg", pl.lit("#"), pl.col("seq").cast(pl.String)).alias("event"),
+        "host",
+        "t",
+    )
+    inits = communicators.inits(frames).filter(pl.col("phase") == "COMPLETE")
+    built = inits.select(pl.col("key").alias("event"), "host", "t")
+    told = pl.concat([calls, built]).drop_nulls()
+    shared = told.filter(pl.col("host").n_unique().over("event") > 1)
+    # one time a host and event: the ranks of a host share its clock
+    each = shared.group_by("event", "host").agg(pl.col("t").dt.epoch("ns").median())
+    apart = pl.col("t") - pl.col("t").median().over("event")
+    return (
+        each.with_columns(apart.alias("apart"))
+        .group_by("host")
+        .agg(
+            pl.col("apart").median().round().cast(pl.Int64).alias("skew"),
+            (pl.col("apart") - pl.col("apart").median()).abs().median().alias("spread"),
+            pl.len().cast(pl.Int64).alias("seen"),
+        )
+        .filter((pl.col("seen") >= FEWEST) & (pl.col("spread") < GRAIN_NS))
+        .select("host", "skew", "seen")
+        .sort("host")
+    )
+
+
+def _with_fed(frames: Frames) -> Frames:
+    """Give the rows that a line fed to another frame the time of that line."""
+    times = frames["events"].select("source", "line", pl.col("t").alias("_t"))
+    times = times.drop_nulls().unique(["source", "line"], keep="first")
+
+    def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        joined = frame.join(
+            times, on=["source", "line"], how="left", maintain_order="left"
+        )
+        return joined.with_columns(pl.coalesce("t", "_t").alias("t")).drop("_t")
+
+    fed = {name: fill(frames[name]) for name in ("positions", "exits")}
+    return Frames({**frames.tables, **fed}, frames.messages)
+
+
+def _dated(frames: Frames) -> tuple[datetime | None, datetime | None]:
+    """Return the first and the last full date of the evidence."""
+    t = pl.concat([frames["events"]["t"], outline(frames)["t"]])
+    return t.min(), t.max()  # type: ignore[return-value]
+
+
+def _in_year(stamp: pl.Expr, year: int) -> pl.Expr:
+    """Put a stamp of the leap year 1972 into another year; 29 February may be null."""
+    text = stamp.dt.to_string(f"{year}-%m-%dT%H:%M:%S%.9f")
+    moved = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="ns", strict=False)
+    return moved.dt.replace_time_zone("UTC")
+
+
+def _away(stamp: pl.Expr, first: datetime, last: datetime) -> pl.Expr:
+    """Return how far a time lies outside the dated part of the evidence."""
+    early, late = pl.lit(first) - stamp, stamp - pl.lit(last)
+    return pl.max_horizontal(early, late, pl.duration(nanoseconds=0))
+
+
+def _zone(frames: Frames, chosen: pl.Expr) -> int:
+    """Return how many nanoseconds stamps without a zone are ahead of UTC.
+
+    A watchdog prints after how long it gave up a call, and a dump holds when that call
+    was made: the sum is the time of the line.
+    """
+    lines = frames.message("c10d.watchdog.timeout")
+    if not {"ran_ms", "timed_out"} <= set(lines.columns):
+        return 0
+    told = lines.with_columns(chosen.alias("local")).drop_nulls(
+        ["local", "ran_ms", "rank"]
+    )
+    made = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("rank").is_in(told["rank"].unique().implode())
+            & pl.col("seq").is_in(told["timed_out"].unique().implode())
+        )
+        .select("rank", pl.col("seq").alias("timed_out"), pl.col("t").alias("made"))
+        .drop_nulls()
+        .collect()
+    )
+    both = told.join(made, on=["rank", "timed_out"])
+    late = (
+        both["local"].dt.epoch("ns")
+        - both["made"].dt.epoch("ns")
+        - both["ran_ms"] * 1_000_000
+    )
+    zones = (late / QUARTER_NS).round().cast(pl.Int64) * QUARTER_NS
+    clear = zones.filter((late - zones).abs() < LATE_NS).unique()
+    return int(clear.item()) if clear.len() == 1 else 0
+
+
+def _signed(nanoseconds: int) -> str:
+    seconds = nanoseconds / 1e9
+    if abs(nanoseconds) >= QUARTER_NS:
+        return f"{seconds / 3600:+.2f} h"
+    return f"{seconds:+.1f} s"
+
+
+def _noted(frames: Frames, texts: Iterable[str]) -> Frames:
+    notes = tables.rows("notes", [{"stage": "correlate", "text": t} for t in texts])
+    return Frames(
+        {**frames.tables, "notes": pl.concat([frames["notes"], notes])},
+        frames.messages,
+    )
+
+
+def _changed(frames: Frames, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Frames:
+    return Frames(
+        {name: change(frame) for name, frame in frames.tables.items()},
+        {name: change(frame) for name, frame in frames.messages.items()},
+    )

@@ -1,0 +1,145 @@
+"""Two jobs in one stream: evidence in which nobody can be told from his namesake.
+
+Two jobs that write to one file, or whose files were joined line by line, both have a
+rank 0. That shows where one rank is on two hosts, where one agent saw it end in two
+ways, where it makes one call in two ways, where communicators of all ranks on the same
+GPUs have no process in common and speak in turns, or where one rank's clock goes to and
+fro. One job after the other in a file is no such case: its lines do not cross.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.traces import communicators
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+PROCESS = ["host", "pid"]
+APART = pl.duration(minutes=10)  # more than lines wait in any buffer
+
+
+def told(frames: Frames) -> str:
+    """Say by what two jobs are known to be woven together; nothing where they are not.
+
+    `frames` are correlated: who printed a line is filled in.
+    """
+    return (
+        _on_two_hosts(frames)
+        or _ended_twice(frames)
+        or _called_twice(frames)
+        or _in_turns(frames)
+        or _to_and_fro(frames)
+    )
+
+
+def _on_two_hosts(frames: Frames) -> str:
+    """Find a rank on two hosts, which NCCL, or agents, call by these names.
+
+    What another program calls a host may be a second name of it.
+    """
+    events = frames["events"]
+    nccl = events.filter(pl.col("message").str.starts_with("nccl."))
+    exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
+    parts = [
+        part.select("rank", "host", "attempt")
+        for part in (events, exits, frames["sources"])
+    ]
+    claims = pl.concat(parts).drop_nulls(["rank", "host"])
+    attempt = pl.col("attempt")
+    current = attempt.is_null() | (attempt == attempt.max().over("rank"))
+    for names in (nccl.drop_nulls(PROCESS)["host"], exits["host"].drop_nulls()):
+        known = claims.filter(current & pl.col("host").is_in(names.unique().implode()))
+        of = known.group_by("rank").agg(pl.col("host").unique().sort())
+        twice = of.filter(pl.col("host").list.len() > 1).sort("rank")
+        for rank, hosts in twice.head(1).iter_rows():
+            return f"rank {rank} is on {' and on '.join(hosts[:2])}"
+    return ""
+
+
+def _ended_twice(frames: Frames) -> str:
+    """Find a rank with two exit codes in one agent's log, or a process with two ranks.
+
+    Of one attempt: a restarted rank ends again.
+    """
+    exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
+    known = exits.drop_nulls(["rank", "code", "source"])
+    told = known.group_by("source", "attempt", "rank").agg(
+        pl.col("code").unique().sort()
+    )
+    ends = told.filter(pl.col("code").list.len() > 1).sort("source", "rank")
+    for rank, codes in ends.select("rank", "code").head(1).iter_rows():
+        return f"rank {rank} ended with exit codes {' and '.join(map(str, codes))}"
+    process = ["source", "attempt", "host", "pid"]
+    of = (
+        known.drop_nulls(["host", "pid"])
+        .group_by(process)
+        .agg(pl.col("rank").unique().sort())
+    )
+    shared = of.filter(pl.col("rank").list.len() > 1).sort("source", "pid")
+    for pid, ranks in shared.select("pid", "rank").head(1).iter_rows():
+        return f"process {pid} is rank {' and rank '.join(map(str, ranks))}"
+    return ""
+
+
+def _called_twice(frames: Frames) -> str:
+    """Find a rank whose fingerprints of one call differ, its own or as peers saw it."""
+    lines = frames.message("c10d.fingerprint")
+    if not {"is_peer", "dtype"} <= set(lines.columns):
+        return ""
+    call = ["attempt", "pg", "seq", "group_rank"]
+    told = lines.filter(pl.col("op_reliable").fill_null(True))
+    told = told.drop_nulls(["seq", "group_rank", "op", "shape", "dtype"])
+    made = told.group_by(call).agg(pl.struct("op", "shape", "dtype").n_unique())
+    for rank, seq in (
+        made.filter(pl.col("op") > 1)
+        .sort("group_rank", "seq")
+        .select("group_rank", "seq")
+        .head(1)
+        .iter_rows()
+    ):
+        return f"rank {rank} made call {seq} in two ways"
+    return ""
+
+
+def _in_turns(frames: Frames) -> str:
+    """Find communicators of all ranks whose processes write between those of others."""
+    strange = communicators.strangers(frames)
+    if strange.is_empty():
+        return ""
+    known = communicators.inits(frames).drop_nulls(["key", "pid"])
+    of = known.join(strange.select("key"), on="key").select("key", *PROCESS).unique()
+    spans = (
+        frames["events"]
+        .join(of, on=PROCESS)
+        .group_by("source", "key")
+        .agg(pl.col("line").min().alias("first"), pl.col("line").max().alias("last"))
+    )
+    crossed = spans.join(spans, on="source", suffix="_other").filter(
+        (pl.col("key") < pl.col("key_other"))
+        & (pl.col("first") < pl.col("last_other"))
+        & (pl.col("first_other") < pl.col("last"))
+    )
+    if crossed.is_empty():
+        return ""
+    return f"{strange.height} communicators of all ranks write in turns to one file"
+
+
+def _to_and_fro(frames: Frames) -> str:
+    """Find a rank whose clock goes back twice in one file.
+
+    Once it does where a file was pasted behind itself. Each clock is looked at alone:
+    torch's and NCCL's are of their process, a launcher's may be of another time zone.
+    """
+    events = frames["events"].drop_nulls(["source", "rank"]).sort("line")
+    key = ["source", "rank"]
+    of_nccl = events.filter(pl.col("message").str.starts_with("nccl."))
+    for lines, clock in ((events, "yearless"), (of_nccl, "t")):
+        back = pl.col(clock).diff().over(key) < -APART
+        often = lines.drop_nulls(clock).filter(back).group_by(key).len()
+        for rank in often.filter(pl.col("len") > 1).sort(key)["rank"].head(1):
+            return f"the clock of rank {rank} goes to and fro"
+    return ""

@@ -1,0 +1,341 @@
+"""What the evidence says of the job as a whole, and whether anything failed in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.traces import call_summary, communicators
+from ncclforensics.correlate.traces.communicators import PROCESS
+from ncclforensics.model.frames import remembered
+from ncclforensics.model.tables import FAILING, TROUBLED
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+# programs that see the machine: what they tell need not have to do with the job
+MACHINE = r"^(?:kernel|nvidia)\."
+# lines that the last ranks of a job print when the first ones have already ended
+CLOSING = (
+    *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
+    "torchelastic.rendezvous.lost",
+)
+# what tells nothing of a job: a store that is gone at its end and after rank 0 alike,
+# a stranger's connection
+SAYS_NOTHING = ("c10d.store.lost", "c10d.dump.flag_unreadable", "nccl.socket.stranger")
+# what NCCL tries while it builds a communicator, and may do without
+TRIED = (
+    *("nccl.ib.device_unusable", "nccl.ib.call_failed", "nccl.ib.call_failed.early"),
+    *("nccl.cuda.failure", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable"),
+    *("nccl.syscall_failed", "nccl.net.no_same_subnet"),
+)
+STEPS = (
+    *("python.step", "python.step.equals", "python.step.iteration"),
+    "launchers.megatron.iteration",
+)
+# what an exception says of a step is no step
+AN_EXCEPTION = r"^\s*raise |^[\w.]+(?:Error|Exception): "
+# what NCCL prints of its topology, once all ranks of a communicator have met
+TOPOLOGY = (
+    *("nccl.topology.affinity", "nccl.comm.layout", "nccl.trees", "nccl.p2p.none"),
+    *("nccl.nvls.support", "nccl.init.connected"),
+)
+LAST_WORDS = 4  # lines at the end of a log
+REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
+WENT_ON = 3  # steps after a traceback that only a living process makes
+# results of a call: CUDA, system and internal error, invalid usage, lost peer
+BROKE = (1, 2, 3, 5, 6)
+# what agents say of children that end as they were told to, and of nodes that move
+AGENTS_AT_WORK = (
+    *("torchelastic.closing", "torchelastic.restart", "torchelastic.rendezvous.left"),
+    *("torchelastic.exit_barrier", "torchelastic.error_file_missing"),
+    *("launchers.deepspeed.told", "launchers.horovod.exit"),
+)
+BUFFER = 4096  # what C's stdio hands on at a time where stdout is a file
+LAUNCHERS = {
+    "torchelastic": "torchrun",
+    "launchers.horovod": "horovodrun",
+    "launchers.ray": "Ray",
+    "launchers.deepspeed": "DeepSpeed",
+    "slurm": "Slurm",
+    "launchers.mpi": "mpirun",
+    "launchers.hydra": "mpirun",
+}
+
+
+def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
+    """Return world size, ranks and hosts seen, versions and launcher, or None each."""
+    ranks = frames["ranks"]
+    hosts = ranks["host"].drop_nulls().unique().sort().to_list()
+    if not hosts:
+        hosts = frames["events"]["host"].drop_nulls().unique().sort().to_list()
+    return {
+        "world_size": world_size or _world_size(frames),
+        "ranks_seen": ranks.height,
+        "hosts": hosts,
+        "nccl_version": _one(frames, "nccl.version", "version"),
+        "torch_version": None,
+        "launcher": _launcher(frames),
+    }
+
+
+@remembered
+def signs_of_failure(frames: Frames) -> int:
+    """Count the signs that not all is well; a set-up without an end is one."""
+    return signs_told(frames) + _never_met(frames)
+
+
+def signs_told(frames: Frames) -> int:
+    """Count the lines that a healthy job does not print, and bad exits.
+
+    What an agent says of a child that failed is one, though it tells no cause. Lines of
+    a kernel do not count: a machine has its troubles, and most harm nobody.
+    So is a log whose end never left its buffer: its process was killed, or still runs.
+    """
+    message = pl.col("message")
+    agents = (pl.col("role") == "agent") & ~message.is_in(AGENTS_AT_WORK)
+    told = (
+        frames["events"]
+        .filter(
+            (pl.col("role").is_in(FAILING) | agents) & ~message.str.contains(MACHINE)
+        )
+        .join(survived(frames), on=["source", "line"], how="anti")
+        .join(_done_without(frames), on=["source", "line"], how="anti")
+    )
+    if ended_in_order(frames):
+        told = told.filter(~message.is_in(CLOSING))
+    lines = told.height + _uncaught(frames) + _unwound(frames) + _refused(frames)
+    lines += _orphaned(frames) + _last_warnings(frames)
+    exits = frames["exits"].filter(pl.col("code") != 0).height
+    return lines + exits + _cut_by_buffer(frames)
+
+
+def failing(frames: Frames) -> pl.DataFrame:
+    """Return the `events` of failures that the job itself prints, not its machines."""
+    return frames["events"].filter(
+        pl.col("role").is_in(FAILING) & ~pl.col("message").str.contains(MACHINE)
+    )
+
+
+def is_unseen(frames: Frames) -> bool:
+    """Whether all is of machines, or of dumps cut before any call, not of the job."""
+    lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
+    cut = call_summary.dumps(frames)["cut"].fill_null(True)
+    torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
+    own = ("collectives", "positions", "ranks")
+    return lines.is_empty() and (torn or not any(frames.has(name) for name in own))
+
+
+def steps(frames: Frames) -> pl.DataFrame:
+    """Return the lines that count steps, with `step`; no line where none is counted."""
+    lines = frames.message(*STEPS)
+    if "step" not in lines.columns:
+        return lines.clear()
+    return lines.filter(~pl.col("text").str.contains(AN_EXCEPTION)).drop_nulls("step")
+
+
+def survived(frames: Frames) -> pl.DataFrame:
+    """Return `source` and `line` of the tracebacks after which the job went on.
+
+    Whoever catches an exception may print it. All ranks go on together, so nobody died
+    of it where several more steps stand below, and nothing else fails or ends badly.
+    """
+    raised = frames.message("python.traceback").select("source", "line")
+    made = frames.message(*STEPS)
+    failed = frames["exits"].filter(pl.col("code") != 0).height
+    if raised.is_empty() or failed or "step" not in made.columns:
+        return raised.clear()
+    others = frames["events"].filter(
+        pl.col("role").is_in(TROUBLED) & (pl.col("message") != "python.traceback")
+    )
+    steps = made.sort("line").unique(["source", "step"], keep="first")
+    last = (
+        steps.sort("line")
+        .group_by("source")
+        .agg(
+            pl.col("line").tail(WENT_ON).first().alias("going"),
+            pl.len().alias("steps"),
+            (pl.col("step").tail(WENT_ON).diff() > 0).all().alias("grows"),
+        )
+    )
+    bad = others.group_by("source").agg(pl.col("line").max().alias("bad"))
+    return (
+        raised.join(last, on="source")
+        .join(bad, on="source", how="left")
+        .filter(
+            (pl.col("line") < pl.col("going"))
+            & (pl.col("steps") >= WENT_ON)
+            & pl.col("grows").fill_null(True)
+            & (pl.col("bad") < pl.col("line")).fill_null(True)
+        )
+        .select("source", "line")
+    )
+
+
+def _done_without(frames: Frames) -> pl.DataFrame:
+    """Return `source` and `line` of failed tries of processes that NCCL then served.
+
+    Their communicator was complete afterwards: they had another device, or none.
+    """
+    tries = frames.message(*TRIED).select(*PROCESS, "line")
+    served = (
+        frames.message("nccl.init.complete")
+        .group_by(PROCESS)
+        .agg(pl.col("line").max().alias("served"))
+    )
+    return (
+        tries.join(served, on=PROCESS)
+        .filter(pl.col("line") < pl.col("served"))
+        .select("source", "line")
+    )
+
+
+def _uncaught(frames: Frames) -> int:
+    """Count ends of tracebacks, in files that have no whole one and no step since.
+
+    Where tracebacks are, they tell themselves which of them a healthy job prints.
+    """
+    lines = frames.message("uncaught.exception", "uncaught.of_rank")
+    whole = frames.message("python.traceback")["source"].unique()
+    steps = (
+        frames.message(*STEPS)
+        .group_by("source")
+        .agg(pl.col("line").max().alias("step_line"))
+    )
+    return (
+        lines.filter(~pl.col("source").is_in(whole.implode()))
+        .join(steps, on="source", how="left")
+        .filter((pl.col("line") > pl.col("step_line")).fill_null(True))
+        .height
+    )
+
+
+def _unwound(frames: Frames) -> int:
+    """Count the calls of NCCL that came back with an error, whatever brought it.
+
+    Probes of health fail as well (no IB here), and none of them ends the whole call.
+    """
+    lines = frames.message("nccl.backtrace")
+    if "tail" not in lines.columns:
+        return 0
+    whole = pl.col("tail").str.starts_with("[Async thread]")
+    return lines.filter(whole & pl.col("result").is_in(BROKE)).height
+
+
+def _never_met(frames: Frames) -> int:
+    """Count the processes whose log ends where they wait for their communicator."""
+    known = communicators.inits(frames)
+    began = known.filter((pl.col("phase") == "START") & (pl.col("nranks") > 1))
+    last = began.group_by(PROCESS).agg(pl.col("line").max())
+    waits = _last_words(last, frames["events"])
+    steps = frames.message(*STEPS)["source"].unique()
+    waits = waits.filter(~pl.col("source").is_in(steps.implode()))
+    return waits.height + (0 if steps.len() else _never_built(known, frames["events"]))
+
+
+def _never_built(known: pl.DataFrame, events: pl.DataFrame) -> int:
+    """Count the processes that began, if none got through and each host has its log.
+
+    One stream of all may be copied up to there; several do not all end by chance.
+    """
+    began = known.filter(pl.col("nranks") > 1).select(PROCESS).drop_nulls().unique()
+    through = (known["phase"] == "COMPLETE").any()
+    nccl = events.filter(pl.col("message").str.starts_with("nccl.")).drop_nulls("host")
+    alone = nccl.group_by("source").agg(pl.col("host").n_unique())
+    apart = bool((alone["host"] == 1).all()) and nccl["host"].n_unique() > 1
+    return began.height if apart and not through else 0
+
+
+def _orphaned(frames: Frames) -> int:
+    """Count the lines that say nothing of the job, where nothing else is told.
+
+    They stand at the end of a job that ended well, too: then there is more of it.
+    """
+    lines = frames["events"].filter(pl.col("message").is_in(SAYS_NOTHING))
+    return lines.height if lines.height == frames["events"].height else 0
+
+
+def _last_warnings(frames: Frames) -> int:
+    """Count the warnings that nobody knows, where nothing else was told.
+
+    A healthy job prints such lines too, among those of its communicators and steps.
+    """
+    events = frames["events"]
+    warned = frames.message("nccl.warn").filter(pl.col("level") == "WARN")
+    if warned.is_empty() or warned.height < events.height:
+        return 0
+    ends = frames["sources"].select("source", pl.col("lines").alias("end"))
+    last = warned.join(ends.unique("source"), on="source")
+    return last.filter(pl.col("line") + LAST_WORDS > pl.col("end")).height
+
+
+def _refused(frames: Frames) -> int:
+    """Count the processes whose last words are a row of refused tries to connect."""
+    tries = frames.message("nccl.socket.connect_retry")
+    own = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    counted = tries.group_by(PROCESS).agg(pl.col("line").max(), pl.len().alias("tries"))
+    return _last_words(counted, own).filter(pl.col("tries") >= REFUSED).height
+
+
+def _last_words(said: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Keep the rows of `said` (`line` of a process) after which it said no more."""
+    ends = events.group_by(PROCESS).agg(pl.col("line").max().alias("end"))
+    later = ends.join(said, on=PROCESS, nulls_equal=True)
+    return later.filter(pl.col("line") >= pl.col("end")).select(said.columns)
+
+
+def _cut_by_buffer(frames: Frames) -> int:
+    full = (pl.col("bytes") > 0) & (pl.col("bytes") % BUFFER == 0)
+    return frames["sources"].filter(pl.col("cut") & full).height
+
+
+def ended_in_order(frames: Frames) -> bool:
+    """Whether the job is known to have ended well: every exit 0, or all groups closed.
+
+    A communicator is closed where each of its ranks printed `Destroy COMPLETE`.
+    """
+    codes = frames["exits"]["code"].drop_nulls()
+    if codes.len():
+        return bool((codes == 0).all())
+    closed = frames.message("nccl.comm.destroy")
+    built = frames.message("nccl.init.complete")
+    if "nranks" not in closed.columns or "nranks" not in built.columns:
+        return False
+    key = ["host", "pid"]
+    gone = closed.select(key).unique()
+    open_ = built.join(gone, on=key, how="anti", nulls_equal=True)
+    size = built["nranks"].max()
+    return open_.is_empty() and isinstance(size, int) and gone.height >= size
+
+
+def _world_size(frames: Frames) -> int | None:
+    """Return the size of the largest group that the evidence knows of.
+
+    None if a rank that is known does not fit into it: then it is not the whole job.
+    """
+    members = frames["groups"]["members"]
+    sizes = [members.list.len().max()]
+    inits = frames.message("nccl.init.start", "nccl.init.complete")
+    if "nranks" in inits.columns:
+        sizes.append(inits["nranks"].max())
+    known = [int(str(size)) for size in sizes if size]
+    last = [members.list.max().max(), frames["ranks"]["rank"].max()]
+    highest = max((int(str(rank)) for rank in last if rank is not None), default=0)
+    size = max(known, default=None)
+    return size if size is not None and highest < size else None
+
+
+def _one(frames: Frames, message: str, column: str) -> str | None:
+    lines = frames.message(message)
+    if column not in lines.columns:
+        return None
+    values = lines[column].drop_nulls().unique().sort().to_list()
+    return ", ".join(values[:3]) if values else None
+
+
+def _launcher(frames: Frames) -> str | None:
+    for program, name in LAUNCHERS.items():
+        if any(message.startswith(f"{program}.") for message in frames.messages):
+            return name
+    return None

@@ -1,0 +1,264 @@
+"""Jobs: evidence of several in one directory, told apart before it is compared.
+
+A scheduler numbers jobs, and names of files carry the number. A number may be that of a
+process or a day as well: two of them are two jobs only where the files of each hold
+lines of most ranks. The last job that failed is the one to explain; files without a
+number, such as a kernel's log, belong to all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.runs.job import failing
+from ncclforensics.correlate.traces import call_summary, communicators
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# slurm-50917.out, train-50917.err, 50917_3.out, job_50917/…; no date, no NCCL file
+NUMBER = (
+    r"(?i)(?:^|/)(?:job[-_.]?)?(\d{4,9})(?:[-_.][^/]*)?/"
+    r"|(?:^|/)(?:[a-z][a-z0-9.]*[-_.])*?(\d{4,9})(?:[-_.]\d+)?\.(?:out|err|log)(?:\.gz)?$"
+    r"|\.[oe](\d{4,9})$"
+)
+NO_NUMBER = r"(?i)^(?:19|20)\d\d(?:\d{4})?$"
+OF_A_PROCESS = r"(?i)(?:^|/)nccl|(?:^|/)(?:dmesg|kern|journal|syslog)|pid"
+MOST_FOLDERS = 6  # within each other
+MOST = 0.5  # of the ranks that any numbered file knows
+
+
+def last(frames: Frames, wanted: str | None = None) -> Frames:
+    """Keep the rows of the job to explain, or of the one that is `wanted`.
+
+    The others leave a note each, and a row in `others`.
+    """
+    numbers = _numbers(frames)
+    told = _ranks(frames).join(numbers, on="source")
+    known = told["rank"].n_unique()
+    counts = told.group_by("job").agg(pl.col("rank").n_unique())
+    jobs = counts.filter(pl.col("rank") > MOST * known)["job"].sort().to_list()
+    if len(jobs) < 2:
+        numbers = _folders(frames)
+        jobs = numbers["job"].unique().sort().to_list()
+    if len(jobs) < 2:
+        return frames
+    failed = failing(frames).join(numbers, on="source")
+    wrong = [job for job in jobs if (failed["job"] == job).any()]
+    chosen: int = max(wrong or jobs)
+    names: dict[int, str] = dict(numbers.select("job", "name").unique().iter_rows())
+    chosen = next((job for job in jobs if names[job] == wanted), chosen)
+    others = [job for job in jobs if job != chosen]
+    gone = numbers.filter(pl.col("job").is_in(others))["source"]
+    dumps, owner = _dumps_of_one(frames, numbers)
+    if chosen != owner and not (owner is None and wanted is None):
+        gone = pl.concat([gone, dumps])
+    notes = [_note(job, numbers, failed, names[chosen]) for job in others]
+    kept = _without(frames, gone, notes)
+    left = tables.rows(
+        "others", [{"job": names[job], "attempt": None} for job in others]
+    )
+    return Frames({**kept.tables, "others": left}, kept.messages)
+
+
+def _dumps_of_one(
+    frames: Frames, numbers: pl.DataFrame
+) -> tuple[pl.Series, int | None]:
+    """Return the dumps that no name gives to a job, and the one that ran meanwhile.
+
+    Where their times do not tell, they are of the job to explain, and of no other.
+    """
+    named = pl.col("source").is_in(numbers["source"].implode())
+    dumps = call_summary.dumps(frames).filter(~named)["source"]
+    calls = call_summary.outline(frames).filter(pl.col("source").is_in(dumps.implode()))
+    first, last = calls["t"].min(), calls["t"].max()
+    if first is None:
+        return dumps, None
+    ran = (
+        frames["events"]
+        .select("source", "t")
+        .drop_nulls()
+        .join(numbers, on="source")
+        .group_by("job")
+        .agg(pl.col("t").min().alias("began"), pl.col("t").max().alias("ended"))
+        .filter((pl.col("began") <= last) & (pl.col("ended") >= first))["job"]
+    )
+    return dumps, ran[0] if ran.len() == 1 else None
+
+
+def without_dumps(frames: Frames) -> Frames:
+    """Leave out the dumps: those that no other attempt wrote over are of the last."""
+    return _without(frames, call_summary.dumps(frames)["source"], ())
+
+
+def _numbers(frames: Frames) -> pl.DataFrame:
+    """Return `source job name`: the number of a job in a file's name, if it has one."""
+    names = frames["sources"].select("source").unique(maintain_order=True)
+    name = pl.col("source")
+    found = name.str.extract_groups(NUMBER).struct
+    # what stands in the name of such a file is a process or a host
+    file = pl.when(~name.str.contains(OF_A_PROCESS)).then(
+        pl.coalesce(found.field("2"), found.field("3"))
+    )
+    number = pl.coalesce(found.field("1"), file)
+    return (
+        names.with_columns(number.alias("number"))
+        .drop_nulls("number")
+        .filter(~pl.col("number").str.contains(NO_NUMBER))
+        .select(
+            "source",
+            pl.col("number").cast(pl.Int64).alias("job"),
+            pl.col("number").alias("name"),
+        )
+    )
+
+
+def _folders(frames: Frames) -> pl.DataFrame:
+    """Return `source job name`: the folder of a job, if each is known to have one.
+
+    That is where communicators are strangers to each other, where torchrun started a
+    rank twice, or where two dumps of a rank tell of other calls. They are numbered by
+    when they began.
+    """
+    parts = pl.col("source").str.split("/")
+    met = communicators.strangers(frames).explode("sources")
+    files = met.select("key", source="sources", rank=pl.lit(None, pl.Int64))
+    for told in (_launches, _agents, _dumps):
+        files = files if files.height else told(frames)
+    for depth in range(1, MOST_FOLDERS):
+        name = parts.list.head(depth).list.join("/")
+        # a file is no folder, and what lies above all of them is none of theirs
+        inside = files.filter(parts.list.len() > depth).with_columns(name.alias("name"))
+        if inside["name"].n_unique() > 1:
+            break
+    folders = inside.select("key", "name").unique()
+    twice = inside.drop_nulls("rank").select("name", "rank").is_duplicated().any()
+    ours = met.is_empty() or folders["name"].is_unique().all()
+    if inside.height < files.height or not folders["key"].is_unique().all():
+        folders = folders.clear()
+    if twice or not ours:
+        folders = folders.clear()
+    placed = frames["sources"].select("source", name.alias("name"))
+    placed = placed.join(folders, on="name", how="semi", maintain_order="left")
+    times = frames["events"].select("source", t=pl.coalesce("t", "yearless"))
+    began = (
+        placed.join(times, on="source", how="left")
+        .group_by("name")
+        .agg(pl.col("t").min())
+        .sort("t", "name")
+        .with_row_index("job")
+        .select("name", pl.col("job").cast(pl.Int64))
+    )
+    return placed.join(began, on="name").select("source", "job", "name")
+
+
+def _launches(frames: Frames) -> pl.DataFrame:
+    """Return `key source rank`: torchrun's log folders, if it started a rank twice.
+
+    Each launch on each host makes a folder with a name of its own; of the first attempt
+    in it each process has one file of errors.
+    """
+    own = frames["sources"].filter(
+        (pl.col("stream") == "stderr")
+        & (pl.col("attempt") == 0)
+        & pl.col("local_rank").is_not_null()
+    )
+    key = pl.col("source").str.extract(r"^(.*)/attempt_0/")
+    heard = frames["events"].select("source", "rank").drop_nulls().unique()
+    ranks = heard.filter(pl.len().over("source") == 1)
+    files = own.select(key.alias("key"), "source").join(ranks, on="source", how="left")
+    keys = files.drop_nulls().group_by("rank").agg(pl.col("key").n_unique())
+    return files if (keys["key"] > 1).any() else files.clear()
+
+
+def _agents(frames: Frames) -> pl.DataFrame:
+    """Return `key source rank`: agents' logs, if two of them had a rank of one number.
+
+    Each then tells of another process.
+    """
+    ended = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
+    told = ended.select(key="source", source="source", rank="rank", pid="pid")
+    told = told.drop_nulls().unique(maintain_order=True)
+    of = told.group_by("rank").agg(pl.col("key", "pid").n_unique())
+    found = of.filter((pl.col("key") > 1) & (pl.col("pid") > 1))
+    return told.drop("pid") if found.height else told.drop("pid").clear()
+
+
+def _dumps(frames: Frames) -> pl.DataFrame:
+    """Return `key source rank`: dumps, if two of a rank date one call differently.
+
+    The same call keeps its time in every dump of its process: of several looks at one
+    process, in folders of their own, only the last is returned.
+    """
+    call = ["rank", "pg_id", "is_p2p", "seq"]
+    # messages share a number, and so do the calls of a coalesced group
+    within = ["p2p_seq", "op_id", "op"]
+    told = call_summary.outline(frames).select("source", "t", *call, *within)
+    told = told.drop_nulls(["source", "t", *call])
+    dated = told.group_by(*call, *within).agg(pl.col("source", "t").n_unique())
+    strange = dated.filter((pl.col("source") > 1) & (pl.col("t") > 1))
+    folder = pl.col("source").str.extract(r"^(.*)/").fill_null("")
+    files = told.select(folder.alias("key"), "source", "rank").unique()
+    if strange.is_empty():
+        return files.clear()
+    newest = told.group_by("source").agg(pl.col("t").max()).sort("t", "source")
+    later = pl.col("source").last().over("rank", *call[1:], *within, "t")
+    looks = told.join(newest.with_row_index("age").drop("t"), on="source").sort("age")
+    earlier = looks.filter(pl.col("source") != later)["source"].unique()
+    return files.filter(~pl.col("source").is_in(earlier.implode()))
+
+
+def _ranks(frames: Frames) -> pl.DataFrame:
+    """Return `source rank`: whose lines a file holds, as far as lines tell."""
+    events = frames["events"]
+    parts = [
+        events.select("source", pl.coalesce("rank", "task").alias("rank")),
+        communicators.inits(frames).select("source", pl.col("comm_rank").alias("rank")),
+        frames["sources"].select("source", "rank"),
+    ]
+    return pl.concat(parts).drop_nulls().unique()
+
+
+def _note(
+    job: int, numbers: pl.DataFrame, failed: pl.DataFrame, chosen: str
+) -> dict[str, object]:
+    mine = numbers.filter(pl.col("job") == job)
+    lines = failed.filter(pl.col("job") == job).sort("t", "source", "line")
+    says = f" (it says: {str(lines['text'][0])[:100]})" if lines.height else ""
+    return {
+        "stage": "correlate",
+        "text": f"job {mine['name'][0]} is left out, another one than job {chosen}; "
+        f"give its files alone to see it{says}",
+        "source": mine["source"][0],
+        "line": lines["line"][0] if lines.height else None,
+    }
+
+
+def _without(
+    frames: Frames, gone: pl.Series, notes: Iterable[dict[str, object]]
+) -> Frames:
+    """Leave out the rows of some sources, and say so where the sources are listed."""
+
+    def keep(frame: pl.DataFrame) -> pl.DataFrame:
+        if "source" not in frame.columns:
+            return frame
+        return frame.filter(~pl.col("source").is_in(gone.implode()).fill_null(False))
+
+    kept = {
+        name: frame if name in ("sources", "notes") else keep(frame)
+        for name, frame in frames.tables.items()
+    }
+    theirs = pl.col("source").is_in(gone.implode()).fill_null(False)
+    kept["sources"] = frames["sources"].with_columns(
+        pl.when(theirs)
+        .then(pl.concat_str(pl.lit("another job's "), "kind"))
+        .otherwise("kind")
+        .alias("kind"),
+        pl.when(theirs).then(None).otherwise("rank").alias("rank"),
+    )
+    kept["notes"] = pl.concat([frames["notes"], tables.rows("notes", notes)])
+    return Frames(kept, {name: keep(frame) for name, frame in frames.messages.items()})

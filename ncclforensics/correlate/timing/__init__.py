@@ -1,0 +1,1 @@
+"""When dumps were taken, what moved between two of them, and who arrived late."""

@@ -1,0 +1,210 @@
+"""Which dumps of a rank are looks at one process, in the order they were taken.
+
+The same call keeps its time in every dump of its process. Where a ring has wrapped so
+that two dumps share no call, or only active calls were dumped, they are of one process
+if its groups are the same and its records and times go on at the pace of its calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.timing.duplicate_files import places
+from ncclforensics.model.tables import TIME, begun, done
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+# by how much the calls between two looks may come slower or faster than in either
+PACE = 10
+# where no pace is known: whoever looks again at a hang does so within the hour
+LONGEST = pl.duration(hours=1)
+# the clock of a file server may be behind that of a host
+CLOCK = pl.duration(seconds=1)
+OWN = ["dump", "group", "op", "is_p2p", "seq", "p2p_seq", "record_id", "t", "line"]
+NO_CALLS = {
+    **dict.fromkeys(("seq", "p2p_seq", "record_id", "line"), pl.Int64()),
+    **dict.fromkeys(("is_p2p", "is_done", "has_begun"), pl.Boolean()),
+    "dump": pl.UInt32(),
+    "group": pl.UInt64(),
+    "op": pl.Categorical(),
+    "t": TIME,
+}
+COUNTS = ("last_enqueued", "last_started", "last_completed")
+
+
+def calls(frames: Frames, dumps: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls of some dumps, in OWN and with `is_done has_begun`.
+
+    `dump` numbers the rows of `dumps`. Of millions of calls no text is made: what is
+    text stays one number of a template's.
+    """
+    numbered = dumps.select("source").with_row_index("dump")
+    label = [
+        pl.col("pg_id").hash(seed=0).alias("group"),
+        pl.col("op").cast(pl.Categorical()),
+        done().alias("is_done"),
+        begun().alias("has_begun"),
+    ]
+    columns = [*OWN, "is_done", "has_begun"]
+    parts = []
+    if frames.has("entries"):
+        few = frames["templates"].drop("line").join(numbered, on="source")
+        # of a template in parts each call has times of its own
+        few = few.with_columns(t_started=pl.lit(None, TIME)).with_columns(label)
+        few = few.drop("t_started", "source")
+        made = frames["entries"].lazy().join(few.lazy(), on="template")
+        started = pl.col("has_begun") | pl.col("t_started").is_not_null()
+        parts.append(made.with_columns(has_begun=started).select(columns))
+    if (eager := frames.tables.get("collectives")) is not None:
+        whole = eager.join(numbered, on="source").with_columns(label)
+        parts.append(whole.lazy().select(columns))
+    return pl.concat(parts).collect() if parts else pl.DataFrame(schema=NO_CALLS)
+
+
+def described(frames: Frames, dumps: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+    """Add to `source rank` what orders dumps, sorted by it within each rank.
+
+    A dump without calls is ordered by what `pg_status` counts, its file's time and its
+    name; so are the others of its rank then.
+    """
+    of_calls = made.group_by("dump").agg(
+        pl.col("record_id").min().alias("first_id"),
+        pl.col("record_id").max().alias("last_id"),
+        pl.col("t").min().alias("oldest"),
+        pl.col("t").max().alias("newest"),
+        (~pl.col("is_done")).sum().cast(pl.Int64).alias("open"),
+        pl.len().cast(pl.Int64).alias("height"),
+    )
+    kinds = [
+        frame.select("source", "backend").drop_nulls().unique()
+        for frame in (frames["templates"], frames.tables.get("collectives"))
+        if frame is not None
+    ]
+    backends = (
+        pl.concat(kinds)
+        .group_by("source")
+        .agg(pl.col("backend").unique().sort().alias("backends"))
+    )
+    counted = frames["positions"].join(dumps, on="source", how="semi")
+    counts = counted.group_by("source").agg(
+        pl.sum_horizontal(pl.col(c).sum() for c in COUNTS).alias("counts")
+    )
+    names = places(dumps["source"])
+    files = frames["sources"].select("source", "modified", "sha256", "cut")
+    told = dumps.with_row_index("dump").join(of_calls, on="dump", how="left")
+    for more in (backends, counts, names, files.unique("source")):
+        told = told.join(more, on="source", how="left")
+    blank = pl.col("height").is_null().any().over("rank")
+    order = [
+        pl.when(~blank).then(c) for c in ("newest", "last_id", pl.col("open") * -1)
+    ]
+    return told.sort("rank", *order, "counts", "modified", "place", "source")
+
+
+def paired(told: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return each dump with the one before it (`…_a`) of the same rank and process.
+
+    `told` is as `described` returns it. In the order of `told`.
+    """
+    before = [pl.col(c).shift(1).over("rank").alias(f"{c}_a") for c in told.columns]
+    pairs = told.with_columns(before).drop_nulls("source_a")
+    for more in (
+        _shared(pairs, made),
+        _groups_agree(pairs, frames),
+        _fell(pairs, frames),
+    ):
+        pairs = pairs.join(more, on="source", how="left", maintain_order="left")
+    equal = (pl.col("sha256") == pl.col("sha256_a")).fill_null(False)
+    sure = equal | pl.col("shares").fill_null(False)
+    agree = pl.col("agree").fill_null(True) & ~pl.col("fell").fill_null(False)
+    known = pairs.with_columns(sure=sure | (agree & _goes_on()).fill_null(False))
+    looked = known.filter("sure").select("folder", "folder_a").unique()
+    blank = pl.any_horizontal(pl.col("height", "height_a").is_null())
+    beside = known.join(
+        looked.with_columns(beside=True),
+        on=["folder", "folder_a"],
+        how="left",
+        maintain_order="left",
+    )
+    is_look = pl.col("sure") | (blank & agree & pl.col("beside").fill_null(False))
+    return beside.filter(is_look).drop("shares", "agree", "fell", "beside", "sure")
+
+
+def _shared(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+    """Return `source shares` of the dumps that hold a call of the one before them.
+
+    If any call is in both, so is the newest of the earlier one, or one that is open
+    there, or the oldest of the later one where its end is lost.
+    """
+    key = ["dump", "group", "seq", "t"]
+    t = pl.col("t")
+    ends = (t == t.max().over("dump")) | (t == t.min().over("dump"))
+    few = made.filter(t.is_not_null() & (ends | ~pl.col("is_done"))).select(key)
+    ids = pairs.select(pair="dump", later="dump", earlier="dump_a")
+    found = []
+    for own, other in (("later", "earlier"), ("earlier", "later")):
+        asked = few.join(ids, left_on="dump", right_on=own)
+        asked = asked.select("pair", pl.col(other).alias("dump"), *key[1:])
+        met = made.select(key).join(asked, on=key, nulls_equal=True)
+        found.append(met.select(pl.col("pair").alias("dump")))
+    shares = pl.concat(found).unique().with_columns(shares=True)
+    return pairs.select("dump", "source").join(shares, on="dump").drop("dump")
+
+
+def _groups_agree(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return `source agree`: whether a number of a group means the same in both."""
+    named = (
+        frames["groups"].drop_nulls("pg_id").select("source", "pg_id", "pg", "pg_desc")
+    )
+    both = (
+        named.join(pairs.select("source", "source_a"), on="source")
+        .join(named, left_on=["source_a", "pg_id"], right_on=["source", "pg_id"])
+        .with_columns(
+            pl.col("pg").eq_missing(pl.col("pg_right"))
+            & pl.col("pg_desc").eq_missing(pl.col("pg_desc_right"))
+        )
+    )
+    return both.group_by("source").agg(pl.col("pg").all().alias("agree"))
+
+
+def counted(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return `source pg_id` with COUNTS of each group, and those before (`…_right`)."""
+    told = frames["positions"].drop_nulls("pg_id").select("source", "pg_id", *COUNTS)
+    return told.join(pairs.select("source", "source_a"), on="source").join(
+        told, left_on=["source_a", "pg_id"], right_on=["source", "pg_id"]
+    )
+
+
+def _fell(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Return `source fell`: whether some count was higher in the dump before."""
+    less = pl.any_horizontal(pl.col(c) < pl.col(f"{c}_right") for c in COUNTS)
+    return counted(pairs, frames).group_by("source").agg(less.any().alias("fell"))
+
+
+def _goes_on() -> pl.Expr:
+    """Whether records and times of a dump follow those of the one before it."""
+    after = (pl.col("first_id") > pl.col("last_id_a")) & (
+        pl.col("oldest") > pl.col("newest_a")
+    )
+    gap = pl.col("oldest") - pl.col("newest_a")
+    between = (pl.col("first_id") - pl.col("last_id_a")) / _ns(gap)
+    own, before = _pace(""), _pace("_a")
+    slow, fast = pl.min_horizontal(own, before), pl.max_horizontal(own, before)
+    plausible = between.is_between(slow / PACE, fast * PACE)
+    recorder = pl.col("backends").list.set_intersection("backends_a").list.len() > 0
+    return after & recorder & pl.coalesce(plausible, gap <= LONGEST)
+
+
+def _pace(suffix: str) -> pl.Expr:
+    """Return records per nanosecond; null where only active calls were dumped."""
+    ids = pl.col(f"last_id{suffix}") - pl.col(f"first_id{suffix}")
+    pace = ids / _ns(pl.col(f"newest{suffix}") - pl.col(f"oldest{suffix}"))
+    in_full = pl.col(f"open{suffix}") < pl.col(f"height{suffix}")
+    return pl.when(in_full & (ids > 0) & pace.is_finite()).then(pace)
+
+
+def _ns(span: pl.Expr) -> pl.Expr:
+    return span.dt.total_nanoseconds()

@@ -1,0 +1,115 @@
+"""Members that made a call when the timeout of those who were in it had passed.
+
+The time of a call is its own host's, so two hosts are compared by the earlier calls of
+the same group. Who comes too late may even finish the call: its peers' dumps were
+written when they gave up, and they wait in it there for ever.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.correlate.traces.progress import grouped
+
+# of torch, for dumps that do not tell theirs (up to schema 2.1)
+TIMEOUT_MS = {"nccl": 600_000, "gloo": 1_800_000}
+EARLIER = 20  # calls of the group by which two clocks are compared
+NEARLY = 0.9  # of a timeout, where the clocks may be to blame for what is lacking
+GROUP = ("pg", "pg_desc")
+
+
+def overdue(held: pl.DataFrame, outline: pl.DataFrame) -> pl.Series:
+    """Return the ranks that had been in a call for longer than its timeout.
+
+    That is when their dump was taken.
+
+    A dump is no older than its newest time: when the GPU began a call that is open is
+    found only as the dump is taken. `held` are the calls that hold ranks up, `outline`
+    is that of all calls.
+    """
+    times = pl.max_horizontal("t", "t_started", "t_completed")
+    newest = outline.group_by("rank").agg(times.max().alias("newest_t"))
+    cite = ["source", "line"]
+    own = held.filter(
+        (pl.col("choice") == 0) & ~pl.col("is_p2p").fill_null(False)
+    ).select("rank", "t", *cite)
+    told = own.join(newest, on="rank").join(
+        outline.select(*cite, "timeout_ms", "backend"), on=cite
+    )
+    since = (pl.col("newest_t") - pl.col("t")).dt.total_milliseconds()
+    return told.filter(since >= timeout())["rank"]
+
+
+def timeout() -> pl.Expr:
+    """Return the timeout of an entry in ms: torch's own where the dump has none."""
+    default = pl.col("backend").replace_strict(TIMEOUT_MS, default=None)
+    return pl.coalesce("timeout_ms", default)
+
+
+def late(
+    calls: pl.DataFrame, collectives: pl.LazyFrame, names: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the entries of those who came later than all others by a timeout.
+
+    `calls` is that frame, `names` has the `group` of each `rank pg pg_desc pg_id`. The
+    columns are those of `collectives`, `call`, and how late in ms they came: `after`.
+    """
+    states = pl.concat_list("waiting", "behind", "done")
+    held = calls.filter(
+        ~pl.col("is_p2p").fill_null(False)
+        & pl.col("seq").is_not_null()
+        & (states.list.len() > 1)
+    )
+    came = held.select("call", "group", states.alias("rank")).explode("rank")
+    span = pl.int_ranges(pl.col("seq") - EARLIER, pl.col("seq") + 1)
+    near = held.select("call", "group", *GROUP, pl.col("seq").alias("now"), seq=span)
+    near = near.explode("seq")
+    collectives = collectives if held.height else collectives.head(0)
+    group = (
+        collectives.filter(
+            # the numbers alone leave few of millions of calls to be put together
+            pl.col("seq").is_in(near["seq"].unique().implode())
+            & pl.col("rank").is_in(came["rank"].unique().implode())
+            & pl.col("t").is_not_null()
+            & ~pl.col("is_p2p").fill_null(False)
+        )
+        .join(
+            near.lazy().select(*GROUP, "seq").unique(),
+            on=[*GROUP, "seq"],
+            how="semi",
+            nulls_equal=True,
+        )
+        .collect()
+        .pipe(grouped, names)
+        .join(near.drop(*GROUP), on=["group", "seq"])
+        .join(came, on=["call", "group", "rank"], how="semi")
+    )
+    after = pl.col("t") - pl.col("t").min().over("call", "seq")
+    told = group.with_columns(
+        after.dt.total_milliseconds().alias("after"),
+        timeout().alias("timeout_ms"),
+    )
+    usual = (
+        told.filter(pl.col("seq") < pl.col("now"))
+        .group_by("call", "rank")
+        .agg(pl.col("after").median().alias("usual"))
+    )
+    own = pl.col("after") - pl.col("usual").fill_null(0)
+    now = (
+        told.filter(pl.col("seq") == pl.col("now"))
+        .join(usual, on=["call", "rank"], how="left", maintain_order="left")
+        .with_columns(own.alias("after"), pl.col("after").alias("told"))
+    )
+    # of two, the other one; of many, what most did
+    by = [
+        pl.col(c)
+        - pl.col(c).quantile(0.5, interpolation="lower").over("call").fill_null(0)
+        for c in ("after", "told")
+    ]
+    # who is late at every call as well is that by its clock or by its work
+    nearly = by[0] > NEARLY * pl.col("timeout_ms")
+    over = nearly & (pl.max_horizontal(*by) > pl.col("timeout_ms"))
+    few = 2 * over.sum().over("call") < pl.len().over("call") + 1
+    told_by = pl.when(pl.col("after") < pl.col("timeout_ms")).then("told")
+    proof = told_by.otherwise("after").alias("after")
+    return now.filter(over & few).with_columns(proof).drop("told").sort("call", "rank")

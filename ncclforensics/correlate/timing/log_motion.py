@@ -1,0 +1,185 @@
+"""What moved between two looks that are no dumps: py-spy, RAS, the watchdog's lines.
+
+Two stacks of one process that are equal say less than two equal dumps: a loop comes by
+the same line again and again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.timing.duplicate_files import LEAST_MS, is_retaken, places
+from ncclforensics.correlate.traces import call_summary, ras_members
+from ncclforensics.model import tables
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+SPY = "pyspy.process"
+LOOK = ["source", "line"]
+PROCESS = ["rank", "host", "pid", "command"]
+NUMBER = ["rank", "comm_id", "op"]
+GROUP = ["rank", "attempt", "pg", "pg_id"]
+
+
+def stacks(frames: Frames) -> pl.DataFrame:
+    """Return the looks of py-spy at each process, the last one last.
+
+    Columns: PROCESS, LOOK, `stack`, `what` (the innermost line), and those of a file.
+    A process that neither a rank nor a host tells is left out: a pid alone may be that
+    of another host's.
+    """
+    looked = frames.message(SPY)
+    if not {"stack", "depth", "command"} <= set(looked.columns):
+        return pl.DataFrame()
+    innermost = looked.sort("depth").unique(LOOK, keep="first")
+    known = innermost.filter(
+        pl.col("rank").is_not_null() | pl.col("host").is_not_null()
+    )
+    several = known.filter(pl.len().over(PROCESS) > 1)
+    if several.is_empty():
+        return pl.DataFrame()
+    place = pl.concat_str(
+        pl.col("file").str.extract(r"([^/]+)$"),
+        pl.col("file_line").cast(pl.String),
+        separator=":",
+    )
+    what = pl.concat_str(
+        "function", pl.lit(" ("), pl.coalesce(place, "file"), pl.lit(")")
+    )
+    told = several.select(*PROCESS, *LOOK, "stack", "t", what.alias("what"))
+    return _of_files(frames, told).sort(*PROCESS, "t", "modified", "place", "line")
+
+
+def spied(told: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of `looks` of what `stacks` returns."""
+    if told.is_empty():
+        return tables.empty("looks")
+    pairs = _paired(told, PROCESS)
+    same = pl.col("stack") == pl.col("stack_a")
+    said = pl.concat_str(pl.lit("in "), "what", pl.lit(" both times"))
+    now = pl.concat_str(pl.lit("now in "), "what")
+    return _rows(
+        pairs.drop_nulls("rank"),
+        "py-spy",
+        ~same,
+        pl.when(same).then(said).otherwise(now),
+    )
+
+
+def reported(frames: Frames) -> pl.DataFrame:
+    """Return rows of `looks` of the ranks that two reports of RAS count."""
+    if ras_members.COUNTS not in frames.messages:
+        return tables.empty("looks")
+    counts = ras_members.reported(frames).filter(pl.col("kind") == "count")
+    counts = counts.drop_nulls(["rank", "operation"]).unique([*NUMBER, *LOOK])
+    several = counts.filter(pl.len().over(NUMBER) > 1)
+    if several.is_empty():
+        return tables.empty("looks")
+    told = several.select(*NUMBER, *LOOK, "t", "operation")
+    told = _of_files(frames, told).sort(*NUMBER, "t", "modified", "place", "line")
+    pairs = _paired(told, NUMBER).with_columns(
+        (pl.col("operation") - pl.col("operation_a")).alias("new")
+    )
+    # a rank has moved if it has in any of its communicators
+    most = pairs.sort("rank", "new", descending=[False, True]).unique(
+        "rank", keep="first", maintain_order=True
+    )
+    op = pl.col("op").fill_null("call")
+    did = pl.concat_str(
+        pl.lit("launched "), pl.col("new").cast(pl.String), pl.lit(" more "), op
+    )
+    stood = pl.concat_str(
+        pl.lit("launched "),
+        pl.col("operation").cast(pl.String),
+        pl.lit(" "),
+        op,
+        pl.lit(" both times"),
+    )
+    moved = pl.col("new") > 0
+    return _rows(most, "ras", moved, pl.when(moved).then(did).otherwise(stood))
+
+
+def logged(frames: Frames) -> pl.DataFrame:
+    """Return rows of `looks` of the ranks whose watchdog counts more calls later.
+
+    A host enqueues calls that never begin: where it is known how many ended, that
+    number has to rise. A count that stands is no row; a timeout tells of it.
+    """
+    dumps = call_summary.dumps(frames)["source"]
+    lines = frames["positions"].drop_nulls(["rank", "t", "last_enqueued"])
+    lines = lines.filter(
+        ~pl.col("source").is_in(dumps.implode()) & (pl.len().over(GROUP) > 1)
+    )
+    if lines.is_empty():
+        return tables.empty("looks")
+    pairs = _paired(
+        lines.sort(*GROUP, "t", "line").with_columns(
+            modified=pl.lit(None, tables.TIME), stamp=pl.lit(None, tables.TIME)
+        ),
+        GROUP,
+    )
+    new = pl.col("last_enqueued") - pl.col("last_enqueued_a")
+    ended = pl.col("last_completed") - pl.col("last_completed_a")
+    risen = pairs.filter((new > 0) & (ended > 0).fill_null(True))
+    said = pl.concat_str(
+        pl.lit("enqueued "), new.cast(pl.String), pl.lit(" more calls")
+    )
+    return _rows(
+        risen.unique("rank", keep="last", maintain_order=True),
+        "log",
+        pl.lit(True),
+        said,
+    )
+
+
+def _of_files(frames: Frames, told: pl.DataFrame) -> pl.DataFrame:
+    files = frames["sources"].select("source", "modified", "sha256").unique("source")
+    named = places(told["source"].unique(maintain_order=True))
+    joined = told.join(files, on="source", how="left", maintain_order="left")
+    return joined.join(named, on="source", how="left", maintain_order="left")
+
+
+def _paired(told: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Return the last look of each `key` with the one before it (`…_a`).
+
+    Files with the same bytes are two looks only where something tells them apart.
+    """
+    before = [pl.col(c).shift(1).over(key).alias(f"{c}_a") for c in told.columns]
+    pairs = told.with_columns(before).drop_nulls("source_a")
+    if "sha256" in told.columns:
+        equal = (pl.col("sha256") == pl.col("sha256_a")).fill_null(False)
+        equal &= pl.col("source") != pl.col("source_a")
+        copies = [
+            row["source"]
+            for row in pairs.filter(equal).to_dicts()
+            if not is_retaken({c: row[f"{c}_a"] for c in told.columns}, row)
+        ]
+        pairs = pairs.filter(~(equal & pl.col("source").is_in(copies)))
+    return pairs.unique(key, keep="last", maintain_order=True)
+
+
+def _rows(
+    pairs: pl.DataFrame, kind: str, moved: pl.Expr, what: pl.Expr
+) -> pl.DataFrame:
+    """Return rows of `looks`; who stands does so only where some time has passed."""
+    apart = pl.coalesce(
+        pl.col("t") - pl.col("t_a"),
+        pl.col("stamp") - pl.col("stamp_a"),
+        pl.when(pl.col("source") != pl.col("source_a")).then(
+            pl.col("modified") - pl.col("modified_a")
+        ),
+    ).dt.total_milliseconds()
+    told = pairs.with_columns(
+        pl.lit(kind).alias("kind"),
+        moved.alias("moved"),
+        what.alias("what"),
+        pl.when(apart >= 0).then(apart).alias("apart_ms"),
+        pl.coalesce("t", "modified").alias("t"),
+        pl.col("source_a").alias("earlier_source"),
+    )
+    proves = pl.col("moved") | (pl.col("apart_ms") >= LEAST_MS)
+    told = told.with_columns(pl.when(proves).then("moved").alias("moved"))
+    return tables.conform("looks", told.select(*tables.SCHEMAS["looks"]))

@@ -1,0 +1,171 @@
+"""Looks: evidence of one rank that was taken twice while its process lived.
+
+What moved between two looks is at work, and what stands in both has stopped; neither
+can be told from one. So it is read off here, as `looks`. After that the last look at
+each rank counts, and the earlier ones are left out: two states of one rank would be
+taken for one.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.correlate.timing import (
+    dump_motion,
+    dump_series,
+    duplicate_files,
+    log_motion,
+)
+from ncclforensics.correlate.traces import call_summary
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+
+# frames of which a dump's rows are left out; stacks are those of other dumps as well
+OF_A_DUMP = ("templates", "outline", "collectives", "positions", "groups")
+MOST_NAMED = 8  # ranks in a note
+
+
+def last(frames: Frames) -> Frames:
+    """Keep the last look at each rank, and add `looks` where there are two.
+
+    Earlier dumps stay in `sources` under another kind, with a note. Of RAS and of logs
+    nothing is left out: who reads them knows that they go on.
+    """
+    spied = log_motion.stacks(frames)
+    told = [
+        log_motion.spied(spied),
+        log_motion.reported(frames),
+        log_motion.logged(frames),
+    ]
+    kept = _without_stacks(frames, spied)
+    dumps = _several(frames)
+    if dumps.height:
+        made = dump_series.calls(frames, dumps)
+        taken = dump_series.described(frames, dumps, made)
+        single = duplicate_files.without_copies(taken)
+        pairs = dump_series.paired(single, made, frames)
+        newest = pairs.unique("rank", keep="last", maintain_order=True)
+        alone = _alone(frames, pairs)
+        told = [dump_motion.moved(newest, made, frames), alone, *told]
+        twice = taken.join(single, on="source", how="anti")["source"]
+        notes = _notes(pairs, twice, alone)
+        kept = _without_dumps(kept, pairs["source_a"], twice, notes)
+    looks = pl.concat(told)
+    if looks.is_empty():
+        return kept
+    looks = looks.sort("rank", "kind", "source", maintain_order=True)
+    return Frames({**kept.tables, "looks": looks}, kept.messages)
+
+
+def _several(frames: Frames) -> pl.DataFrame:
+    """Return `source rank` of the dumps of ranks that have more than one."""
+    dumps = call_summary.dumps(frames).select("source", "rank")
+    told = [
+        frames[name].select("source", "rank").unique()
+        for name in ("templates", "positions")
+    ]
+    known = pl.concat([dumps, *told]).drop_nulls().unique(maintain_order=True)
+    known = known.join(dumps, on="source", how="semi", maintain_order="left")
+    one = known.filter(pl.len().over("source") == 1)
+    return one.filter(pl.len().over("rank") > 1)
+
+
+def _alone(frames: Frames, pairs: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of `looks` of the ranks that are only in an earlier look.
+
+    That is known where looks have folders of their own.
+    """
+    early = pairs["folder_a"].unique()
+    early = early.filter(~early.is_in(pairs["folder"].unique().implode()))
+    folder = pl.col("source").str.extract(r"^(.*)/").fill_null("")
+    rows = call_summary.dumps(frames).filter(
+        folder.is_in(early.implode())
+        & ~pl.col("rank").is_in(pairs["rank"].unique().implode())
+    )
+    return tables.conform(
+        "looks",
+        rows.drop_nulls("rank").select(
+            "rank",
+            pl.lit("dump").alias("kind"),
+            pl.lit("in the earlier look only").alias("what"),
+            pl.col("modified").alias("t"),
+            "source",
+        ),
+    )
+
+
+def _notes(
+    pairs: pl.DataFrame, twice: pl.Series, alone: pl.DataFrame
+) -> list[dict[str, object]]:
+    notes = []
+    if pairs.height:
+        ranks = pairs["rank"].n_unique()
+        text = (
+            f"{pairs.height:,} dumps are earlier looks at {ranks:,} ranks: what moved "
+            "since is known, and the last look at each counts"
+        )
+        notes.append({"text": text, "source": pairs["source_a"][0]})
+    if twice.len():
+        text = f"{twice.len():,} dumps are copies of others and left out"
+        notes.append({"text": text, "source": twice[0]})
+    if alone.height:
+        few = ", ".join(map(str, alone["rank"].head(MOST_NAMED)))
+        more = f" and {alone.height - MOST_NAMED:,} more" * (alone.height > MOST_NAMED)
+        text = (
+            f"no later look at rank {few}{more}: what is known of it is older than "
+            "what is known of its peers"
+        )
+        notes.append({"text": text, "source": alone["source"][0]})
+    return [{"stage": "correlate", **note} for note in notes]
+
+
+def _without_dumps(
+    frames: Frames,
+    earlier: pl.Series,
+    twice: pl.Series,
+    notes: list[dict[str, object]],
+) -> Frames:
+    """Leave out the rows of some dumps, and say so where the sources are listed."""
+    gone = pl.concat([earlier, twice])
+    if gone.is_empty():
+        return frames
+    theirs = pl.col("source").is_in(gone.implode())
+    kept = dict(frames.tables)
+    if "entries" in kept:
+        templates = frames["templates"].filter(theirs)["template"]
+        of_them = pl.col("template").is_in(templates.implode())
+        kept["entries"] = frames["entries"].filter(~of_them)
+    for name in OF_A_DUMP:
+        if name in kept:
+            kept[name] = kept[name].filter(~theirs.fill_null(False))
+    is_copy = pl.col("source").is_in(twice.implode())
+    prefix = (
+        pl.when(is_copy).then(pl.lit("a copy, ")).otherwise(pl.lit("earlier look, "))
+    )
+    kept["sources"] = frames["sources"].with_columns(
+        pl.when(theirs)
+        .then(pl.concat_str(prefix, "kind"))
+        .otherwise("kind")
+        .alias("kind"),
+        pl.when(theirs).then(None).otherwise("rank").alias("rank"),
+    )
+    kept["notes"] = pl.concat([frames["notes"], tables.rows("notes", notes)])
+    return Frames(kept, frames.messages)
+
+
+def _without_stacks(frames: Frames, spied: pl.DataFrame) -> Frames:
+    """Leave out what py-spy saw of a process before it looked at it again."""
+    if spied.is_empty():
+        return frames
+    last_ = spied.unique(log_motion.PROCESS, keep="last", maintain_order=True)
+    gone = spied.join(last_, on=log_motion.LOOK, how="anti").select(log_motion.LOOK)
+    lines = {
+        log_motion.SPY: frames.messages[log_motion.SPY].join(
+            gone, on=log_motion.LOOK, how="anti"
+        )
+    }
+    is_spy = pl.col("message") == log_motion.SPY
+    events = frames["events"]
+    earlier = events.filter(is_spy).join(gone, on=log_motion.LOOK, how="semi")
+    kept = events.join(earlier, on=["message", *log_motion.LOOK], how="anti")
+    return Frames({**frames.tables, "events": kept}, {**frames.messages, **lines})

@@ -1,0 +1,1 @@
+"""What each rank called, in order: calls, their numbers, groups, and places in code."""

@@ -1,0 +1,165 @@
+"""Where in the code each rank stood: tracebacks of timeouts, and what py-spy saw.
+
+Gloo's calls raise where they are made, so the traceback over a timeout tells where its
+rank waited; so does the stack that a watchdog prints of the call that failed. In
+py-spy's dump a main thread that stands in a call of torch.distributed waits there, and
+one that stands elsewhere is in no call, unless it waits for its GPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.model import tables
+from ncclforensics.model.frames import remembered
+from ncclforensics.model.tables import CITE
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+CALLS = r"(?:^|/)torch/distributed/(?:distributed_c10d|_functional_collectives)\.py$"
+OPS = (
+    r"^(?:all_reduce|broadcast|barrier|monitored_barrier|reduce|gather|scatter"
+    r"|i?send|i?recv|batch_isend_irecv|wait_tensor|_store_barrier"
+    r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
+)
+# a message waits for one rank, in the order of a pipeline
+MESSAGES = r"^(?:i?send|i?recv|batch_isend_irecv|(?:send|recv)_object_list)$"
+# whose members may make their call at different lines: who sends, and who receives
+ROOTED = r"^(?:broadcast|reduce|gather|scatter)(?:_object(?:_list|s)?)?$"
+DEVICE = r"torch/cuda/(?:__init__|streams)\.py$"  # the host waits for its GPU
+# of no user: torch itself, Python's own modules
+LIBRARY = (
+    r"(?:^|/)(?:site-packages|dist-packages)/(?:torch|torchvision)/|<frozen |<string>"
+    r"|^(?:torch|torchvision)/|/lib(?:64)?/python3[.\d]*/[^/]+$"
+)
+SITE = ("function", "file", "file_line")
+SHOWN = {
+    **dict.fromkeys(("source", "function", "file"), pl.String()),
+    **dict.fromkeys(("line", "rank", "pid", "file_line", "depth"), pl.Int64()),
+    "t": tables.TIME,
+}
+TRACEBACK, LOOK, FAILED = "python.traceback", "pyspy.process", "c10d.watchdog.stack"
+SCHEMA = pl.Schema(
+    {
+        "rank": pl.Int64(),
+        "op": pl.String(),
+        "function": pl.String(),
+        "file": pl.String(),
+        "file_line": pl.Int64(),
+        "waits": pl.Boolean(),
+        "was_looked_at": pl.Boolean(),
+        "stack": pl.UInt64(),
+        "t": tables.TIME,
+        **CITE,
+    }
+)
+
+
+def is_own() -> pl.Expr:
+    """Whether a frame's `file` is the user's own, and no library's."""
+    return ~pl.col("file").str.contains(LIBRARY)
+
+
+@remembered
+def sites(frames: Frames) -> pl.DataFrame:
+    """Return where each rank stood, in SCHEMA, one row a rank.
+
+    `op` is the function of torch.distributed that it called, where that is shown. A
+    rank that `waits` stood in a call; one that does not was seen in other code. Where
+    nothing of the user's code is shown a rank has no row.
+    """
+    found = pl.concat([_raised(frames), _shown(frames, FAILED), _shown(frames, LOOK)])
+    key = pl.struct("file", pl.coalesce("line_of", pl.lit(-1)), "function")
+    # the two sides of one call may stand at two lines of one function
+    rooted = pl.col("op").str.contains(ROOTED).fill_null(False)
+    return (
+        found.drop_nulls(["rank", "file"])
+        .unique("rank", keep="first", maintain_order=True)
+        .with_columns(pl.when(~rooted).then("file_line").alias("line_of"))
+        .with_columns(key.hash(seed=0).alias("stack"))
+        .select(*SCHEMA)
+        .cast(SCHEMA)
+        .sort("rank")
+    )
+
+
+def stacks(frames: Frames) -> pl.DataFrame:
+    """Return the rows of the frame `stacks` that the stacks of `sites` stand for."""
+    seen = sites(frames).unique("stack", keep="first", maintain_order=True)
+    return tables.conform(
+        "stacks",
+        seen.select("stack", pl.lit(0).alias("depth"), *SITE, *CITE),
+    )
+
+
+def _raised(frames: Frames) -> pl.DataFrame:
+    """Read the traceback over the first line of each rank that tells of its wait."""
+    raised = frames.message(TRACEBACK)
+    if not {*SITE, "span", "op"} <= set(raised.columns):
+        return pl.DataFrame(schema=SCHEMA)
+    told = frames["events"].filter(
+        (pl.col("role") == "victim") & pl.col("message").str.starts_with("c10d.")
+    )
+    over = raised.sort("line").select(
+        "source", "rank", "line", "span", *SITE, "op", pl.col("line").alias("head")
+    )
+    joined = (
+        told.drop_nulls("rank")
+        .sort("line")
+        .select("source", "rank", "line", "t")
+        .join_asof(over, on="line", by=["source", "rank"], check_sortedness=False)
+        .filter(pl.col("line") <= pl.col("head") + pl.col("span").fill_null(0))
+        .sort("rank", "source", "line")
+    )
+    return _as_sites(joined.with_columns(waits=True, was_looked_at=False))
+
+
+def shown(frames: Frames, message: str) -> pl.DataFrame:
+    """Read the stacks that are told frame by frame, one row each, in order.
+
+    Columns `source line rank pid t`, `op` (the outermost call of torch.distributed
+    in it), `synchronizes` (it waits for its GPU) and SITE, the innermost own frame. A
+    stack without a rank has that of its pid, where one rank alone has it.
+    """
+    lines = frames.message(message)
+    if not {*SITE, "depth"} <= set(lines.columns):
+        lines = pl.DataFrame(schema=SHOWN)
+    file = pl.col("file")
+    in_call = file.str.contains(CALLS) & pl.col("function").str.contains(OPS)
+    on_device = file.str.contains(DEVICE) & (pl.col("function") == "synchronize")
+    own = is_own() & pl.col("file_line").is_not_null()
+    by_pid = frames["ranks"].select("pid", pl.col("rank").alias("_rank")).drop_nulls()
+    return (
+        lines.sort(*CITE, "depth")
+        .group_by(*CITE, maintain_order=True)
+        .agg(
+            *(pl.col(c).first() for c in ("rank", "pid", "t")),
+            pl.col("function").filter(in_call).last().alias("op"),
+            on_device.any().alias("synchronizes"),
+            *(pl.col(c).filter(own).first() for c in SITE),
+        )
+        .join(
+            by_pid.unique("pid", keep="none"),
+            on="pid",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(pl.coalesce("rank", "_rank").alias("rank"))
+    )
+
+
+def _shown(frames: Frames, message: str) -> pl.DataFrame:
+    """Return the sites of `shown` stacks, the last look first."""
+    seen, looked = shown(frames, message), message == LOOK
+    # which call its GPU is in, the host does not show
+    placed = seen.filter(~pl.col("synchronizes") | pl.col("op").is_not_null())
+    waits = pl.col("op").is_not_null() | pl.lit(not looked)
+    return _as_sites(placed.with_columns(waits=waits, was_looked_at=looked).reverse())
+
+
+def _as_sites(frame: pl.DataFrame) -> pl.DataFrame:
+    known = frame.with_columns(pl.lit(None, pl.UInt64).alias("stack"))
+    return known.select(*SCHEMA).cast(SCHEMA)

@@ -1,0 +1,180 @@
+"""Which communicator a pointer means: NCCL's `Init` lines, joined per process.
+
+A pointer is good inside one process only, and is used again once its communicator is
+closed, so a line means what the last `Init` line above it said. `commId` is the same on
+all members; a split since 2.23 prints none, and is told by its parent's name, the
+number of the split there, and its color. Before 2.16 there is no name at all: then a
+communicator is told by its size, where only one of that size was built.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.model.frames import remembered
+from ncclforensics.model.tables import SCHEMAS
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+INITS = ("nccl.init.start", "nccl.init.complete")
+PROCESS = ["source", "host", "pid"]
+NESTED = 4  # splits of splits that are followed
+_CAPTURED = {
+    "comm": pl.String(),
+    "comm_rank": pl.Int64(),
+    "nranks": pl.Int64(),
+    "cuda_dev": pl.Int64(),
+    "bus_id": pl.String(),
+    "parent": pl.String(),
+    "child": pl.Int64(),
+    "color": pl.Int64(),
+    "comm_id": pl.String(),
+    "phase": pl.String(),
+}
+
+
+@remembered
+def inits(frames: Frames) -> pl.DataFrame:
+    """Return the `Init` lines with `key`, the name that all members share, or null.
+
+    The columns are those of `events`, the captures of the lines, and `key`.
+    """
+    lines = frames.message(*INITS)
+    missing = {**SCHEMAS["events"], **_CAPTURED}
+    lines = lines.with_columns(
+        pl.lit(None, dtype).alias(c)
+        for c, dtype in missing.items()
+        if c not in lines.columns
+    )
+    lines = lines.with_columns(
+        pl.when(pl.col("parent") != "(nil)").then("parent").alias("parent")
+    ).sort("line", maintain_order=True)
+    known = lines.with_columns(pl.coalesce("comm_id", _by_size(lines)).alias("key"))
+    for _ in range(NESTED):
+        if not (known["key"].is_null() & known["parent"].is_not_null()).any():
+            break
+        known = _with_splits(known)
+    return known
+
+
+def named(lines: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Add `key comm_rank nranks` to lines that have `comm` and a process.
+
+    `known` comes from `inits`. A line whose pointer no `Init` line above it explains
+    gets nulls.
+    """
+    meanings = (
+        known.drop_nulls(["pid", "comm", "key"])
+        .select(*PROCESS, "comm", "line", "key", "comm_rank", "nranks")
+        .sort("line")
+    )
+    rest = [c for c in lines.columns if c not in ("comm_rank", "nranks", "key")]
+    return (
+        lines.select(rest)
+        .sort("line", maintain_order=True)
+        .join_asof(meanings, on="line", by=[*PROCESS, "comm"], check_sortedness=False)
+    )
+
+
+def owners(known: pl.DataFrame) -> pl.DataFrame:
+    """Return whose each `key`'s `comm_rank` is: the process, and its rank if known.
+
+    The members of a communicator as large as the job are its ranks.
+    """
+    largest = known.filter(pl.col("nranks") == pl.col("nranks").max())
+    world = largest.drop_nulls(["key", "pid"]).select(
+        *PROCESS, "cuda_dev", pl.col("comm_rank").alias("world_rank")
+    )
+    # a process with several GPUs is several ranks
+    by_device = world.group_by(*PROCESS, "cuda_dev").agg(pl.col("world_rank").unique())
+    by_device = by_device.filter(pl.col("world_rank").list.len() == 1).with_columns(
+        pl.col("world_rank").list.first()
+    )
+    return (
+        known.drop_nulls(["key", "pid"])
+        .join(by_device, on=[*PROCESS, "cuda_dev"], how="left", maintain_order="left")
+        .with_columns(pl.coalesce("rank", "world_rank").alias("rank"))
+        .group_by("key", "comm_rank", "nranks", *PROCESS, maintain_order=True)
+        .agg(
+            pl.col("rank").first(),
+            (pl.col("phase") == "START").any().alias("began"),
+            (pl.col("phase") == "COMPLETE").any().alias("joined"),
+        )
+    )
+
+
+def _by_size(lines: pl.DataFrame) -> pl.Series:
+    """Name communicators that print no id by their size, where it was built once."""
+    nameless = pl.col("comm_id").is_null() & pl.col("parent").is_null()
+    sizes = (
+        lines.filter(nameless)
+        .group_by("nranks")
+        .agg(
+            pl.struct(*PROCESS, "comm").n_unique().alias("built"),
+            pl.col("comm_rank").n_unique().alias("members"),
+        )
+        .filter((pl.col("built") == pl.col("members")) & (pl.col("nranks") > 1))
+        .select("nranks", pl.lit(True).alias("once"))
+    )
+    marked = lines.join(sizes, on="nranks", how="left", maintain_order="left")
+    return marked.select(
+        pl.when(nameless & pl.col("once").fill_null(False)).then(
+            pl.concat_str(pl.lit("of size "), pl.col("nranks"))
+        )
+    ).to_series()
+
+
+def _with_splits(known: pl.DataFrame) -> pl.DataFrame:
+    """Name the splits whose parent has a name."""
+    parents = (
+        known.drop_nulls(["pid", "comm", "key"])
+        .select(
+            *PROCESS,
+            pl.col("comm").alias("parent"),
+            "line",
+            pl.col("key").alias("parent_key"),
+        )
+        .sort("line")
+    )
+    joined = known.join_asof(
+        parents, on="line", by=[*PROCESS, "parent"], check_sortedness=False
+    )
+    # START and COMPLETE of one split are one: they are of one pointer and color
+    begun = pl.col("line").min().over(*PROCESS, "parent", "comm")
+    order = begun.rank("dense").over(*PROCESS, "parent").cast(pl.Int64) - 1
+    number = pl.coalesce("child", order)
+    name = pl.concat_str(
+        pl.col("parent_key"), pl.lit("/"), number, pl.lit("."), pl.col("color")
+    )
+    split = pl.col("key").is_null() & pl.col("parent").is_not_null()
+    return joined.with_columns(
+        pl.when(split).then(name).otherwise("key").alias("key")
+    ).drop("parent_key")
+
+
+def strangers(frames: Frames) -> pl.DataFrame:
+    """Return communicators of all ranks that have no process in common, one row each.
+
+    They are those of two jobs or attempts; groups of other GPUs are one job's. Columns
+    `key nranks source line sources`; no rows for one job.
+    """
+    known = inits(frames).drop_nulls(["key", "pid"])
+    largest = pl.col("nranks") == pl.col("nranks").max().over("host", "pid")
+    world = known.filter(largest.all().over("key"))
+    members = world.group_by("key", maintain_order=True).agg(
+        pl.struct("host", "pid").unique().alias("processes"),
+        pl.struct("host", "bus_id").unique().alias("places"),
+        pl.col("nranks").first(),
+        pl.col("source").first(),
+        pl.col("line").first(),
+        pl.col("source").unique().alias("sources"),
+    )
+    keyed = members.explode("processes").group_by("processes").len()
+    same = members.explode("places").group_by("places").len()
+    apart = bool((keyed["len"] == 1).all()) and bool((same["len"] > 1).any())
+    if members.height < 2 or not apart:
+        members = members.clear()
+    return members.select("key", "nranks", "source", "line", "sources")

@@ -1,0 +1,88 @@
+"""Watchdog lines without a group: which of them can be of one, by their numbers.
+
+torch up to 2.4 prints `SeqNum=41` and no group, and `[Rank 3]` says the rank in it. A
+group's calls end in their order, and one that needs all its members ends for nobody
+before each of them has begun it. So ranks of one group give up the same call, or two
+that follow each other; what lies further apart are two groups. One rank's two timeouts
+are two groups as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.traces.progress import UNLISTED
+from ncclforensics.model.frames import remembered
+from ncclforensics.model.tables import TIME
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+REACH = 1  # calls that two members of a group can be apart
+PREFIX = "lines|"  # begins the name of a group that only numbers tell
+NAME = ("pg", "pg_id", "pg_desc")
+
+
+@remembered
+def timeouts(frames: Frames) -> pl.DataFrame:
+    """Return the rows of `positions` that gave up a call without a group, with `group`.
+
+    Their `group` is the same for what can be of one group; `t` is when the rank began
+    to wait. The rows keep their columns.
+    """
+    nameless = pl.all_horizontal(pl.col(c).is_null() for c in NAME)
+    said = (
+        frames["positions"]
+        .filter(nameless)
+        .drop_nulls(["rank", "timed_out"])
+        .sort("rank", "source", "line")
+        .unique(["rank", "timed_out", "op"], keep="first", maintain_order=True)
+        .sort("timed_out", "rank", maintain_order=True)
+    )
+    ran = pl.duration(milliseconds=pl.coalesce("ran_ms", "timeout_ms", pl.lit(0)))
+    said = said.with_columns((pl.col("t") - ran).cast(TIME).alias("t"))
+    names: list[str] = []
+    first: int | None = None
+    clashes = _clashes(said)
+    for seq, op in said.select("timed_out", "op").iter_rows():
+        near = first is not None and seq - first <= REACH
+        if first is None or not near or seq in clashes or first in clashes:
+            first = seq
+        told = f"|{op}" if clashes.get(seq) == "op" else ""
+        names.append(f"{PREFIX}{first}{told}{UNLISTED}")
+    return said.with_columns(pl.Series("group", names, dtype=pl.String))
+
+
+def grouped(frames: Frames) -> pl.DataFrame:
+    """Return `positions` with `group`: of rows without a name, as `timeouts` says.
+
+    It is null where a row has a name of its own, or gave up no call.
+    """
+    told = timeouts(frames).select("rank", "timed_out", "op", "group")
+    nameless = pl.all_horizontal(pl.col(c).is_null() for c in NAME)
+    joined = frames["positions"].join(
+        told,
+        on=["rank", "timed_out", "op"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    return joined.with_columns(pl.when(nameless).then("group").alias("group"))
+
+
+def _clashes(said: pl.DataFrame) -> dict[int, str]:
+    """Return the numbers that cannot share a group with their neighbour, and why.
+
+    "seq" where one rank gave up two numbers within reach, "op" where it gave up two
+    operations of one number.
+    """
+    ordered = said.sort("rank", "timed_out")
+    before = pl.col("timed_out").shift().over("rank")
+    apart = pl.col("timed_out") - before
+    near = ordered.with_columns(apart.alias("apart")).filter(pl.col("apart") <= REACH)
+    found: dict[int, str] = {}
+    for seq, steps in near.select("timed_out", "apart").iter_rows():
+        found[seq] = "op" if steps == 0 else found.get(seq, "seq")
+    return found

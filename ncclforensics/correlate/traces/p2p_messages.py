@@ -1,0 +1,191 @@
+"""Messages between two ranks: how many of each were made, and which were delivered.
+
+The number of a P2P call is its rank's own, so the two sides of a message take its
+place; a batch is over as a whole only, though single messages of it may be delivered.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.correlate.traces.pending_calls import OTHER_SIDE
+from ncclforensics.correlate.traces.progress import count
+from ncclforensics.model.tables import done
+
+ENDS = ("pg", "pg_desc", "src", "dst")
+
+
+def messages(
+    collectives: pl.DataFrame, names: pl.DataFrame, members: pl.DataFrame
+) -> pl.DataFrame:
+    """Return how many halves of messages each rank posted.
+
+    `rank group src dst op total finished posted` with global ranks; `posted` counts
+    those that are not over.
+    """
+    ends = ("rank", "pg", "pg_desc", "pg_id", "src", "dst", "op")
+    over = (pl.col("state") == "completed").fill_null(False)
+    return (
+        collectives.filter(pl.col("is_p2p").fill_null(False))
+        .group_by(ends)
+        .agg(
+            count(collectives).cast(pl.Int64).alias("total"),
+            count(collectives, over).cast(pl.Int64).alias("finished"),
+        )
+        .join(names, on=["rank", "pg", "pg_desc", "pg_id"], nulls_equal=True)
+        .join(members, on="group", how="left")
+        .with_columns(
+            pl.col("members").list.get(pl.col("src"), null_on_oob=True).alias("src"),
+            pl.col("members").list.get(pl.col("dst"), null_on_oob=True).alias("dst"),
+            (pl.col("total") - pl.col("finished")).alias("posted"),
+        )
+        .select("rank", "group", "src", "dst", "op", "total", "finished", "posted")
+    )
+
+
+def undelivered(
+    held: pl.DataFrame, told: pl.DataFrame, evidence: pl.DataFrame
+) -> pl.DataFrame:
+    """Leave out the messages of a batch that the other side has finished.
+
+    They were delivered; the batch as a whole waits for its other messages.
+    """
+    whole = evidence.filter("whole")["rank"].implode()
+    ends = ["rank", "group", "src", "dst", "op"]
+    sent = pl.col("op") == "send"
+    finished = told.select(*ends, "finished")
+    batch = ["rank", "choice"]
+    many = held.filter((pl.len().over(batch) > 1) & pl.col("op").is_in([*OTHER_SIDE]))
+    over = (
+        many.select(*batch, *ends[1:])
+        .with_columns(
+            pl.when(sent).then("dst").otherwise("src").alias("peer"),
+            pl.when(sent).then(pl.lit("recv")).otherwise(pl.lit("send")).alias("half"),
+        )
+        .filter(pl.col("rank").is_in(whole) & pl.col("peer").is_in(whole))
+        .join(finished, on=ends, how="inner")
+        .join(
+            finished.rename({"rank": "peer", "op": "half", "finished": "theirs"}),
+            on=["peer", "group", "src", "dst", "half"],
+            how="inner",
+        )
+        .filter(pl.col("theirs") > pl.col("finished"))
+        .select(*batch, *ends[1:])
+        .unique()
+    )
+    if over.is_empty():
+        return held
+    left = held.join(over, on=[*batch, *ends[1:]], how="anti", nulls_equal=True)
+    # of a batch that was delivered as a whole, its rank's GPU has not seen the end
+    gone = held.join(left.select(batch).unique(), on=batch, how="anti")
+    return pl.concat([left, gone]).sort("rank", "choice", maintain_order=True)
+
+
+def posted(calls: pl.DataFrame, collectives: pl.LazyFrame) -> pl.DataFrame:
+    """Return `calls` without absent ones whose ring shows that they posted their half.
+
+    Rings that lost their beginning are counted from the last collective that both sides
+    made before the message: there each has posted as many halves as the other. Without
+    such a one, a side of whose halves some are kept is unseen.
+    """
+    wanted = (
+        calls.filter(
+            pl.col("is_p2p").fill_null(False) & (pl.col("absent").list.len() == 1)
+        )
+        .select(
+            *("call", "source", "line"),
+            pl.col("op").replace_strict(OTHER_SIDE, default=None).alias("half"),
+            pl.col("waiting").list.first().alias("waiter"),
+            pl.col("absent").list.first().alias("peer"),
+        )
+        .drop_nulls(["half", "waiter"])
+    )
+    if wanted.is_empty():
+        return calls
+    ranks = pl.concat([wanted["waiter"], wanted["peer"]]).unique()
+    made = (
+        collectives.filter(pl.col("rank").is_in(ranks.implode()))
+        .select(
+            *("rank", "record_id", *ENDS, "seq", "op", "source", "line"),
+            pl.col("is_p2p").fill_null(False),
+            done().alias("done"),
+        )
+        .collect()
+    )
+    told = wanted.join(
+        made.select(*ENDS, "op", "source", "line", pl.col("record_id").alias("held")),
+        on=["source", "line"],
+    )
+    told = told.join(_anchors(told, made), on="call", how="left")
+    own = told.join(
+        made,
+        left_on=["waiter", *ENDS, "op"],
+        right_on=["rank", *ENDS, "op"],
+        nulls_equal=True,
+    ).filter(pl.col("record_id").is_between("mine", "held"))
+    behind_anchor = pl.col("record_id") > pl.col("theirs").fill_null(-1)
+    other = told.join(
+        made,
+        left_on=["peer", *ENDS, "half"],
+        right_on=["rank", *ENDS, "op"],
+        nulls_equal=True,
+    ).filter(behind_anchor)
+    record = pl.col("record_id")
+    cut_off = made.group_by(pl.col("rank").alias("peer")).agg(
+        ((record.min() > 0) & (record.max() - record.min() < pl.len())).alias("wrapped")
+    )
+    state = (
+        told.select("call", "mine", "peer")
+        .join(cut_off, on="peer")
+        .filter(pl.col("mine").is_not_null() | pl.col("wrapped"))
+        .join(own.group_by("call").agg(pl.len().alias("wanted")), on="call", how="left")
+        .join(
+            other.group_by("call").agg(
+                pl.len().alias("posted"), pl.col("done").sum().alias("over")
+            ),
+            on="call",
+        )
+        .select(
+            "call",
+            pl.when(pl.col("mine").is_null())
+            .then(pl.lit("unseen"))
+            .when(pl.col("over") >= pl.col("wanted"))
+            .then(pl.lit("done"))
+            .when(pl.col("posted") >= pl.col("wanted"))
+            .then(pl.lit("behind"))
+            .alias("came"),
+        )
+    )
+    with_state = calls.join(state, on="call", how="left", maintain_order="left")
+    came = pl.col("came")
+    return with_state.with_columns(
+        *(
+            pl.when(came == state).then("absent").otherwise(state).alias(state)
+            for state in ("unseen", "done", "behind")
+        ),
+        pl.when(came.is_null())
+        .then("absent")
+        .otherwise(pl.col("absent").list.head(0))
+        .alias("absent"),
+    ).drop("came")
+
+
+def _anchors(told: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+    """Return the last collective of both sides before a message: `call mine theirs`."""
+    key = (*ENDS[:2], "seq", "op")
+    together = made.filter(
+        ~pl.col("is_p2p") & ~pl.col("op").str.ends_with("coalesced")
+    ).select("rank", *key, "record_id")
+    return (
+        told.select("call", "waiter", "peer", "held")
+        .join(together.rename({"rank": "waiter", "record_id": "mine"}), on="waiter")
+        .filter(pl.col("mine") < pl.col("held"))
+        .join(
+            together.rename({"rank": "peer", "record_id": "theirs"}),
+            on=["peer", *key],
+            nulls_equal=True,
+        )
+        .sort("mine")
+        .unique("call", keep="last")
+        .select("call", "mine", "theirs")
+    )

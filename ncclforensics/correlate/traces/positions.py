@@ -1,0 +1,145 @@
+"""Gives the positions that logs and dumps tell the name of their group, or drops them.
+
+A watchdog prints its timeout without a group and then a status line with one; torch 2.3
+and 2.4 print only the number of the group, which is the default group's for 0 and any
+rank's own for the others. A dump's `pg_status` is keyed by that number too, and only
+entries tell its name; where a rank's groups are named by a counter, both count in order
+of creation and can be laid side by side.
+
+A dump's numbers count another thing where the last call of the group was point to point
+(its P2P number), and on Gloo (every operation): those are dropped. In a group with
+messages the last completed call may be one though the last enqueued is none.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+DEFAULT = "default_pg"
+NAME = ("pg", "pg_id", "pg_desc")
+MESSAGES = ("send", "recv", "coalesced")  # the last one ends a batch of messages
+
+
+def named(
+    positions: pl.DataFrame, groups: pl.DataFrame, made: pl.DataFrame
+) -> pl.DataFrame:
+    """Fill in `pg` (and `pg_desc`) of the `positions` frame; drop what has no rank.
+
+    `made` is `progress.summary` of the collectives.
+    """
+    told = positions.drop_nulls("rank")
+    sources = pl.concat([groups["source"], made["source"]]).unique().implode()
+    from_dump = pl.col("source").is_in(sources) & pl.col("timed_out").is_null()
+    dumped = _from_dumps(told.filter(from_dump), groups, made)
+    lines = _without_messages(_from_lines(told.filter(~from_dump)))
+    return pl.concat([dumped, lines])
+
+
+def _without_messages(told: pl.DataFrame) -> pl.DataFrame:
+    """Drop the numbers of messages, which are a rank's own and none of a group's calls.
+
+    Where batches are counted among these, all numbers of the group are of that kind.
+    """
+    op = pl.col("op").str.to_lowercase()
+    key = ["source", *NAME]
+    batches = told.filter((op == MESSAGES[-1]) & ~_is_nameless()).select(key).unique()
+    return told.filter(~op.is_in(MESSAGES).fill_null(False)).join(
+        batches, on=key, how="anti", nulls_equal=True, maintain_order="left"
+    )
+
+
+def _is_nameless() -> pl.Expr:
+    return pl.all_horizontal(pl.col(c).is_null() for c in NAME)
+
+
+def _from_lines(told: pl.DataFrame) -> pl.DataFrame:
+    key = ["source", "rank", "timed_out"]
+    names = (
+        told.filter(~_is_nameless())
+        .drop_nulls("timed_out")
+        .unique([*key, *NAME])
+        .filter(pl.len().over(key) == 1)
+        .select(*key, *(pl.col(c).alias(f"_{c}") for c in NAME))
+    )
+    joined = told.join(names, on=key, how="left", maintain_order="left")
+    filled = joined.with_columns(pl.coalesce(c, f"_{c}").alias(c) for c in NAME).select(
+        told.columns
+    )
+    is_default = (pl.col("pg_desc") == DEFAULT) | (pl.col("pg_id") == "0")
+    default = is_default.fill_null(False) & pl.col("pg").is_null()
+    return filled.with_columns(
+        pl.when(default).then(pl.lit("0")).otherwise("pg").alias("pg"),
+        pl.when(default).then(pl.lit(DEFAULT)).otherwise("pg_desc").alias("pg_desc"),
+    )
+
+
+def _from_dumps(
+    told: pl.DataFrame, groups: pl.DataFrame, made: pl.DataFrame
+) -> pl.DataFrame:
+    """Name positions by creation order, and drop those that count something else."""
+    gloo = made.filter(pl.col("backend") == "gloo")["source"].unique().implode()
+    # a group with messages on any rank: its number may be theirs, unless this dump has
+    # entries of the group, of which its parser saw the last
+    talks = made.filter("has_p2p").select("pg", "pg_desc").unique()
+    seen = made.select("source", "pg_id").unique()
+    kept = _numbered(told.filter(~pl.col("source").is_in(gloo)), groups)
+    with_talk = pl.struct("pg", "pg_desc").is_in(talks.to_struct().implode())
+    unknown = pl.lit(None, pl.Int64)
+    shown = (
+        kept.filter(with_talk)
+        .join(seen, on=["source", "pg_id"], how="semi", maintain_order="left")
+        .with_columns(unknown.alias("last_started"), unknown.alias("last_completed"))
+    )
+    return pl.concat([kept.filter(~with_talk), shown])
+
+
+def _numbered(told: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+    """Lay a dump's numbers of groups beside its names that are counters.
+
+    Only where there are as many of the one as of the other, and where every name that
+    the entries tell lies at its place.
+    """
+    nameless = told.filter(pl.col("pg").is_null())["source"].unique()
+    place = pl.int_range(pl.len()).over("source").alias("place")
+    size = pl.len().over("source").alias("size")
+    numbers = (
+        told.filter(pl.col("source").is_in(nameless.implode()))
+        .with_columns(pl.col("pg_id").cast(pl.Int64, strict=False).alias("number"))
+        .sort("source", "number", maintain_order=True)
+        .with_columns(place, size)
+    )
+    names = (
+        groups.filter(
+            pl.col("source").is_in(nameless.implode()) & pl.col("pg").is_not_null()
+        )
+        .select("source", "pg", "pg_desc")
+        .unique(maintain_order=True)
+        .with_columns(pl.col("pg").cast(pl.Int64, strict=False).alias("number"))
+        .sort("source", "number", maintain_order=True)
+        .select(
+            "source",
+            pl.col("pg").alias("_pg"),
+            pl.col("pg_desc").alias("_desc"),
+            pl.col("number").alias("_number"),
+            place,
+            size,
+        )
+    )
+    laid = numbers.join(names, on=["source", "place", "size"], how="inner")
+    known = pl.col("pg").is_not_null()
+    agreed = ~known | (pl.col("pg") == pl.col("_pg")).fill_null(False)
+    counted = pl.col("number").is_not_null() & pl.col("_number").is_not_null()
+    good = laid.filter((agreed & counted).all().over("source"))
+    return (
+        told.join(
+            good.select("source", "pg_id", "_pg", "_desc"),
+            on=["source", "pg_id"],
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(
+            pl.coalesce("pg", "_pg").alias("pg"),
+            pl.coalesce("pg_desc", "_desc").alias("pg_desc"),
+        )
+        .drop("_pg", "_desc")
+    )

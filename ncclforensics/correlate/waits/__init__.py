@@ -1,0 +1,1 @@
+"""Who waits for whom, from dumps and from lines: blocking calls and their graph."""

@@ -1,0 +1,307 @@
+"""The calls that ranks cannot get past, and what each member does about them.
+
+A rank is held up by its first unfinished call that nothing it made later has passed, in
+the order in which it made them; what it enqueued behind that one says nothing. Members
+of that call are waiting in it, done with it, absent (they have evidence and never made
+it), behind (they made it, and are held up in an earlier call themselves) or unseen
+(nothing of them was given that would show it).
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.correlate.traces import p2p_messages
+from ncclforensics.correlate.traces.pending_calls import OTHER_SIDE, SAME
+from ncclforensics.correlate.traces.progress import KEY, ROOTED
+from ncclforensics.model import tables
+
+STATES = ("waiting", "behind", "done", "absent", "unseen")
+# members of all calls together; a thousand calls of a group of 4,096 have half of it
+MOST_MEMBERS = 1 << 23
+
+
+def calls(
+    held: pl.DataFrame,
+    standings: pl.DataFrame,
+    told: pl.DataFrame,
+    evidence: pl.DataFrame,
+    groups: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return the `calls` frame: each call that holds somebody up, once.
+
+    `told` are `messages`, `groups` has the `members` of each `group`, and of the calls
+    those are left out that would bring more than MOST_MEMBERS rows; `evidence` has
+    `rank whole since is_sparse is_stale is_gloo` of every rank whose evidence would
+    show its calls; see `standstill.evidence`.
+    """
+    held = _begun(p2p_messages.undelivered(held, told, evidence))
+    # a rank is in what it made before the call that holds it, if later ones passed it,
+    # and in the message that its GPU has begun
+    p2p = pl.col("is_p2p").fill_null(False)
+    beside = held.filter(
+        (pl.col("choice") > 0)
+        & pl.when(p2p).then("started").otherwise(pl.col("seq").is_not_null())
+    )
+    beside = beside.pipe(_keyed).select("rank", *SAME, "is_p2p", "started")
+    first = _calls(
+        held.filter(pl.col("choice") == 0), beside, standings, told, evidence, groups
+    )
+    # everybody came, so this call holds nobody up: it waits for an earlier one to end
+    # on the GPU, which other calls have passed on the host
+    full = first.filter(
+        pl.all_horizontal(
+            pl.col(c).list.len() == 0 for c in ("behind", "done", "absent", "unstarted")
+        )
+    )
+    others = first.filter(~pl.col("call").is_in(full["call"].implode()))
+    settled = pl.col("rank").is_in(full["waiting"].explode().implode()) & ~pl.col(
+        "rank"
+    ).is_in(others["waiting"].explode().implode())
+    last = held.group_by("rank").agg(pl.col("choice").max().alias("last"))
+    again = held.join(last, on="rank", how="left").filter(
+        pl.col("choice") == pl.when(settled).then("last").otherwise(0)
+    )
+    if again.filter(pl.col("choice") > 0).is_empty():
+        return first
+    again = again.drop("last").sort("rank")
+    return _calls(again, beside, standings, told, evidence, groups)
+
+
+def _keyed(held: pl.DataFrame) -> pl.DataFrame:
+    """Take the number off messages, which is their rank's own; keep it as `printed`."""
+    p2p = pl.col("is_p2p").fill_null(False)
+    return held.with_columns(
+        pl.when(p2p).then(None).otherwise("seq").alias("seq"),
+        pl.col("seq").alias("printed"),
+    )
+
+
+def _begun(held: pl.DataFrame) -> pl.DataFrame:
+    """Take the call that a rank's GPU is in, where it has not begun the likeliest one.
+
+    Calls of another group run beside it, so that such a one may have passed it.
+    """
+    started = pl.col("started") & ~pl.col("is_p2p").fill_null(False)
+    place = pl.col("choice")
+    in_it = held.group_by("rank").agg(
+        pl.col("started").filter(place == 0).any().alias("first"),
+        place.filter(started & (place > 0)).min().alias("in_it"),
+    )
+    other = in_it.filter(~pl.col("first")).select("rank", "in_it")
+    return (
+        held.join(other, on="rank", how="left", maintain_order="left")
+        .with_columns(place - pl.col("in_it").fill_null(0))
+        .filter(place >= 0)
+        .drop("in_it")
+    )
+
+
+def _calls(
+    held: pl.DataFrame,
+    beside: pl.DataFrame,
+    standings: pl.DataFrame,
+    told: pl.DataFrame,
+    evidence: pl.DataFrame,
+    groups: pl.DataFrame,
+) -> pl.DataFrame:
+    p2p = pl.col("is_p2p").fill_null(False)
+    own = beside.filter(p2p & pl.col("started")).select(*SAME, "rank", mine=True)
+    begun_beside = own.select(*SAME, begun=True)
+    begun = pl.col("started").any() | pl.col("begun").any()
+    # of a dump whose last entries are lost nobody knows what its GPU has begun
+    stale = evidence.filter("is_stale")["rank"].implode()
+    # of a batch's messages one that has begun shows that the rank's GPU is in it
+    mine = (pl.col("started") | pl.col("mine").fill_null(False)).any()
+    distinct = (
+        _keyed(held)
+        .join(
+            begun_beside.unique(),
+            on=SAME,
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .join(
+            own.unique(),
+            on=[*SAME, "rank"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .with_columns(mine.over(*SAME, "rank").alias("mine"))
+        .group_by(SAME, maintain_order=True)
+        .agg(
+            pl.col("rank").alias("stuck"),
+            *(
+                pl.col(c).first()
+                for c in ("pg", "pg_desc", "is_p2p", "members", "printed")
+            ),
+            pl.col("op").mode().sort().first(),
+            pl.col("op").first().alias("half"),
+            pl.when(begun)
+            .then(
+                pl.col("rank")
+                .filter(
+                    ~pl.col("started") & ~pl.col("mine") & ~pl.col("rank").is_in(stale)
+                )
+                .unique()
+                .sort()
+                .implode()
+            )
+            .otherwise(pl.lit([], pl.List(pl.Int64)))
+            .alias("unstarted"),
+            *(pl.col(c).first() for c in ("stack", "source", "line")),
+            pl.col("t").min(),
+        )
+        .pipe(_with_members, groups)
+        .with_row_index("call")
+        .with_columns(pl.col("call").cast(pl.Int64))
+    )
+    members = distinct.select(
+        *("call", *SAME, "is_p2p", "half", "t"),
+        pl.when(p2p).then(pl.col("stuck").list.first()).alias("waiter"),
+        # where nothing lists the members, those are known that came
+        pl.coalesce("members", "stuck").alias("rank"),
+    ).explode("rank")
+    stuck = distinct.select("call", pl.col("stuck").alias("rank")).explode("rank")
+    same = distinct.select("call", *SAME)
+    also = same.join(beside, on=SAME, nulls_equal=True).select("call", "rank")
+    stuck = pl.concat([stuck, also]).unique().with_columns(is_stuck=pl.lit(True))
+    members = members.join(
+        stuck, on=["call", "rank"], how="left", maintain_order="left"
+    )
+    states = _states(members, standings, told, evidence)
+    # who finished a call that needs all members has seen even the unseen ones come
+    together = distinct.filter(
+        ~pl.col("is_p2p").fill_null(False) & ~pl.col("op").is_in(ROOTED)
+    )
+    complete = pl.col("call").is_in(together["call"].implode())
+    came = (pl.col("state") == "unseen") & (
+        complete & pl.col("passed").any().over("call")
+    )
+    by_state = (
+        states.with_columns(pl.when(~came).then("state").alias("state"))
+        .group_by("call", maintain_order=True)
+        .agg(
+            # a group whose members nothing tells has a row of nobody
+            pl.col("rank")
+            .filter(pl.col("state") == state)
+            .drop_nulls()
+            .sort()
+            .alias(state)
+            for state in STATES
+        )
+    )
+    found = (
+        distinct.with_columns(pl.col("printed").alias("seq"))
+        .join(by_state, on="call", how="left", maintain_order="left")
+        .with_columns(pl.col(STATES).fill_null([]))
+    )
+    schema = tables.SCHEMAS["calls"]
+    return tables.conform(
+        "calls", found.select(c for c in found.columns if c in schema)
+    )
+
+
+def _with_members(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+    """Give calls the members of their group; keep those in which most are stuck."""
+    of_group = groups.select("group", pl.col("members").alias("all"))
+    size = groups.select("group", pl.col("members").list.len().alias("size"))
+    own = pl.col("members").list.len()
+    rows = pl.coalesce(own, "size").fill_null(0).cast(pl.Int64)
+    most = pl.col("stuck").list.len()
+    kept = (
+        calls.join(size, on="group", how="left", maintain_order="left")
+        .with_row_index("_order")
+        .sort(most, descending=True, maintain_order=True)
+        .filter(rows.cum_sum() <= MOST_MEMBERS)
+        .sort("_order")
+        .drop("_order", "size")
+    )
+    joined = kept.join(of_group, on="group", how="left", maintain_order="left")
+    return joined.with_columns(pl.coalesce("members", "all").alias("members")).drop(
+        "all"
+    )
+
+
+def _states(
+    members: pl.DataFrame,
+    standings: pl.DataFrame,
+    told: pl.DataFrame,
+    evidence: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return `call rank state passed` for every member of every call."""
+    standing = standings.select(
+        *KEY, "enqueued", "completed", "waits_in", pl.lit(True).alias("known")
+    )
+    sides = ["group", "src", "dst", "op"]
+    own = told.select(
+        "rank", *sides, pl.col("finished").alias("mine"), pl.col("total").alias("all")
+    )
+    their_half = pl.col("half").replace_strict(OTHER_SIDE, default=None)
+    both = (
+        members.with_columns(their_half.alias("op"))
+        .join(evidence.with_columns(pl.lit(True).alias("seen")), on="rank", how="left")
+        .join(standing, on=KEY, how="left")
+        .join(told, on=["rank", *sides], how="left")
+        .join(
+            own,
+            left_on=["waiter", *sides[:3], "half"],
+            right_on=["rank", *sides],
+            how="left",
+        )
+        .join(
+            evidence.select(pl.col("rank").alias("waiter"), pl.col("whole").alias("w")),
+            on="waiter",
+            how="left",
+        )
+    )
+    # the waiter's first open half is the one behind those that are over
+    wanted = pl.col("mine").fill_null(0) + 1
+    counted = (pl.col("whole") & pl.col("w")).fill_null(False)
+    posted = pl.when(counted).then(pl.col("total") >= wanted)
+    p2p = (
+        pl.when(counted & (pl.col("finished").fill_null(0) >= wanted))
+        .then(pl.lit("done"))
+        .when(posted.otherwise(pl.col("posted") > 0).fill_null(False))
+        .then(pl.lit("behind"))
+        .when(pl.col("is_stale"))
+        .then(pl.lit("unseen"))
+        .otherwise(pl.lit("absent"))
+    )
+    seq = pl.col("seq")
+    passed = (pl.col("completed") >= seq) | (pl.col("waits_in") > seq)
+    joined = pl.col("enqueued") >= seq
+    held_here = pl.col("waits_in").is_not_null()
+    unknown = (
+        pl.col("is_stale")
+        | (pl.col("known").is_not_null() & pl.col("enqueued").is_null())
+        | (
+            pl.col("known").is_null()
+            & ~pl.col("whole")
+            & (pl.col("is_sparse") | (pl.col("t") < pl.col("since")))
+        )
+    )
+    state = (
+        pl.when(pl.col("is_stuck").fill_null(False))
+        .then(pl.lit("waiting"))
+        .when(pl.col("seen").is_null())
+        .then(pl.lit("unseen"))
+        .when(pl.col("is_p2p").fill_null(False))
+        .then(p2p)
+        .when(passed.fill_null(False))
+        .then(pl.lit("done"))
+        .when((joined & ~held_here & pl.col("is_stale")).fill_null(False))
+        .then(pl.lit("unseen"))
+        .when(joined.fill_null(False))
+        .then(pl.when(held_here).then(pl.lit("behind")).otherwise(pl.lit("done")))
+        .when(unknown.fill_null(False))
+        .then(pl.lit("unseen"))
+        .otherwise(pl.lit("absent"))
+    )
+    over = passed.fill_null(False) & ~pl.col("is_gloo").fill_null(True)
+    over &= state == "done"
+    return both.select(
+        "call", "rank", state.alias("state"), over.alias("passed")
+    ).unique(["call", "rank"], keep="first", maintain_order=True)

@@ -1,0 +1,59 @@
+"""Ranks that gave up calls of several groups at once, as only lines tell.
+
+The order in which such a rank made them is not known. In a call that everybody came to
+it is held by another, of which somebody is missing: its GPU is there. So what is behind
+what follows from the calls that lack somebody.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.correlate.waits import wait_graph
+
+
+def settled(calls: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+    """Return `calls` with ranks `behind` where another call is known to hold them.
+
+    `held` tells which ranks are held in several calls alike. A call in which nobody is
+    left waiting holds nobody up, and goes.
+    """
+    first = held.filter((pl.col("choice") == 0) & ~pl.col("is_p2p").fill_null(False))
+    several = {*first.filter(pl.len().over("rank") > 1)["rank"]}
+    behind = _behind(wait_graph.graph(calls), several) if several else {}
+    if not behind:
+        return calls
+    moved = pl.DataFrame(
+        {"call": list(behind), "_": [sorted(ranks) for ranks in behind.values()]},
+        {"call": pl.Int64(), "_": pl.List(pl.Int64())},
+    )
+    still = pl.col("waiting").list.set_difference("_").list.sort()
+    return (
+        calls.join(moved, on="call", how="left", maintain_order="left")
+        .with_columns(
+            pl.coalesce(still, "waiting").alias("waiting"),
+            # all came to a call that ranks are moved in: nobody was behind before
+            pl.coalesce("_", "behind").alias("behind"),
+        )
+        .filter(pl.col("waiting").list.len() > 0)
+        .drop("_")
+        .with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("call"))
+    )
+
+
+def _behind(told: wait_graph.Graph, several: set[int]) -> dict[int, set[int]]:
+    """Return by call those of `several` that a call which lacks somebody holds."""
+    full = {call for call, lacking in told.why.items() if not lacking} - told.done
+    found: dict[int, set[int]] = {}
+    wave = told.why.keys() - full
+    while wave:
+        moved: dict[int, set[int]] = {}
+        for call in wave:
+            here = several.intersection(told.waiters[call]) - found.get(call, set())
+            for rank in here:
+                for other in full.intersection(told.calls_of[rank]):
+                    moved.setdefault(other, set()).add(rank)
+        found |= moved
+        full -= moved.keys()
+        wave = {*moved}
+    return found

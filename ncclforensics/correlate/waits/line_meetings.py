@@ -1,0 +1,171 @@
+"""The calls that lines tell of: who waits there, who did not come, and where.
+
+Dumps and positions with a group tell best; of ranks that `calls` places this says
+nothing. Of the others a watchdog's number places them, or the place in the code where
+they stood; and where neither is known, that they waited at all. Whom they wait for is
+silent. Where everybody speaks, those wait for each other that stand in two calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ncclforensics.correlate.traces import call_sites, groupless_timeouts
+from ncclforensics.correlate.waits import line_calls, roll_call
+from ncclforensics.correlate.waits.line_calls import Heard
+from ncclforensics.model import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.correlate.waits.roll_call import Roll
+    from ncclforensics.model.frames import Frames
+
+LISTS = ("waiting", "behind", "done", "absent", "unstarted")
+
+
+def meetings(
+    frames: Frames, calls: pl.DataFrame, standings: pl.DataFrame
+) -> pl.DataFrame:
+    """Return rows of the frame `calls` for what lines tell beyond `calls`.
+
+    They are numbered on from its last `call`. A row with the `group` and `seq` of one
+    of `calls` says more of the same call and takes its place, and no row of `calls`
+    without `members` stands beside these; see `joined`.
+    """
+    told = roll_call.call(frames)
+    placed = _placed(calls, standings)
+    numbers = groupless_timeouts.timeouts(frames)
+    seen = call_sites.sites(frames)
+    first = _heard(frames, told, seen, numbers, placed)
+    dumped = standings.filter(pl.col("place").is_not_null())["rank"]
+    found = [*_refined(calls, first), *_parted(calls, first, {*dumped})]
+    placed |= {rank for row in found for rank in (*row["waiting"], *row["absent"])}
+    heard = _heard(frames, told, seen, numbers, placed)
+    found += line_calls.by_number(heard)
+    at_sites = list(line_calls.by_site(heard))
+    found += at_sites or line_calls.by_silence(heard)
+    after = 1 + int(str(calls["call"].max() if calls.height else -1))
+    return tables.rows(
+        "calls", ({**row, "call": after + i} for i, row in enumerate(found))
+    )
+
+
+def _heard(
+    frames: Frames,
+    told: Roll,
+    sites: pl.DataFrame,
+    numbers: pl.DataFrame,
+    placed: frozenset[int],
+) -> Heard:
+    mine = ~pl.col("rank").is_in(list(placed))
+    at = sites.filter(mine)
+    sends = at["op"].str.contains(call_sites.MESSAGES).any()
+    is_parted = bool(sends) or frames["groups"]["members"].n_unique() > 1
+    # in a group of all ranks a rank's own number is its number in the group
+    is_parted |= bool((numbers["group_rank"] != numbers["rank"]).any())
+    return Heard(told, sites, at, numbers.filter(mine), placed, is_parted)
+
+
+def joined(calls: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+    """Return `calls` and what `meetings` adds: one row a call, the fuller one.
+
+    What nothing but numbers told of, without members, is in `told` with its members.
+    Each row's `call` is its place, as everywhere; so `roots` are to be found after it.
+    """
+    if told.is_empty():
+        return calls
+    bare = pl.col("members").list.len().fill_null(0) == 0
+    again = told.select("group", "seq").unique()
+    kept = calls.filter(~bare).join(
+        again, on=["group", "seq"], how="anti", maintain_order="left"
+    )
+    covered = told["waiting"].explode().drop_nulls().unique()
+    alone = calls.filter(bare).filter(
+        pl.col("waiting").list.set_difference(covered.implode()).list.len() > 0
+    )
+    both = pl.concat([kept, alone, told]).sort("call")
+    return both.with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("call"))
+
+
+def _placed(calls: pl.DataFrame, standings: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks that calls with members place, and those with a named group."""
+    whole = calls.filter(pl.col("members").list.len().fill_null(0) > 0)
+    lists = [whole[c].explode() for c in LISTS]
+    told = (pl.col("pg").fill_null("") != "") & pl.col("waits_in").is_not_null()
+    named = told | pl.col("place").is_not_null()
+    lists.append(standings.filter(named)["rank"])
+    return frozenset(pl.concat(lists).drop_nulls().to_list())
+
+
+def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
+    """Say of the `unseen` members of calls what their own lines tell.
+
+    A rank without a name for its group is in any whose number it gave up, and one whose
+    peers waited at the same place waited with them; one that is silent or ended in
+    peace did not come.
+    """
+    collective = ~pl.col("is_p2p").fill_null(False)
+    for row in calls.filter(collective).to_dicts():
+        unseen = {*(row["unseen"] or ())}
+        here = heard.numbers.filter(
+            (pl.col("timed_out") == row["seq"]) & pl.col("rank").is_in(list(unseen))
+        )
+        same = here.filter(pl.col("op").str.to_lowercase() == _plain(row["op"]))
+        came = {*same["rank"]} | (_beside(heard, row["waiting"]) & unseen)
+        gone = unseen & heard.roll.gone
+        if {*row["waiting"]} <= heard.roll.waited and (came or gone):
+            yield {
+                **row,
+                "waiting": sorted({*row["waiting"], *came}),
+                "absent": sorted({*row["absent"], *gone}),
+                "unseen": sorted(unseen - came - gone),
+            }
+
+
+def _parted(
+    calls: pl.DataFrame, heard: Heard, dumped: set[int]
+) -> Iterator[dict[str, Any]]:
+    """Part a call to which all came, where they came to it at places of their own.
+
+    A counter gives two calls one number where one rank makes one that the others do
+    not: then each waits for the others in its own. Dumps tell their places themselves.
+    """
+    full = calls.filter(
+        ~pl.col("is_p2p").fill_null(False)
+        & (pl.col("waiting").list.len() >= line_calls.LEAST)
+        & pl.all_horizontal(
+            pl.col(c).list.len() == 0 for c in ("behind", "done", "absent", "unseen")
+        )
+    )
+    for row in full.to_dicts():
+        waiting = {*row["waiting"]}
+        at = heard.all_sites.filter(
+            pl.col("waits") & pl.col("rank").is_in(list(waiting))
+        )
+        if dumped & waiting or {*at["rank"]} != waiting or at["stack"].n_unique() < 2:
+            continue
+        for place in at.sort("rank").partition_by("stack", maintain_order=True):
+            here = {*place["rank"]}
+            stack = place["stack"][0]
+            yield {
+                **row,
+                "group": row["group"] if 0 in here else f"{row['group']}|{stack}",
+                "waiting": sorted(here),
+                "absent": sorted(waiting - here),
+                "stack": stack,
+            }
+
+
+def _beside(heard: Heard, waiting: list[int]) -> set[int]:
+    """Return the ranks that timed out where all that is seen of some others waits."""
+    raised = heard.all_sites.filter("waits")
+    places = raised.filter(pl.col("rank").is_in(waiting))["stack"].unique()
+    here = raised.filter(pl.col("stack").is_in(places.implode()))
+    return {*here["rank"]} & heard.roll.timed_out if len(places) == 1 else set()
+
+
+def _plain(op: str | None) -> str:
+    return (op or "").lower()

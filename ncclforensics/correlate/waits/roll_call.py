@@ -1,0 +1,259 @@
+"""Who was heard when a call timed out: the roll of the ranks, as their lines tell.
+
+Everybody who waits prints, sooner or later; the one who is waited for is silent. So
+silence tells something where a rank's own words were collected, where it had as long as
+the others to speak, and where nobody but its launcher ended it. A few early timeouts
+prove nothing: those of the others were still to come when their launcher ended them.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.exits import (
+    agent_processes,
+    clean_exits,
+    exit_records,
+    uncollected,
+)
+from ncclforensics.correlate.exits.exit_records import ranks_of
+from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.runs import job
+from ncclforensics.model.frames import remembered
+from ncclforensics.model.tables import CITE, TIME
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+# a rank prints one of these of a call of its own that nobody finished in time
+TIMEOUTS = (
+    *("c10d.watchdog.timeout", "c10d.watchdog.timeout.cut", "c10d.gloo.timeout"),
+    *("c10d.watchdog.terminated.timeout", "c10d.blocking_wait.timeout"),
+    *("c10d.monitored_barrier.failed", "c10d.monitored_barrier.reached"),
+)
+REQUESTED = "c10d.dump.requested"  # a timeout as well, if of "this local rank"
+BARRIER = "c10d.monitored_barrier.failed"
+# so many have to have waited for each one that was silent
+MANY = 2
+CLOSED = "c10d.not_destroyed"
+ABORTS = "c10d.heartbeat.terminate"
+# what a rank prints of others alone, or while it is ended
+OF_OTHERS = ("c10d.dump.observed", ABORTS, *job.SAYS_NOTHING)
+ENDED = r"(?:^|\.)(?:KeyboardInterrupt|SignalException|SystemExit)$"
+# these report every process of theirs that did not exit normally
+LISTING = ("torchelastic", "srun")
+SRUNS = (-signal.SIGTERM, -signal.SIGKILL)
+LINE = ("rank", "message", "t", *CITE)
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """The known ranks of a job of which calls timed out.
+
+    `timed_out` says so by itself; `waited` are these, and those that lost a peer then.
+    `silent` ranks were heard and neither waited nor failed, nor did any other fail, and
+    they are few enough to be whom the others waited for. Of `unseen` ones nothing was
+    collected, or too little to say. Those `apart` failed by themselves or left; those
+    that `ended` exited normally. `named` tells that a barrier names the silent ones.
+    `lines` are what the waiting ones printed, in order, with the time at which they
+    began to wait.
+    """
+
+    timed_out: frozenset[int]
+    waited: frozenset[int]
+    silent: frozenset[int]
+    unseen: frozenset[int]
+    apart: frozenset[int]
+    ended: frozenset[int]
+    named: bool
+    lines: pl.DataFrame
+
+    @property
+    def gone(self) -> frozenset[int]:
+        """Those that did not come to what others waited in: silent, or ended."""
+        return self.silent | self.ended
+
+    @property
+    def known(self) -> frozenset[int]:
+        """All ranks of the job that anything tells of."""
+        return self.waited | self.silent | self.unseen | self.apart
+
+
+@remembered
+def call(frames: Frames) -> Roll:
+    """Call the roll; of several attempts it is that of the last."""
+    lines = _current(frames, frames["events"]).drop_nulls("rank")
+    lines = lines.filter(~pl.col("message").str.contains(job.MACHINE))
+    own = _timeouts(frames)
+    timed_out = ranks_of(own)
+    role = pl.col("role")
+    culprits = ranks_of(lines.filter(role == "culprit")) - timed_out
+    victims = lines.filter((role == "victim") & (pl.col("message") != REQUESTED))
+    victims = victims.filter(pl.col("message").str.contains(r"^(?:c10d|nccl)\."))
+    waited = timed_out | (ranks_of(victims) - culprits)
+    known = world.ranks(frames)
+    failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited
+    named = _named(frames) - waited
+    heard = _heard(frames, lines, own)
+    quiet = heard - waited - failed
+    left = _left(frames, quiet)
+    ended = _ended(frames, quiet, left)
+    left |= ended
+    quiet -= left
+    few = len(waited) >= max(2, MANY * len(quiet)) and bool(timed_out)
+    # whom a launcher ended because of another's failure had no time to speak
+    silent = named or (quiet if few and not failed | left else frozenset())
+    apart = (failed | left) - silent
+    told = pl.concat([own.select(LINE), victims.select(LINE)])
+    told = told.filter(pl.col("rank").is_in(list(waited)))
+    known |= waited | silent | apart | quiet
+    return Roll(
+        timed_out,
+        waited,
+        silent,
+        known - waited - silent - apart,
+        apart,
+        ended - silent,
+        bool(named),
+        told.sort("rank", "source", "line"),
+    )
+
+
+def _current(frames: Frames, frame: pl.DataFrame) -> pl.DataFrame:
+    """Keep the rows of the last attempt, and those whose attempt is not known."""
+    last = frames["events"]["attempt"].max()
+    attempt = pl.col("attempt")
+    return frame if last is None else frame.filter(attempt.fill_null(last) == last)
+
+
+def _timeouts(frames: Frames) -> pl.DataFrame:
+    """Return the lines in which ranks say that a call of their own timed out.
+
+    `t` is when they began to wait.
+    """
+    lines = _current(frames, frames.message(*TIMEOUTS, REQUESTED)).drop_nulls("rank")
+    waited = [pl.col(c) for c in ("ran_ms", "timeout_ms") if c in lines.columns]
+    ran = pl.duration(milliseconds=pl.coalesce(*waited, pl.lit(0)))
+    lines = lines.with_columns((pl.col("t") - ran).cast(TIME).alias("t"))
+    if "from" not in lines.columns:
+        return lines.filter(pl.col("message") != REQUESTED)
+    own = (pl.col("from") == "this local rank").fill_null(False)
+    return lines.filter((pl.col("message") != REQUESTED) | own)
+
+
+def _named(frames: Frames) -> frozenset[int]:
+    """Return whom rank 0 of a monitored barrier names."""
+    lines = _current(frames, frames.message(BARRIER))
+    if "missing" not in lines.columns:
+        return frozenset()
+    numbers = lines["missing"].str.extract_all(r"\d+").explode().cast(pl.Int64)
+    return frozenset(numbers.drop_nulls())
+
+
+def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks that tell of an error which need not be another's."""
+    ended = _current(frames, frames.message("python.traceback"))
+    if "exception" in ended.columns:
+        ended = ended.filter(pl.col("exception").str.contains(ENDED).fill_null(False))
+    else:
+        ended = ended.clear()
+    either = lines.filter(
+        (pl.col("role") == "either") & ~pl.col("message").is_in(OF_OTHERS)
+    )
+    cite = ["source", "line"]
+    return ranks_of(either.join(ended.select(cite), on=cite, how="anti"))
+
+
+def _broke(frames: Frames) -> frozenset[int]:
+    """Return the ranks that ended badly, and not by their launcher's hand.
+
+    Nor by that of their own monitor, which aborts them for another rank's timeout.
+    """
+    torn = exit_records.torn_down(frames).filter(~pl.col("code").is_in(SRUNS))
+    bad = pl.concat(
+        [exit_records.by_themselves(frames), torn.filter(pl.col("code") != 0)]
+    )
+    monitored = _current(frames, frames.message(ABORTS)).drop_nulls("rank")
+    aborted = pl.col("rank").is_in(monitored["rank"].implode()) & (
+        pl.col("code") == -signal.SIGABRT
+    )
+    return ranks_of(bad.filter(~aborted.fill_null(False)))
+
+
+def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks whose words would be in this evidence, if they had any."""
+    logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty"]))
+    emptied = logs.filter(_is_emptied(frames))
+    files = ranks_of(_current(frames, logs)) | _at_places(frames, logs)
+    beside = uncollected.beside_others(frames, own)
+    unheard = frozenset(uncollected.unheard(frames))
+    unheard |= ranks_of(emptied) | _at_places(frames, emptied)
+    return (ranks_of(lines) | files | frozenset(beside)) - unheard
+
+
+def _is_emptied(frames: Frames) -> pl.Expr:
+    """Whether a log is empty where all others of its kind tell how their ranks began.
+
+    Then its words were lost; a rank that did not fail would have said as much.
+    """
+    began = frames["events"].filter(pl.col("role") == "neutral")["source"].unique()
+    tells = pl.col("source").is_in(began.implode())
+    full = pl.col("kind") == "log"
+    return (pl.col("kind") == "empty") & tells.filter(full).all().over("stream")
+
+
+def _at_places(frames: Frames, logs: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks whose own files `logs` are, by the place on their host."""
+    place = ["host", "local_rank"]
+    owners = frames["ranks"].drop_nulls(place).select(*place, pl.col("rank").alias("_"))
+    return frozenset(logs.join(owners, on=place)["_"])
+
+
+def _ended(
+    frames: Frames, quiet: frozenset[int], left: frozenset[int]
+) -> frozenset[int]:
+    """Return those of some ranks that are known to have exited normally.
+
+    By their exit code, or because agents list all others of their own; `left` are those
+    that lists leave out. Torch says of
+    some that their process groups were taken down with them, which Python does where it
+    ends as it should, or of an exception, which is told.
+    """
+    peaceful = ranks_of(exit_records.ended(frames).filter(pl.col("code") == 0))
+    closed = ranks_of(_current(frames, frames.message(CLOSED)))
+    absent = left.intersection(clean_exits.unlisted(frames)[0])
+    return (peaceful | closed) & quiet | absent
+
+
+def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
+    """Return those of some ranks that lists of their nodes' processes leave out.
+
+    They exited normally, or still stood when a log was taken.
+    """
+    told = exit_records.ended(frames)
+    torn = exit_records.torn_down(frames)
+    # srun tells last of those that it ended: where it does not come to that, who is
+    # not listed may have been among them
+    by_srun = exit_records.of_slurm(frames) if torn.height else torn
+    if frames.message(exit_records.TEARDOWN).height and torn.is_empty():
+        told = told.filter(pl.col("reported_by") != "srun")
+    listed = pl.concat([told, torn, by_srun])
+    listed = listed.drop_nulls("rank").filter(pl.col("reported_by").is_in(LISTING))
+    if listed.is_empty():
+        return frozenset()
+    hosts = frames["ranks"].select("rank", pl.col("host").alias("home"))
+    theirs = pl.DataFrame(
+        {"rank": sorted(quiet - ranks_of(listed))}, {"rank": pl.Int64}
+    )
+    nodes = listed["host"].unique().to_list()
+    here = pl.col("home").is_in(nodes).fill_null(True) | pl.lit(None in nodes)
+    absent = ranks_of(theirs.join(hosts, on="rank", how="left").filter(here))
+    # where all agents are known to have had others, theirs tell nothing of these
+    known = agent_processes.crews(frames)
+    if known and all(crew.ranks for crew in known):
+        absent &= agent_processes.ranks(frames)
+    return absent - agent_processes.lived(frames)

@@ -1,0 +1,167 @@
+"""Whose evidence shows that a call was never made, and who failed by its own words.
+
+Dumps can be asked of a job that runs. Then a rank is not late because its file is a
+moment older than its peers', which is seen where a peer finished a call that needs all
+members and this file does not have it yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.traces import call_summary
+from ncclforensics.correlate.traces.progress import KEY, ROOTED
+from ncclforensics.model import tables
+from ncclforensics.model.tables import FAILING
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+
+def failed(frames: Frames) -> pl.Series:
+    """Return the ranks that failed by their own words, or by their exit code.
+
+    A process that its agent ended by a signal had not failed before.
+    """
+    lines = frames["events"].filter(pl.col("role").is_in(FAILING))
+    ended = frames["exits"].filter(pl.col("code") > 0)
+    return pl.concat([lines["rank"], ended["rank"]]).drop_nulls().unique().sort()
+
+
+def given_up(collectives: pl.DataFrame) -> pl.Series:
+    """Return the ranks that gave up a call of Gloo's, which counts as retired then.
+
+    A member made it when theirs had passed its timeout. By how much two clocks differ
+    the members' earlier calls in that group tell; without such nobody gave up.
+    """
+    gloo = collectives.filter(
+        (pl.col("backend") == "gloo") & ~pl.col("op").is_in(ROOTED)
+    ).drop_nulls(["rank", "seq", "t", "timeout_ms"])
+    group = ["pg", "pg_desc", "pg_id"]
+    front = pl.col("seq") == pl.col("seq").max().over(group)
+    late = (
+        pl.col("t") - pl.col("t").min().over([*group, "seq"])
+    ).dt.total_milliseconds()
+    told = gloo.with_columns(late.alias("late"))
+    usual = told.filter(~front).group_by("rank", *group)
+    now = told.filter(front).join(
+        usual.agg(pl.col("late").median().alias("usual")),
+        on=["rank", *group],
+        nulls_equal=True,
+    )
+    late_by = pl.col("late") - pl.col("usual")
+    beyond = late_by.max().over(group) - late_by > pl.col("timeout_ms")
+    return now.filter(beyond & pl.col("retired").fill_null(False))["rank"].unique()
+
+
+def evidence(
+    frames: Frames, made: pl.DataFrame, standings: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the ranks of which there is evidence that would show the calls they made.
+
+    That is a dump, even one without entries, or a position in a group. `whole` says
+    that all calls since the start are there, `since` when the oldest was made,
+    `is_sparse` that calls in between are left out, `is_stale` that the last ones are,
+    `is_older` that this is because the dump is older than its peers'. What holds an
+    `is_blind` rank has left its ring: all that is kept is open. Of an `is_gloo` rank a
+    call that ended may have failed.
+    """
+    dumps = call_summary.dumps(frames).filter(pl.col("bytes") > 0)
+    seen = pl.concat(
+        [dumps["rank"], frames["positions"]["rank"], made["rank"]]
+    ).drop_nulls()
+    gaps = pl.col("entries") < pl.col("newest") - pl.col("oldest") + 1
+    told = made.group_by("rank").agg(
+        pl.col("entries").sum(),
+        pl.col("oldest").min(),
+        pl.col("newest").max(),
+        pl.col("has_done").any(),
+        pl.col("oldest_t").min().alias("since"),
+        (pl.col("backend") == "gloo").any().alias("is_gloo"),
+    )
+    # where nobody's dump has a finished call, such calls were not dumped
+    active_only = bool(told.height) and not told["has_done"].any()
+    torn = pl.col("rank").is_in(dumps.filter("cut")["rank"].drop_nulls().implode())
+    older = pl.col("rank").is_in(_older(made, standings).implode())
+    # nor does a dump without entries tell anything, unless only open calls are dumped
+    told_of = pl.concat([frames["positions"]["rank"], made["rank"]]).drop_nulls()
+    void = ~pl.col("rank").is_in(told_of.implode()) & pl.lit(not active_only)
+    void |= pl.col("rank").is_in(call_summary.emptied(frames).implode())
+    return (
+        pl.DataFrame({"rank": seen.unique().sort()})
+        .join(told, on="rank", how="left")
+        .select(
+            "rank",
+            ((pl.col("oldest") == 0) & ~gaps).fill_null(False).alias("whole"),
+            "since",
+            (gaps.fill_null(True) & pl.lit(not active_only)).alias("is_sparse"),
+            (older | torn | void).alias("is_stale"),
+            (older & ~torn).alias("is_older"),
+            ((pl.col("oldest") > 0) & ~pl.col("has_done") & pl.lit(not active_only))
+            .fill_null(False)
+            .alias("is_blind"),
+            pl.col("is_gloo").fill_null(False),
+        )
+    )
+
+
+def _older(made: pl.DataFrame, standings: pl.DataFrame) -> pl.Series:
+    """Return the ranks of which a peer finished a call that they had not yet made."""
+    front = made.drop_nulls("group").group_by("group").agg(pl.col("proves").max())
+    behind = (
+        standings.join(made.select(KEY).unique(), on=KEY, how="semi")
+        .join(front, on="group")
+        .filter(pl.col("enqueued") < pl.col("proves"))
+    )
+    return behind["rank"].unique()
+
+
+def idle(
+    calls: pl.DataFrame,
+    unfinished: pl.DataFrame,
+    standings: pl.DataFrame,
+    evidence: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return as `roots` the ranks that are in no call, and that nobody waits for yet.
+
+    Where all others hang such a rank stands in other code. Of one whose last calls are
+    lost that is not known.
+    """
+    lists = ("waiting", "behind", "absent", "unseen")
+    known = [unfinished["rank"], *(calls[c].explode() for c in lists)]
+    busy = pl.concat([part.cast(pl.Int64) for part in known]).drop_nulls()
+    idle_ = evidence.filter(
+        ~pl.col("is_stale")
+        & ~pl.col("is_blind")
+        & ~pl.col("is_sparse")
+        & ~pl.col("rank").is_in(busy.implode())
+        & pl.col("rank").is_in(standings["rank"].implode())
+    )
+    found = idle_ if calls.height else idle_.clear()
+    return tables.conform(
+        "roots",
+        found.select("rank", why=pl.lit("idle"), blocked=pl.lit(0, pl.Int64)),
+    )
+
+
+def mute(collectives: pl.DataFrame) -> set[int]:
+    """Return the ranks that send or receive what their recorder leaves out.
+
+    Gloo records no messages, but numbers them among its operations.
+    """
+    steps = [pl.col(c).max() - pl.col(c).min() for c in ("op_id", "seq")]
+    gloo = collectives.filter(pl.col("backend") == "gloo").drop_nulls(["op_id", "seq"])
+    counted = gloo.group_by("rank", "pg", "pg_id").agg((steps[0] > steps[1]).alias("x"))
+    return set(counted.filter("x")["rank"].drop_nulls())
+
+
+def is_told(frames: Frames) -> bool:
+    """Whether a line or an exit tells that the job failed, and not calls alone.
+
+    What a kernel or driver prints of its machine need not have touched the job.
+    """
+    told = not job.failing(frames).is_empty()
+    return told or bool((frames["exits"]["code"] != 0).any())

@@ -1,0 +1,200 @@
+"""Who waits for whom, and whom in the end everybody waits for.
+
+A rank waits in its call for each member that is absent or behind, or whose GPU has not
+begun the call when others' have; in a batch of messages it waits in all of them. A rank
+that others wait for and that waits for nobody is a root; ranks that wait for each other
+in a circle have none. Ranks and calls are the nodes, so a thousand ranks in one call
+share its edges, and everything is linear.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ncclforensics.model import tables
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Calls by number: who waits in each, and for whom; and back from the ranks.
+
+    `calls_of` has the calls that a rank is held in; `why` a word per call and wanted
+    rank; `done` are the calls that somebody has finished, `collective` those that are
+    not point to point.
+    """
+
+    waiters: dict[int, list[int]] = field(default_factory=dict)
+    why: dict[int, dict[int, str]] = field(default_factory=dict)
+    calls_of: dict[int, list[int]] = field(default_factory=dict)
+    wanted_in: dict[int, list[int]] = field(default_factory=dict)
+    done: frozenset[int] = frozenset()
+    collective: frozenset[int] = frozenset()
+
+
+def graph(calls: pl.DataFrame) -> Graph:
+    """Lay out the `calls` frame as a graph."""
+    waiters: dict[int, list[int]] = {}
+    why: dict[int, dict[int, str]] = {}
+    calls_of: dict[int, list[int]] = defaultdict(list)
+    wanted_in: dict[int, list[int]] = defaultdict(list)
+    for row in calls.iter_rows(named=True):
+        call = row["call"]
+        waiters[call] = row["waiting"] or []
+        for rank in waiters[call]:
+            calls_of[rank].append(call)
+        why[call] = {
+            rank: word
+            for word in ("unstarted", "behind", "absent", "unseen")
+            for rank in row[word] or ()
+        }
+        for rank in why[call]:
+            wanted_in[rank].append(call)
+    done = calls.filter(calls["done"].list.len() > 0)["call"]
+    p2p = calls["is_p2p"].fill_null(False)
+    return Graph(
+        waiters,
+        why,
+        dict(calls_of),
+        dict(wanted_in),
+        frozenset(done),
+        frozenset(calls.filter(~p2p)["call"]),
+    )
+
+
+def roots(
+    calls: pl.DataFrame, mute: frozenset[int] | set[int] = frozenset()
+) -> pl.DataFrame:
+    """Return the `roots` frame of the `calls` frame.
+
+    `why` is "absent" (the rank is in no call at all), "mute" (nor is this one, but not
+    all of what it may wait in is recorded; `mute` are such ranks), "stalled" (it is in
+    a call that its peers have finished), "unstarted" (its GPU has not begun one that
+    its peers' have) or "stuck" (in one that nobody has finished).
+    """
+    told = graph(calls)
+    blocked: dict[tuple[int, ...], int] = {}
+    found = []
+    for rank, through in sorted(told.wanted_in.items()):
+        own = told.calls_of.get(rank, [])
+        words = {told.why[call][rank] for call in through}
+        if words == {"unseen"} or not _is_end(told, rank, own):
+            continue
+        reason = "mute" if rank in mute else "absent"
+        if own:
+            reason = "stuck" if told.done.isdisjoint(own) else "stalled"
+            late = any(told.why[call].get(rank) == "unstarted" for call in own)
+            reason = "unstarted" if late else reason
+        most = max(
+            through,
+            key=lambda call: (
+                call in told.collective,
+                len(told.waiters[call]),
+                -call,
+            ),
+        )
+        ways = tuple(through)
+        if ways not in blocked:
+            blocked[ways] = len(behind(told, [rank]))
+        found.append(
+            {"rank": rank, "why": reason, "call": most, "blocked": blocked[ways]}
+        )
+    return tables.rows("roots", found)
+
+
+def _is_end(told: Graph, rank: int, own: list[int]) -> bool:
+    """Whether a rank waits for nobody: not even in its own calls."""
+    for call in own:
+        wanted = told.why[call]
+        if wanted.get(rank) == "unstarted":
+            if not {*wanted.values()} <= {"unstarted", "unseen"}:
+                return False
+        elif wanted:
+            return False
+    return True
+
+
+def behind(told: Graph, ranks: list[int]) -> set[int]:
+    """Return the ranks that wait for some ranks, directly or through others."""
+    blocked: set[int] = set()
+    done_calls: set[int] = set()
+    pending = list(ranks)
+    while pending:
+        for call in told.wanted_in.get(pending.pop(), ()):
+            if call not in done_calls:
+                done_calls.add(call)
+                pending.extend(set(told.waiters[call]) - blocked)
+                blocked.update(told.waiters[call])
+    return blocked - set(ranks)
+
+
+def circles(calls: pl.DataFrame) -> list[tuple[int, ...]]:
+    """Return the ranks of each circle of waits that nothing outside of it explains.
+
+    These are the strongly connected components from which no wait leads out. Ranks that
+    are all in one call, which their GPUs have not begun, are none.
+    """
+    told = graph(calls)
+    component = components(told)
+    size: dict[int, list[int]] = defaultdict(list)
+    for rank in told.calls_of:
+        size[component[rank]].append(rank)
+    leaves = {
+        component[rank]
+        for rank, own in told.calls_of.items()
+        for call in own
+        for other, word in told.why[call].items()
+        if component[other] != component[rank]
+    }
+    return sorted(
+        tuple(sorted(ranks))
+        for number, ranks in size.items()
+        if len(ranks) > 1 and number not in leaves and _calls_of(told, ranks) > 1
+    )
+
+
+def _calls_of(told: Graph, ranks: list[int]) -> int:
+    return len({call for rank in ranks for call in told.calls_of[rank]})
+
+
+def components(told: Graph) -> dict[int, int]:
+    """Number the strongly connected components; ranks are nodes, calls negative ones.
+
+    Ranks of which nothing is seen are nodes as well, from which no wait is known to
+    lead. Tarjan's algorithm without recursion.
+    """
+    steps = {rank: [~c for c in own] for rank, own in told.calls_of.items()}
+    for call, wanted in told.why.items():
+        steps[~call] = list(wanted)
+    order: dict[int, int] = {}
+    low: dict[int, int] = {}
+    component: dict[int, int] = {}
+    stack: list[int] = []
+    for start in steps:
+        if start in order:
+            continue
+        path = [(start, iter(steps[start]))]
+        order[start] = low[start] = len(order)
+        stack.append(start)
+        while path:
+            node, following = path[-1]
+            for other in following:
+                if other not in order:
+                    order[other] = low[other] = len(order)
+                    stack.append(other)
+                    path.append((other, iter(steps.get(other, ()))))
+                    break
+                if other not in component:
+                    low[node] = min(low[node], order[other])
+            else:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
+                if low[node] == order[node]:
+                    while component.get(node) is None:
+                        component[stack.pop()] = order[node]
+    return component

@@ -1,0 +1,119 @@
+"""Reads the lines around what a report cites, out of the evidence.
+
+Only text has lines to show: what a dump says stands in the cited text itself. Files are
+read once, in blocks, so a gigabyte of log costs its reading and no memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.parsers.logs.lines import blocks
+from ncclforensics.report.details import Excerpt
+from ncclforensics.report.sanitize import ELLIPSIS, line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ncclforensics.report.contract import Report
+    from ncclforensics.sources import Source
+
+CONTEXT = 3  # lines before and after a cited one
+REACH = 40  # lines after a cited one that are searched for what the cite tells
+HEAD = 60  # characters of it that are looked for
+SEARCHED = 4000  # characters of a line that are searched
+MOST = 60  # cited lines of a report that are shown with what is around them
+MOST_OTHERS = 3  # of each finding that is not the verdict
+WIDTH = 400  # characters of a line
+KINDS = frozenset({"log", "error_json"})
+Cited = tuple[int, str]  # a line's number, and what a finding says of it
+
+
+def cited(report: Report) -> dict[str, list[Cited]]:
+    """Return the lines to show, by file: the verdict's first, then some of the others'.
+
+    Of suspects as well, and at most MOST lines in all.
+    """
+    found: dict[tuple[str, int], str] = {}
+    verdict = () if report.verdict is None else report.verdict.evidence
+    told = [s.evidence for s in report.suspects] + [f.evidence for f in report.findings]
+    others = [cite for cites in told for cite in cites[:MOST_OTHERS]]
+    for cite in (*verdict, *others):
+        if cite.line is not None and len(found) < MOST:
+            found.setdefault((cite.source, cite.line), cite.text)
+    lines: dict[str, list[Cited]] = {}
+    for (source, number), text in found.items():
+        lines.setdefault(source, []).append((number, text))
+    return lines
+
+
+def read(report: Report, sources: Iterable[Source]) -> tuple[Excerpt, ...]:
+    """Return the excerpts of a report, in the order in which it cites the files.
+
+    A file that cannot be read any more gives none; nothing raises.
+    """
+    files = {source.name: source for source in sources if source.kind in KINDS}
+    excerpts: list[Excerpt] = []
+    for name, cites in cited(report).items():
+        if name in files:
+            excerpts += _of_file(files[name], sorted(cites))
+    return tuple(excerpts)
+
+
+def _of_file(source: Source, cites: Sequence[Cited]) -> list[Excerpt]:
+    """Return the excerpts of one file; cited lines that are near share one."""
+    text = _lines(source, [number for number, _ in cites])
+    spans: list[tuple[int, int, list[int]]] = []
+    for number, told in cites:
+        said = _said(text, number, told)
+        first, last = max(number - CONTEXT, 1), max(number + CONTEXT, said)
+        own = sorted({number, said})
+        if spans and first <= spans[-1][1] + 1:
+            start, end, before = spans[-1]
+            spans[-1] = (start, max(end, last), sorted({*before, *own}))
+        else:
+            spans.append((first, last, own))
+    return [
+        Excerpt(source.name, first, tuple(lines), tuple(own))
+        for first, last, own in spans
+        if (lines := [_shown(text[n]) for n in range(first, last + 1) if n in text])
+    ]
+
+
+def _lines(source: Source, numbers: Sequence[int]) -> dict[int, str]:
+    """Return the lines around those of some numbers, as far as they can be read."""
+    text: dict[int, str] = {}
+    try:
+        with source.open() as stream:
+            for block in blocks(stream):
+                here = pl.any_horizontal(
+                    pl.col("line").is_between(number - CONTEXT, number + REACH)
+                    for number in numbers
+                )
+                text |= dict(block.lines.filter(here).iter_rows())
+                if block.lines.height and block.lines["line"][-1] > numbers[-1] + REACH:
+                    break
+    except (OSError, EOFError):
+        pass
+    return text
+
+
+def _said(text: Mapping[int, str], number: int, told: str) -> int:
+    """Return the line that says what a cite tells: a traceback says it at its end."""
+    head = told.rstrip(ELLIPSIS)[:HEAD]
+    reached = range(number, number + REACH + 1)
+    if not head:
+        return number
+    return next(
+        (n for n in reached if n in text and head in line(text[n], SEARCHED)),
+        number,
+    )
+
+
+def _shown(raw: str) -> str:
+    """Return a line cleaned and cut, with the spaces that it starts with."""
+    head = raw[:WIDTH].expandtabs(4)
+    indent = min(len(head) - len(head.lstrip(" ")), 40)
+    return " " * indent + line(raw, WIDTH)

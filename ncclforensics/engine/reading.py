@@ -1,0 +1,122 @@
+"""Reads all sources: in this process, in others beside it, or where an executor works.
+
+What each source gives does not depend on who reads it or beside what; the parts are put
+together in the order of the sources. Work of a process that is lost is done again here,
+where each dump is tried in a child first: one of them may have been what killed it.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING
+
+from ncclforensics.correlate.traces.call_summary import outlined
+from ncclforensics.engine import pool
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames, PartialRead, join
+from ncclforensics.model.notes import INTERRUPTED, Note
+from ncclforensics.parsers import parse_all
+from ncclforensics.parsers.logs import grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Executor
+
+    from ncclforensics.sources import Source
+
+# sources that are read together, for much is done once for all of them; more of many,
+# but in so many parts for each process that all of them end at a time
+BATCH_BYTES = 4 * 1024**2
+MOST_BYTES = 16 * 1024**2
+PARTS = 16
+# logs are read by threads, side by side
+MOST_LOG_BYTES = 512 * 1024**2
+HERE_LOG_BYTES = 1024**3
+
+
+def read(
+    sources: Sequence[Source],
+    notes: Iterable[Note] = (),
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Frames:
+    """Parse every source, in order, and stack what they give; `notes` come first.
+
+    Without an executor, processes are started where there is enough to read. A keyboard
+    interrupt ends the reading; what was read by then is kept, with a note. It is raised
+    where nothing was read.
+    """
+    told = list(notes)
+    lost: dict[Note, None] = {}  # once each, for whatever was lost by it
+    parts = []
+    done = shown = 0
+    with ExitStack() as stack:
+        if any(source.kind == "log" for source in sources):
+            grammar.load()  # the processes that are forked have it then, too
+        if executor is None:
+            executor = stack.enter_context(pool.processes(_paying(sources)))
+        here = isinstance(executor, pool.Here)
+        batches = [
+            batch
+            for is_log, run in groupby(sources, lambda source: source.kind == "log")
+            for batch in _batches(list(run), is_log, here)
+        ]
+        read_by = pool.spread(
+            parse_all if here else parsed,
+            batches,
+            executor,
+            lambda error: lost.update({_lost(error): None}),
+        )
+        try:
+            for batch, part in zip(batches, read_by, strict=True):
+                parts.append(part)
+                done += len(batch)
+                while progress is not None and shown < done:
+                    shown += 1
+                    progress(shown, len(sources))
+        except KeyboardInterrupt as interrupt:
+            if isinstance(interrupt, PartialRead):
+                parts.append(interrupt.frames)
+                done += interrupt.done
+            if not parts:
+                raise
+            read_ = f"{done:,} of {len(sources):,} files were read"
+            told.append(Note(INTERRUPTED, f"reading was interrupted: {read_}"))
+    return join([Frames({"notes": tables.noted([*told, *lost])}), *parts])
+
+
+def _paying(sources: Sequence[Source]) -> int:
+    logs = [source.bytes for source in sources if source.kind == "log"]
+    others = [source.bytes for source in sources if source.kind != "log"]
+    for_logs = pool.paying(logs, pool.PAYS_LOG_BYTES)
+    return max(for_logs, pool.paying(others, pool.pays_bytes()))
+
+
+def parsed(sources: Sequence[Source]) -> Frames:
+    """Parse some sources, stack what they give and outline their calls."""
+    return outlined(parse_all(sources))
+
+
+def _batches(
+    sources: Sequence[Source], is_log: bool, here: bool
+) -> Iterator[Sequence[Source]]:
+    """Cut sources into runs of as many bytes, worth a message between processes."""
+    ends = list(accumulate(source.bytes for source in sources))
+    if not is_log:
+        share = ends[-1] // (pool.cores() * PARTS)
+        each = min(MOST_BYTES, max(share, BATCH_BYTES))
+    elif here:
+        each = HERE_LOG_BYTES
+    else:
+        rounds = 1 + ends[-1] // (pool.cores() * MOST_LOG_BYTES)
+        each = 1 + ends[-1] // (pool.cores() * rounds)
+    numbered = zip([0, *ends], sources, strict=False)
+    for _, run in groupby(numbered, lambda told: told[0] // max(each, 1)):
+        yield [source for _, source in run]
+
+
+def _lost(error: BaseException) -> Note:
+    why = str(error) or type(error).__name__
+    told = f"it {why}" if isinstance(error, pool.LostError) else why
+    return Note("parsers", f"a process that read was lost, its work done again: {told}")

@@ -1,0 +1,36 @@
+"""Processes of ranks that their kernel saw blocked, as in a read that does not end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.evidence import common
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ncclforensics.model.findings import Cite
+    from ncclforensics.model.frames import Frames
+
+HUNG = "kernel.hung_task"
+
+
+def lines(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
+    """Return the kernel's lines about processes of some ranks."""
+    return frames.message(HUNG).filter(pl.col("rank").is_in(list(ranks)))
+
+
+def words(frames: Frames, ranks: Iterable[int]) -> str:
+    """Say who of `ranks` was blocked: it stands where no signal reaches it."""
+    seen = common.numbers(lines(frames, ranks)["rank"])
+    if not seen:
+        return ""
+    who = common.plural("rank", seen)
+    return f" The kernel saw the process of {who} blocked for minutes."
+
+
+def cites(frames: Frames, ranks: Iterable[int]) -> tuple[Cite, ...]:
+    """Cite the first such line."""
+    return common.cites(lines(frames, ranks), 1)

@@ -1,0 +1,93 @@
+"""What torch's own check of calls prints under TORCH_DISTRIBUTED_DEBUG=DETAIL.
+
+Each line holds the fingerprint of the printer's call and of a peer's that differs from
+it. The printer's own counts for itself, the peer's only where it could be decoded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from ncclforensics.correlate.traces.progress import UNEVEN
+from ncclforensics.model.frames import remembered
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+Aspect = Literal["op", "shape"]
+
+
+def sides(frames: Frames, aspect: Aspect) -> list[tuple[str, pl.DataFrame]]:
+    """Return the sides of the first call on which fingerprints differ, fewest first.
+
+    A side is its signature and its votes: `seq rank op shape is_peer t source line
+    text`. Sizes are compared only where all agree on an operation.
+    """
+    cast = votes(frames)
+    if cast.is_empty():
+        return []
+    key = ["pg", "pg_desc", "seq"]
+    if aspect == "shape":
+        one = pl.col("op").n_unique().over(key) == 1
+        cast = cast.filter(one).drop_nulls("shape")
+    side = pl.when(pl.col("rank").is_not_null()).then(pl.col(aspect)).drop_nulls()
+    differing = cast.filter(side.n_unique().over(key) > 1)
+    if differing.is_empty():
+        return []
+    first = differing.filter(pl.struct(key) == pl.struct(key).first())
+    told: dict[str, list[pl.DataFrame]] = defaultdict(list)
+    for (what,), some in first.drop_nulls([aspect, "rank"]).group_by(
+        aspect, maintain_order=True
+    ):
+        told[str(what)].append(some)
+    found = [(what, pl.concat(parts)) for what, parts in told.items()]
+    return sorted(found, key=lambda s: (s[1]["rank"].n_unique(), s[0]))
+
+
+def is_open(frames: Frames, sides_: list[tuple[str, pl.DataFrame]]) -> bool:
+    """Whether ranks that were not heard may make another side the smaller one.
+
+    All ranks print; one known from its peer's line only shows that lines are missing.
+    """
+    votes_ = pl.concat([some for _, some in sides_])
+    unseen = max(frames["ranks"].height - votes_["rank"].n_unique(), 0)
+    printed = votes_.filter(~pl.col("is_peer"))["rank"].drop_nulls()
+    if not votes_["rank"].drop_nulls().is_in(printed.implode()).all():
+        unseen = max(unseen, 1)
+    small, large = (sides_[n][1]["rank"].n_unique() for n in (0, -1))
+    return bool(unseen) and small + unseen >= large + (small == 1)
+
+
+@remembered
+def votes(frames: Frames) -> pl.DataFrame:
+    """Return what each rank called, by its own line or a peer's."""
+    lines = frames.message("c10d.fingerprint")
+    if "is_peer" not in lines.columns:
+        return pl.DataFrame()
+    told = lines.filter(pl.col("op_reliable").fill_null(True))
+    # the number that a fingerprint carries can be its printer's own count
+    own = told.filter(~pl.col("is_peer"))["seq"].mode().sort()
+    rank = pl.when(pl.col("is_peer")).then(None).otherwise("rank")
+    by_group_rank = (
+        told.select("group_rank", rank.alias("global"))
+        .drop_nulls()
+        .unique("group_rank", keep="first")
+    )
+    shape = pl.concat_str(
+        pl.col("shape").cast(pl.List(pl.String)).list.join("x"),
+        pl.lit(" "),
+        pl.col("dtype").fill_null(""),
+    )
+    even = ~pl.col("op").is_in(UNEVEN) | (pl.col("op") == "all_gather")
+    return told.join(by_group_rank, on="group_rank", how="left").select(
+        "pg",
+        "pg_desc",
+        pl.lit(own.first() if own.len() else None, pl.Int64).alias("seq"),
+        "op",
+        pl.when(even).then(shape).alias("shape"),
+        pl.coalesce("global", "group_rank").alias("rank"),
+        *("is_peer", "t", "source", "line", "text"),
+    )

@@ -1,0 +1,164 @@
+"""Uncaught exceptions, and whether each says that it came of others.
+
+A process raises one of its own, or because a peer is gone, or as a launcher that saw a
+child end. Where the words are lost, whose it is cannot be said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.exits import exit_records
+from ncclforensics.correlate.runs import job
+from ncclforensics.evidence import common, lost_peers
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+TRACEBACKS = ("python.traceback", "torchelastic.error_file")
+HEADLESS = "uncaught.of_rank"  # the last line of a traceback that is not here
+NAMELESS = "uncaught.exception"  # the same, of a process that does not say its rank
+# exceptions that a process raises because of others, or that report another's end
+ECHOES = (
+    r"(?:Dist(?:Backend|Network|Store)?Error|ChildFailedError|SignalException"
+    r"|Rendezvous\w*Error|ProcessRaisedException|ProcessExitedException"
+    r"|nccl(?:Remote|System|Internal)Error"
+    r"|KeyboardInterrupt|SystemExit|BrokenPipeError|ConnectionResetError|EOFError"
+    r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
+)
+PIECE = 40  # characters of a text that is known again by its beginning
+OPEN = r"^\w+: \[/[^\]]*$"  # the place in C++ where it was thrown, without its end
+# an exception is about others if its text is a message of these roles, or says so
+ABOUT_OTHERS = ("victim", "agent", "either")
+
+SCHEMA = {
+    "rank": pl.Int64(),
+    "host": pl.String(),
+    "code": pl.Int64(),
+    "why": pl.String(),
+    "site": pl.String(),
+    "by": pl.String(),
+    "t": pl.Datetime("ns", "UTC"),
+    "text": pl.String(),
+    "source": pl.String(),
+    "line": pl.Int64(),
+}
+# where a traceback says that it was raised
+PLACED = {
+    "by_launcher": pl.Boolean(),
+    "file": pl.String(),
+    "file_line": pl.Int64(),
+    "function": pl.String(),
+}
+RAISED = {**SCHEMA, "echo": pl.Boolean(), "by_launcher": pl.Boolean()}
+
+
+def uncaught(frames: Frames) -> pl.DataFrame:
+    """Return the uncaught exceptions, in SCHEMA and `echo`."""
+    lines = pl.concat(
+        [frames.message(*TRACEBACKS), _headless(frames), _nameless(frames)],
+        how="diagonal_relaxed",
+    )
+    if "exception" not in lines.columns:
+        return pl.DataFrame(schema=RAISED)
+    tasks = exit_records.ranks_of_tasks(frames).rename({"rank": "rank_of_task"})
+    lines = lines.join(tasks, on="task", how="left", maintain_order="left")
+    lines = lines.with_columns(pl.coalesce("rank", "rank_of_task").alias("rank"))
+    # Python prints these when a destructor fails; the process goes on
+    ignored = frames.message("python.ignored_exception").select(
+        "source", pl.col("line") + 1
+    )
+    went_on = pl.concat([ignored, job.survived(frames)]).unique()
+    lines = lines.join(went_on, on=["source", "line"], how="anti")
+    for column, kind in PLACED.items():
+        if column not in lines.columns:
+            lines = lines.with_columns(pl.lit(None, kind).alias(column))
+    said = common.sentence(
+        pl.col("exception"), ": ", pl.col("message_text").fill_null("")
+    )
+    file = pl.col("file").str.extract(r"([^/]+)$")
+    lines = _torn(frames, lines.with_columns(said.alias("said")))
+    return (
+        lines.with_row_index("row")
+        .with_columns(
+            pl.col("row").is_in(_of_others(frames, lines).implode()).alias("of_others")
+        )
+        .with_columns(
+            pl.when(pl.col("by_launcher").fill_null(False))
+            .then(True)
+            .when("of_others")
+            .then(True)
+            .when("torn")
+            .then(None)
+            .otherwise(
+                pl.col("exception").str.contains(ECHOES)
+                | pl.col("said").str.contains(lost_peers.TOLD)
+            )
+            .alias("echo"),
+            pl.lit(None, pl.Int64).alias("code"),
+            pl.col("said").str.head(160).str.strip_suffix(": ").alias("why"),
+            common.sentence(
+                file, ":", pl.col("file_line"), " ", pl.col("function")
+            ).alias("site"),
+            pl.lit("traceback").alias("by"),
+            pl.col("said").str.strip_suffix(": ").alias("text"),
+        )
+        .select(RAISED.keys())
+    )
+
+
+def _headless(frames: Frames) -> pl.DataFrame:
+    """Return the exceptions of ranks over which no traceback of theirs begins."""
+    key = ["source", "rank"]
+    heads = frames.message("python.traceback").group_by(key)
+    first = heads.agg(pl.col("line").min().alias("head"))
+    lines = frames.message(HEADLESS).join(
+        first, on=key, how="left", maintain_order="left"
+    )
+    return lines.filter((pl.col("line") < pl.col("head")).fill_null(True)).drop("head")
+
+
+def _nameless(frames: Frames) -> pl.DataFrame:
+    """Return the only line of an exception that is left, where one rank ended badly.
+
+    Of several nobody can say which was not caught, nor whose it is.
+    """
+    lines = frames.message(NAMELESS)
+    whole = frames.message(*TRACEBACKS, HEADLESS)
+    if "by_launcher" in whole.columns:
+        # a launcher's own is of no rank
+        whole = whole.filter(~pl.col("by_launcher").fill_null(False))
+    if lines["text"].n_unique() != 1 or whole.height:
+        return lines.clear()
+    return lines.head(1) if exit_records.only_one(frames) is not None else lines.clear()
+
+
+def _of_others(frames: Frames, raised: pl.DataFrame) -> pl.Series:
+    """Return the rows of `raised` whose words (`said`) a line about others has.
+
+    Of what a terminal wrapped a traceback has the first piece, the line all of it.
+    """
+    head = pl.col("said").str.head(PIECE).alias("head")
+    told = frames["events"].filter(pl.col("role").is_in(ABOUT_OTHERS))
+    lines = told.select("source", "text", pl.col("text").str.head(PIECE).alias("head"))
+    begun = pl.col("text").str.starts_with(pl.col("said"))
+    words = raised.select("source", "said", head).with_row_index("row")
+    return words.join(lines.unique(), on=["source", "head"]).filter(begun)["row"]
+
+
+def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
+    """Add `torn`: whether the last words, which say whose it is, are not whole.
+
+    A cut file has lost them, or a line ends inside of what C++ puts in brackets.
+    """
+    inside = pl.col("said").str.contains(OPEN)
+    if "span" not in tracebacks.columns:
+        return tracebacks.with_columns(inside.alias("torn"))
+    cut = frames["sources"].filter("cut")
+    files = cut.select("source", pl.col("lines").alias("end")).unique("source")
+    last = pl.col("line") + pl.col("span").fill_null(0)
+    told = tracebacks.join(files, on="source", how="left", maintain_order="left")
+    beyond = (last > pl.col("end")).fill_null(False)
+    return told.with_columns((beyond | inside).alias("torn"))

@@ -1,0 +1,93 @@
+"""Ranks that waited, or may have, in what no dump shows.
+
+Gloo's Flight Recorder holds no messages and no monitored barrier, and ends a call that
+failed as one that is done. So a rank of a Gloo job that seems to wait nowhere may have
+waited there, unless its own words tell another story.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ncclforensics.correlate.exits import uncollected
+from ncclforensics.correlate.traces import call_summary
+from ncclforensics.evidence import common
+from ncclforensics.model.tables import FAILING
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+TIMEOUTS = ("c10d.gloo.timeout", "c10d.watchdog.timeout")
+MESSAGE = "python.frame.message"
+
+
+def timed_out(frames: Frames) -> list[int]:
+    """Return the ranks whose own call ran into a timeout, as their lines say."""
+    return list(common.numbers(frames.message(*TIMEOUTS)["rank"]))
+
+
+def waited(frames: Frames) -> list[int]:
+    """Return the ranks that timed out, or may have in what Gloo does not record."""
+    known = timed_out(frames)
+    if not is_gloo(frames):
+        return known
+    return [
+        *known,
+        *uncollected.unheard(frames),
+        *common.numbers(frames.message(MESSAGE)["rank"]),
+        *_wordless(frames),
+        *_left_together(frames),
+    ]
+
+
+def is_gloo(frames: Frames, call: dict[str, Any] | None = None) -> bool:
+    """Whether a job, or the group of a call, is of Gloo.
+
+    One that has groups of both waits in those of NCCL, unless lines say otherwise.
+    """
+    made = call_summary.outline(frames)
+    if call is not None:
+        here = (pl.col(c).eq_missing(pl.lit(call[c])) for c in ("pg", "pg_desc"))
+        made = made.filter(*here)
+    backends = {*made["backend"].drop_nulls().unique()}
+    lines = any(message.startswith("c10d.gloo.") for message in frames.messages)
+    return "nccl" not in backends and (lines or "gloo" in backends)
+
+
+def _wordless(frames: Frames) -> list[int]:
+    """Return the ranks that failed by themselves, in words that are lost."""
+    raised = frames.message("python.traceback")
+    if "exception" not in raised.columns:
+        raised = raised.with_columns(pl.lit(None, pl.String).alias("exception"))
+    silent = raised.filter(pl.col("exception").is_null())["rank"]
+    lines = frames["events"].filter(
+        pl.col("role").is_in(FAILING) & (pl.col("message") != "python.traceback")
+    )
+    spoke = pl.concat(
+        [lines["rank"], raised.filter(pl.col("exception").is_not_null())["rank"]]
+    ).drop_nulls()
+    exits = frames["exits"].filter(
+        (pl.col("code") > 0) & ~pl.col("rank").is_in(spoke.implode())
+    )
+    return [*common.numbers(silent), *common.numbers(exits["rank"])]
+
+
+def _left_together(frames: Frames) -> list[int]:
+    """Return the absent ranks without a line of their own that left one call last.
+
+    Of two such, either may have waited there for the other.
+    """
+    heard = frames["events"]["rank"].drop_nulls().unique()
+    absent = frames["roots"].filter(
+        (pl.col("why") == "absent") & ~pl.col("rank").is_in(heard.implode())
+    )
+    last = (
+        call_summary.outline(frames)
+        .filter(pl.col("rank").is_in(absent["rank"].implode()))
+        .sort("rank", "record_id")
+        .unique("rank", keep="last", maintain_order=True)
+    )
+    together = last.filter(pl.len().over("pg", "pg_desc", "seq") > 1)
+    return list(common.numbers(together["rank"]))

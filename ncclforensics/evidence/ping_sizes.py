@@ -1,0 +1,43 @@
+"""Pings of two sizes to one host: large packets that get lost where small ones arrive.
+
+A switch port or a tunnel of a smaller MTU drops them without a word, so that both ends
+show the MTU they should have.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+BEGAN, ENDED = "system.ping", "system.ping.ended"
+
+
+def lost(frames: Frames) -> pl.DataFrame:
+    """Return the pings that nobody answered, to peers that answered to smaller ones.
+
+    Columns: those of `events`, and `peer packet passed`: bytes of the packets, and of
+    the largest ones that arrived.
+    """
+    began, ended = frames.message(BEGAN), frames.message(ENDED)
+    schema = {**began.schema, "peer": pl.String(), "packet": pl.Int64()}
+    if began.is_empty() or ended.is_empty():
+        return pl.DataFrame(schema={**schema, "passed": pl.Int64()})
+    tries = began.sort("line").join_asof(
+        ended.select("source", "line", "received").sort("line"),
+        on="line",
+        by="source",
+        strategy="forward",
+        check_sortedness=False,
+    )
+    arrived = tries.filter(pl.col("received") > 0).group_by("peer_address")
+    known = arrived.agg(pl.col("packet").max().alias("passed"))
+    return (
+        tries.filter(pl.col("received") == 0)
+        .join(known, on="peer_address")
+        .filter(pl.col("packet") > pl.col("passed"))
+        .select(*schema, "passed")
+    )

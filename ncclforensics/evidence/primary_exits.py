@@ -1,0 +1,310 @@
+"""Which processes ended for a reason of their own, and which because others did.
+
+An exception that says that a peer is gone, a timeout, a signal from the agent, an abort
+by the process's own watchdog, whatever comes after somebody stopped the job: these are
+echoes. What is left are deaths of their own.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.exits import exit_records, uncollected
+from ncclforensics.correlate.traces import call_summary
+from ncclforensics.evidence import common, exceptions, external_stop, lost_peers
+from ncclforensics.evidence.exceptions import RAISED, SCHEMA
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+# a process that one of these lines belongs to ended itself because of a peer
+SELF_ABORT = (
+    "c10d.watchdog.abort",
+    "c10d.watchdog.timeout",
+    "c10d.heartbeat.terminate",
+    "c10d.heartbeat.stuck",
+    "c10d.heartbeat.timeout",
+)
+# a watchdog or faulthandler that reports what its own process did
+OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating point)"
+CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
+# a training loop's own check of its loss or gradients
+NOT_A_NUMBER = ("launchers.megatron.nan", "launchers.megatron.nan.checked")
+# what ends a process although its own last words may be lost
+FATAL = (
+    *("python.dataloader.killed", "python.dataloader.exited"),
+    *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
+    "python.cuda_error.sticky",
+)
+# of CUDA's errors those that a process's own kernel brings about, and that stay with it
+STICKY = (
+    r"illegal memory access|illegal instruction|misaligned address"
+    r"|unspecified launch failure|device-side assert|invalid program counter"
+)
+RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
+OF_VICTIMS = (1, -signal.SIGABRT)
+# what a watchdog throws that lost a peer, up to torch 2.0 and since; and Gloo, in the
+# receiver of a tensor that is too large, whoever is wrong about its size
+WATCHDOGS = r"^(?:std::runtime_error|c10::Dist\w*Error|gloo::\w+)$"
+APART_NS = 2_000_000_000
+
+
+def of_own(frames: Frames) -> pl.DataFrame:
+    """Return the deaths that nothing else in the evidence explains, in SCHEMA.
+
+    `why` is an exception with its message or a signal's name, `by` who told.
+    """
+    words = pl.concat([exceptions.uncaught(frames), _reported(frames)])
+    words = words.filter(~external_stop.after_stop(frames, words))
+    echoing = words.filter("echo")
+    # of an exception whose text is lost nobody can say that it is the rank's own
+    unread = words.filter(pl.col("echo").is_null())
+    ended = _exits(frames, pl.concat([echoing, unread]))
+    ended = ended.filter(~external_stop.after_stop(frames, ended) | _fault())
+    own = words.filter(~pl.col("echo")).select(SCHEMA.keys())
+    own = with_only_exit(frames, own)
+    # the exit of a rank whose exception is at hand says nothing more
+    told = own["rank"].drop_nulls().unique()
+    silent = ended.filter(~pl.col("rank").is_in(told.implode()).fill_null(False))
+    faults = silent.filter(_fault())
+    if own.height or faults.height:
+        return pl.concat([own, faults])
+    if (gone := pl.concat([_of_ray(frames), _of_lines(frames)])).height:
+        return gone
+    # a bare exit code tells of its own fault only where every other one is explained;
+    # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
+    if exit_records.are_of_one_host(frames, silent):
+        return silent
+    if (undumped := _undumped(frames, silent)).height:
+        return undumped
+    if silent["rank"].n_unique() != 1:
+        return silent.clear()
+    threw, lost = _threw(frames), _lost(frames)
+    quiet = _quiet(frames, words)
+    return silent.filter(
+        ~pl.col("code").is_in(OF_VICTIMS)
+        | pl.col("rank").is_in(threw.implode())
+        | pl.col("host").is_in(lost.implode())
+        | pl.col("rank").is_in(quiet)
+    )
+
+
+def _quiet(frames: Frames, words: pl.DataFrame) -> list[int]:
+    """Return the ranks that said nothing where others say that they lost a peer.
+
+    Of a hang that others timed out of, of words that may be anybody's, and where lines
+    are lost silence proves nothing.
+    """
+    if not exit_records.is_whole(frames):
+        return []
+    thrown = frames.message("python.cpp_terminate")
+    nobodys = words.filter(~pl.col("by_launcher").fill_null(False))
+    if thrown["rank"].null_count() or nobodys["rank"].null_count():
+        return []
+    return uncollected.beside_others(frames, frames.message(*lost_peers.GONE))
+
+
+def _undumped(frames: Frames, ended: pl.DataFrame) -> pl.DataFrame:
+    """Return the ends of those who alone left no dump, if nobody else ended like that.
+
+    A watchdog writes a dump before it ends its process. The lost dump of a victim
+    proves nothing, but a victim ends as the other victims do; and one whom Gloo or its
+    own watchdog aborted is none the less a victim.
+    """
+    thrown = frames.message("python.cpp_terminate")
+    if "exception" in thrown.columns:
+        thrown = thrown.filter(pl.col("exception").str.contains(WATCHDOGS))
+    if thrown.height:
+        theirs = pl.col("code") == -signal.SIGABRT
+        if not thrown["rank"].null_count():
+            theirs &= pl.col("rank").is_in(thrown["rank"].implode())
+        ended = ended.filter(~theirs.fill_null(False))
+    dumps = call_summary.dumps(frames)["rank"].drop_nulls()
+    members = frames["groups"]["members"].explode()
+    known = {*common.numbers(members), *common.numbers(ended["rank"])}
+    missing = known - set(common.numbers(dumps))
+    gone = ended.filter(pl.col("rank").is_in(list(missing)))
+    codes = ended.filter(~pl.col("rank").is_in(list(missing)))["code"]
+    alike = gone["code"].is_in(codes.implode()).any()
+    whole = missing == set(common.numbers(gone["rank"]))
+    few = len(missing) < dumps.n_unique()
+    return gone if whole and few and not alike else gone.clear()
+
+
+def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
+    """Give the words of a process without a name to the one rank that is seen to fail.
+
+    `words` has `rank`, `source`, `line` and `text`. Only where no more than one
+    exception stands there without a rank, and one rank ended by itself.
+    """
+    nameless = exceptions.uncaught(frames).filter(
+        pl.col("rank").is_null() & ~pl.col("by_launcher").fill_null(False)
+    )
+    # the exception that a traceback ends with, and a line that tells it once more
+    places = nameless.select("source", "line").unique().height
+    texts = words.filter(pl.col("rank").is_null())["text"].unique().len()
+    rank = exit_records.only_one(frames)
+    if texts != 1 or places > 1 or rank is None:
+        return words
+    # who has words of its own needs no others'
+    if rank in frames["events"].filter(pl.col("role") != "agent")["rank"]:
+        return words
+    return words.with_columns(pl.coalesce("rank", pl.lit(rank)).alias("rank"))
+
+
+def first(deaths: pl.DataFrame) -> pl.DataFrame:
+    """Keep those that came first, as far as times tell; without times, all of them.
+
+    An exception is its own witness; an exit code only counts beside one if its time
+    shows that it came before.
+    """
+    timed = deaths.drop_nulls("t")
+    if timed.height and timed.height == deaths.height:
+        since = (timed["t"] - timed["t"].min()).dt.total_nanoseconds()
+        return timed.filter(since < APART_NS)
+    told = deaths.filter(pl.col("by") != "exit")
+    return told if told.height else deaths
+
+
+def _fault() -> pl.Expr:
+    """Whether an exit code is a fault by itself: a signal that no agent sends first."""
+    return pl.col("code").is_in([-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGFPE])
+
+
+def _threw(frames: Frames) -> pl.Series:
+    """Return the ranks that a C++ exception ended which no watchdog throws.
+
+    One that stands there without a rank ended the only one that is told to have ended.
+    """
+    lines = frames.message("python.cpp_terminate")
+    if "exception" not in lines.columns:
+        return lines["rank"].clear()
+    own = lines.filter(~pl.col("exception").str.contains(WATCHDOGS))
+    named = own["rank"].drop_nulls().unique()
+    only = exit_records.only_one(frames) if lines.height == own.height > 0 else None
+    return named if only is None or named.len() else pl.Series("rank", [only])
+
+
+def _lost(frames: Frames) -> pl.Series:
+    """Return the hosts whose processes others lost, and that lost none themselves."""
+    lines = lost_peers.with_hosts(frames, frames.message("nccl.socket.peer_closed"))
+    pairs = lost_peers.pairs(lines).drop_nulls()
+    return pairs.filter(~pl.col("peer_host").is_in(pairs["host"].implode()))[
+        "peer_host"
+    ].unique()
+
+
+def _reported(frames: Frames) -> pl.DataFrame:
+    """Return the faults that a rank's watchdog or faulthandler reports of its own.
+
+    In SCHEMA and `echo`. A CUDA error that ends the watchdog is this rank's; an NCCL
+    error is about a peer, and an abort is the watchdog's own doing.
+    """
+    lines = frames.message("c10d.watchdog.terminated", "python.fatal", *NOT_A_NUMBER)
+    if lines.is_empty():
+        return pl.DataFrame(schema=RAISED)
+    found = pl.col("text") if "error" not in lines.columns else pl.col("error")
+    lines = lines.with_columns(pl.coalesce(found, "text").alias("error"))
+    if "rerun_rank" in lines.columns:
+        rank = pl.coalesce("rank", "rerun_rank")
+        lines = lines.with_columns(rank.cast(pl.Int64).alias("rank"))
+    own = lines.filter(
+        pl.col("error").str.contains(f"{CUDA}|{OWN_FAULT}")
+        | pl.col("message").is_in(NOT_A_NUMBER)
+    )
+    fatal = pl.col("message") == "python.fatal"
+    return own.with_columns(
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.col("error").str.head(160).alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.when(fatal).then(pl.lit("fatal")).otherwise(pl.lit("watchdog")).alias("by"),
+        pl.lit(False).alias("echo"),
+        pl.lit(False).alias("by_launcher"),
+    ).select(RAISED.keys())
+
+
+def _of_ray(frames: Frames) -> pl.DataFrame:
+    """Return the worker that Ray lost, in SCHEMA, where nobody's watchdog ended one.
+
+    Ray sees that a process is gone and not why. It is named by its address where only
+    one is.
+    """
+    lines = frames.message(*RAY)
+    victims = frames["events"].filter(pl.col("role") == "victim")
+    if lines.is_empty() or victims.height or frames.message(*SELF_ABORT).height:
+        return pl.DataFrame(schema=SCHEMA)
+    repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
+    known = lines.select("host", "pid").drop_nulls().unique()
+    # Ray on one machine says an address that is every machine's own
+    where = pl.when(~pl.col("host").str.contains(lost_peers.NOWHERE)).then("host")
+    host = where if known.height == 1 and not repeated else pl.lit(None)
+    return lines.with_columns(
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.lit("its Ray worker is gone, and nothing tells why").alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.lit("exit").alias("by"),
+        host.cast(pl.String).alias("host"),
+    ).select(SCHEMA.keys())
+
+
+def _of_lines(frames: Frames) -> pl.DataFrame:
+    """Return the ranks that lost a data loading process, or whose GPU failed a call.
+
+    In SCHEMA, for where no traceback tells it as well; a process that was told to end
+    is an echo.
+    """
+    lines = pl.concat([frames.message(*FATAL), _of_nccl(frames)], how="diagonal")
+    told = ~pl.col("text").str.contains(r"signal: Terminated")
+    return lines.filter(told & ~external_stop.after_stop(frames, lines)).select(
+        "rank",
+        "host",
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.col("text").str.head(160).alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.lit("traceback").alias("by"),
+        *("t", "text", "source", "line"),
+    )
+
+
+def _of_nccl(frames: Frames) -> pl.DataFrame:
+    """Return the CUDA errors that stay with their process, as NCCL meets them.
+
+    Of several processes one may have brought down the others.
+    """
+    lines = frames.message("nccl.cuda.failure")
+    mine = lines.filter(
+        (pl.col("level") == "WARN") & pl.col("text").str.contains(STICKY)
+    )
+    alone = mine.select("host", "pid").unique().height == 1
+    return mine if alone else mine.clear()
+
+
+def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
+    """Return the exits that no agent and no loss of a peer brought about, in SCHEMA."""
+    victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
+    aborts = frames.message(*SELF_ABORT)["rank"]
+    echoed = pl.concat([victims, aborts, echoing["rank"]]).drop_nulls().unique()
+    code = pl.col("code")
+    why = common.exit_words(code)
+    return (
+        exit_records.by_themselves(frames)
+        .filter(_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False))
+        .with_columns(
+            why.alias("why"),
+            pl.lit(None, pl.String).alias("site"),
+            pl.lit("exit").alias("by"),
+            pl.coalesce(
+                "text",
+                common.sentence(
+                    why,
+                    " (reported by ",
+                    pl.col("reported_by").fill_null("an agent"),
+                    ")",
+                ),
+            ).alias("text"),
+        )
+        .select(SCHEMA.keys())
+    )

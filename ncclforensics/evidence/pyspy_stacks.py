@@ -1,0 +1,56 @@
+"""Where each rank was when somebody looked at its process with py-spy.
+
+A rank whose main thread stands in a call of torch.distributed waits there. One that
+stands in other code while its peers wait in one call is whom they wait for; its stack
+says what it does instead. On a GPU the host may be past a call that its stream is still
+in, so a rank that is in no call is no proof by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.traces import call_sites
+from ncclforensics.evidence import common
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ncclforensics.model.frames import Frames
+
+
+def held(frames: Frames) -> frozenset[int]:
+    """Return the ranks that were seen to wait in a call, or for their GPU."""
+    looks = call_sites.shown(frames, call_sites.LOOK)
+    waits = looks.filter(pl.col("op").is_not_null() | pl.col("synchronizes"))
+    return frozenset(waits["rank"].drop_nulls())
+
+
+def at_work(frames: Frames, ranks: Iterable[int]) -> str:
+    """Say where those of `ranks` stand that were seen outside of any call."""
+    site = common.sentence(
+        pl.col("file").str.extract(r"([^/]+)$"),
+        ":",
+        pl.col("file_line"),
+        " ",
+        pl.col("function"),
+    )
+    seen = (
+        call_sites.shown(frames, call_sites.LOOK)
+        .filter(
+            pl.col("rank").is_in(list(ranks))
+            & pl.col("op").is_null()
+            & ~pl.col("synchronizes")
+            & pl.col("file").is_not_null()
+        )
+        .select("rank", site.alias("site"))
+    )
+    told = [
+        f"rank {rank} was in {where}"
+        for rank, where in seen.unique(maintain_order=True).iter_rows()
+    ]
+    if not told:
+        return ""
+    return f" When somebody looked at it with py-spy, {common.some(told)}."

@@ -1,0 +1,184 @@
+"""Lines that name the rank that did not come; `missing_rank` reads them.
+
+monitoredBarrier, the store and Horovod know who did not report; the desync
+report and NCCL's own `Init START` lines tell who did, which leaves the others. Who
+was silent while others timed out, the theory tells from the frame `calls`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.runs.job import STEPS
+from ncclforensics.evidence import common, init_hang, pyspy_stacks, ras_status
+from ncclforensics.model.findings import Collective, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.model.findings import Confidence
+    from ncclforensics.model.frames import Frames
+
+HOROVOD = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")
+READY = "launchers.horovod.ready"
+# where a rank of the whole job tells the others how to reach it (torch 2.13, Gloo)
+ADDRESS = r"^/default_pg/\d+//cpu//\d+/(\d+)$"
+
+REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",)
+
+
+def named(frames: Frames) -> Iterator[Finding]:
+    """Return a finding of the first of these sources that names a rank."""
+    sources = (
+        *(_barrier, _desync, _horovod, _ras, init_hang.never_started),
+        _awaited,
+    )
+    for source in sources:
+        if found := source(frames):
+            yield found
+            return
+
+
+def _barrier(frames: Frames) -> Finding | None:
+    lines = frames.message(
+        "c10d.monitored_barrier.failed", "c10d.store.barrier_missing"
+    )
+    if lines.is_empty() or "missing" not in lines.columns:
+        return None
+    listed = lines["missing"].str.extract_all(r"\d+").explode()
+    ranks = common.numbers(listed.cast(pl.Int64, strict=False))
+    if not ranks:
+        return None
+    return _finding(
+        frames, lines, ranks, Collective(op="barrier"), "a barrier names it"
+    )
+
+
+def _desync(frames: Frames) -> Finding | None:
+    lines = frames.message("c10d.desync_report")
+    if lines.is_empty():
+        lines = frames.message("c10d.desync_report.headless")
+    if "kind" not in lines.columns:
+        return None
+    lagging = lines.filter(
+        pl.col("kind").is_in(["never_joined", "finished_not_joined"])
+    )
+    ranks = common.numbers(lagging["group_rank"])
+    if not ranks:
+        return None
+    timed_out = frames["positions"].filter(pl.col("timed_out").is_not_null())
+    call = Collective()
+    for row in timed_out.sort("timed_out").head(1).iter_rows(named=True):
+        call = Collective(row["pg"], row["pg_desc"], row["timed_out"], row["op"])
+    return _finding(
+        frames, lagging, ranks, call, "the desync report of its peers names it"
+    )
+
+
+def _horovod(frames: Frames) -> Finding | None:
+    """Read Horovod's lists, if the job did not go on after the last of them.
+
+    Ranks that lack different tensors submitted others in their place: then each waits
+    for the other, and nobody is the one that is missing.
+    """
+    listed = frames.message(*HOROVOD)
+    if "missing" not in listed.columns:
+        listed = _not_ready(frames)
+    if "missing" not in listed.columns:
+        return None
+    numbers = pl.col("missing").cast(pl.String).str.extract_all(r"\d+")
+    lacking = listed.drop_nulls("missing").with_columns(
+        numbers.cast(pl.List(pl.Int64), strict=False).alias("missing")
+    )
+    steps = frames.message(*STEPS).select("source", pl.col("line").alias("step_line"))
+    later = lacking.join(steps, on="source").filter(
+        pl.col("step_line") > pl.col("line")
+    )
+    each = lacking.explode("missing").group_by("missing").agg(pl.col("tensor").unique())
+    ranks = common.numbers(each["missing"])
+    shared = set.intersection(*(set(t) for t in each["tensor"])) if ranks else set()
+    if later.height or not shared:
+        return None
+    call = Collective(op=min(shared))
+    return _finding(frames, lacking, ranks, call, "Horovod names it", "likely")
+
+
+def _not_ready(frames: Frames) -> pl.DataFrame:
+    """Return the stalled tensors with the ranks that are `missing` in Horovod's lists.
+
+    Early releases print who came. Ranks above the highest one seen may lack as well.
+    Where fewer came than lack, those few may be the ones who made another call.
+    """
+    lines = frames.message(READY)
+    if "ready" not in lines.columns:
+        return lines
+    # a stall is told again and again, and each time with all ranks
+    told = ["source", "tensor", "ready"]
+    lines = lines.drop_nulls("ready").unique(told, keep="first", maintain_order=True)
+    ready = pl.col("ready").str.split(",").cast(pl.List(pl.Int64)).list.unique()
+    lines = lines.with_columns(ready.alias("ready"))
+    seen = [lines["ready"].list.max().max(), frames["ranks"]["rank"].max()]
+    size = 1 + max((int(str(rank)) for rank in seen if rank is not None), default=0)
+    if lines.is_empty() or (2 * lines["ready"].list.len() < size).any():
+        return lines
+    known = pl.int_ranges(0, size)
+    absent = known.list.set_difference("ready").list.sort()
+    return lines.with_columns(
+        absent.cast(pl.List(pl.String)).list.join(",").alias("missing")
+    )
+
+
+def _ras(frames: Frames) -> Finding | None:
+    found = ras_status.lagging(frames) or ras_status.unanswered(frames)
+    return found if found is not None and found.slug == "missing-rank" else None
+
+
+def _awaited(frames: Frames) -> Finding | None:
+    """Find the rank whose address in the store the others waited for at the start.
+
+    Gloo asks for one rank after the other: of several that are late the first is named.
+    """
+    lines = frames.message("c10d.store.wait_timeout")
+    if "keys" not in lines.columns:
+        return None
+    number = pl.col("keys").str.extract(ADDRESS).cast(pl.Int64, strict=False)
+    lines = lines.with_columns(number.alias("missing")).drop_nulls("missing")
+    ranks = common.numbers(lines["missing"])
+    if set(ranks) & set(common.numbers(lines["rank"])):
+        return None
+    why = "the others waited in the store for its address until their timeout"
+    found = _finding(frames, lines, ranks, Collective(), why, "likely")
+    who = common.plural("rank", ranks)
+    return found and dataclasses.replace(
+        found, headline=f"{who} did not come to init_process_group"
+    )
+
+
+def _finding(
+    frames: Frames,
+    lines: pl.DataFrame,
+    ranks: tuple[int, ...],
+    call: Collective,
+    why: str,
+    confidence: Confidence = "certain",
+) -> Finding | None:
+    if not ranks:
+        return None
+    who = common.plural("rank", ranks)
+    return Finding(
+        slug="missing-rank",
+        confidence=confidence,
+        headline=f"{who} never joined {common.call_words(call)}",
+        evidence=common.cites(lines),
+        explanation=f"{who.capitalize()} did not come to {common.call_words(call)}: "
+        f"{why}.{pyspy_stacks.at_work(frames, ranks)}",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        devices=common.devices_of(frames, ranks),
+        collective=call,
+        first_seen=common.first_seen(lines),
+    )

@@ -1,0 +1,1 @@
+"""The vocabulary that every stage speaks: schemas, frames, findings, notes, errors."""

@@ -1,0 +1,133 @@
+"""All frames of one analysis, and how those of several sources are put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
+
+import polars as pl
+
+from ncclforensics.model import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Frames:
+    """All frames of one analysis; `messages` holds the captures of each message.
+
+    `tables` has a frame for every schema. A message's frame has the columns of `events`
+    and one more per capture of its grammar.
+    """
+
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        """Return the frame of schema `name`, without rows if nothing fed it."""
+        if name == "collectives" and "entries" in self.tables:
+            return self.scan(name).collect()
+        frame = self.tables.get(name)
+        return tables.empty(name) if frame is None else frame
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """Return the frame of schema `name`, lazily.
+
+        Of `collectives`, which may have millions of rows, only those that a filter asks
+        for are put together: name the ranks first.
+        """
+        if name != "collectives" or "entries" not in self.tables:
+            return self[name].lazy()
+        joined = (
+            self.tables["entries"]
+            .lazy()
+            .join(
+                self.tables["templates"].lazy().drop("line"),
+                on="template",
+                maintain_order="left",
+            )
+            .select(*tables.SCHEMAS[name])
+        )
+        others = self.tables.get(name)
+        if others is None or others.is_empty():
+            return joined
+        return pl.concat([joined, others.lazy()])
+
+    def has(self, name: str) -> bool:
+        """Whether the frame of schema `name` has rows."""
+        names = (name, "entries") if name == "collectives" else (name,)
+        return any(n in self.tables and self.tables[n].height > 0 for n in names)
+
+    @property
+    def names(self) -> list[str]:
+        """The frames that something fed, by name."""
+        whole = {"collectives"} if "entries" in self.tables else set()
+        return sorted((self.tables.keys() - tables.INNER.keys()) | whole)
+
+    def message(self, *ids: str) -> pl.DataFrame:
+        """Return the captures of the messages `ids` together, in order of reading.
+
+        Columns that only some of them capture are null elsewhere. Without any such
+        line the frame has the columns of `events` and no rows.
+        """
+        found = [self.messages[i] for i in ids if i in self.messages]
+        if not found:
+            return tables.empty("events")
+        together = pl.concat(found, how="diagonal_relaxed").sort("source", "line")
+        return typed(together)
+
+
+def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:
+    """Ask a question that several have once of each analysis' frames."""
+    answers: WeakKeyDictionary[Frames, Answer] = WeakKeyDictionary()
+
+    @wraps(ask)
+    def answer(frames: Frames) -> Answer:
+        if frames not in answers:
+            answers[frames] = ask(frames)
+        return answers[frames]
+
+    return answer
+
+
+def join(parts: Iterable[Frames]) -> Frames:
+    """Stack the frames of several sources; the order of `parts` is kept."""
+    tables: dict[str, list[pl.DataFrame]] = {}
+    messages: dict[str, list[pl.DataFrame]] = {}
+    for part in parts:
+        for name, frame in part.tables.items():
+            tables.setdefault(name, []).append(frame)
+        for name, frame in part.messages.items():
+            messages.setdefault(name, []).append(frame)
+    return Frames(
+        # calls are many and stay in the pieces they came in: a copy costs their memory
+        {n: pl.concat(f, rechunk=n != "entries") for n, f in tables.items()},
+        {
+            name: typed(pl.concat(frames, how="diagonal_relaxed", rechunk=True))
+            for name, frames in messages.items()
+        },
+    )
+
+
+def typed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Give the columns of a message that are null in every line the type they have."""
+    nulls = [c for c, dtype in frame.schema.items() if dtype == pl.Null]
+    if not nulls:
+        return frame
+    return frame.with_columns(
+        pl.col(c).cast(tables.SCHEMAS["events"].get(c, pl.String())) for c in nulls
+    )
+
+
+class PartialRead(KeyboardInterrupt):
+    """An interrupt of a reading: the `frames` of the first `done` sources are kept."""
+
+    def __init__(self, frames: Frames, done: int) -> None:
+        """Keep what was read by then."""
+        super().__init__()
+        self.frames, self.done = frames, done

@@ -1,0 +1,346 @@
+"""The schema of every frame, in one place.
+
+A parser hands over what it read through `conform`, which fills the columns that the
+format does not have with nulls and fails at the parser that is wrong. `rank` is always
+the global rank; a rank inside a group is `group_rank`. Times are UTC nanoseconds. The
+last two columns of every row cite where it was read: `source` is the evidence's own
+name of the file, `line` its 1-based line (in a dump: the 1-based entry).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ncclforensics.model.notes import Note
+
+Schema = dict[str, pl.DataType]
+
+# roles of lines (of `events`) that a healthy job does not print
+FAILING = ("culprit", "victim", "either")
+# and what an agent says of a child that failed
+TROUBLED = (*FAILING, "agent")
+# backends that set `retired` on a call that they abort as well
+ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
+
+TIME = pl.Datetime("ns", "UTC")
+CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
+
+# Who says something: whatever of it the line, its prefixes and its path tell. `task` is
+# a launcher's number of the process: its global rank only where a task is one rank.
+WHO: Schema = {
+    "rank": pl.Int64(),
+    "local_rank": pl.Int64(),
+    "task": pl.Int64(),
+    "host": pl.String(),
+    "pid": pl.Int64(),
+    "device": pl.Int64(),
+    "attempt": pl.Int64(),
+}
+
+# A process group as one rank names it. `pg_id` counts the groups of one process, so it
+# means different groups on different ranks; `pg` is the name that all members share.
+GROUP: Schema = {
+    "pg": pl.String(),
+    "pg_id": pl.String(),
+    "pg_desc": pl.String(),
+    "group_rank": pl.Int64(),
+}
+
+CALLS: Schema = {
+    "call": pl.Int64(),
+    "group": pl.String(),
+    "pg": pl.String(),
+    "pg_desc": pl.String(),
+    "seq": pl.Int64(),
+    "op": pl.String(),
+    "is_p2p": pl.Boolean(),
+    "members": pl.List(pl.Int64()),
+    "waiting": pl.List(pl.Int64()),
+    "behind": pl.List(pl.Int64()),
+    "done": pl.List(pl.Int64()),
+    "absent": pl.List(pl.Int64()),
+    "unseen": pl.List(pl.Int64()),
+    "unstarted": pl.List(pl.Int64()),
+    "stack": pl.UInt64(),
+    "t": TIME,
+    **CITE,
+}
+
+SCHEMAS: dict[str, Schema] = {
+    # a file of the evidence; `why` is the reason for `kind`; `cut`: its last line is
+    # not whole, or a dump could not be read to its end; `modified`: the file's time
+    "sources": {
+        "kind": pl.String(),
+        "why": pl.String(),
+        "rank": pl.Int64(),
+        "local_rank": pl.Int64(),
+        "host": pl.String(),
+        "attempt": pl.Int64(),
+        "stream": pl.String(),
+        "bytes": pl.Int64(),
+        "lines": pl.Int64(),
+        "rows": pl.Int64(),
+        "cut": pl.Boolean(),
+        "sha256": pl.String(),
+        "modified": TIME,
+        **CITE,
+    },
+    # a recognised log line; `role` is the grammar's word on who prints such a line,
+    # `yearless` the time of a stamp without a year (see parsers.logs.timestamps)
+    "events": {
+        "message": pl.String(),
+        "role": pl.String(),
+        "level": pl.String(),
+        "text": pl.String(),
+        "t": TIME,
+        "yearless": TIME,
+        **WHO,
+        **GROUP,
+        **CITE,
+    },
+    # who is who: a claim before `correlate`, one row per rank after it
+    "ranks": {
+        "rank": pl.Int64(),
+        "local_rank": pl.Int64(),
+        "host": pl.String(),
+        "pid": pl.Int64(),
+        "device": pl.Int64(),
+        "bus_id": pl.String(),
+        "attempt": pl.Int64(),
+        **CITE,
+    },
+    # a process group as one rank's evidence lists it; `members` are global ranks
+    "groups": {
+        "rank": pl.Int64(),
+        **GROUP,
+        "members": pl.List(pl.Int64()),
+        "size": pl.Int64(),
+        **CITE,
+    },
+    # one rank's one call; sizes are one shape per tensor, `src`/`dst` group ranks.
+    # Of dumps it is kept in two parts, and joined where somebody asks: see Frames.scan
+    "collectives": {
+        "rank": pl.Int64(),
+        **GROUP,
+        "seq": pl.Int64(),
+        "p2p_seq": pl.Int64(),
+        "op_id": pl.Int64(),
+        "record_id": pl.Int64(),
+        "op": pl.String(),
+        "backend": pl.String(),
+        "is_p2p": pl.Boolean(),
+        "src": pl.Int64(),
+        "dst": pl.Int64(),
+        "in_sizes": pl.List(pl.List(pl.Int64())),
+        "out_sizes": pl.List(pl.List(pl.Int64())),
+        "in_dtypes": pl.List(pl.String()),
+        "out_dtypes": pl.List(pl.String()),
+        "state": pl.String(),
+        "retired": pl.Boolean(),
+        "t": TIME,
+        "t_started": TIME,
+        "t_completed": TIME,
+        "duration_ms": pl.Float64(),
+        "timeout_ms": pl.Int64(),
+        "stack": pl.UInt64(),
+        **CITE,
+    },
+    # how far a rank came in a group; `timed_out` is the call that its watchdog gave up
+    "positions": {
+        "rank": pl.Int64(),
+        **GROUP,
+        "op": pl.String(),
+        "timed_out": pl.Int64(),
+        "last_enqueued": pl.Int64(),
+        "last_started": pl.Int64(),
+        "last_completed": pl.Int64(),
+        "numel_in": pl.Int64(),
+        "numel_out": pl.Int64(),
+        "timeout_ms": pl.Int64(),
+        "ran_ms": pl.Int64(),
+        "t": TIME,
+        "attempt": pl.Int64(),
+        **CITE,
+    },
+    # an interned stack: `stack` is its id, `depth` 0 the innermost frame
+    "stacks": {
+        "stack": pl.UInt64(),
+        "depth": pl.Int64(),
+        "function": pl.String(),
+        "file": pl.String(),
+        "file_line": pl.Int64(),
+        **CITE,
+    },
+    # a process that ended; `code` as Python spells it (-9 is SIGKILL)
+    "exits": {
+        **WHO,
+        "code": pl.Int64(),
+        "reason": pl.String(),
+        "reported_by": pl.String(),
+        "called_root_cause": pl.Boolean(),
+        "t": TIME,
+        **CITE,
+    },
+    # correlated: how far a rank came in a group, from dumps and logs together;
+    # `waits_in` is its first unfinished call there, `place` its order on that rank
+    "standings": {
+        "rank": pl.Int64(),
+        "group": pl.String(),
+        "pg": pl.String(),
+        "pg_desc": pl.String(),
+        "waits_in": pl.Int64(),
+        "op": pl.String(),
+        "enqueued": pl.Int64(),
+        "completed": pl.Int64(),
+        "place": pl.Int64(),
+        "t": TIME,
+        **CITE,
+    },
+    # correlated: a call that somebody cannot get past, and what each member does there:
+    # `behind` has joined it but is held up earlier; of `unseen` there is no evidence;
+    # `unstarted` are those of `waiting` whose GPU has not begun it, while others' have
+    "calls": CALLS,
+    # correlated: a rank that others wait for and that waits for nobody; `call` is where
+    # most of them wait directly, `blocked` counts all ranks that hang on it
+    "roots": {
+        "rank": pl.Int64(),
+        "why": pl.String(),
+        "call": pl.Int64(),
+        "blocked": pl.Int64(),
+    },
+    # correlated: what a rank did between two looks at it, of a `kind`: dump, py-spy,
+    # ras or log (the watchdog's counts). `moved` is null where nothing changed and
+    # nothing tells that time has passed, or where there is no second look; `t` is that
+    # of the last look, which is cited, `apart_ms` what is known of the time between
+    "looks": {
+        "rank": pl.Int64(),
+        "kind": pl.String(),
+        "moved": pl.Boolean(),
+        "what": pl.String(),
+        "apart_ms": pl.Int64(),
+        "t": TIME,
+        "earlier_source": pl.String(),
+        **CITE,
+    },
+    # jobs and attempts whose rows `correlate` left out; null is that of the others.
+    # An attempt came from `first_step` to `step`, which the cited line tells
+    "others": {
+        "job": pl.String(),
+        "attempt": pl.Int64(),
+        "first_step": pl.Int64(),
+        "step": pl.Int64(),
+        "text": pl.String(),
+        **CITE,
+    },
+    # what was damaged, skipped or assumed, and at which stage
+    "notes": {"stage": pl.String(), "text": pl.String(), **CITE},
+}
+
+
+# What repeats from step to step stands in a dump's few templates, and each call is a
+# number of one of them and what is its own.
+OWN = (
+    *("seq", "p2p_seq", "op_id", "record_id", "t", "t_started", "t_completed"),
+    *("duration_ms", "stack", "line"),
+)
+_CALL = SCHEMAS["collectives"]
+INNER: dict[str, Schema] = {
+    "entries": {"template": pl.UInt64(), **{c: _CALL[c] for c in OWN}},
+    "templates": {
+        "template": pl.UInt64(),
+        **{c: dtype for c, dtype in _CALL.items() if c not in OWN},
+        "line": pl.Int64(),  # of the first entry
+    },
+    # the calls that did not finish, and of the others those that are first, last or
+    # extreme in something; each stands for `times` calls, together for all
+    "outline": {"times": pl.Int64(), **_CALL},
+    # the calls that may hold up each rank, the likeliest first (`choice` 0)
+    "held": {
+        "rank": pl.Int64(),
+        "choice": pl.Int64(),
+        "group": pl.String(),
+        "seq": pl.Int64(),
+        "op": pl.String(),
+        "is_p2p": pl.Boolean(),
+        "src": pl.Int64(),
+        "dst": pl.Int64(),
+        "t": TIME,
+        **CITE,
+    },
+    # which group a rank means; without a name only `pg_id` tells its groups apart
+    "group_names": {
+        "rank": pl.Int64(),
+        **dict.fromkeys(("pg", "pg_desc", "pg_id", "group"), pl.String()),
+    },
+}
+SCHEMAS |= INNER
+
+
+def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Give a frame exactly the columns, order and dtypes of schema `name`.
+
+    Missing columns become null. Raises ValueError on a column that the schema does not
+    have and polars' InvalidOperationError on a value that does not fit its dtype: both
+    are mistakes of the parser that calls.
+    """
+    schema = SCHEMAS[name]
+    strangers = [column for column in frame.columns if column not in schema]
+    if strangers:
+        raise ValueError(f"frame {name!r} has no column {', '.join(strangers)}")
+    own = {column.name: column for column in frame.get_columns()}
+    return pl.DataFrame(
+        [
+            own[column].cast(dtype)
+            if column in own
+            else _nulls(column, dtype, frame.height)
+            for column, dtype in schema.items()
+        ]
+    )
+
+
+def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
+    return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
+
+
+@cache
+def empty(name: str) -> pl.DataFrame:
+    """Return the frame `name` without rows."""
+    return pl.DataFrame(schema=SCHEMAS[name])
+
+
+def rows(name: str, records: Iterable[Mapping[str, object]]) -> pl.DataFrame:
+    """Build a conforming frame from a few records (never from a whole log)."""
+    listed = list(records)
+    if not listed:
+        return empty(name)
+    dtypes = SCHEMAS[name]
+    used = {c: dtypes[c] for record in listed for c in record if c in dtypes}
+    strangers = {c for record in listed for c in record} - used.keys()
+    if strangers:
+        raise ValueError(f"frame {name!r} has no column {', '.join(sorted(strangers))}")
+    return conform(name, pl.DataFrame(listed, schema=used, strict=False))
+
+
+def noted(notes: Iterable[Note]) -> pl.DataFrame:
+    """Return notes as the frame `notes`."""
+    return rows("notes", (asdict(note) for note in notes))
+
+
+def begun() -> pl.Expr:
+    """Whether an entry of `collectives` itself says that its GPU has begun its call."""
+    started = pl.col("t_started").is_not_null() | (pl.col("state") == "started")
+    return started.fill_null(False)
+
+
+def done() -> pl.Expr:
+    """Whether an entry of `collectives` itself says that its call finished."""
+    aborts = pl.col("backend").is_in(ABORTS_RETIRE)
+    retired = pl.col("retired").fill_null(False) & ~aborts.fill_null(True)
+    return (pl.col("state") == "completed").fill_null(False) | retired

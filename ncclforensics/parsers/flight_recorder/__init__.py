@@ -1,0 +1,1 @@
+"""Flight Recorder dumps of torch, pickle or JSON: read without executing anything."""

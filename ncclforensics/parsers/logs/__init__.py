@@ -1,0 +1,1 @@
+"""Text logs: lines, their envelopes and headers, and the messages of the grammars."""

@@ -1,0 +1,242 @@
+"""Takes a raw line apart: what a launcher put around it, its header, its message.
+
+A physical line may hold several messages (a progress bar with a c10 line glued to it,
+two NCCL writers in one stream), so a line becomes one or more segments. What the
+decorations and the header tell of rank, host and time is kept beside the text.
+The forms are those of NCCL 2.4 to 2.30, torch 1.13 to 2.13 (C++ and Python logging),
+and of the launchers named in `DECORATIONS`.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.model.tables import GROUP, WHO
+from ncclforensics.parsers.logs import headers, timestamps
+from ncclforensics.parsers.logs.ascii_regex import ascii_only
+
+ANSI = r"\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
+MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
+CUT = "\x1e"
+FILE = 1 << 40  # times the number of a file, plus a line's own number: its number
+# Markdown's around a whole line, or the marks of a quotation
+EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
+# A comment's or a table's mark is a quotation's where most lines bear it. A line of a
+# table ends with its mark too.
+MARKS = (r"^[ \t]*#(?:[ \t]|$)", r"^[ \t]*//(?:[ \t]|$)", r"^[ \t]*\|(?:[ \t]|$)")
+_MARKED = "|".join(MARKS)
+_ROW = r"\|\s*$"
+MOST = 2 / 3
+
+# Each alternative stands at the start of a line. Rust regex knows no look-ahead, so a
+# decoration that another form begins with comes later in the list.
+DECORATIONS = {
+    "quote": r"(?:[ \t]*> ?)+",
+    "pod": r"\[pod/(?P<pod>[^\]/\s]+)(?:/[^\]\s]+)?\] ?",
+    "cri": r"(?P<cri_t>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) "
+    r"(?:stdout|stderr) [PF] ",
+    "mpi": r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4})?"
+    r"\[(?:[\w.@-]+,)?(?P<mpi_rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>: ?",
+    "torch": r"\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
+    # its template may be the user's: `[trainer0|0]:`
+    "torchrun": r"\[[A-Za-z_][A-Za-z_-]*(?P<tee_rank>\d{1,6})(?:\|\d{1,7})?\]:",
+    # vLLM names its workers by their rank, as long as tensors are all it splits
+    "ray": r"\((?:(?:Worker_TP|VllmWorker rank=)(?P<vllm_rank>\d{1,5})(?:_EP\d{1,5})? "
+    r"|[^\n]{0,200}?)pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
+    "kernel": r"(?:[a-z]+ *:[a-z]+ *: +)?(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
+    r"\d\d:\d\d:\d\d)|(?P<sys_iso>\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)) "
+    r"(?P<sys_host>[\w.-]+) "
+    r"(?:kernel|systemd|nv-fabricmanager|slurmstepd|slurmd|kubelet)(?:\[\d+\])?: ",
+    "dmesg_t": r"\[[A-Z][a-z]{2} "
+    r"(?P<ctime>[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ",
+    "dmesg": r"(?:<\d+>)?\[ *\d+\.\d{3,6}\] ",
+    # vLLM and SGLang: `ERROR 11-20 10:00:00 [worker_base.py:620] `
+    "vllm": r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d "
+    r"\[?[\w./-]+\.py:\d+\] ?",
+    "facility": r"[a-z]+ *:[a-z]+ *: +",
+    # CloudWatch's console sets it between bars
+    "iso": r"(?:\| )?\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+    r"(?:Z|[+-]\d\d:?\d\d)?)"
+    r"(?: (?:TP(?P<sglang_rank>\d{1,5})|(?:DP|PP)\d{1,5} TP\d{1,5})(?: EP\d{1,5})?)?"
+    r"\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)",
+    # Kaggle's seconds since the notebook began, and the number of the line
+    "kaggle": r"\d{1,7}\.\d{1,3}s[ \t]+(?:\d{1,7}[ \t]+)?",
+    "slurmstepd": r"slurmstepd-(?P<step_host>[\w.-]+): ",
+    "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host|trainer|master)[\w.-]*\d"
+    r"|[a-z][a-z0-9-]*\d(?:\.[a-z][a-z0-9-]*){2,5}|(?:\d{1,3}\.){3}\d{1,3}): ",
+    # docker compose pads the names of its services to one width, and one more
+    "compose": r"(?P<service>[A-Za-z][\w.-]*\d) {2,}\| ?",
+    "accelerate": r"(?:stderr|stdout): ",
+    "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
+}
+# a rank and its list of names, as Horovod prints it, and no task's line
+_LISTED = ascii_only(
+    r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
+)
+# whoever quotes a log indents it; but of a bare name or number a margin makes something
+# else, and a traceback quotes the source under it
+_NEVER_INDENTED = ("vllm", "pdsh", "compose", "accelerate", "srun")
+_DECORATION = ascii_only(
+    r"^(?:[ \t]*(?:"
+    + "|".join(v for k, v in DECORATIONS.items() if k not in _NEVER_INDENTED)
+    + ")|"
+    + "|".join(DECORATIONS[k] for k in _NEVER_INDENTED)
+    + ")"
+)
+_SAYS = (
+    "pod",
+    "cri_t",
+    "mpi_rank",
+    "torch_rank",
+    "tee_rank",
+    "ray_pid",
+    "ray_ip",
+    "vllm_rank",
+    "sglang_rank",
+    "sys_t",
+    "sys_iso",
+    "sys_host",
+    "ctime",
+    "iso_t",
+    "step_host",
+    "worker",
+    "service",
+    "task",
+)
+# The part of it that tells one writer of a stream from another.
+_SPEAKERS = (
+    "pod",
+    "mpi_rank",
+    "torch_rank",
+    "tee_rank",
+    "ray_pid",
+    "ray_ip",
+    "sglang_rank",
+    "worker",
+    "service",
+    "task",
+)
+# torch prints its rank before a message, not before each of the message's lines
+_LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
+
+
+def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Take lines (`line` Int64, `raw` String) apart into segments.
+
+    `among` are the lines that they stand among, themselves if it is not given: they
+    tell whether a mark before a line is a comment's, or of a quotation as a whole.
+
+    Returns a row per segment, in order: `line`, `part` (0-based in its line), `raw`,
+    `text` (the message), `speaker` (what tells one writer from another), `launcher`
+    (the same without what torch says), `header` ("nccl", "c10", "python" or null),
+    `level`, the columns of WHO and GROUP, `t` and `yearless` (see `timestamps`).
+    """
+    bare = _unmarked(lines, lines if among is None else among)
+    bare = bare.select(
+        "line", pl.col("raw").str.replace_all(ANSI, "").str.split("\r")
+    ).explode("raw")
+    docker = pl.col("raw").str.starts_with('{"log":"')
+    bare = bare.with_columns(
+        pl.when(docker)
+        .then(pl.col("raw").str.json_path_match("$.log").str.strip_chars_end("\n"))
+        .otherwise(pl.col("raw"))
+        .fill_null("")
+        .alias("raw")
+    )
+    bare = bare.with_columns(pl.col("raw").str.replace(EMPHASIS, "$1"))
+    peeled = _peel(bare.filter(pl.col("raw") != "")).with_columns(
+        pl.col("text").str.replace(EMPHASIS, "$1")
+    )
+    split = peeled.with_columns(
+        pl.col("text").str.replace_all(headers.ANY, CUT + "$0").str.split(CUT)
+    ).explode("text")
+    segments = split.filter(pl.col("text") != "").with_columns(
+        pl.int_range(pl.len()).over("line").alias("part")
+    )
+    return _named(headers.take(segments))
+
+
+def _unmarked(lines: pl.DataFrame, among: pl.DataFrame) -> pl.DataFrame:
+    """Strip the mark that stands before most lines, as in a log quoted in a comment."""
+    if not lines["raw"].str.contains(_MARKED).any():
+        return lines
+    raw, file = pl.col("raw"), pl.col("line") // FILE
+    said = among.filter(raw.str.contains(r"\S"))
+    for mark in MARKS:
+        bears = raw.str.contains(mark) & ~raw.str.contains(_ROW)
+        of = said.group_by(file.alias("file")).agg(
+            bears.sum().alias("marked"), pl.len()
+        )
+        quoted = of.filter(
+            pl.col("marked") > pl.max_horizontal(1, pl.col("len") * MOST)
+        )
+        lines = lines.with_columns(
+            pl.when(bears & file.is_in(quoted["file"].implode()))
+            .then(raw.str.replace(mark, ""))
+            .otherwise(raw)
+        )
+    return lines
+
+
+def _peel(lines: pl.DataFrame) -> pl.DataFrame:
+    """Strip the decorations at the start of each line, again and again."""
+    peeled = lines.with_columns(
+        pl.col("raw").alias("text"),
+        *(pl.lit(None, pl.String).alias(name) for name in _SAYS),
+    )
+    for _ in range(MAX_DECORATIONS):
+        text = pl.col("text")
+        decorated = peeled["text"].str.contains(_DECORATION)
+        if not decorated.any():
+            break
+        listed = text.str.contains(_LISTED)
+        said = peeled.select(
+            pl.when(~listed).then(text.str.extract_groups(_DECORATION)).alias("said")
+        ).unnest("said")
+        peeled = peeled.with_columns(
+            pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
+            *(pl.coalesce(said[name], pl.col(name)).alias(name) for name in _SAYS),
+        )
+    return peeled
+
+
+def _named(segments: pl.DataFrame) -> pl.DataFrame:
+    """Bring what decorations and headers said under the names of the frames."""
+
+    def number(*names: str) -> pl.Expr:
+        return pl.coalesce(names).cast(pl.Int64, strict=False)
+
+    who = {
+        "rank": number(
+            *("head_rank", "torch_rank", "mpi_rank", "vllm_rank", "sglang_rank")
+        ),
+        "local_rank": number("tee_rank"),
+        "task": number("task"),
+        "host": pl.coalesce(
+            *("head_host", "sys_host", "step_host", "worker"),
+            *("service", "ray_ip", "pod"),
+        ),
+        "pid": number("head_pid", "ray_pid"),
+        "device": number("head_dev"),
+        "attempt": pl.lit(None, pl.Int64),
+    }
+    group = {
+        "pg": pl.col("pg"),
+        "pg_id": pl.col("pg_id"),
+        "pg_desc": pl.col("pg_desc"),
+        "group_rank": number("pg_rank"),
+    }
+    return segments.select(
+        "line",
+        "part",
+        "raw",
+        "text",
+        pl.concat_str(_SPEAKERS, separator="|", ignore_nulls=True).alias("speaker"),
+        pl.concat_str(_LAUNCHERS, separator="|", ignore_nulls=True).alias("launcher"),
+        "header",
+        "level",
+        *(who[name].alias(name) for name in WHO),
+        *(group[name].alias(name) for name in GROUP),
+        timestamps.absolute("head_t", "cri_t", "iso_t", "sys_iso", "ctime").alias("t"),
+        timestamps.yearless("head_md", "head_hms", "sys_t").alias("yearless"),
+    )

@@ -1,0 +1,183 @@
+"""The header in front of a message: NCCL's, c10's, Python logging's.
+
+Headers are searched anywhere in a line, since two writers often share one stream. Bits
+of a header are optional where people scrub logs before they post them. Sources:
+NCCL `src/debug.cc` 2.4 to 2.32 (which added ATTN); c10 `Logging.cpp` (without a date
+up to torch 2.3); torch's Python log formats of torch 2.0 to 2.13.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.parsers.logs.ascii_regex import ascii_only
+
+# `[2026-06-23 15:45:07] gpu0001:420:437 [5] transport/nvls.cc:379 (f) NCCL WARN …`;
+# the device is missing on CALL lines only, or a clock time would pass as host:pid:tid.
+_NCCL = (
+    r"(?:\[(?P<nccl_t>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?)\] )?"
+    # `<cluster>` is what people put in place of a name, the same for all hosts
+    r"(?:(?P<nccl_host>[A-Za-z0-9_.-]+)|<[\w .-]{1,40}>)"
+    r":(?P<nccl_pid>\d{1,10}|X+):(?:\d+|X+) "
+    r"(?:\[(?P<nccl_dev>-?\d{1,6})\] [^\n\x1e]{0,300}?|[\w/.]+\.(?:cc|h):\d+ )?"
+    r"NCCL (?P<nccl_level>WARN|INFO|TRACE|CALL|ERROR|VERSION|ATTN) ?"
+)
+# Where people took off host and process before they posted the line, or quote only its
+# end; what is left of a host stands before the device.
+_SCRUBBED = (
+    r"^[^\n]{0,120}?(?:(?:(?P<nccl_host>[A-Za-z][\w.-]{0,63}) )?"
+    r"\[(?P<nccl_dev>\d{1,6})\] )?"
+    r"(?:\S+:\d+ (?:\([^)\n]*\) )?)?NCCL (?P<nccl_level>WARN|INFO) "
+)
+# XLA quotes its process's last WARN: `Last NCCL warning(error) …: 'Bootstrap : …'`.
+_QUOTED = (
+    r"^[^\n]{0,2000}?Last NCCL (?P<nccl_level>warning)\(error\)[^'\n]{0,80}"
+    r"(?:: | )'"
+)
+# NCCL up to 2.2 does not say its name: `gpu0001:4121:4302 [0] bootstrap.cu:28 WARN …`;
+# where the process is taken off, the source line is what tells it from other logs
+_EARLY = (
+    r"^(?:(?P<nccl_host>[A-Za-z][\w.-]*):(?P<nccl_pid>\d{1,10}):\d+ "
+    r"\[(?P<nccl_dev>\d{1,6})\] (?:[\w/.]+:\d+ )?"
+    r"|(?:[^\n\[\]]{0,64} )?(?:\[\d{1,6}\] )?[\w/.]+\.(?:cu|cc|h):\d+ )"
+    r"(?P<nccl_level>WARN|INFO) "
+)
+_EARLY_SCRUBBED = (
+    r"^(?P<nccl_host>[A-Za-z][\w.-]{0,63}) \[(?P<nccl_dev>\d{1,6})\] "
+    r"[\w/.]+\.(?:cu|cc|h):\d+ (?P<nccl_level>WARN|INFO) "
+)
+# `[rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] …`: the date is the month
+# times 100 plus the day, and the fraction is another clock's.
+_C10 = (
+    r"(?:\[rank(?P<c10_rank>\d{1,9})[\[\]]{1,2}:)?"
+    r"\[(?P<c10_level>[IWEF])"
+    r"(?:(?P<c10_md>\d{3,4}) (?P<c10_hms>\d\d:\d\d:\d\d)\.\d{1,9})? "
+    r"[\w./+-]+\.(?:cpp|h|hpp|cu|cuh):\d+\] ?(?:\[c10d\] )?"
+)
+# `W0801 13:23:17.366000 32974 torch/distributed/elastic/agent.py:900] …`; torch 2.3 and
+# 2.4 print a thread's ident in place of the pid.
+_PYTHON = (
+    r"(?:\[rank(?P<py_rank>\d{1,9})\]:)?"
+    r"\b(?P<py_level>[DIWEC])(?P<py_md>\d{4}) (?P<py_hms>\d\d:\d\d:\d\d)\.\d{3,6} +"
+    r"(?P<py_pid>\d{1,20}) [^\s\]]+\.py:\d+\] ?"
+)
+_PYTHON_2_1 = (
+    r"(?:\[(?P<old_t>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] )?"
+    r"torch\.[\w.]+: \[(?P<old_level>[A-Z]+)\] "
+)
+_PYTHON_1 = r"\b(?P<bare_level>DEBUG|INFO|WARNING|ERROR|CRITICAL):torch\.[\w.]+: ?"
+
+_FORMS = {
+    "nccl": _NCCL,
+    "c10": _C10,
+    "python": "|".join((_PYTHON, _PYTHON_2_1, _PYTHON_1)),
+}
+# Where a header begins; the names of the captures would clash in one expression.
+ANY = ascii_only("(?:" + "|".join(_FORMS.values()) + ")")
+# Forms that are looked for only where a segment begins, and only where no other is.
+_REST = tuple(map(ascii_only, (_SCRUBBED, _QUOTED, _EARLY, _EARLY_SCRUBBED)))
+_AT_START = {name: ascii_only(f"^(?:{form})") for name, form in _FORMS.items()}
+
+# c10d's own prefix tells the group; `[Rank 3]` alone is the rank in a group that the
+# line does not name.
+_GROUP_PREFIX = ascii_only(
+    r"^ ?\[PG (?:ID )?(?P<pg_id>\d{1,9})(?: PG GUID (?P<pg>[^\s(\]]+))? ?"
+    r"(?:\((?P<pg_desc>[^\n]*?)\))? Rank (?P<pg_rank>\d{1,9})\] {0,2}"
+)
+_RANK_PREFIX = ascii_only(r"^\[Rank (?P<said_rank>\d{1,9})\]:? ")
+
+
+def take(segments: pl.DataFrame) -> pl.DataFrame:
+    """Take the header off `text` of each segment.
+
+    Adds `header`, `level`, `head_t`, `head_md` (c10 and Python: month and day in 3 or 4
+    digits), `head_hms`, `head_host`, `head_pid`, `head_dev`, `head_rank`, and the group
+    prefix's `pg_id`, `pg`, `pg_desc`, `pg_rank`; all strings, null where not printed.
+    """
+    text = pl.col("text")
+    said = segments.select(
+        *(text.str.extract_groups(form).alias(n) for n, form in _AT_START.items())
+    )
+    named = {n: said[n].struct for n in _AT_START}
+
+    def of(name: str, key: str) -> pl.Series:
+        return named[name].field(key)
+
+    python_levels = ("py_level", "old_level", "bare_level")
+    python = pl.coalesce(*(of("python", key) for key in python_levels))
+    level = pl.coalesce(of("nccl", "nccl_level"), of("c10", "c10_level"), python)
+    bare = segments.select(pl.when(level.is_null()).then(text).alias("text"))
+    rest = [
+        bare.select(text.str.extract_groups(form).alias("rest"))["rest"].struct
+        for form in _REST
+    ]
+
+    def nccl(key: str) -> pl.Expr:
+        """Return what the first of NCCL's own forms says that has this key."""
+        forms = [form for form in (named["nccl"], *rest) if key in form.fields]
+        return pl.coalesce(form.field(key) for form in forms)
+
+    quoted = nccl("nccl_level").is_not_null() & level.is_null()
+    taken = segments.with_columns(
+        quoted.alias("quoted"),
+        pl.when(of("nccl", "nccl_level").is_not_null())
+        .then(pl.lit("nccl"))
+        .when(of("c10", "c10_level").is_not_null())
+        .then(pl.lit("c10"))
+        .when(python.is_not_null())
+        .then(pl.lit("python"))
+        .when(quoted)
+        .then(pl.lit("nccl"))
+        .alias("header"),
+        pl.coalesce(level, nccl("nccl_level").replace("warning", "WARN")).alias(
+            "level"
+        ),
+        pl.coalesce(of("nccl", "nccl_t"), of("python", "old_t")).alias("head_t"),
+        pl.coalesce(of("c10", "c10_md"), of("python", "py_md")).alias("head_md"),
+        pl.coalesce(of("c10", "c10_hms"), of("python", "py_hms")).alias("head_hms"),
+        nccl("nccl_host").alias("head_host"),
+        # a thread's ident is no pid: those have 7 digits at most
+        pl.coalesce(
+            nccl("nccl_pid"), of("python", "py_pid").str.extract(r"^(\d{1,7})$")
+        ).alias("head_pid"),
+        nccl("nccl_dev").alias("head_dev"),
+        pl.coalesce(of("c10", "c10_rank"), of("python", "py_rank")).alias("head_rank"),
+    )
+    return _take_group(taken.with_columns(_without_header()).drop("quoted"))
+
+
+def _without_header() -> pl.Expr:
+    text = pl.col("text")
+    stripped, unquoted = text, text
+    for form in _AT_START.values():
+        stripped = stripped.str.replace(form, "")
+    for form in _REST:
+        unquoted = unquoted.str.replace(form, "")
+    return (
+        pl.when("quoted")
+        .then(unquoted)
+        .when(pl.col("header").is_not_null())
+        .then(stripped)
+        .otherwise(text)
+        .alias("text")
+    )
+
+
+def _take_group(segments: pl.DataFrame) -> pl.DataFrame:
+    groups = segments.select(
+        pl.col("text").str.extract_groups(_GROUP_PREFIX).alias("g")
+    )
+    named = groups.unnest("g")
+    said = segments["text"].str.extract(_RANK_PREFIX)
+    return segments.with_columns(
+        named["pg_id"],
+        # before torch 2.5 only the number of the group was printed
+        named["pg"],
+        named["pg_desc"],
+        pl.coalesce(named["pg_rank"], said).alias("pg_rank"),
+        pl.col("text")
+        .str.replace(_GROUP_PREFIX, "")
+        .str.replace(_GROUP_PREFIX, "")
+        .str.replace(_RANK_PREFIX, "")
+        .alias("text"),
+    )

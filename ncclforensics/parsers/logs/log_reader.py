@@ -1,0 +1,311 @@
+"""Text logs: what is worth it is picked by `scan`, and recognised for many at once.
+
+Taking a few lines apart costs as much as taking a thousand, so the lines of many files
+are recognised together: each file's lines have numbers of their own range meanwhile.
+Files are scanned by several threads, as nearly all of it happens outside of Python; a
+large file is scanned in several places at once. Logs whose lines were broken apart, by
+a container runtime or a terminal, are put together first and read whole.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial as bound
+from itertools import groupby
+from typing import TYPE_CHECKING, BinaryIO
+
+import polars as pl
+
+from ncclforensics.model import tables
+from ncclforensics.model.errors import reason
+from ncclforensics.model.frames import Frames, PartialRead, join
+from ncclforensics.parsers import limits
+from ncclforensics.parsers.logs import broken_lines, endings, framing, grammar, scan
+from ncclforensics.parsers.logs.event_rows import Room, recognise, taken
+from ncclforensics.parsers.logs.framing import FILE
+from ncclforensics.parsers.logs.kept_lines import Kept, numbered
+from ncclforensics.parsers.logs.lines import blocks
+from ncclforensics.parsers.logs.long_lines import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from ncclforensics.parsers.logs.grammar import Message
+    from ncclforensics.sources import Source
+
+LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
+WINDOW_BYTES = 32 << 20  # of a log that is read whole, that are recognised together
+TOGETHER = 32_768  # lines that are recognised together
+TOGETHER_BYTES = 16 << 20  # of them, each of which takes thirty while they are
+AHEAD = 8  # scans that may be waiting to be recognised
+MUCH_BYTES = 96 << 20  # to read, for which the better search pays
+THREADS = 4  # that scan; more wait for the one that recognises
+PAYS_BYTES = 8 << 20  # from which on several threads are quicker than one
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """A log once it is read: `frames` only where it was read whole."""
+
+    source: Source
+    kept: Kept
+    frames: Frames | None = None
+
+
+def read(source: Source) -> Frames:
+    """Read a text log: frames `events`, those that its messages feed, and `notes`.
+
+    Never raises on content; a stream that breaks off leaves a note and what was read.
+    """
+    return read_all([source])
+
+
+def read_all(sources: Sequence[Source]) -> Frames:
+    """Read text logs: what `read` gives of each, in order.
+
+    An interrupt raises PartialRead, with what was read by then, if that is anything.
+    """
+    messages = grammar.load()
+    size = sum(source.bytes for source in sources)
+    search = scan.search(size >= MUCH_BYTES)
+    parts: list[Frames] = []
+    waiting: list[_Log] = []
+    lines = done = 0
+    try:
+        for log in _scanned(sources, search):
+            waiting.append(log)
+            done += 1
+            lines += sum(own.len() for own in log.kept.own)
+            if lines >= TOGETHER or log.frames is not None:
+                parts.append(_recognised(waiting, messages))
+                waiting, lines = [], 0
+    except KeyboardInterrupt as interrupt:
+        if not done:
+            raise
+        read_so_far = join([*parts, _recognised(waiting, messages)])
+        raise PartialRead(read_so_far, done) from interrupt
+    return join([*parts, _recognised(waiting, messages)])
+
+
+def _scanned(sources: Sequence[Source], search: scan.Search) -> Iterator[_Log]:
+    """Scan logs side by side, and yield them in order."""
+    tasks = ((s, task) for s in sources for task in _tasks(s, search))
+    done = _side_by_side(tasks, sum(source.bytes for source in sources))
+    for source, parts in groupby(done, key=lambda part: part[0]):
+        kept = numbered(part for _, spans in parts for part in spans)
+        if kept.in_pieces:
+            yield _put_together(source, search.messages)
+        else:
+            yield _Log(source, kept)
+
+
+def _side_by_side(
+    tasks: Iterator[tuple[Source, Callable[[], list[Kept]]]], size: int
+) -> Iterator[tuple[Source, list[Kept]]]:
+    threads = min(pl.thread_pool_size(), THREADS)  # one in a worker of a pool
+    if threads < 2 or size < PAYS_BYTES:
+        yield from ((source, task()) for source, task in tasks)
+        return
+    ahead: deque[tuple[Source, Future[list[Kept]]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for source, task in tasks:
+            ahead.append((source, pool.submit(task)))
+            if len(ahead) > AHEAD:
+                first, future = ahead.popleft()
+                yield first, future.result()
+        for first, future in ahead:
+            yield first, future.result()
+
+
+def _tasks(source: Source, search: scan.Search) -> Iterator[Callable[[], list[Kept]]]:
+    """Yield what scans a source: all of it, or each of its spans."""
+    if hashes(source):
+        yield bound(_whole, source, search)
+    else:
+        for index in range(_spans(source)):
+            yield bound(_span, source, search, index)
+
+
+def hashes(source: Source) -> bool:
+    """Whether a log is read from its beginning to its end, and so hashed on the way."""
+    return source.compression is not None or _spans(source) < 2 or _is_utf16(source)
+
+
+def _spans(source: Source) -> int:
+    return -(-source.bytes // scan.SPAN_BYTES)
+
+
+def _is_utf16(source: Source) -> bool:
+    try:
+        with source.open() as stream:
+            return stream.peek(2).startswith((b"\xff\xfe", b"\xfe\xff"))
+    except OSError:
+        return True
+
+
+def _whole(source: Source, search: scan.Search) -> list[Kept]:
+    kept: list[Kept] = []
+    try:
+        if scan.is_wrapped(source, search):
+            return [Kept(in_pieces=True)]
+        with source.open(hashed=True) as stream:
+            kept.extend(scan.in_order(stream, search))
+            return [*kept, Kept(trouble=stream.damage, sha256=stream.sha256)]
+    except scan.InPiecesError:
+        return [Kept(in_pieces=True)]
+    except (OSError, EOFError, ValueError) as error:
+        return [*kept, Kept(trouble=reason(error))]
+
+
+def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
+    try:
+        if index == 0 and scan.is_wrapped(source, search):
+            return [Kept(in_pieces=True)]
+        return [scan.of_span(source, search, index)]
+    except scan.InPiecesError:
+        return [Kept(in_pieces=True)]
+    except OSError as error:
+        return [Kept(trouble=reason(error))]
+
+
+def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
+    """Read a whole log whose lines were broken apart, and recognise it."""
+    log = Kept()
+    parts: list[Frames] = []
+    room = Room()
+    try:
+        with source.open() as stream:
+            for lines, own in windows(stream, log):
+                parts.append(recognise(lines, own, messages, room))
+            log.trouble = stream.damage
+    except (OSError, EOFError, ValueError) as error:
+        log.trouble = reason(error)
+    read_so_far = join(_placed(part, [source]) for part in parts)
+    return _Log(source, log, read_so_far)
+
+
+def windows(stream: BinaryIO, log: Kept) -> Iterator[tuple[pl.DataFrame, int]]:
+    """Yield (lines, own) for `recognise`: each line is own once.
+
+    What is learned of the stream as a whole is noted in `log`.
+    """
+    held: pl.DataFrame | None = None
+    for block in blocks(stream, WINDOW_BYTES):
+        log.met(block)
+        new, cut = shortened(block.lines)
+        log.cut.update(cut)
+        lines = broken_lines.joined(new if held is None else pl.concat([held, new]))
+        own = max(lines.height - LOOK_AHEAD, 0)
+        if int(lines["raw"][own:].str.len_bytes().sum()) > limits.MAX_HELD_BYTES:
+            own = lines.height
+            log.unheld.add(int(lines["line"][-1]))
+        if own:
+            yield lines, own
+        held = lines.slice(own)
+    if held is not None:
+        yield held, held.height
+
+
+def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
+    """Return the frames of some logs, recognised together; each log gives a row."""
+    sources = [log.source for log in logs]
+    lines, own = [], []
+    for index, log in enumerate(logs):
+        above = index * FILE
+        lines += [f.with_columns(pl.col("line") + above) for f in log.kept.lines]
+        own += [numbers + above for numbers in log.kept.own]
+    parts = [log.frames for log in logs if log.frames is not None]
+    if own:
+        # a search is made ready for each chunk
+        all_lines = pl.concat(lines, rechunk=True)
+        numbers = pl.concat(own).unique().sort()
+        found = list(_taken(all_lines, numbers, messages))
+        if len(logs) > 1 and any(part["notes"].height for part in found):
+            # a limit that was reached is that of one log, and not of its neighbours
+            return join(_recognised([log], messages) for log in logs)
+        parts = [*(_placed(part, sources) for part in found), *parts]
+    told = [_told(log) for log in logs]
+    return join([*parts, *told])
+
+
+def _taken(
+    lines: pl.DataFrame, own: pl.Series, messages: Sequence[Message]
+) -> Iterator[Frames]:
+    """Recognise the lines numbered `own`, some at a time; others stand under them."""
+    room = Room()
+    line = pl.col("line")
+    for some in _portions(lines, own):
+        mine = lines.filter(
+            line.is_between(some[0], some[-1]) & line.is_in(some.implode())
+        )
+        yield taken(framing.frame(mine, lines), lines, messages, room)
+
+
+def _portions(lines: pl.DataFrame, own: pl.Series) -> Iterator[pl.Series]:
+    """Cut numbers of lines into runs that are recognised together."""
+    size = pl.col("raw").str.len_bytes().cast(pl.Int64)
+    whole = lines.select(size.sum()).item() or 0
+    if own.len() <= TOGETHER and whole <= TOGETHER_BYTES:
+        yield own
+        return
+    sizes = lines.group_by("line").agg(size.sum().alias("size"))
+    sized = (
+        own.alias("line")
+        .to_frame()
+        .join(sizes, on="line", how="left", maintain_order="left")
+    )
+    bytes_ = pl.col("size").cum_sum() // TOGETHER_BYTES
+    run = (pl.int_range(pl.len()) // TOGETHER + bytes_).alias("run")
+    for part in sized.with_columns(run).partition_by("run", maintain_order=True):
+        yield part["line"]
+
+
+def _told(log: _Log) -> Frames:
+    """Return a log's row of `sources`, and its notes."""
+    kept, name = log.kept, log.source.name
+    noted = [{"stage": "parsers", "text": t, "source": name} for t in kept.notes()]
+    cut = not kept.whole or kept.trouble is not None
+    row = {"lines": kept.count, "cut": cut, "sha256": kept.sha256, "source": name}
+    ends = endings.end(log.source, kept.count)
+    return Frames(
+        {
+            "notes": tables.rows("notes", noted),
+            "sources": tables.rows("sources", [row]),
+            **({} if ends is None else {"events": ends}),
+        }
+    )
+
+
+def _placed(frames: Frames, sources: Sequence[Source]) -> Frames:
+    """Add what a file's place tells: its name, and whose log it is."""
+    own = ("rank", "local_rank", "host", "pid", "attempt")
+    types = {**tables.WHO, "source": pl.String()}
+    places = pl.DataFrame(
+        {
+            "source": [source.name for source in sources],
+            **{column: [getattr(s, column) for s in sources] for column in own},
+        },
+        schema={c: types[c] for c in ("source", *own)},
+    )
+
+    def place(frame: pl.DataFrame) -> pl.DataFrame:
+        if frame.is_empty():
+            return frame
+        here = places[frame.select(pl.col("line").fill_null(0) // FILE)["line"]]
+        return frame.with_columns(
+            here["source"],
+            (pl.col("line") % FILE).alias("line"),
+            *(
+                pl.select(pl.coalesce(frame[c], here[c])).to_series().alias(c)
+                for c in own
+                if c in frame.columns and here[c].null_count() < here.height
+            ),
+        )
+
+    return Frames(
+        {name: place(frame) for name, frame in frames.tables.items()},
+        {name: place(frame) for name, frame in frames.messages.items()},
+    )

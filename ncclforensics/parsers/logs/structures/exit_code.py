@@ -1,0 +1,30 @@
+"""The exit code under the line with which an MPI launcher names a process.
+
+Open MPI prints `Exit code:    139`; MPICH's hydra `=   EXIT CODE: 11`, where a number
+of a signal that no program returns by itself is that signal.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from ncclforensics.parsers.logs.structures.limits import capped
+
+COLUMNS = ("code",)
+_CODE = re.compile(
+    r"(?im)^(?P<hydra>=)?[ \t]*exit code:[ \t]+(?P<code>\d{1,3})[ \t\r]*$"
+)
+SIGNALS = (
+    *(signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE),
+    *(signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM),
+)
+
+
+def parse(text: str) -> list[dict[str, object]]:
+    """Return one row with `code`, a signal as Python counts it, or none."""
+    found = _CODE.search(capped(text))
+    if not found:
+        return []
+    code = int(found["code"])
+    return [{"code": -code if found["hydra"] and code in SIGNALS else code}]

@@ -1,0 +1,43 @@
+"""Horovod's list under `Missing ranks:`, of ranks that others wait for.
+
+`3: [allreduce.conv1.weight, allreduce.fc.bias ...]`: rank 3 did not submit these
+tensors; a `!` behind the number means that the wait was given up. Horovod shows a few
+tensors of each rank and ends the rest with dots.
+"""
+
+from __future__ import annotations
+
+import pyparsing as pp
+
+from ncclforensics.parsers.logs.structures.limits import capped
+
+COLUMNS = ("missing", "tensor", "given_up")
+# hydra's `-l` puts the number of the printing rank before each line
+_OF_HYDRA = pp.Suppress(pp.Optional(pp.Regex(r"\[\d{1,9}\](?= )")))
+_LINE = (
+    _OF_HYDRA
+    + pp.Regex(r"\d{1,9}")("missing")
+    + pp.Optional("!")("given_up")
+    + pp.Suppress(pp.Literal(": ["))
+    + pp.Regex(r"[^\s,\]]+")("tensor")
+)
+
+
+def parse(text: str) -> list[dict[str, object]]:
+    """Return a row for each rank listed: `missing`, its first `tensor`, `given_up`.
+
+    The list ends at the first line that is not of it.
+    """
+    rows: list[dict[str, object]] = []
+    for line in capped(text).splitlines()[1:]:
+        if not _LINE.matches(line, parse_all=False):
+            break
+        told = _LINE.parse_string(line).as_dict()
+        rows.append(
+            {
+                "missing": int(told["missing"]),
+                "tensor": told["tensor"],
+                "given_up": "given_up" in told,
+            }
+        )
+    return rows

@@ -1,0 +1,25 @@
+"""The one line of numbers of ncclras' job summary: nodes, processes and GPUs.
+
+Only the form of a regular job is read, in which all nodes have as many processes and
+all processes as many GPUs; the last two numbers are the totals.
+"""
+
+from __future__ import annotations
+
+import pyparsing as pp
+
+from ncclforensics.parsers.logs.structures.limits import capped
+
+COLUMNS = ("nodes", "processes", "gpus")
+KINDS = dict.fromkeys(COLUMNS, "int")
+_NUMBER = pp.Word(pp.nums, max=9).set_parse_action(lambda found: int(found[0]))
+_TABLE = _NUMBER("nodes") + _NUMBER + _NUMBER + _NUMBER("processes") + _NUMBER("gpus")
+
+
+def parse(text: str) -> list[dict[str, object]]:
+    """Return one row `nodes processes gpus`."""
+    below = capped(text).partition("\n")[2]
+    try:
+        return [_TABLE.parse_string(below).as_dict()]
+    except pp.ParseException:
+        return []

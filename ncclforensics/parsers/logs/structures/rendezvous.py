@@ -1,0 +1,47 @@
+"""`Rendezvous complete for workers. Result:` of torchelastic's agent (INFO).
+
+Its lines are `name=value`; `local_ranks` and `global_ranks` are lists of equal length:
+which global rank each local rank of this host has, and in which attempt.
+"""
+
+from __future__ import annotations
+
+import pyparsing as pp
+
+from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.structures.rank_set import ranks, refuses_one
+
+refuses = refuses_one
+COLUMNS = ("local_rank", "rank", "attempt", "node", "nodes", "master")
+_LINE = pp.Word(pp.alphas + "_")("name") + pp.Suppress("=") + pp.Regex(r".*")("value")
+
+
+def parse(text: str) -> list[dict[str, object]]:
+    """Return one row per worker of the agent: `local_rank`, `rank`, `attempt`, `node`.
+
+    `node` is the agent's own rank among the agents, `nodes` how many of them met, and
+    `master` where rank 0 serves its store. Unequal lists give no rows.
+    """
+    told: dict[str, str] = {}
+    for line in capped(text).splitlines()[1:]:
+        try:
+            found = _LINE.parse_string(line)
+        except pp.ParseException:
+            break
+        told[found["name"]] = found["value"]
+    local, world = (
+        ranks(told.get("local_ranks", "")),
+        ranks(told.get("global_ranks", "")),
+    )
+    if not local or len(local) != len(world):
+        return []
+    attempt, node, nodes = (
+        next(iter(ranks(told.get(name, ""))), None)
+        for name in ("restart_count", "group_rank", "group_world_size")
+    )
+    met: dict[str, object] = {"attempt": attempt, "node": node, "nodes": nodes}
+    met["master"] = told.get("master_addr")
+    return [
+        {"local_rank": one, "rank": rank, **met}
+        for one, rank in zip(local, world, strict=True)
+    ]

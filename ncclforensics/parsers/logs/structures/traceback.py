@@ -1,0 +1,147 @@
+"""A Python traceback: what was raised, and the last line of the user's own code.
+
+Of a chain (`During handling of …`, `The above exception was the direct cause of …`) the
+first exception is the cause of the rest, and the one that is returned. Frames of torch,
+of Python itself and of other installed packages are passed over, as the call site that
+helps is the user's. Its lines are read one by one with plain expressions: every rank of
+a large job may print one, and there is nothing nested in them.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+
+from ncclforensics.parsers.logs.structures.limits import capped
+
+COLUMNS = (
+    "exception",
+    "message",
+    "file",
+    "file_line",
+    "function",
+    "op",
+    "raised_in",
+    "by_launcher",
+    "chained",
+    "span",
+)
+KINDS = {"by_launcher": "bool", "chained": "bool", "span": "int"}
+HEAD = "Traceback (most recent call last)"
+CHAINS = ("During handling of the above", "The above exception was the direct cause")
+# torch may be installed, or built in place (`/pytorch/torch/distributed/…`)
+_MACHINERY = re.compile(r"<frozen |-packages/torch/|/torch/(?:distributed|nn)/")
+_PASSED_ON = re.compile(r"Caught \w+ in \w+ (?:worker|replica) ")
+# the last line of a traceback, told from code by how exceptions are named
+_ERROR = re.compile(
+    r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)(?::\s|\s*$)"
+)
+# what starts ranks and is none
+_LAUNCHER = re.compile(
+    r"/torch/distributed/(?:run\.py|launch\.py|launcher/|elastic/)"
+    r"|/torch/multiprocessing/spawn\.py|/accelerate/commands/|/deepspeed/launcher/"
+    r"|/horovod/runner/|/bin/(?:torchrun|accelerate|deepspeed|horovodrun)$"
+)
+_INSTALLED = re.compile(r"-packages/|/lib(?:64)?/python3|^<")
+_FRAME = re.compile(
+    r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
+)
+# what a training program calls of torch.distributed
+_CALLS = re.compile(
+    r"(?:^|/)torch/distributed/(?:distributed_c10d|_functional_collectives)\.py$"
+)
+_OP = re.compile(
+    r"(?:all_reduce|broadcast|barrier|monitored_barrier|reduce|gather|scatter"
+    r"|i?send|i?recv|batch_isend_irecv|wait_tensor"
+    r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
+)
+_RAISED = re.compile(
+    # without a message a lower-case word is the rest of a wrapped line; with a level
+    # begins what `logging` prints
+    r"(?!Failures:|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):|[a-z]\w*\s*$)"
+    r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
+)
+
+
+def parse(text: str) -> list[dict[str, object]]:
+    """Return one row for the first traceback in `text`, or an empty list.
+
+    Row: `exception` (its type as printed), `message` (its first line), `file`,
+    `file_line` and `function` of the user's last frame, `op` (the function of
+    torch.distributed that was called, if any shows), `raised_in` (the file of the
+    innermost frame, whoever's it is), `by_launcher` (whether it was raised in what
+    starts ranks and is none), `chained` (whether another exception followed from it),
+    `span` (how many lines it has). What was cut off is null.
+    """
+    before, head, after = capped(text).partition(HEAD)
+    if not head:
+        return []
+    # a traceback that someone quotes is indented as a whole
+    margin = before.rpartition("\n")[2]
+    margin = margin if margin.isspace() else ""
+    lines = [line.removeprefix(margin) for line in after.splitlines()[1:]]
+    lines = _indented(lines)
+    block = list(takewhile(_is_inside, lines))
+    rest = lines[len(block) :]
+    frames = [found for line in block if (found := _FRAME.match(line))]
+    raised = _RAISED.match(rest[0]) if rest else None
+    if not frames and not raised:
+        return []
+    span = 1 + len(block) + bool(raised)
+    if raised and _PASSED_ON.match(raised["message"] or ""):
+        # a worker's exception, raised once more; its own traceback stands behind it
+        for row in parse("\n".join(rest[1:])):
+            return [{**row, "span": span}]
+    return [
+        {
+            "exception": raised["exception"] if raised else None,
+            "message": (raised["message"] or "").strip() if raised else None,
+            **_call_site(frames),
+            "op": _op(frames),
+            "raised_in": frames[-1]["file"] if frames else None,
+            "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
+            "chained": _is_chained(rest),
+            "span": span,
+        }
+    ]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    """Give back the indentation that a page or a chat has taken off all lines."""
+    if not lines or not lines[0].startswith('File "'):
+        return lines
+    end = next((i for i, line in enumerate(lines) if _ERROR.match(line)), len(lines))
+    return [f"  {line}" for line in lines[:end]] + lines[end:]
+
+
+def _is_inside(line: str) -> bool:
+    return not line.strip() or line[0] in " \t"
+
+
+def _call_site(frames: list[re.Match[str]]) -> dict[str, object]:
+    """Return the innermost frame of the user's code, or the best there is."""
+    own = [frame for frame in frames if not _MACHINERY.search(frame["file"])]
+    users = [frame for frame in own if not _INSTALLED.search(frame["file"])]
+    for frame in reversed(users or own or frames):
+        return {
+            "file": frame["file"],
+            "file_line": int(frame["file_line"]),
+            "function": (frame["function"] or "").strip() or None,
+        }
+    return {"file": None, "file_line": None, "function": None}
+
+
+def _op(frames: list[re.Match[str]]) -> str | None:
+    """Return the outermost call of torch.distributed: what the program asked for."""
+    for frame in frames:
+        name = (frame["function"] or "").strip()
+        if _CALLS.search(frame["file"]) and _OP.match(name):
+            return name
+    return None
+
+
+def _is_chained(rest: list[str]) -> bool:
+    """Say whether the exception that `rest` begins with was followed by another."""
+    return any(
+        line.startswith(CHAINS) for line in takewhile(lambda x: HEAD not in x, rest)
+    )

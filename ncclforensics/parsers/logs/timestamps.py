@@ -1,0 +1,82 @@
+"""Time stamps of logs as UTC nanoseconds, as far as they say what time it is.
+
+A stamp with a zone is exact. A stamp without one is read as UTC: what matters is order
+within one job, whose hosts share a zone. c10 and torch's Python logging print no year
+(`E602`, `W0602`), so such a stamp is kept apart, in the leap year 1972, until
+`correlate` knows the year from other evidence.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.model.tables import TIME
+
+YEARLESS = 1972  # a leap year, so that 29 February fits
+# nanoseconds reach from 1677 to 2262, and what lies beyond would wrap around
+_YEAR = r"(?:19|20|21)\d\d"
+_ISO = (
+    rf"^(?P<day>{_YEAR}-\d\d-\d\d)[T ](?P<hms>\d\d:\d\d:\d\d)"
+    r"(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?$"
+)
+
+
+def absolute(*columns: str) -> pl.Expr:
+    """Read the first stamp of `columns` that holds a full date, as TIME or null.
+
+    Takes ISO 8601 with or without a zone, and ctime's `Aug 10 15:36:05 2026`. A stamp
+    that names its zone comes before all that do not.
+    """
+    zoned = [_iso(_with_zone(pl.col(column))) for column in columns]
+    bare = [
+        pl.coalesce(_iso(pl.col(column)), _ctime(pl.col(column))) for column in columns
+    ]
+    return pl.coalesce(*zoned, *bare).cast(TIME)
+
+
+def yearless(month_day: str, hms: str, syslog: str) -> pl.Expr:
+    """Read stamps without a year: c10's and Python's, and syslog's `Aug 10 15:36:05`.
+
+    `month_day` holds month times 100 plus day in three or four digits, `hms` the time.
+    Returns TIME in the year YEARLESS, or null.
+    """
+    digits = pl.col(month_day).str.zfill(4)
+    c10 = pl.concat_str(pl.lit(f"{YEARLESS} "), digits, pl.lit(" "), pl.col(hms))
+    named = pl.concat_str(pl.lit(f"{YEARLESS} "), _single_spaced(pl.col(syslog)))
+    return pl.coalesce(
+        c10.str.to_datetime("%Y %m%d %H:%M:%S", time_unit="ns", strict=False),
+        named.str.to_datetime("%Y %b %d %H:%M:%S", time_unit="ns", strict=False),
+    ).dt.replace_time_zone("UTC")
+
+
+def _iso(stamp: pl.Expr) -> pl.Expr:
+    part = stamp.str.extract_groups(_ISO).struct
+    zone = part.field("zone").str.replace("Z", "+0000").str.replace(":", "")
+    whole = pl.concat_str(
+        part.field("day"),
+        pl.lit("T"),
+        part.field("hms"),
+        pl.lit("."),
+        part.field("frac").fill_null("0").str.pad_end(9, "0"),
+        zone.fill_null("+0000"),
+    )
+    return whole.str.to_datetime(
+        "%Y-%m-%dT%H:%M:%S%.f%z", time_unit="ns", time_zone="UTC", strict=False
+    )
+
+
+def _with_zone(stamp: pl.Expr) -> pl.Expr:
+    return pl.when(stamp.str.contains(r"(?:Z|[+-]\d\d:?\d\d)$")).then(stamp)
+
+
+def _ctime(stamp: pl.Expr) -> pl.Expr:
+    sane = pl.when(stamp.str.contains(rf" {_YEAR}$")).then(stamp)
+    return (
+        _single_spaced(sane)
+        .str.to_datetime("%b %d %H:%M:%S %Y", time_unit="ns", strict=False)
+        .dt.replace_time_zone("UTC")
+    )
+
+
+def _single_spaced(stamp: pl.Expr) -> pl.Expr:
+    return stamp.str.replace_all(r" +", " ")

@@ -1,0 +1,1 @@
+"""The renderers: one module a format. They compute nothing."""

@@ -1,0 +1,70 @@
+"""The report as GitHub Actions workflow commands, one annotation a line.
+
+The verdict is an error, an inconclusive outcome a warning, all else a notice; GitHub
+shows ten of each. Suspects are told in the text of the first. Values are escaped as its
+runner unescapes them (%, line ends, and in properties `:` and `,`); `##[`, the runner's
+older form of a command, is taken apart because it is obeyed anywhere in a line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.report import suspect_phrases
+from ncclforensics.report.phrases import opening, others, perhaps
+
+if TYPE_CHECKING:
+    from ncclforensics.report.contract import Evidence, Report
+
+MOST_NOTICES = 10
+
+
+def render_github(report: Report) -> str:
+    """Return the annotations, each on a line that ends with a newline."""
+    verdict = report.verdict
+    first, second = opening(report)
+    level = {"failure": "error", "inconclusive": "warning"}.get(
+        report.outcome, "notice"
+    )
+    listed = [
+        suspect_phrases.told(suspect) for suspect in suspect_phrases.suspects(report)
+    ]
+    suspects = [f"{suspect_phrases.title(report)}:", *listed] if listed else []
+    if verdict is None:
+        return command(level, first, "\n".join([second, *suspects]))
+    title = " ".join(first.split())
+    told = [verdict.headline, verdict.explanation, *verdict.remedy]
+    at = 1 if suspect_phrases.comes_first(report) else len(told)
+    text = "\n".join([*told[:at], *suspects, *told[at:]])
+    lines = [command(level, title, text, verdict.evidence[:1])]
+    rest = others(report)
+    for finding in rest[:MOST_NOTICES]:
+        title = f"{finding.role}: {perhaps(finding)}{finding.slug}"
+        lines.append(command("notice", title, finding.headline, finding.evidence[:1]))
+    if len(rest) > MOST_NOTICES:
+        more = f"{len(rest) - MOST_NOTICES:,} more findings: use -f json"
+        lines.append(command("notice", "ncclforensics", more))
+    return "".join(lines)
+
+
+def command(level: str, title: str, text: str, cites: tuple[Evidence, ...] = ()) -> str:
+    """Return one workflow command; the first of `cites` says file and line."""
+    properties = {}
+    for cite in cites[:1]:
+        properties["file"] = cite.source
+        if cite.line is not None:
+            properties["line"] = str(cite.line)
+    properties["title"] = title
+    told = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+    return f"::{level} {told}::{_data(text)}\n"
+
+
+def _data(text: str) -> str:
+    """Escape the text of a command."""
+    text = text.replace("##[", "# #[")
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    """Escape the value of a property."""
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,102 @@
+"""The report as JSON and as JSON lines, the way back, and the schema.
+
+Keys stand in the order of the structs and the only floats, weights of suspects, are
+rounded to three places, so the same report gives the same bytes.
+`python -m ncclforensics.report.formats.as_json` prints schemas/report-v1.json.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ncclforensics.model.errors import UsageError
+from ncclforensics.report.contract import SCHEMA_VERSION, Line, Report
+from ncclforensics.report.sanitize import line, paragraphs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# of a saved report; that of 100,000 files has some 40 MB
+MAX_BYTES = 256 * 1024**2
+
+
+def render_json(report: Report) -> str:
+    """Return the report as indented JSON that ends with a newline."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+
+
+def render_jsonl(report: Report) -> str:
+    """Return one line per finding in order of blame, or one line without a finding."""
+    told = (report.schema_version, report.tool, report.outcome)
+    lines = (
+        Line(*told, finding, () if number else report.suspects)
+        for number, finding in enumerate(report.findings or (None,))
+    )
+    return "".join(msgspec.json.encode(line).decode() + "\n" for line in lines)
+
+
+def decode(data: bytes) -> Report:
+    """Read a saved report, whose texts are made as harmless as those of a new one.
+
+    Raises msgspec.DecodeError (msgspec.ValidationError where it is JSON) on anything
+    that does not fit the contract, unknown keys included.
+    """
+    try:
+        told = msgspec.json.decode(data, type=Report)
+    except (UnicodeDecodeError, RecursionError) as caught:
+        raise msgspec.DecodeError(str(caught)) from caught
+    return msgspec.convert(_cleaned(msgspec.to_builtins(told)), Report)
+
+
+def _cleaned(value: Any, key: str = "") -> Any:
+    if isinstance(value, str):
+        clean = paragraphs if key == "explanation" else line
+        return clean(value, len(value))
+    if isinstance(value, dict):
+        return {name: _cleaned(member, name) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(_cleaned(member) for member in value)
+    return value
+
+
+def load(path: Path) -> Report | None:
+    """Read a saved report, or return None where the file does not look like one.
+
+    Raises UsageError on a file that starts like a report and does not fit the contract.
+    """
+    if path.suffix != ".json" or not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+            if not re.match(rb'\s*\{\s*"schema_version"\s*:', head):
+                return None
+            data = head + file.read(MAX_BYTES)
+    except OSError:
+        return None  # the search for evidence says why
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path} has more than {MAX_BYTES >> 20} MiB: no report has")
+    try:
+        return decode(data)
+    except msgspec.DecodeError as caught:
+        raise UsageError(f"{path} is no report of this version: {caught}") from caught
+
+
+def schema() -> str:
+    """Return the JSON Schema of the report, indented, with a newline at its end."""
+    document = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"ncclforensics report, version {SCHEMA_VERSION}",
+        **msgspec.json.schema(Report),
+    }
+    encoded = msgspec.json.encode(document)
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(schema())

@@ -1,0 +1,40 @@
+"""Which renderer writes which format of `analyze`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from ncclforensics.report.formats.annotations import render_github
+from ncclforensics.report.formats.as_json import render_json, render_jsonl
+from ncclforensics.report.formats.markdown import render_markdown
+from ncclforensics.report.formats.text import render_text
+
+if TYPE_CHECKING:
+    from ncclforensics.report.contract import Report
+
+Format = Literal["text", "json", "jsonl", "markdown", "github"]
+
+
+def render(
+    report: Report,
+    form: Format,
+    *,
+    width: int | None = None,
+    colour: bool = False,
+    verbose: bool = False,
+    quiet: bool = False,
+) -> str:
+    """Return the report in a format; the options concern text only."""
+    match form:
+        case "text":
+            return render_text(
+                report, width=width or 80, colour=colour, verbose=verbose, quiet=quiet
+            )
+        case "json":
+            return render_json(report)
+        case "jsonl":
+            return render_jsonl(report)
+        case "markdown":
+            return render_markdown(report)
+        case "github":
+            return render_github(report)

@@ -1,0 +1,144 @@
+"""The report as one HTML file: no script, no request, readable on paper and at night.
+
+jinja2 escapes everything that is not markup of the template, and the page's own policy
+forbids scripts and requests, so a line of a log stays text whatever it holds. Lists
+are bounded, and each says how much of it the page leaves out.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from jinja2 import (
+    Environment,
+    PackageLoader,
+    StrictUndefined,
+    Template,
+    select_autoescape,
+)
+from markupsafe import Markup, escape
+
+from ncclforensics.report import phrases, suspect_phrases
+from ncclforensics.report.class_docs import HEADINGS, ITEM, page
+from ncclforensics.report.coverage import recognised, was_read
+from ncclforensics.report.details import Details
+from ncclforensics.report.folding import some
+from ncclforensics.report.formats import svg
+from ncclforensics.report.phrases import (
+    GIVE,
+    SPREAD,
+    also,
+    call,
+    grouped,
+    job,
+    opening,
+    others,
+    who,
+)
+
+if TYPE_CHECKING:
+    from ncclforensics.report.contract import Report
+
+MOST_CITES, MOST_FILES, MOST_NOTES, MOST_OTHERS = 60, 1000, 300, 100
+NO_DETAILS = Details()
+
+
+def render_html(
+    report: Report, details: Details = NO_DETAILS, doc: str | None = None
+) -> str:
+    """Return the page; `doc` is the documentation of the verdict's class, if any."""
+    return _template().render(
+        report=report,
+        verdict=report.verdict,
+        opening=opening(report),
+        who=who,
+        call=call,
+        some=some,
+        recognised=recognised(report),
+        give=GIVE,
+        spread=SPREAD,
+        job=job(report.job),
+        also=also(report),
+        perhaps=phrases.perhaps,
+        suspicion=suspect_phrases,
+        suspects=suspect_phrases.suspects(report),
+        others=others(report),
+        onset=None if report.onset is None else phrases.onset(report.onset),
+        chain=[(s.part, phrases.step(s)) for s in report.chain[:MOST_OTHERS]],
+        ruled_out=grouped((r.slug, r.why) for r in report.ruled_out),
+        unchecked=grouped(
+            (n.slug, f"{n.missing}; next time: {n.next_time}")
+            for n in report.not_checked
+        ),
+        details=details,
+        progress=None if details.progress is None else svg.progress(details.progress),
+        signs=svg.signs(details.signs) if details.signs else None,
+        clock=svg.clock,
+        explained=[] if doc is None else _explained(doc),
+        was_read=was_read,
+        most=(MOST_CITES, MOST_OTHERS, MOST_FILES, MOST_NOTES),
+    )
+
+
+def _explained(doc: str) -> list[tuple[str, list[tuple[str, list[str]]]]]:
+    """Split a class's page into headings, and each of them into (kind, lines)."""
+    split = page(doc)
+    found = [("", [("text", [split.summary])])]
+    return found + [
+        (heading, [_block(part) for part in body.split("\n\n")])
+        for heading in HEADINGS
+        if (body := split.sections.get(heading))
+    ]
+
+
+def _block(text: str) -> tuple[str, list[str]]:
+    """Tell a paragraph from a list and from commands, which are indented."""
+    lines = text.splitlines()
+    if all(part.startswith(" ") for part in lines):
+        return "code", lines
+    if not ITEM.match(lines[0]):
+        return "text", [" ".join(part.strip() for part in lines)]
+    items: list[str] = []
+    for part in lines:
+        if ITEM.match(part) or not items:
+            items.append(ITEM.sub("", part, count=1))
+        else:
+            items[-1] += f" {part.strip()}"
+    return "list", items
+
+
+def _ticks(text: str) -> Markup:
+    """Set what stands between backticks as code."""
+    parts = [escape(part) for part in text.split("`")]
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 else part
+        for i, part in enumerate(parts)
+    )
+
+
+def _ranks(folded: str) -> Markup:
+    """Set folded ranks so that a line breaks between them, and not at a hyphen."""
+    parts = (
+        Markup("<span>{}</span>").format(part) for part in folded.split(",") if part
+    )
+    return Markup(",<wbr>").join(parts)
+
+
+@cache
+def _template() -> Template:
+    """Return the page's template; an unknown name in it is an error."""
+    environment = Environment(
+        loader=PackageLoader("ncclforensics.report.formats"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["ticks"] = _ticks
+    environment.filters["ranks"] = _ranks
+    environment.filters["thousands"] = "{:,}".format
+    return environment.get_template("report.html")

@@ -1,0 +1,113 @@
+"""Lines of the text answer: labels in a column of nine, wrapped words, colour.
+
+Widths are terminal cells, so that wide characters keep the columns straight. Words are
+never broken: a path or a command longer than the line stays whole and pasteable. Colour
+goes through rich and says nothing that the words do not say.
+"""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from ncclforensics.report.sanitize import ELLIPSIS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LABEL = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One printed line: a label (may be empty), its text, and the text's rich style."""
+
+    label: str
+    text: str
+    style: str = ""
+
+
+def wrap(text: str, width: int, *, hang: int = 0) -> list[str]:
+    """Break `text` at spaces to `width` cells; `hang` indents all lines but the first.
+
+    Newlines in `text` are kept. An empty text gives no lines.
+    """
+    lines: list[str] = []
+    for paragraph in text.splitlines():
+        current = ""
+        for word in paragraph.split():
+            if current and cell_len(current) + 1 + cell_len(word) > width:
+                lines.append(current)
+                current = " " * hang + word
+            else:
+                current = f"{current} {word}" if current else word
+        lines.append(current)
+    return lines
+
+
+def fold(text: str, width: int, most: int) -> list[str]:
+    """Break `text` to `width` cells, at a space where one is near, else anywhere.
+
+    Nothing between the spaces is lost. Of more than `most` lines the last ends with ….
+    """
+    lines: list[str] = []
+    rest = text
+    while cell_len(rest) > width:
+        if len(lines) + 1 == most:
+            return [*lines, shorten(rest, width)]
+        cells = list(accumulate(cell_len(letter) for letter in rest[: width + 1]))
+        size = max(bisect_right(cells, width), 1)
+        space = rest.rfind(" ", width // 2, size)
+        size = space if space > 0 else size
+        lines.append(rest[:size])
+        rest = rest[size:].lstrip(" ")
+    return [*lines, rest]
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut `text` to `width` cells, the last being … where something went."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + ELLIPSIS
+
+
+def labelled(label: str, lines: Iterable[str], style: str = "") -> list[Row]:
+    """Put `label` in front of the first of `lines`, and its width before the others."""
+    return [Row("" if i else label, text, style) for i, text in enumerate(lines)]
+
+
+def two_ends(left: str, right: str, width: int) -> str:
+    """Put `right` at the end of a line of `width` cells that starts with `left`."""
+    left = shorten(left, width - cell_len(right) - 1)
+    return left + " " * (width - cell_len(left) - cell_len(right)) + right
+
+
+def paint(rows: Iterable[Row], *, colour: bool = False, indent: int = 0) -> str:
+    """Return the rows as text; labels stand in a column of `indent` cells."""
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        force_jupyter=False,  # else a notebook shows the lines and the buffer is empty
+        width=1000,
+    )
+    for row in rows:
+        text = Text()
+        text.append(f"{row.label:<{indent}}", "bold cyan" if row.label else None)
+        text.append(row.text, row.style or None)
+        console.print(text, soft_wrap=True)
+    lines = buffer.getvalue().split("\n")
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,47 @@
+"""The real paths that a user means by what was typed."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncclforensics.model.errors import UsageError
+from ncclforensics.sources.names import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def roots(paths: Sequence[str]) -> list[str]:
+    """Return the real paths that `paths` mean, patterns expanded, each once.
+
+    A path inside another one that is given is left out. Raises UsageError for a path
+    or a pattern that matches nothing. `-` is not expected here.
+    """
+    expanded: set[str] = set()
+    for path in paths:
+        try:
+            os.lstat(path)
+            matches = [path]
+        except (OSError, ValueError) as error:
+            matches = _expand(path)
+            if not matches:
+                reason = getattr(error, "strerror", None) or "not a path"
+                raise UsageError(f"{printable(path)}: {reason}") from None
+        expanded.update(map(os.path.realpath, matches))
+    return [
+        path
+        for path in sorted(expanded)
+        if not any(str(parent) in expanded for parent in Path(path).parents)
+    ]
+
+
+def _expand(pattern: str) -> list[str]:
+    if not glob.has_magic(pattern):
+        return []
+    try:
+        return glob.glob(pattern, recursive=True, include_hidden=True)
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,106 @@
+"""What the members of an all_to_all send must be what they expect to receive.
+
+Sizes differ from member to member in health, so no two of them can be compared; but
+over all members and all their tensors the elements that go in come out. Whose split
+sizes are wrong this does not tell. Where it was not so in a call that all have finished
+either, the recorder writes down something else than what is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ncclforensics.correlate.traces.call_summary import outline
+from ncclforensics.correlate.traces.progress import grouped
+from ncclforensics.model.tables import done
+from ncclforensics.theory.call_signatures import EXCHANGES, numels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.model.frames import Frames
+
+KEY = ["rank", "group", "seq"]
+
+
+SIDES = {"sent": numels("in").list.sum(), "due": numels("out").list.sum()}
+
+
+@dataclass(frozen=True, slots=True)
+class Unbalanced:
+    """A call with the elements that its members send, and those they expect."""
+
+    call: dict[str, Any]
+    sent: int
+    expected: int
+    entries: pl.DataFrame
+
+
+def unbalanced(frames: Frames) -> Iterator[Unbalanced]:
+    """Yield the exchanges that ranks are held in whose two sides do not add up.
+
+    Only those of which every member's sizes are known.
+    """
+    calls = frames["calls"].filter(
+        pl.col("op").str.contains(EXCHANGES)
+        & (pl.col("unseen").list.len() == 0)
+        & (pl.col("absent").list.len() == 0)
+    )
+    if calls.is_empty():
+        return
+    came = calls.select("call", *KEY[1:], pl.col("members").alias("rank"))
+    told = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("op").str.contains(EXCHANGES)
+            & pl.col("rank").is_in(came["rank"].explode().unique().implode())
+            & pl.col("seq").is_in(came["seq"].unique().implode())
+        )
+        .collect()
+        .pipe(grouped, frames["group_names"])
+        .join(came.explode("rank"), on=KEY, how="inner")
+        .with_columns(**SIDES)
+        .with_columns(
+            pl.concat_str(
+                *(pl.lit("rank "), "rank", pl.lit(" sends "), "sent"),
+                *(pl.lit(" elements and expects "), "due"),
+            ).alias("text")
+        )
+        .drop_nulls(["sent", "due"])
+    )
+    for call in calls.to_dicts():
+        entries = told.filter(pl.col("call") == call["call"])
+        sent, due = int(entries["sent"].sum()), int(entries["due"].sum())
+        whole = entries.height == len(call["members"] or ())
+        if whole and sent != due and _add_up(frames, call):
+            yield Unbalanced(call, sent, due, entries)
+
+
+def _add_up(frames: Frames, call: dict[str, Any]) -> bool:
+    """Whether the two sides are equal in all such calls that the members finished.
+
+    Where such calls may have left the rings, or were not dumped, nobody can tell.
+    """
+    over = (
+        frames.scan("collectives")
+        .filter(
+            pl.col("op").str.contains(EXCHANGES)
+            & done()
+            & pl.col("rank").is_in(call["members"])
+            & (pl.col("seq") < call["seq"])
+        )
+        .collect()
+        .pipe(grouped, frames["group_names"])
+        .filter(pl.col("group") == call["group"])
+        .group_by("seq")
+        .agg(pl.len().alias("came"), **{c: side.sum() for c, side in SIDES.items()})
+        .filter(pl.col("came") == len(call["members"]))
+    )
+    if over.is_empty():
+        made = outline(frames).filter(pl.col("rank").is_in(call["members"]))
+        oldest = made.group_by("rank").agg(pl.col("record_id").min())["record_id"]
+        return bool((oldest == 0).all())
+    return over.filter(pl.col("sent") != pl.col("due")).is_empty()

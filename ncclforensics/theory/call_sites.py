@@ -1,0 +1,145 @@
+"""Where in the code a side is, beside the others: what its call may be for.
+
+The program's own structure tells first: who is outside of the function in which the
+loop's calls part has left the loop. Names of functions are a hint, weighed as one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from ncclforensics.correlate.traces import call_sites
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+    from ncclforensics.theory.case import Case
+    from ncclforensics.theory.sides import Side
+
+Way = list[tuple[str, str, int | None]]
+
+# names of functions in which a few ranks make calls of their own, and of those that
+# all ranks come to at the end
+FEW_DO = re.compile(
+    r"eval|valid|test|log|metric|report|summar|sav|checkpoint|ckpt", re.I
+)
+# a loop over an epoch is not its end, and what sends or appends ends nothing
+AT_THE_END = re.compile(
+    r"(?<!train_)(?<!one_)(?<!run_)(?<!fit_)epoch|barrier|finish|final|join|tear"
+    r"|(?<![a-z])end(?![a-z])|(?-i:End)",
+    re.I,
+)
+RECENT = 200  # calls of a rank from which its loop is told
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the place of a call tells: its functions' names, and where the loop is."""
+
+    named: Literal["", "conditional", "uneven"] = ""
+    outside: bool = False
+    inside: bool = False
+    barrier: bool = False
+
+
+def of(case: Case, side: Side) -> Place:
+    """Return what the place of a side's call tells beside the loop of its ranks."""
+    op = side.call["op"]
+    if side.edit is not None:
+        op = case.program.calls["op"][side.edit.row]
+    barrier = "barrier" in str(op or "").lower()
+    stack = side.call["stack"]
+    if side.edit is not None:
+        stack = case.program.calls["stack"][side.edit.row] or stack
+    mine = way(case.frames, stack)
+    if not mine:
+        return Place(barrier=barrier)
+    usual = [
+        way(case.frames, other)
+        for other in _usual(case, side)
+        if other is not None and other != stack
+    ]
+    ways = [w for w in usual if w and w[0][1] == mine[0][1]]
+    # lone frames, as tracebacks and lines leave them, tell of no function around them
+    deep = len(mine) > 1 or any(len(w) > 1 for w in ways)
+    outside = bool(ways) and deep and _is_outside(mine, ways)
+    inside = bool(ways) and not outside and _is_inside(mine, ways)
+    return Place(_named(mine, ways), outside, inside, barrier)
+
+
+def _usual(case: Case, side: Side) -> list[int | None]:
+    """Return the stacks of the calls that the ranks around repeat, and wait in."""
+    stacks = [other["stack"] for other in side.others]
+    recent = (
+        case.program.calls.filter(pl.col("over") & pl.col("stack").is_not_null())
+        .group_by("rank", maintain_order=True)
+        .tail(RECENT)
+    )
+    many = recent.group_by("stack").len().filter(pl.col("len") > 2)["stack"].sort()
+    return [*dict.fromkeys([*stacks, *many.to_list()])]
+
+
+def _loop(ways: list[Way]) -> int:
+    """Return the depth of the frame in which the calls of a loop part."""
+    depth = 0
+    while all(len(w) > depth for w in ways) and len({w[depth] for w in ways}) == 1:
+        depth += 1
+    return depth
+
+
+def _is_outside(mine: Way, ways: list[Way]) -> bool:
+    """Whether a call is made above the function in which the loop's calls part."""
+    depth = _loop(ways)
+    return any(
+        depth > at and (at >= len(mine) or mine[at] != ways[0][at])
+        for at in range(depth)
+    )
+
+
+def _is_inside(mine: Way, ways: list[Way]) -> bool:
+    """Whether a call is made in that function, before the last of the loop's lines."""
+    depth = _loop(ways)
+    if depth >= len(mine):
+        return False
+    lines = [
+        w[depth][2] for w in ways if len(w) > depth and w[depth][:2] == mine[depth][:2]
+    ]
+    line = mine[depth][2]
+    known = [n for n in lines if n is not None]
+    return bool(known) and line is not None and line < max(known)
+
+
+def _named(mine: Way, ways: list[Way]) -> Literal["", "conditional", "uneven"]:
+    both = {frame[0] for w in ways for frame in w}
+    own = " ".join(str(name) for name, _, _ in mine if name not in both)
+    if FEW_DO.search(own):
+        return "conditional"
+    return "uneven" if AT_THE_END.search(own) else ""
+
+
+def way(frames: Frames, stack: int | None) -> Way:
+    """Return the user's frames of a stack, outermost first: function, file, line."""
+    if stack is None:
+        return []
+    own = (
+        frames["stacks"]
+        .filter((pl.col("stack") == stack) & call_sites.is_own())
+        .unique("depth", keep="first")
+        .sort("depth", descending=True)
+    )
+    return list(own.select("function", "file", "file_line").iter_rows())
+
+
+def parting(frames: Frames, mine: int | None, theirs: int | None) -> str:
+    """Say where two stacks part: "train.py:72 train against train.py:60 train"."""
+    for own, peer in zip(way(frames, mine), way(frames, theirs), strict=False):
+        if own != peer:
+            return f"{_place(own)} against {_place(peer)}"
+    return ""
+
+
+def _place(frame: tuple[str, str, int | None]) -> str:
+    return f"{str(frame[1]).rpartition('/')[2]}:{frame[2]} {frame[0]}"

@@ -1,0 +1,29 @@
+"""Who came to a call when its peers' timeout had passed: see `correlate.timing`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.correlate.timing import late_arrivals
+from ncclforensics.correlate.timing import resumed_calls as over
+from ncclforensics.model.frames import remembered
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ncclforensics.model.frames import Frames
+
+
+@remembered
+def latecomers(frames: Frames) -> pl.DataFrame:
+    """Return the entries of those who came too late, with `call` and `after` in ms."""
+    made = frames.scan("collectives")
+    return late_arrivals.late(frames["calls"], made, frames["group_names"])
+
+
+@remembered
+def resumed(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the same of calls that are over, behind these: rows of `calls`."""
+    calls, made = over.calls(frames), frames.scan("collectives")
+    late = late_arrivals.late(calls, made, frames["group_names"])
+    return calls.join(late, on="call", how="semi"), late

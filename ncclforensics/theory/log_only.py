@@ -1,0 +1,28 @@
+"""Which stories rest on lines alone: on silence, on places in code, on bare numbers.
+
+A dump shows that a call was not made. That nobody heard a rank, that it stood at
+another place, or that numbers of groups without a name agree, shows it less well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.correlate.traces import call_summary, groupless_timeouts
+
+if TYPE_CHECKING:
+    from ncclforensics.theory.case import Case
+    from ncclforensics.theory.story import Story
+
+
+def is_hearsay(case: Case, story: Story) -> bool:
+    """Whether only lines tell that the call was waited in, or by whom not."""
+    call = story.call
+    if call is None:
+        return False
+    if str(call["group"]).startswith(groupless_timeouts.PREFIX):
+        return True
+    dumps = call_summary.dumps(case.frames)["rank"].drop_nulls()
+    at_a_place = not case.frames.has("collectives") and call["stack"] is not None
+    shown = {*dumps, *case.frames["standings"]["rank"]}
+    return at_a_place or not {*story.ranks} <= shown

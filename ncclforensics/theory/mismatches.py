@@ -1,0 +1,109 @@
+"""Findings on members of one call that differ in it: in the operation, or in sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.evidence import common, detail_fingerprints
+from ncclforensics.model.findings import Collective, Finding
+from ncclforensics.theory import wording
+from ncclforensics.theory.weigh import case_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ncclforensics.model.frames import Frames
+    from ncclforensics.theory.weigh import Told
+
+MOST = 200  # characters of a headline
+NO_SMALLER = " No side is the smaller one."
+UNHEARD = " Not all ranks were heard, so which side is the smaller one is not known."
+
+Side = tuple[str, tuple[int, ...]]  # what some ranks called, and which ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a class tells of a difference.
+
+    `alone` takes the odd ranks in words, what they did and what others did; `both` two
+    sides of which none is the odd one. `of` stands between ranks and what they did,
+    `differ` behind "the members".
+    """
+
+    slug: str
+    of: str
+    differ: str
+    alone: Callable[[str, str, str], str]
+    both: Callable[[Side, Side], str]
+    remedy: tuple[str, ...]
+
+
+def shown(frames: Frames, told: Told, words: Words) -> Finding:
+    """Tell of the sides that dumps or watchdogs show."""
+    call, ranks = told.story.call, told.story.ranks
+    assert call is not None
+    found = case_of(frames).signatures[call["call"]]
+    sides = [(side.what, side.ranks) for side in found]
+    usual, _ = max(sides, key=lambda side: len(side[1]))
+    mine = next((what for what, some in sides if {*some} <= {*ranks}), None)
+    tie = told.story.what == "tie"
+    headline = (
+        words.both(sides[0], sides[1])
+        if tie or mine is None
+        else words.alone(common.plural("rank", ranks), mine, usual)
+    )
+    return wording.finding(
+        frames,
+        told,
+        headline[:MOST],
+        _explained(words, common.collective(frames, call), sides)
+        + (NO_SMALLER if tie else ""),
+        words.remedy,
+        tuple(cite for side in found[:2] for cite in side.cites),
+    )
+
+
+def printed(
+    frames: Frames, votes: list[tuple[str, pl.DataFrame]], words: Words
+) -> Finding:
+    """Tell of the sides that torch's own check of each call printed."""
+    sides = [(what, common.numbers(some["rank"])) for what, some in votes]
+    small, large = sides[0], sides[-1]
+    tie = len(small[1]) == len(large[1])
+    unheard = detail_fingerprints.is_open(frames, votes)
+    odd = tuple(sorted(r for _, some in sides for r in some)) if tie else small[1]
+    odd = () if unheard else odd
+    row = votes[0][1].row(0, named=True)
+    call = Collective(row["pg"], row["pg_desc"], row["seq"], row["op"])
+    headline = (
+        words.both(small, large)
+        if tie or unheard
+        else words.alone(common.plural("rank", odd), small[0], large[0])
+    )
+    return Finding(
+        slug=words.slug,
+        confidence="certain",
+        headline=headline[:MOST],
+        evidence=tuple(
+            cite for _, some in (votes[0], votes[-1]) for cite in common.cites(some, 3)
+        ),
+        explanation=_explained(words, call, sides)
+        + (UNHEARD if unheard else NO_SMALLER if tie else ""),
+        remedy=words.remedy,
+        ranks=odd,
+        hosts=common.hosts_of(frames, odd),
+        devices=common.devices_of(frames, odd),
+        collective=call,
+        first_seen=common.first_seen(pl.concat([some for _, some in votes])),
+    )
+
+
+def _explained(words: Words, call: Collective, sides: Sequence[Side]) -> str:
+    listed = "; ".join(
+        f"{common.plural('rank', ranks)} {words.of} {what}" for what, ranks in sides
+    )
+    return f"At {common.call_words(call)} the members {words.differ}: {listed}."

@@ -1,0 +1,56 @@
+"""What is told of ranks that everybody waits for and of which nothing was collected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.correlate.traces import call_summary
+from ncclforensics.evidence import common
+from ncclforensics.theory import facts, wording
+from ncclforensics.theory.weigh import weighed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.model.findings import Finding
+    from ncclforensics.model.frames import Frames
+
+REMEDY = (
+    "look for the log, the dump and the process of that rank: is it alive?",
+    "dmesg -T | tail -n 100                    # on its host",
+)
+
+
+def uncollected(frames: Frames) -> tuple[int, ...]:
+    """Return the members of which nothing is here, where dumps are all that is here.
+
+    Dumps are taken because a job hangs, and nothing else tells that it went well.
+    """
+    if frames["events"].height or not frames.has("entries"):
+        return ()
+    seen = call_summary.dumps(frames)["rank"].drop_nulls()
+    members = frames["groups"]["members"].explode().drop_nulls().unique().sort()
+    return tuple(members.filter(~members.is_in(seen.implode())))
+
+
+def findings(frames: Frames, slug: str) -> Iterator[Finding]:
+    """Yield what a class tells of lost ranks, where the job is known to stand."""
+    if facts.standing(frames).answer != "yes":
+        return
+    for told in weighed(frames).of(slug):
+        call, ranks = told.story.call, told.story.ranks
+        assert call is not None
+        failing = common.collective(frames, call)
+        who = common.plural("rank", ranks)
+        yield wording.finding(
+            frames,
+            told,
+            f"{who} left nothing, and all others wait for it"
+            if len(ranks) == 1
+            else f"{who} left nothing, and all others wait for them",
+            f"{wording.spread(frames, call, ranks, len(told.end.blocked))} All waits "
+            f"lead to {who}, of which there is no dump and no line: gone, or its files "
+            f"were not collected. The call is {common.call_words(failing)}.",
+            REMEDY,
+            wording.waiting(frames, call),
+        )

@@ -1,0 +1,177 @@
+"""The keys that ask first: for a rank, a number, a word, a group, a step of a chain."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from textual.actions import SkipAction
+from textual.screen import ModalScreen
+
+from ncclforensics.report.folding import count, some
+from ncclforensics.tui.cursor import Places
+from ncclforensics.tui.dialogs import Choice, Prompt, Steps
+from ncclforensics.tui.model import waits
+from ncclforensics.tui.model.search import search
+from ncclforensics.tui.model.start_position import worst
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ncclforensics.tui.model.waits import Step
+
+Group = tuple[str | None, str | None]
+T = TypeVar("T")
+
+
+class Asks(Places):
+    """Questions, and where their answers lead."""
+
+    hits: tuple[tuple[int, int | None], ...] = ()
+    hit = -1
+
+    async def ask(
+        self,
+        screen: ModalScreen[T | None],
+        then: Callable[[T], Awaitable[None] | None],
+    ) -> None:
+        """Ask with a dialog, and do `then` with an answer.
+
+        The keys that open dialogs are priority bindings, so that the application waits
+        here before it passes on another key: who types fast types into the dialog.
+        """
+
+        async def answered(found: T | None) -> None:
+            if found is not None and (doing := then(found)) is not None:
+                await doing
+
+        await self.push_screen(screen, answered)
+        screen.set_focus(screen.focus_chain[0] if screen.focus_chain else None)
+
+    def leave_to_dialog(self) -> None:
+        """Leave a key to the dialog that is open, if one is."""
+        if isinstance(self.screen, ModalScreen):
+            raise SkipAction
+
+    async def action_group(self) -> None:
+        """Ask for a process group, or a kind of them, and show it alone."""
+        self.leave_to_dialog()
+        found, timeline = self.chart.view, self.timeline
+        if found is None or timeline is None:
+            return
+        offered: list[tuple[str, Group]] = [("all groups", (None, None))]
+        families = timeline.families()
+        for kind, names in families:
+            offered.append((f"{kind} ({count(len(names), 'group')})", (kind, None)))
+        for kind, names in families:
+            if len(names) > 1:
+                offered += [
+                    (f"{kind}: {pg} ({ranks})", (kind, pg)) for pg, ranks in names
+                ]
+        asked = Choice("process group", offered)
+        await self.ask(asked, lambda group: self.choose_group(*group))
+
+    def choose_group(self, kind: str | None, pg: str | None) -> None:
+        """Show the groups of one kind, or one group of it."""
+        found = self.chart.view
+        if found is None or self.timeline is None:
+            return
+        row, col = self.here()
+        made = self._viewed(replace(found.shown, kind=kind, pg=pg), found.scale)
+        if self.timeline.ranks[row] not in made.line_of:
+            row = made.row(0)
+        if col not in self.timeline.axis(kind):
+            col = worst(self.timeline, row, kind)
+        self._show(made, (row, col))
+
+    async def action_rank(self) -> None:
+        """Ask for a rank and go there."""
+        self.leave_to_dialog()
+        await self.ask(Prompt("go to rank", "like 617"), self.go_to_rank)
+
+    def go_to_rank(self, text: str) -> None:
+        """Go to a rank, in the column where we are."""
+        timeline = self.timeline
+        row = timeline.row_of(int(text)) if timeline and text.isdecimal() else None
+        if row is None:
+            self.notify(f"no rank {some(text, 20)}", severity="warning")
+        else:
+            self.go(row, self.here()[1])
+
+    async def action_seq(self) -> None:
+        """Ask for a sequence number and go there."""
+        self.leave_to_dialog()
+        hint = "like 84925, or with a group: TP 84925"
+        await self.ask(Prompt("go to sequence number", hint), self.go_to_seq)
+
+    def go_to_seq(self, text: str) -> None:
+        """Go to a call by its number, in the group of the cursor where it has one."""
+        timeline = self.timeline
+        name, _, number = text.rpartition(" ")
+        if timeline is None or not number.isdecimal():
+            self.notify("a sequence number is a number", severity="warning")
+            return
+        row, col = self.here()
+        kinds = [timeline.columns.kind_of(col), *timeline.columns.kinds]
+        for kind in kinds:
+            if name.lower() in kind.name.lower():
+                found = timeline.columns.find(kind.name, int(number))
+                if found is not None:
+                    self.go(row, found)
+                    return
+        self.notify(f"no call {some(text, 30)} in this evidence", severity="warning")
+
+    async def action_search(self) -> None:
+        """Ask for a word and go to the first place that holds it."""
+        self.leave_to_dialog()
+        await self.ask(Prompt("search", "a host, a word of a log"), self.search)
+
+    async def search(self, word: str) -> None:
+        """Look for a word; of lines that fold what looks alike, once on each."""
+        timeline, found = self.timeline, self.chart.view
+        if timeline is None or found is None:
+            return
+        hits = await asyncio.to_thread(search, timeline, word)
+        places: dict[tuple[int, int | None], tuple[int, int | None]] = {}
+        for row, col in hits:
+            line = found.line_of.get(timeline.ranks[row], -1 - row)
+            places.setdefault((line, col), (row, col))
+        self.hits, self.hit = tuple(places.values()), -1
+        if self.hits:
+            self.action_hit(1)
+        else:
+            self.notify(f"{some(word, 30)}: not found", severity="warning")
+
+    def action_hit(self, step: int) -> None:
+        """Go to the next place found (1), or the one before (-1)."""
+        if not self.hits:
+            self.notify("nothing was searched for: /")
+            return
+        self.hit = (self.hit + step) % len(self.hits) if self.hit >= 0 else 0
+        row, col = self.hits[self.hit]
+        self.notify(f"{self.hit + 1:,} of {len(self.hits):,} places", timeout=1.5)
+        self.go(row, self.here()[1] if col is None else col)
+
+    async def action_waits(self) -> None:
+        """Show who waits for whom from here."""
+        self.leave_to_dialog()
+        timeline = self.timeline
+        if timeline is None:
+            return
+        rank = timeline.ranks[self.here()[0]]
+        found = await asyncio.to_thread(waits.steps, timeline, rank)
+        listed = [("  " * step.depth + step.text, step) for step in found]
+        asked = Steps(f"who waits for whom, from rank {rank}", listed)
+        await self.ask(asked, self.follow)
+
+    def follow(self, step: Step) -> None:
+        """Go to where a step of a chain leads."""
+        timeline = self.timeline
+        row = None if timeline is None else timeline.row_of(step.rank)
+        if timeline is None or row is None:
+            return
+        col = None
+        if step.kind is not None and step.n is not None:
+            col = timeline.columns.find(step.kind, step.n)
+        self.go(row, col)

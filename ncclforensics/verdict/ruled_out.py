@@ -1,0 +1,242 @@
+"""What an engineer on call asks first: is it the network, a GPU, memory, a mismatch?
+
+Each question has an answer where no finding is one: a class that is ruled out, by
+evidence of all ranks or hosts that it concerns, or the very file that is missing and
+what to set or to collect for it to be there the next time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.runs.job import MACHINE
+from ncclforensics.correlate.traces import call_summary
+from ncclforensics.evidence import common, kernel_log
+from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
+from ncclforensics.model.tables import TIME
+from ncclforensics.theory import call_signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import timedelta
+
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
+
+KERNEL_LOG = r"(?i)(?:^|/)(?:dmesg|kern|journal|syslog|messages)[^/]*$"
+LOG_ENDS = "kernel.log_ends"
+NETWORK = (
+    *("ib-error", "socket-error", "unreachable-peer", "wrong-nic", "slow-network"),
+    *("mtu-mismatch", "rendezvous-failed", "split-rendezvous"),
+)
+MISMATCH = ("collective-mismatch", "shape-mismatch", "call-order-deadlock")
+QUOTES = r"(?i)(?:^|/)[^/]*(?:event|describe|pods?)[^/]*$"
+BROKE = r"^nccl\.(?:ib|socket|net|bootstrap|ras)\."
+MOST_CITES = 3
+RECORD = "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+TELL = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV   # on all ranks"
+
+
+def asked(frames: Frames, told: Sequence[Statement]) -> Iterator[Statement]:
+    """Answer each question that no finding answers, by one or two statements."""
+    found = [s for s in told if isinstance(s, Finding)]
+    slugs = {f.slug for f in found}
+    hosts = sorted({host for f in found for host in f.hosts}) or common.strings(
+        frames["ranks"]["host"]
+    )
+    logs = _kernel_logs(frames).join(_short(frames), on="source", how="left")
+    if not slugs & {"gpu-fault", "gpu-oom"}:
+        yield _in_kernel(logs, hosts, "gpu-fault", "Xid of broken hardware")
+    if "host-oom" not in slugs:
+        yield _in_kernel(logs, hosts, "host-oom", "process killed for want of memory")
+    if "gpu-oom" not in slugs:
+        yield _gpu_memory(frames)
+    if not slugs & set(NETWORK):
+        yield _network(frames)
+    if not slugs & set(MISMATCH):
+        yield _mismatch(frames)
+
+
+def _kernel_logs(frames: Frames) -> pl.DataFrame:
+    """Return the kernel logs: `source host lines`, whatever of them was recognised.
+
+    A log of a machine that was started again after the failure is none of it.
+    """
+    events = frames["events"]
+    # what Kubernetes or a rank quotes of the kernel is not its log
+    others = events.filter(~pl.col("message").str.contains(MACHINE))["source"].unique()
+    kernel = events.filter(
+        pl.col("message").str.starts_with("kernel.")
+        & ~pl.col("source").is_in(others.implode())
+        & ~pl.col("source").str.contains(QUOTES)
+    )
+    named = pl.col("source").str.contains(KERNEL_LOG) & (pl.col("kind") == "log")
+    later = _begins_after(frames)
+    named &= ~pl.col("source").is_in(later.implode())
+    kernel = kernel.join(later.to_frame(), on="source", how="anti")
+    hosts = kernel.group_by("source").agg(pl.col("host").drop_nulls().first())
+    return (
+        frames["sources"]
+        .filter(named | pl.col("source").is_in(kernel["source"].unique().implode()))
+        .join(hosts, on="source", how="left", suffix="_told", maintain_order="left")
+        .select("source", pl.coalesce("host", "host_told").alias("host"), "lines")
+        .sort("source")
+    )
+
+
+def _begins_after(frames: Frames) -> pl.Series:
+    """Return the kernel logs of machines that were started after the failure."""
+    boots = frames.message("kernel.boot")
+    job = kernel_log.span(frames)
+    if job is None or job.clock not in boots.columns:
+        return boots["source"].clear()
+    earlier = frames["events"].join(boots.select("source"), on="source", how="semi")
+    first = earlier.group_by("source").agg(pl.col(job.clock).min())
+    return first.filter(pl.col(job.clock) > job.onset)["source"]
+
+
+def _short(frames: Frames) -> pl.DataFrame:
+    """Return the kernel logs that end before the failure: `source ends_at before`.
+
+    A kernel that is well may print nothing for hours; but what it would have printed
+    later is not in such a log.
+    """
+    job = kernel_log.span(frames)
+    ends = frames["events"].filter(pl.col("message") == LOG_ENDS)
+    clock = "t" if job is None else job.clock
+    told = ends.drop_nulls(clock).group_by("source").agg(pl.col(clock).max())
+    onset = pl.lit(None if job is None else job.onset).cast(TIME)
+    told = told.select("source", pl.col(clock).alias("ends_at"))
+    before = onset - pl.col("ends_at")
+    return told.with_columns(before.alias("before")).filter(
+        before > pl.duration(nanoseconds=kernel_log.AT_ONCE_NS)
+    )
+
+
+def _in_kernel(
+    logs: pl.DataFrame, hosts: Sequence[str], slug: str, what: str
+) -> Statement:
+    """Rule a class out by the kernel logs of some hosts, or say whose log is missing.
+
+    A log whose host nobody tells is that of the only host there is.
+    """
+    reach = logs.filter(pl.col("before").is_null())
+    alone = len(hosts) < 2
+    lacking = _without(reach, hosts) if not (alone and reach.height) else []
+    if reach.height and not lacking:
+        cites = tuple(
+            Cite(source, lines, f"the last of {lines:,} lines, none of such a failure")
+            for source, lines in reach.head(MOST_CITES).select("source", "lines").rows()
+        )
+        where = f" of {common.some(hosts)}" if hosts else ""
+        return RuledOut(slug, f"no {what} in the kernel log{where}", cites)
+    host = common.some(lacking) if lacking else "the job's hosts"
+    name = lacking[0] if len(lacking) == 1 else "$(hostname)"
+    early = logs.drop_nulls("before").sort("ends_at")
+    none_at_all = _without(logs, hosts) if not (alone and logs.height) else []
+    missing = f"no kernel log of {common.some(none_at_all) if none_at_all else host}"
+    if early.height and not none_at_all:
+        at, before = early.select("ends_at", "before").row(-1)
+        ends = f"ends {at:%H:%M}, {_span(before)} before the failure"
+        missing = f"the kernel log of {host} {ends}"
+    return NotChecked(
+        slug,
+        missing,
+        f"keep the kernel log of {host}: journalctl -k > dmesg-{name}.log",
+    )
+
+
+def _without(logs: pl.DataFrame, hosts: Sequence[str]) -> list[str]:
+    """Return the hosts that none of these logs is of."""
+    covered = {str(host).partition(".")[0] for host in logs["host"].drop_nulls()}
+    return [host for host in hosts if host.partition(".")[0] not in covered]
+
+
+def _span(time: timedelta) -> str:
+    minutes = int(time.total_seconds()) // 60
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60:,} h"
+
+
+def _lacking(frames: Frames, seen: pl.Series) -> list[int] | None:
+    """Return the ranks of the job that are not among `seen`; None if it has no size."""
+    size = job.facts(frames)["world_size"]
+    known = set(common.numbers(frames["ranks"]["rank"]))
+    if isinstance(size, int):
+        known |= set(range(size))
+    there = set(common.numbers(seen))
+    return sorted(known - there) if known else None
+
+
+def _gpu_memory(frames: Frames) -> Statement:
+    """Rule out that a GPU ran out of memory, by the logs of all ranks."""
+    logs = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
+    lacking = _lacking(frames, logs["rank"])
+    if lacking == []:
+        return RuledOut(
+            "gpu-oom",
+            "no rank's log says that it ran out of GPU memory",
+            common.cites(
+                logs.drop_nulls("rank")
+                .sort("source", "line", "message")
+                .unique("rank", keep="last", maintain_order=True),
+                2,
+            ),
+        )
+    whose = f" of {common.plural('rank', lacking)}" if lacking else " of any rank"
+    return NotChecked(
+        "gpu-oom",
+        f"no log{whose}",
+        "keep stderr of every rank: torchrun --log-dir DIR --redirects 3",
+    )
+
+
+def _network(frames: Frames) -> Statement:
+    """Rule out the network, where NCCL connected all ranks and broke off nothing."""
+    lines = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    if lines.is_empty():
+        return NotChecked("ib-error", "no line of NCCL in any log", TELL)
+    built = frames.message("nccl.init.complete")
+    lacking = _lacking(frames, built["rank"])
+    broken = lines.filter(
+        pl.col("message").str.contains(BROKE)
+        & pl.col("role").is_in(["culprit", "victim", "either"])
+    )
+    if lacking == [] and broken.is_empty():
+        return RuledOut(
+            "ib-error",
+            f"NCCL connected all {common.count(built['rank'].n_unique(), 'rank')}, and "
+            "printed no error of a device or a connection",
+            common.cites(built, 2),
+        )
+    if lacking:
+        whose = common.plural("rank", lacking)
+        return NotChecked("ib-error", f"no line of NCCL that {whose} connected", TELL)
+    return NotChecked("ib-error", "NCCL's lines do not tell whose link broke", TELL)
+
+
+def _mismatch(frames: Frames) -> Statement:
+    """Rule out that ranks made unlike calls, by the dumps of all of them."""
+    dumps = call_summary.dumps(frames).filter(pl.col("rows") > 0)
+    if dumps.is_empty():
+        return NotChecked("collective-mismatch", "no Flight Recorder dump", RECORD)
+    lacking = _lacking(frames, call_summary.outline(frames)["rank"])
+    if lacking:
+        whose = common.plural("rank", lacking)
+        return NotChecked("collective-mismatch", f"no readable dump of {whose}", RECORD)
+    if call_signatures.of_calls(frames):
+        return NotChecked(
+            "collective-mismatch", "the dumps do not agree on who is odd", RECORD
+        )
+    cites = tuple(
+        Cite(source, None, f"{rows:,} rows, like those of its peers")
+        for source, rows in dumps.select("source", "rows").head(2).iter_rows()
+    )
+    many = common.count(dumps.height, "dump")
+    return RuledOut(
+        "collective-mismatch",
+        f"where ranks wait, {many} of all ranks agree on operation and sizes",
+        cites,
+    )

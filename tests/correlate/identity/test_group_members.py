@@ -1,0 +1,59 @@
+"""Members of groups that no line lists, told by the numbers that ranks have in them."""
+
+import polars as pl
+import pytest
+
+from ncclforensics.correlate.identity import group_members
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+
+
+def seated(said, desc="TP"):
+    """Return the members of each group; `said` has (group, seat, rank)."""
+    rows = [
+        {"rank": rank, "pg": pg, "pg_desc": desc, "pg_id": pg, "group_rank": seat}
+        for pg, seat, rank in said
+    ]
+    names = [
+        {c: row[c] for c in ("rank", "pg", "pg_desc", "pg_id")}
+        | {"group": f"{row['pg']}|{desc}||?"}
+        for row in rows
+    ]
+    ranks = [{"rank": rank} for rank in range(16)]
+    frames = Frames(
+        {
+            "positions": tables.rows("positions", rows),
+            "ranks": tables.rows("ranks", ranks),
+        }
+    )
+    seen = pl.DataFrame(names, schema_overrides={"rank": pl.Int64})
+    members = seen.group_by("group", maintain_order=True).agg(pl.col("rank"))
+    told = group_members.seated(frames, seen, members.rename({"rank": "members"}))
+    return dict(told.iter_rows())
+
+
+WHOLE = [("1", seat, seat) for seat in range(4)]
+
+
+def test_the_seat_between_two_others_is_whose_number_lies_between_theirs():
+    told = seated([*WHOLE, ("2", 0, 4), ("2", 1, 5), ("2", 3, 7)])
+    assert told["2|TP||?"] == [4, 5, 6, 7]
+
+
+def test_a_group_is_as_large_as_its_sisters_and_steps_as_they_do():
+    told = seated([("1", 0, 0), ("1", 1, 4), ("1", 2, 8), ("2", 1, 5)])
+    assert told["2|TP||?"] == [1, 5, 9]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param([("2", 0, 4), ("2", 1, 6)], id="another step"),
+        pytest.param([("2", 0, 4), ("2", 0, 5)], id="two in one seat"),
+        pytest.param([("2", 1, 3)], id="a rank of a sister"),
+        pytest.param([("2", 0, 14), ("2", 1, 15)], id="ranks that the job lacks"),
+    ],
+)
+def test_seats_that_do_not_fit_tell_nothing(more):
+    seen = sorted(rank for pg, _, rank in more if pg == "2")
+    assert sorted(seated([*WHOLE, *more])["2|TP||?"]) == seen

@@ -1,0 +1,187 @@
+"""Blocks, spans, threads and the search leave no trace in what is read of a log."""
+
+import gzip
+import io
+import random
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from log_lines import timeout, traceback, xid
+from nccl_lines import init, warn
+from ncclforensics.model.frames import join
+from ncclforensics.parsers import limits, parse, parse_all
+from ncclforensics.parsers.logs import lines, log_reader, scan
+from ncclforensics.parsers.logs.lines import blocks, decoded
+from ncclforensics.parsers.logs.needles import finder
+from ncclforensics.sources import Source
+
+CHATTER = "gpu1:7:7 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read\n"
+STEP = "INFO train step {} loss 2.1\n"
+MESSAGES = (
+    timeout(3),
+    traceback(1, "RuntimeError: boom"),
+    xid(79, "GPU has fallen off the bus."),
+    init("gpu1", 0, 8),
+    warn("gpu1", "Call to connect failed : Connection refused"),
+    "\n",
+    "é step 3\r 50%|##| step=4\r\n",
+)
+
+
+@pytest.fixture
+def log(tmp_path):
+    def write(data, name="a.log", **known):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return Source(name, path, "log", "", bytes=len(data), **known)
+
+    return write
+
+
+def read(source):
+    found = log_reader.read(source)
+    return {**found.tables, **found.messages}
+
+
+def same(one, other):
+    assert one.keys() == other.keys()
+    for name, frame in one.items():
+        assert frame.rows() == other[name].rows(), name
+
+
+def job(chance, count):
+    pieces = [CHATTER, STEP.format(chance.randrange(9)), *MESSAGES]
+    weights = [20, 20, *(1 for _ in MESSAGES)]
+    return "".join(chance.choices(pieces, weights, k=count)).encode()
+
+
+@pytest.mark.parametrize("size", [1, 37, 512, 4096])
+def test_blocks_of_any_size_give_what_the_whole_gives(log, monkeypatch, size):
+    source = log(job(random.Random(size), 300))
+    whole = read(source)
+    assert whole["events"].height > 20
+    monkeypatch.setattr(blocks, "__defaults__", (size, 1 << 24, None, 0))
+    same(read(source), whole)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from([CHATTER, STEP.format(5), *MESSAGES]), max_size=30),
+    st.integers(1, 3000),
+)
+def test_no_line_is_lost_or_doubled_at_a_seam_of_blocks_or_spans(pieces, size):
+    data = "".join(pieces).encode()
+    whole = [row[0] for row in decoded(data, 1).lines.select("raw").iter_rows()]
+    found = list(blocks(io.BytesIO(data), size, 1 << 20, size * 2))
+    assert [raw for block in found for raw in block.lines["raw"]] == (
+        whole if data else []
+    )
+    begins = [block.offset // (size * 2) for block in found]
+    assert begins == sorted(begins)
+
+
+@pytest.mark.parametrize("span", [200, 1000, 5000])
+def test_spans_read_side_by_side_are_those_read_in_order(log, monkeypatch, span):
+    data = job(random.Random(span), 400)
+    plain = log(data)
+    monkeypatch.setattr(scan, "SPAN_BYTES", span)
+    packed = log(gzip.compress(data), "a.log.gz", compression="gzip")
+    side_by_side, in_order = read(plain), read(packed)
+    for frames in (side_by_side, in_order):
+        for name, frame in frames.items():
+            if "source" in frame.columns:
+                frames[name] = frame.drop("source")
+    same(side_by_side, in_order)
+
+
+@pytest.mark.parametrize("span", [100, 1000, 5000])
+def test_a_line_that_two_spans_keep_is_one_event(log, monkeypatch, span):
+    source = log("".join(map(timeout, range(100))).encode())
+    whole = read(source)
+    assert whole["events"]["line"].to_list() == list(range(1, 101))
+    monkeypatch.setattr(scan, "SPAN_BYTES", span)
+    monkeypatch.delitem(whole, "sources")  # a log in spans has no hash yet
+    same(whole, {name: read(source)[name] for name in whole})
+
+
+def test_logs_read_together_give_what_each_gives_alone(log):
+    chance = random.Random(1)
+    sources = [
+        log(job(chance, 60), f"{i}.log", rank=i, host=None if i % 2 else "gpu9")
+        for i in range(5)
+    ]
+    together = parse_all(sources)
+    alone = join(map(parse, sources))
+    assert together["events"]["source"].n_unique() == 5
+    same({**together.tables, **together.messages}, {**alone.tables, **alone.messages})
+
+
+def test_both_searches_find_the_same_lines():
+    pytest.importorskip("hyperscan")
+    needles = ["step ", "NCCL WARN", "Traceback (most", "Trace", "é"]
+    block = decoded(job(random.Random(3), 500), 1)
+    quick, plain = (
+        finder(needles, much).find(block).unique() for much in (True, False)
+    )
+    assert quick.height > 50
+    assert sorted(quick.rows()) == sorted(plain.rows())
+
+
+def test_of_many_steps_those_around_other_messages_are_read(log):
+    steps = [STEP.format(i) for i in range(20_000)]
+    steps.insert(15_000, timeout(3))
+    found = log_reader.read(log("".join(steps).encode()))
+    read_steps = found.message("python.step")["step"].to_list()
+    assert {0, 14_999, 15_000, 19_999} <= set(read_steps)
+    assert len(read_steps) < 1000
+
+
+def test_neutral_lines_beyond_a_limit_are_counted_in_a_note(log, monkeypatch):
+    monkeypatch.setattr(scan, "QUIET_LINES", 10)
+    scan.search.cache_clear()
+    try:
+        connected = "gpu1:7:7 [0] NCCL INFO Connected all rings\n"
+        found = log_reader.read(log(connected.encode() * 25 + timeout(3).encode()))
+    finally:
+        scan.search.cache_clear()
+    assert found.message("nccl.init.connected").height == 10
+    assert found.message("c10d.watchdog.timeout").height == 1
+    assert found["notes"]["text"].to_list() == [
+        "15 more lines with 'Connected' are not read"
+    ]
+
+
+def test_a_traceback_goes_on_behind_its_span(log, monkeypatch):
+    text = CHATTER * 20 + traceback(1, "ValueError: late") + CHATTER * 20
+    source = log(text.encode())
+    whole = read(source)
+    monkeypatch.setattr(scan, "SPAN_BYTES", len(CHATTER) * 20 + 50)
+    assert whole["python.traceback"].height == 1
+    same(read(source), whole)
+
+
+def test_kept_lines_do_not_hold_their_whole_block():
+    raw = pl.Series("raw", [f"{'x' * 99}{i}" for i in range(10_000)])
+    few = scan._compact(pl.DataFrame({"line": range(10_000), "raw": raw})[:3])
+    assert few.estimated_size() < 1000
+    assert limits.MAX_LINE < lines.LONGEST_BYTES
+
+
+def test_of_a_warning_without_end_the_first_and_the_last_ones_are_read(
+    log, monkeypatch
+):
+    monkeypatch.setattr(scan, "QUIET_LINES", 10)
+    monkeypatch.setattr(scan, "LOUD_LINES", 20)
+    monkeypatch.setattr(scan, "LAST_LINES", 5)
+    scan.search.cache_clear()
+    try:
+        found = log_reader.read(log("".join(map(timeout, range(100))).encode()))
+    finally:
+        scan.search.cache_clear()
+    ranks = found.message("c10d.watchdog.timeout")["rank"].to_list()
+    assert ranks == [*range(20), *range(95, 100)]
+    assert all("80 more lines" in note for note in found["notes"]["text"])
+    assert found["notes"].height

@@ -1,0 +1,173 @@
+"""The HTML page: self-contained, bounded, and a log line in it stays text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import replace as with_
+
+from ncclforensics.model.findings import Cite, Ranked
+from ncclforensics.report.build import build
+from ncclforensics.report.details import Call, Details, Excerpt, Lane, Progress, Sign
+from ncclforensics.report.formats.html import MOST_FILES, render_html
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ncclforensics.model.frames import Frames
+    from ncclforensics.report.class_docs import Documented
+    from ncclforensics.report.contract import Report
+
+EVIL = (
+    "</pre><script>alert(1)</script><img src=//e.vil onerror=x>"
+    " \"'><a href=javascript:x>"
+)
+
+
+class Page(HTMLParser):
+    """Collects the elements, the attributes that load something, and the text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.loads: list[str | None] = []
+        self.handlers: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.loads += [value for name, value in attrs if name in ("src", "href")]
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def details(text: str) -> Details:
+    return Details(
+        excerpts=(Excerpt("a.log", 7, ("before", text, "after"), (8,)),),
+        calls=(Call(text, "0-1", "", "", "2", ""),),
+        progress=Progress(text, (4, 5), (Lane("2", True, ("done", "absent")),), 3),
+        signs=(
+            Sign(0, "2", text, True),
+            Sign(90_000_000_000, "0-1", "later", False),
+        ),
+    )
+
+
+def hostile(
+    text: str,
+    ranked: Ranked,
+    frames: Frames,
+    classes: Mapping[str, Documented],
+) -> str:
+    assert ranked.verdict is not None
+    verdict = replace(
+        ranked.verdict,
+        headline=text,
+        explanation=text,
+        hosts=(text,),
+        remedy=(text,),
+        evidence=(Cite(text, 1, text),),
+    )
+    told = replace(ranked, verdict=verdict, findings=(("root", verdict),))
+    return render_html(build(told, frames, classes), details(text), f"A {text}.")
+
+
+def test_a_log_line_never_becomes_an_element(
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
+) -> None:
+    plain = Page(hostile("harmless", ranked, frames, classes))
+    page = Page(hostile(EVIL, ranked, frames, classes))
+    assert page.elements == plain.elements
+    assert page.handlers == []
+    assert page.text.count("<script>alert(1)</script>") >= 8
+
+
+def test_the_page_loads_nothing(report: Report) -> None:
+    text = render_html(report, details("x"), "A class.")
+    page = Page(text)
+    assert page.loads == ["data:,"]
+    assert "script" not in page.elements
+    assert "default-src 'none'" in text
+    assert not re.findall(r"url\(|@import|https?://(?!www.w3.org/)", text)
+
+
+def test_it_reads_from_the_answer_to_the_manifest(report: Report) -> None:
+    text = Page(
+        render_html(report, details("x"), "A class.\n\nWhat it means\n\nX.")
+    ).text
+    order = [
+        "rank 617 on gpu0078 (GPU 1)",
+        "What to do",
+        "ssh gpu0078 py-spy dump --pid 41234",
+        "How far the ranks came",
+        "When it was first noticed",
+        "Who waits for whom",
+        "[rank3]:[E102 03:04:05.678901",
+        "In the logs",
+        "1,023 watchdogs timed out",
+        "host-oom, gpu-fault",
+        "What missing-rank means",
+        "sha256",
+        "cut in entry 1",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+
+
+def test_cited_lines_have_their_numbers(report: Report) -> None:
+    text = render_html(report, details("Timed out"))
+    assert '<span class="cited"><b>8</b><i>Timed out</i></span>' in text
+    assert "<span><b>7</b><i>before</i></span>" in text
+
+
+def test_the_pictures_say_in_words_what_colours_say(report: Report) -> None:
+    text = Page(render_html(report, details("a.message"))).text
+    for word in (
+        "not made",
+        "done",
+        "SeqNum",
+        "rank 2",
+        "+90 s",
+        "1970-01-01 00:00:00",
+    ):
+        assert word in text
+    assert "3 more rows of ranks: the exported frames have them" in text
+
+
+@pytest.mark.parametrize("outcome", ["no-failure", "inconclusive"])
+def test_an_outcome_without_a_verdict_has_a_page(report: Report, outcome: str) -> None:
+    text = render_html(with_(report, outcome=outcome, verdict=None, findings=()))
+    assert f'<header class="top {outcome}">' in text
+    assert "What to do" not in text
+
+
+def test_only_who_is_named_is_drawn_as_the_culprit(report: Report) -> None:
+    lanes = tuple(
+        Lane(rank, rank == "3", ("done", "absent")) for rank in ("2", "3", "4-5")
+    )
+    page = render_html(report, Details(progress=Progress("0", (4, 5), lanes, 5)))
+    assert page.count('class="cell absent"') == 1
+    assert page.count('class="cell missing"') == 2
+    assert Page(page).text.count("not made") == 3
+
+
+def test_long_lists_are_cut_and_say_so(report: Report) -> None:
+    files = report.sources[:1] * (MOST_FILES + 12)
+    text = Page(render_html(with_(report, sources=files))).text
+    assert "Files (1,012)" in text
+    assert "12 more files: the JSON report has them all" in text
+
+
+def test_documentation_is_set_as_paragraphs_lists_and_commands(report: Report) -> None:
+    doc = "A class.\n\nWhat to do\n\nRun `x`.\n\n    a < b\n\n- one\n  more\n- two"
+    text = render_html(report, Details(), doc)
+    assert "<p>Run <code>x</code>.</p>" in text
+    assert "<pre>    a &lt; b</pre>" in text
+    assert "<li>one more</li><li>two</li>" in text

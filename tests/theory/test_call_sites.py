@@ -1,0 +1,47 @@
+"""What the place of a call in the code tells of it: names, and the loop around."""
+
+import pytest
+
+from ncclforensics.theory import call_sites
+
+LOOP = [[("main", "t.py", 20), ("train", "t.py", line)] for line in (60, 65, 70)]
+
+
+@pytest.mark.parametrize(
+    ("way", "named"),
+    [
+        (["main", "on_train_epoch_end", "barrier"], "uneven"),
+        (["main", "onEpochEnd"], "uneven"),
+        (["main", "train_one_epoch", "send_forward"], ""),  # the loop itself
+        (["main", "save_checkpoint", "barrier"], "conditional"),
+        (["main", "evaluate"], "conditional"),
+        (["main", "step"], ""),
+    ],
+)
+def test_the_names_of_functions_tell_a_loop_from_its_end(way, named):
+    mine = [(name, "t.py", 1) for name in way]
+    assert call_sites._named(mine, [[("main", "t.py", 2)]]) == named
+
+
+def test_functions_that_all_are_in_tell_nothing():
+    here = [("main", "t.py", 1), ("train_epoch_end", "t.py", 7)]
+    there = [("main", "t.py", 1), ("train_epoch_end", "t.py", 9)]
+    assert call_sites._named(here, [there]) == ""
+
+
+def test_who_is_above_the_function_of_the_loop_has_left_it():
+    above = [("main", "t.py", 26)]
+    assert call_sites._is_outside(above, LOOP)
+    assert not call_sites._is_inside(above, LOOP)
+
+
+def test_who_is_in_it_before_its_last_line_has_not():
+    inside = [("main", "t.py", 20), ("train", "t.py", 66), ("save", "s.py", 3)]
+    assert not call_sites._is_outside(inside, LOOP)
+    assert call_sites._is_inside(inside, LOOP)
+
+
+def test_behind_its_last_line_nobody_knows():
+    behind = [("main", "t.py", 20), ("train", "t.py", 90)]
+    assert not call_sites._is_outside(behind, LOOP)
+    assert not call_sites._is_inside(behind, LOOP)
