@@ -1,4 +1,4 @@
-"""The whole way, start to end: evidence in, one report out.
+"""The whole pipeline, start to end: evidence in, one report out.
 
     sources -> parsers -> frames -> correlate -> diagnosers -> verdict -> report
 

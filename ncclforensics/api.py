@@ -1,4 +1,4 @@
-"""The Python API: one analysis, to look at in a notebook and to ask own questions of.
+"""The Python API: one analysis to inspect in a notebook and to query.
 
 import ncclforensics
 found = ncclforensics.analyze("./logs")

@@ -1,4 +1,4 @@
-"""The commands that need no evidence: the classes, and the grammars."""
+"""The commands that need no evidence: explain, classes, grammars."""
 
 from __future__ import annotations
 

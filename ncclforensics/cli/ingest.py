@@ -1,4 +1,4 @@
-"""The command that reads one host's share of the evidence, for others to analyze."""
+"""The `ingest` command: reads one host's share of the evidence, for others."""
 
 from __future__ import annotations
 

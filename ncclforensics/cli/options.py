@@ -1,4 +1,4 @@
-"""What the commands that read evidence share: their options, processes, classes."""
+"""Options shared by the commands that read evidence: executors, classes, paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that make something to hand out: report, export, attach."""
+"""The commands that produce something to share: report, export, attach."""
 
 from __future__ import annotations
 

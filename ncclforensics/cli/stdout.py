@@ -1,4 +1,4 @@
-"""The one writer to stdout: the answer, as bytes, and how wide and coloured it may be.
+"""The one writer to stdout: the answer as bytes, its width, and its colour.
 
 JSON is UTF-8 wherever it goes; text is what the terminal's encoding can hold. A reader
 that stops early (`| head`) is no error: the analysis ran to its end.

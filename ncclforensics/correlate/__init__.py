@@ -1,4 +1,4 @@
-"""Joins what the parsers read: who is who, when, how far, and who waits for whom."""
+"""Joins what the parsers read: identities, clocks, progress, and who waits for whom."""
 
 from __future__ import annotations
 

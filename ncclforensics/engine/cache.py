@@ -1,4 +1,4 @@
-"""Parsed evidence that was large enough to keep: a second analysis does not parse it.
+"""Keeps parsed evidence that was expensive: a second analysis does not parse it again.
 
 An entry is a dataset under a key of what is cheap to ask: the tool that read, and the
 names, kinds, sizes and times of all files. It counts only if the files' hashes are the

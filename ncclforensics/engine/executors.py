@@ -1,4 +1,4 @@
-"""Executors of clusters that run already, for evidence that one host reads too slowly.
+"""Executors of running clusters, for evidence that one host reads too slowly.
 
 Dask rather than Ray: its client is an `Executor`, it is pure Python, and a task whose
 worker is killed runs again elsewhere. The workers need ncclforensics installed and the

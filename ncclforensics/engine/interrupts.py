@@ -1,4 +1,4 @@
-"""Ctrl-C: what it may strike, and that it is known afterwards that it did.
+"""Interrupt-safe sections: where Ctrl-C may raise, and where it has to wait.
 
 Python raises KeyboardInterrupt wherever the program happens to be: in a destructor,
 which can only ignore it, in a library that makes another error of it, or in the start

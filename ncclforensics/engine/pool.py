@@ -1,4 +1,4 @@
-"""The processes that read: how many pay, and what happens when one of them is killed.
+"""Worker processes: how many are worth starting, and what happens when one dies.
 
 Python's unpickler holds the interpreter, so only processes read dumps side by side.
 They are forked where this process has no thread that a fork would lose. Where it has

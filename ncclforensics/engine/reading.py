@@ -1,4 +1,4 @@
-"""Reads all sources: in this process, in others beside it, or where an executor works.
+"""Reads all sources: in this process, in a pool, or on a given executor.
 
 What each source gives does not depend on who reads it or beside what; the parts are put
 together in the order of the sources. Work of a process that is lost is done again here,

@@ -1,4 +1,4 @@
-"""Frames in files that others may have written: no mistake in them ends this process.
+"""Reads parquet and frames from untrusted files: no error in them ends this process.
 
 polars aborts on some files that are damaged, and a small one may unpack to all memory.
 So a process of its own reads them, with a limit to its memory and its time; what it

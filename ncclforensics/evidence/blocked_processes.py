@@ -1,4 +1,4 @@
-"""Processes of ranks that their kernel saw blocked, as in a read that does not end."""
+"""Processes that the kernel reports as blocked, as in a read that does not return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of CUDA, whoever printed them: NCCL, torch of any age, nccl-tests.
+"""CUDA errors, whoever printed them: NCCL, torch of any age, nccl-tests.
 
 Each of these messages captures `error`, CUDA's own words for its code.
 """

@@ -1,4 +1,4 @@
-"""Models that differ between ranks, as DDP finds them when it wraps them.
+"""Models that differ between ranks, as DDP finds when it wraps them.
 
 Every rank compares itself with rank 0 (sizes) or with a peer (counts) and raises. One
 that is alone with its model is odd; where all others raise, rank 0 is; of two nobody

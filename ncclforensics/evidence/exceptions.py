@@ -1,4 +1,4 @@
-"""Uncaught exceptions, and whether each says that it came of others.
+"""Uncaught exceptions, and whether each says that another rank caused it.
 
 A process raises one of its own, or because a peer is gone, or as a launcher that saw a
 child end. Where the words are lost, whose it is cannot be said.

@@ -1,4 +1,4 @@
-"""When somebody outside stopped the job, and whether it had failed before that.
+"""When somebody outside stopped the job, and whether it had failed before.
 
 A scheduler's cancel, a notice that the machine is taken back, a signal to the launcher:
 what comes after is teardown and accuses nobody. But a job that hangs is cancelled in

@@ -1,4 +1,4 @@
-"""Whether the call that nobody finishes is the first large one over the network.
+"""Whether the call that hangs is the first large one over the network.
 
 A way that drops packets of more than its MTU lets all small messages pass. So calls of
 a few kilobytes end, and the first one that fills a packet never does.

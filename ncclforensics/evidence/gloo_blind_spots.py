@@ -1,4 +1,4 @@
-"""Ranks that waited, or may have, in what no dump shows.
+"""Ranks that waited, or may have waited, in calls that no dump records.
 
 Gloo's Flight Recorder holds no messages and no monitored barrier, and ends a call that
 failed as one that is done. So a rank of a Gloo job that seems to wait nowhere may have

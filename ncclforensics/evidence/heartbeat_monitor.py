@@ -1,4 +1,4 @@
-"""What heartbeat monitors say: on which rank the watchdog stood still.
+"""What heartbeat monitors report: on which rank the watchdog was stuck.
 
 The monitor is a thread that watches the watchdog. Where it fires on one rank of many,
 that rank's watchdog waits for Python's lock, or for a CUDA call that does not return;

@@ -1,4 +1,4 @@
-"""Ranks that never came to build a communicator, as NCCL's own `Init` lines tell.
+"""Ranks that never joined a communicator, according to NCCL's `Init` lines.
 
 Since 2.23 a rank prints START as soon as it is called and then waits for all others,
 so who did not print it did not come. Before, START follows the bootstrap, in which all

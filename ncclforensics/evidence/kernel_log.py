@@ -1,4 +1,4 @@
-"""Kernel logs beside a job: which of their lines are of its time, and whose GPU it is.
+"""Kernel logs of the job's hosts: which lines are of its time, and whose GPU is meant.
 
 A kernel log goes back for weeks and knows no ranks. Its times and the job's may be of
 two zones, so only a day's distance proves that they have nothing to do with each other.

@@ -1,4 +1,4 @@
-"""Whom a line about a lost or unreachable peer means, and whom many of them blame.
+"""Which rank a line about a lost or unreachable peer means, and whom many blame.
 
 NCCL names a peer by address, or by what the address resolves to; the interfaces that
 each process binds tell whose address that is. One end of a broken connection prints as

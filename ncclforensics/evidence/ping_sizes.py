@@ -1,4 +1,4 @@
-"""Pings of two sizes to one host: large packets that get lost where small ones arrive.
+"""Pings of two sizes to one host: large packets get lost where small ones arrive.
 
 A switch port or a tunnel of a smaller MTU drops them without a word, so that both ends
 show the MTU they should have.

@@ -1,4 +1,4 @@
-"""Which processes ended for a reason of their own, and which because others did.
+"""Which processes failed by themselves, and which because others did.
 
 An exception that says that a peer is gone, a timeout, a signal from the agent, an abort
 by the process's own watchdog, whatever comes after somebody stopped the job: these are

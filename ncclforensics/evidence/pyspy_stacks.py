@@ -1,4 +1,4 @@
-"""Where each rank was when somebody looked at its process with py-spy.
+"""Where each rank was according to py-spy.
 
 A rank whose main thread stands in a call of torch.distributed waits there. One that
 stands in other code while its peers wait in one call is whom they wait for; its stack

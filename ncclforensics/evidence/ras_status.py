@@ -1,4 +1,4 @@
-"""Ranks that NCCL's own RAS names: behind in calls, or not answering.
+"""Ranks that NCCL's RAS names: behind in calls, or not answering.
 
 A snapshot of a job that runs finds its ranks one call apart, so that alone is nothing:
 a rank is named where it is further behind, where a second report finds the same counts,

@@ -1,4 +1,4 @@
-"""Lines that name the rank that did not come; `missing_rank` reads them.
+"""Log lines that name the missing rank; `missing_rank` reads them.
 
 monitoredBarrier, the store and Horovod know who did not report; the desync
 report and NCCL's own `Init START` lines tell who did, which leaves the others. Who

@@ -1,4 +1,4 @@
-"""The only host whose logs stop early in a start-up that no rank ever finished.
+"""The only host whose logs stop early in a start-up that no rank finished.
 
 Who has begun and prints nothing more, not even its topology, waits for its own driver
 or fabric. All ranks meet before any prints its topology, so from then on it is not the

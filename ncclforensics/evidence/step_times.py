@@ -1,4 +1,4 @@
-"""Does a job slow down for good? The times that its steps took tell.
+"""Whether a job slows down for good, from the times of its steps.
 
 Steps that compile, save or evaluate take longer, and the next ones do not. A slowdown
 is where each step from one on takes twice what was usual before, to the end of the log,

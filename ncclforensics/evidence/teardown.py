@@ -1,4 +1,4 @@
-"""What was printed before the job came down, and what only because it did.
+"""What was printed before the job was torn down, and what only because of it.
 
 After the first watchdog timeout, exception or signal everybody loses everybody: closed
 sockets and failed transfers from then on are echoes. A line counts as earlier where its

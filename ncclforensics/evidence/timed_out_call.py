@@ -1,4 +1,4 @@
-"""The call in which the others waited while a rank was gone, where it is only one."""
+"""The call in which the others waited for a rank that was gone, if it is unique."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All frames of one analysis, and how those of several sources are put together."""
+"""All frames of one analysis, and how those of several sources are joined."""
 
 from __future__ import annotations
 

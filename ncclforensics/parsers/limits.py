@@ -1,4 +1,4 @@
-"""How much of one source is parsed, and what its parsing may cost.
+"""How much of one source is parsed, and what parsing it may cost.
 
 Every number that guards a parser against evidence that is huge by accident or by malice
 stands here, as those of the stage before stand in sources/limits.py. They are far above

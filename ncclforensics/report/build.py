@@ -1,4 +1,4 @@
-"""From ranked findings and frames to the report.
+"""Builds the report from ranked findings and frames.
 
 This is where text that came out of logs is cleaned and cut, where references and
 families are read from the classes, and where lists that have no natural end get one;

@@ -1,4 +1,4 @@
-"""Everything that is handed out of one analysis, redacted first.
+"""Everything that is written or posted from one analysis, redacted first.
 
 Reports, exports and tickets are all made of a `Paper`, so what redaction takes away is
 gone before anything is rendered or planned.

@@ -1,4 +1,4 @@
-"""The chain from the cause to what people saw, and the onset, as the contract has them.
+"""The chain from the cause to the symptoms, and the onset, as the contract has them.
 
 Echoes are counted and folded: a thousand watchdog timeouts are one step.
 """

@@ -1,4 +1,4 @@
-"""A diagnoser's docstring is its only documentation; this reads it.
+"""A diagnoser's docstring is its only documentation; this parses it.
 
 The first paragraph says the class in a line. Then come sections, each under a line that
 holds one of HEADINGS and nothing else (a colon or a remark in brackets may follow). The

@@ -1,4 +1,4 @@
-"""What a report that people open shows beside the contract: excerpts and two pictures.
+"""What the long reports show beside the contract: excerpts and two pictures.
 
 All of it is told by the evidence and made once, so that renderers compute nothing: the
 lines around what is cited, the calls that somebody cannot get past, how far each rank

@@ -1,4 +1,4 @@
-"""Print the page of a class, and the list of all classes.
+"""Prints the page of a class, and the list of all classes.
 
 Paragraphs are filled to the width; list items hang, and lines indented deeper than
 their section stay as they are, because they are commands.

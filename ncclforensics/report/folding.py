@@ -1,4 +1,4 @@
-"""Long sets in few words: ranks as `0-616,618-1023`, hosts as `gpu[0001-0016,0018]`.
+"""Long sets, folded: ranks as `0-616,618-1023`, hosts as `gpu[0001-0016,0018]`.
 
 Where room is short and nobody parses, every eighth rank is `0-1016:8`.
 

@@ -1,4 +1,4 @@
-"""The table of every file of the evidence: what it is, why, whose, and what it gave.
+"""The table of all files of the evidence: kind, reason, rank, host, and rows.
 
 Columns are plain and aligned: on a terminal the long ones fold to its width, in a pipe
 no line is cut, so that grep and awk see whole names. An unknown value is a dash.

@@ -1,4 +1,4 @@
-"""The phrases that several renderers share: who, which call, the two opening lines.
+"""Phrases that several renderers share: who, which call, the two opening lines.
 
 Words are the ecosystem's own (SeqNum, process group), so that a grep in the raw log
 finds them. Numbers have thousands separators.

@@ -1,4 +1,4 @@
-"""Narrow a report to some ranks or groups, for a look at one part of a big job.
+"""Restricts a report to some ranks or groups, for a look at part of a large job.
 
 Outcome, verdict and suspects are the whole job's and stay; findings, files and
 notes are kept where they concern what was asked for.

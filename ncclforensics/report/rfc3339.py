@@ -1,4 +1,4 @@
-"""Times as the contract spells them."""
+"""Times as RFC 3339, as the contract has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make text out of a log harmless before anything prints it.
+"""Makes text out of a log harmless before anything prints it.
 
 A log line is written by whoever ran the job, so it may hold escape sequences, carriage
 returns, direction marks or half a code point. None of that may reach a terminal, a

@@ -1,4 +1,4 @@
-"""How suspects are told: whom to look at first, where nobody can be accused of it.
+"""How suspects are worded: whom to check first, where nobody can be accused.
 
 A culprit is named by a finding, with a class and a confidence. A suspect has a share of
 the blame and a reason, and nothing more: the words for it are "suspected" and "look

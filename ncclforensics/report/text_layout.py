@@ -1,4 +1,4 @@
-"""Lines of the text answer: labels in a column of nine, wrapped words, colour.
+"""Lines of the text answer: a column of labels, wrapped words, colour.
 
 Widths are terminal cells, so that wide characters keep the columns straight. Words are
 never broken: a path or a command longer than the line stays whole and pasteable. Colour

@@ -1,4 +1,4 @@
-"""Finds the files, says what each is and why, and what its path tells of who wrote it.
+"""Finds the files, says what each is and why, and what its path tells of its writer.
 
 `discover` is the stage's one entry. Kinds are decided from the content; names serve for
 rank, host, attempt and stream only. Nothing in here opens a pickle or follows a link,

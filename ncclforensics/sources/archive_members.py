@@ -1,4 +1,4 @@
-"""What an archive gave, and the rules that its members must pass."""
+"""The members of an archive, and the rules that they must pass."""
 
 from __future__ import annotations
 

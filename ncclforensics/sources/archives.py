@@ -1,4 +1,4 @@
-"""Takes tar and zip archives apart into scratch, member by member.
+"""Unpacks tar and zip archives into scratch space, member by member.
 
 An archive is told by its content. Members that would land elsewhere (absolute paths,
 `..`), links, devices and encrypted ones are refused; one that is cut gives what lies

@@ -1,4 +1,4 @@
-"""From the paths that a user gives to the sources: find, open archives, tell kinds."""
+"""From a user's paths to sources: finds files, opens archives, tells kinds."""
 
 from __future__ import annotations
 

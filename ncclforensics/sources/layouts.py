@@ -1,4 +1,4 @@
-"""What a path tells of who wrote a file: a table of the layouts that launchers use.
+"""What a path tells of rank and host: a table of launchers' directory layouts.
 
 `FOLDERS` are tried on the directories, innermost last, and add up; of `FILES` the first
 that fits the file's stem counts. A pattern names what it captures. An index that could

@@ -1,4 +1,4 @@
-"""Formats that are no evidence but lie among it: images, programs, checkpoints.
+"""Formats that are no evidence but lie beside it: images, programs, checkpoints.
 
 Only marks that no text begins with are listed, so that a log cannot be mistaken.
 """

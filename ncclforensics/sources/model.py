@@ -1,4 +1,4 @@
-"""What the stage hands on: a `Source` per file of the evidence, and its notes."""
+"""A `Source` per file of the evidence, and the notes of this stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a log's own lines whether what its path says of rank and host can hold.
+"""Checks the rank and host of a log's path against the log's own lines.
 
 A task of Slurm is a rank under one process per task, a node under torchrun, and in a
 job array it is neither; a file named after one node may hold the output of all. The

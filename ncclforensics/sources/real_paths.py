@@ -1,4 +1,4 @@
-"""The real paths that a user means by what was typed."""
+"""The real paths of what a user typed."""
 
 from __future__ import annotations
 

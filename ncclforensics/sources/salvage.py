@@ -1,4 +1,4 @@
-"""Reads the members of a zip archive whose directory is lost: it stood at the end.
+"""Reads the members of a zip archive whose central directory is lost.
 
 Each member has a header of its own in front. Stored and deflated ones can be read in
 order until the cut; deflate says itself where it ends, so sizes that were written only

@@ -1,4 +1,4 @@
-"""Where unpacked bytes go: numbered files, with one account for all archives.
+"""Where unpacked bytes go: numbered files, with one quota for all archives.
 
 A member's name never becomes a path, so nothing can be written outside the directory.
 """

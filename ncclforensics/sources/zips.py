@@ -1,4 +1,4 @@
-"""Zip archives; one whose directory is lost is read by its members' own headers."""
+"""Zip archives; without a central directory, members are read by their own headers."""
 
 from __future__ import annotations
 

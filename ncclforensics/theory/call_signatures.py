@@ -1,4 +1,4 @@
-"""Which members of a call called what: its sides, and whether what is sent adds up.
+"""The signatures of a call's members: which sides there are, and whether sizes add up.
 
 A side is an operation, or the sizes and dtypes of one that needs them equal. Flight
 Recorder entries tell it of every member that came, also of those that enqueued the call

@@ -1,4 +1,4 @@
-"""Where in the code a side is, beside the others: what its call may be for.
+"""The place in the code of a side's call, compared with that of the others.
 
 The program's own structure tells first: who is outside of the function in which the
 loop's calls part has left the loop. Names of functions are a hint, weighed as one.

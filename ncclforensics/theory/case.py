@@ -1,4 +1,4 @@
-"""The standstill as the theory sees it: ends of the wait-for graph, ranks, and facts.
+"""One standstill: roots of the wait-for graph, ranks, and facts about them.
 
 What waits is folded onto whom it waits for. What remains are ends: ranks that wait for
 nobody, calls that all came to, calls whose peers have finished them, circles, and ranks

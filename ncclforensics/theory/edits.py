@@ -1,4 +1,4 @@
-"""What a rank did in place of what its program foresaw: the edit that would undo it.
+"""What a rank did in place of what its program predicted: the edit to undo it.
 
 A call that was foreseen a few calls later was made before its turn, or those between
 were skipped; one that the program does not know is extra, or stands in another's place;

@@ -1,4 +1,4 @@
-"""The calls of ranks as labels: what tells one call of a program from another.
+"""Labels of calls: what tells one call of a program from another.
 
 A label forgets who makes the call: it holds what the group is for, the operation, how
 far off the other end of a message is, sizes where they must agree, dtypes, and the

@@ -1,4 +1,4 @@
-"""Who came to a call when its peers' timeout had passed: see `correlate.timing`."""
+"""Ranks that came to a call after their peers' timeout: see `correlate.timing`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stories rest on lines alone: on silence, on places in code, on bare numbers.
+"""Stories that rest on log lines alone: silence, places in code, bare numbers.
 
 A dump shows that a call was not made. That nobody heard a rank, that it stood at
 another place, or that numbers of groups without a name agree, shows it less well.

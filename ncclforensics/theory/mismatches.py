@@ -1,4 +1,4 @@
-"""Findings on members of one call that differ in it: in the operation, or in sizes."""
+"""Findings on members of one call that differ in the operation or in sizes."""
 
 from __future__ import annotations
 

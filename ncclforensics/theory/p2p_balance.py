@@ -1,4 +1,4 @@
-"""Halves of messages that one side posted and the other did not.
+"""Unbalanced send and recv: halves of messages that only one side posted.
 
 From one collective that two ranks both made to a later one both post as many halves of
 the messages between them. Of dumps of open calls only the same holds of what is open,

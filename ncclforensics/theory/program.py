@@ -1,4 +1,4 @@
-"""What each rank was to call next, and how surprising its last calls are, in bits.
+"""The program model: how surprising each rank's last calls are, in bits.
 
 A context model of variable order: the longest context (16, 8, 4, 2 or 1 calls) that was
 seen at least `SEEN` times elsewhere predicts the next call, from the calls of all ranks

@@ -1,4 +1,4 @@
-"""Does an edit let all go on? Who still waits when some ranks come where they are due.
+"""Whether an edit lets all ranks go on: who still waits after it.
 
 Ranks that the story sets free come to every call that wants them, and calls that it
 lets end do so. What follows is a fixed point: a call of which nobody is missing any

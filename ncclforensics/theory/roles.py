@@ -1,4 +1,4 @@
-"""Which ranks run one program: those whose calls are much the same.
+"""Which ranks run the same program: those whose calls are much the same.
 
 A stage of a pipeline, the first rank of a group that roots a broadcast, the experts of
 one layer: each shows in what its ranks call, and how often. Rings that lost more or

@@ -1,4 +1,4 @@
-"""Who may be the odd ones at an end of the waits: sets of ranks, and what shows it.
+"""Which sets of ranks at a root of the waits may be the deviating ones, and why.
 
 They are the ranks that left their program in one way, those held in one call, those
 that owe one message, and those that agree with each other in a call and with nobody

@@ -1,4 +1,4 @@
-"""A story: a failure class, whom it blames, and what each thing it ignores costs."""
+"""A story: a failure class, the ranks it blames, and what it costs in bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom to look at first, in order: what all stories together say of each rank.
+"""The suspects in order: what all stories together say of each rank.
 
 A story that costs a bit more is half as likely. A rank's weight is the share of all
 stories that blame it, over all ends, by how many ranks hang on each.

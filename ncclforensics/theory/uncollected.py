@@ -1,4 +1,4 @@
-"""What is told of ranks that everybody waits for and of which nothing was collected."""
+"""Findings on ranks that everybody waits for and of which nothing was collected."""
 
 from __future__ import annotations
 

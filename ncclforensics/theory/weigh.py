@@ -1,4 +1,4 @@
-"""Weighs the stories of each end against each other: the cheapest is told.
+"""Weighs the stories of each root against each other: the cheapest is the verdict.
 
 A story costs its prior, each culprit beyond the first, the surprise that it leaves
 unexplained, and each thing that must be seen and is contradicted. Its margin is by how

@@ -1,4 +1,4 @@
-"""What each kind of observation is worth, in bits: the one table of the theory.
+"""The weight of each kind of observation, in bits: the one table of the theory.
 
 A bit is a factor of two between how well two stories explain what is seen. The numbers
 are round on purpose: halving or doubling any of them changes less than one verdict in a

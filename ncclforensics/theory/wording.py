@@ -1,4 +1,4 @@
-"""Words and cites for what the theory tells: who waits where, and what hangs on it."""
+"""Words and cites for the theory's findings: who waits where, and for whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keys do at once: the next failure, another axis, another grouping."""
+"""Actions without a prompt: the next failure, another axis, another grouping."""
 
 from __future__ import annotations
 

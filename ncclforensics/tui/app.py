@@ -1,4 +1,4 @@
-"""The application: opens at once, loads in a worker, opens on the answer.
+"""The application: opens at once, loads in a worker, starts at the verdict.
 
 Workers hand over messages and touch no widget. Loading runs in a daemon thread, because
 a long step of it cannot be interrupted, and leaving must not wait for it.

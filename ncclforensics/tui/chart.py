@@ -1,4 +1,4 @@
-"""The timeline's widget: draws the lines on screen, and moves a cursor through them.
+"""The timeline's widget: draws the visible lines, and moves a cursor through them.
 
 Two lines on top and the labels at the left stay in place; only cells scroll. Everything
 is made when a line is drawn, so a job of any size costs what its visible part costs.

@@ -1,4 +1,4 @@
-"""Where the cursor is, how it gets elsewhere, and what the evidence tells of it."""
+"""Where the cursor is, how it moves, and what the evidence tells of its place."""
 
 from __future__ import annotations
 

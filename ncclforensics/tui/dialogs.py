@@ -1,4 +1,4 @@
-"""The screens that lie over the timeline: a prompt, a choice, a page to read."""
+"""The modal screens: a prompt, a choice, a page to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From paths to what the timeline shows; runs in a worker and touches no widget."""
+"""From paths to the timeline's model; runs in a worker and touches no widget."""
 
 from __future__ import annotations
 

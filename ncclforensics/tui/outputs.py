@@ -1,4 +1,4 @@
-"""What leaves the application: pages to read, the clipboard, a picture."""
+"""Output from the application: pages to read, the clipboard, a picture."""
 
 from __future__ import annotations
 

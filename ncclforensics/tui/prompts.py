@@ -1,4 +1,4 @@
-"""The keys that ask first: for a rank, a number, a word, a group, a step of a chain."""
+"""Keys that prompt first: for a rank, a number, a word, a group, a step of a chain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which finding brought about which: edges from causes to their effects.
+"""Which finding caused which: edges from causes to their effects.
 
 An edge needs three things. The cause's class says that it explains the effect's; they
 name the same rank or host, or one names nobody, or the cause spreads and the effect is

@@ -1,4 +1,4 @@
-"""The course of a failure: when the job stopped, how long nobody knew, what people saw.
+"""When the job stopped, how long nobody noticed, and the symptoms that followed.
 
 A watchdog speaks when a call has waited as long as its timeout: the job stopped when
 that call began to wait. What everybody printed afterwards is counted, a line for each

@@ -1,4 +1,4 @@
-"""Which finding is the root, which are its echoes, and what that makes of the job.
+"""Which finding is the root cause, which are its echoes, and the outcome.
 
 A finding that another one brought about (`causality`) is its echo, or a witness if it
 only says how the end was seen. What is left are roots: the surer first, then the

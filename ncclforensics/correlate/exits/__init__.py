@@ -1,1 +1,1 @@
-"""How processes ended, who reported it, and of which rank nothing was collected."""
+"""How processes ended, who reported it, and which ranks left no output at all."""

@@ -1,4 +1,4 @@
-"""The processes of each agent: those that it saw fail, and those that it had to end.
+"""The processes of each agent: those it saw fail, and those it terminated.
 
 torchelastic's table holds every process of a node that failed by itself, and its agent
 tells the others to end. So both together are the ranks of the node, which are numbered

@@ -1,4 +1,4 @@
-"""Ranks that an agent does not list as failed, though it lists all others of its own.
+"""Ranks that exited normally: their agent lists all others of its own as failed.
 
 torchelastic's table holds every process of the node that ended with another code than
 0, also those that the agent ended itself. So one that it leaves out exited normally. It

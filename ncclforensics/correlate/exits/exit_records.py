@@ -1,4 +1,4 @@
-"""How processes ended, in one spelling: agents, launchers, schedulers and the shell.
+"""How processes ended, normalized: agents, launchers, schedulers and the shell.
 
 `code` is as Python counts it, so that 139, `Segmentation fault` and -11 are one thing.
 A launcher's task is a rank only where each task runs one: not where it starts torchrun

@@ -1,4 +1,4 @@
-"""Whose own words were not collected: of such a rank silence proves nothing."""
+"""Ranks whose own log was not collected: their silence proves nothing."""
 
 from __future__ import annotations
 

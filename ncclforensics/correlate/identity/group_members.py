@@ -1,4 +1,4 @@
-"""Who the members of groups are that no line lists: their seats tell.
+"""Members of groups that no line lists, derived from each rank's number in its group.
 
 A watchdog's line holds a rank's number in the job and in its group. Launchers build the
 groups of one description alike: as large, and with the same step from seat to seat. So

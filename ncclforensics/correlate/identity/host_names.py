@@ -1,4 +1,4 @@
-"""Names of hosts as different programs print them, made one.
+"""Host names: the spellings that different programs print, mapped to one.
 
 NCCL cuts a name at its first dot and torchelastic does not, so `gpu0001` and
 `gpu0001.cluster.local` are one host. What another writer left on a line without an end

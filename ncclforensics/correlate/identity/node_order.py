@@ -1,4 +1,4 @@
-"""Ranks of a node are numbered in turn: what its known ones tell of the others."""
+"""Ranks of a node are consecutive: the known ones give the host of the others."""
 
 from __future__ import annotations
 

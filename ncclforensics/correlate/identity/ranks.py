@@ -1,4 +1,4 @@
-"""Who is global rank 7: its host, process and GPU, from all evidence together.
+"""Which host, process and GPU each global rank is, from all evidence together.
 
 Each line and each file claims some of it: a `[rank7]:` prefix, the agent's table, the
 path of a log, a communicator that spans the whole job. Claims are joined on what

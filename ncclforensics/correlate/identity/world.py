@@ -1,4 +1,4 @@
-"""Which ranks the job has: all numbers below its size, seen or not.
+"""Which ranks the job has: all numbers below the world size, seen or not.
 
 Ranks are numbered without gaps, so one that is seen tells of all below it. A group is
 no larger than the job, and what an all_gather makes of its input tells its group's

@@ -1,1 +1,1 @@
-"""Jobs, restarts and their clocks: evidence of several runs is told apart here."""
+"""Jobs, restarts and clocks: evidence of several runs is separated here."""

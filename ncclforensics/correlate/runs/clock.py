@@ -1,4 +1,4 @@
-"""One clock: gives stamps the year, the zone and the host's error that others tell.
+"""One clock: adds the year and zone that stamps lack, and corrects host offsets.
 
 c10 and torch's Python logging print month, day and time in local time. The year is that
 of the full dates of the evidence; the zone is told where a watchdog's line and a dump

@@ -1,4 +1,4 @@
-"""Two jobs in one stream: evidence in which nobody can be told from his namesake.
+"""Two jobs interleaved in one log: both print under the same rank numbers.
 
 Two jobs that write to one file, or whose files were joined line by line, both have a
 rank 0. That shows where one rank is on two hosts, where one agent saw it end in two

@@ -1,4 +1,4 @@
-"""Jobs: evidence of several in one directory, told apart before it is compared.
+"""Jobs: evidence of several in one directory, separated before it is compared.
 
 A scheduler numbers jobs, and names of files carry the number. A number may be that of a
 process or a day as well: two of them are two jobs only where the files of each hold

@@ -1,4 +1,4 @@
-"""Restarts: evidence of several attempts of one job, told apart before it is compared.
+"""Restarts: evidence of several attempts of one job, separated before comparison.
 
 An elastic agent starts all workers again under new pids; counts of calls begin anew.
 Which attempt a row belongs to is told by the path (`attempt_1/`), by how often the

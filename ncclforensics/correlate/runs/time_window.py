@@ -1,4 +1,4 @@
-"""A span of time that was asked for: failures outside of it are another incident's.
+"""The time window that a user asked for: failures outside of it are left out.
 
 A kernel's log or an agent's tells of weeks. What says that something failed at another
 time goes, with all that was read of the same line; lines without a time stay, as do

@@ -1,4 +1,4 @@
-"""When dumps were written, as far as the times of their files tell.
+"""When dumps were written, as far as the modification times of their files tell.
 
 A dump does not say when it was taken, and its file does, unless it was copied. Torch
 writes one when a call has been open for its timeout: the watchdog of the rank that is

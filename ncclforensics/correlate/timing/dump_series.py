@@ -1,4 +1,4 @@
-"""Which dumps of a rank are looks at one process, in the order they were taken.
+"""Which dumps of a rank are of one process, in the order they were taken.
 
 The same call keeps its time in every dump of its process. Where a ring has wrapped so
 that two dumps share no call, or only active calls were dumped, they are of one process

@@ -1,4 +1,4 @@
-"""Which files are copies of others, and what names tell of when they were written.
+"""Which files are copies of others, and the times that their names give.
 
 Of a hang torch writes the same bytes twice: a dump holds no time of its own. So equal
 bytes are a copy only where neither names nor times of files tell two moments apart, nor

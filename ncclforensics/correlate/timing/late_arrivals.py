@@ -1,4 +1,4 @@
-"""Members that made a call when the timeout of those who were in it had passed.
+"""Members that arrived after the timeout of those who waited had passed.
 
 The time of a call is its own host's, so two hosts are compared by the earlier calls of
 the same group. Who comes too late may even finish the call: its peers' dumps were

@@ -1,4 +1,4 @@
-"""What moved between two looks that are no dumps: py-spy, RAS, the watchdog's lines.
+"""Progress between two observations other than dumps: py-spy, RAS, watchdog lines.
 
 Two stacks of one process that are equal say less than two equal dumps: a loop comes by
 the same line again and again.

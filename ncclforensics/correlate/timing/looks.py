@@ -1,4 +1,4 @@
-"""Looks: evidence of one rank that was taken twice while its process lived.
+"""Two looks: evidence of one rank that was taken twice while its process lived.
 
 What moved between two looks is at work, and what stands in both has stopped; neither
 can be told from one. So it is read off here, as `looks`. After that the last look at

@@ -1,4 +1,4 @@
-"""Calls made behind a pause of a whole timeout, in a job that went on afterwards.
+"""Calls made after a pause of a whole timeout, in a job that went on afterwards.
 
 A watchdog writes its dump when the timeout of a call passes. Where the rank that was
 waited for comes just then, the dumps show a job that runs; but a rank that made no call

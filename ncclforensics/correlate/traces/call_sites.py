@@ -1,4 +1,4 @@
-"""Where in the code each rank stood: tracebacks of timeouts, and what py-spy saw.
+"""Where in the code each rank stood: tracebacks of timeouts, and py-spy stacks.
 
 Gloo's calls raise where they are made, so the traceback over a timeout tells where its
 rank waited; so does the stack that a watchdog prints of the call that failed. In

@@ -1,4 +1,4 @@
-"""The few calls of a dump that tell how far its rank came.
+"""The few calls of a dump that show how far its rank came.
 
 A ring holds thousands of calls that finished long ago, and nothing but the first, the
 last and the extreme ones among them says anything of a hang. So the rest is left out

@@ -1,4 +1,4 @@
-"""COLL lines of NCCL as calls: the how-manieth of which communicator, by which rank.
+"""NCCL's COLL log lines as calls: the rank, the communicator, the ordinal in it.
 
 The host prints such a line when it enqueues a call, so it proves that the call was
 made and never that it ended. The number of a call is its place among the collectives of

@@ -1,4 +1,4 @@
-"""Watchdog lines without a group: which of them can be of one, by their numbers.
+"""Watchdog lines that name no group: which of them their numbers put into one group.
 
 torch up to 2.4 prints `SeqNum=41` and no group, and `[Rank 3]` says the rank in it. A
 group's calls end in their order, and one that needs all its members ends for nobody

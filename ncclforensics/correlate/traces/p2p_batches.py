@@ -1,4 +1,4 @@
-"""Messages sent in a batch end with it: what its closing entry says is true of them.
+"""Batched P2P: the state of a batch's closing entry holds for all its messages.
 
 `batch_isend_irecv` records an entry per message, none of which c10d ever marks
 (pytorch#137969), and one named `coalesced` behind them that it does mark. They share

@@ -1,4 +1,4 @@
-"""Messages between two ranks: how many of each were made, and which were delivered.
+"""Messages between two ranks: how many were posted, and which were delivered.
 
 The number of a P2P call is its rank's own, so the two sides of a message take its
 place; a batch is over as a whole only, though single messages of it may be delivered.

@@ -1,4 +1,4 @@
-"""The calls that may hold up a rank, in the order in which it made them.
+"""The calls that may block a rank, in the order in which it made them.
 
 A rank is held up by its first unfinished call that nothing it made later has passed;
 what it enqueued behind that one says nothing. The messages of a batch are in flight at

@@ -1,4 +1,4 @@
-"""Gives the positions that logs and dumps tell the name of their group, or drops them.
+"""Gives each position from logs and dumps the name of its group, or drops it.
 
 A watchdog prints its timeout without a group and then a status line with one; torch 2.3
 and 2.4 print only the number of the group, which is the default group's for 0 and any

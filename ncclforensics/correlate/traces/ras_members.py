@@ -1,4 +1,4 @@
-"""Who is meant in a status report of NCCL's RAS: ranks and hosts of its members.
+"""Which ranks and hosts a status report of NCCL's RAS means.
 
 RAS names a member by communicator hash, its rank there, its pid and an address. The
 hash is the `commId` of the debug output, which tells the rank. Without any, the members

@@ -1,4 +1,4 @@
-"""The calls that ranks cannot get past, and what each member does about them.
+"""The calls that ranks are blocked in, and the state of each member there.
 
 A rank is held up by its first unfinished call that nothing it made later has passed, in
 the order in which it made them; what it enqueued behind that one says nothing. Members

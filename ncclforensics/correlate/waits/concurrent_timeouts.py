@@ -1,4 +1,4 @@
-"""Ranks that gave up calls of several groups at once, as only lines tell.
+"""Ranks that gave up calls of several groups at once, known from log lines only.
 
 The order in which such a rank made them is not known. In a call that everybody came to
 it is held by another, of which somebody is missing: its GPU is there. So what is behind

@@ -1,4 +1,4 @@
-"""Calls that nothing but lines tells of, as rows of the frame `calls`.
+"""Calls known from log lines only, as rows of the frame `calls`.
 
 A call is known by a number without a group, by the place in the code where its ranks
 stood, or by nothing but that they waited. It waits for the silent ranks; where nobody

@@ -1,4 +1,4 @@
-"""The calls that lines tell of: who waits there, who did not come, and where.
+"""The calls that log lines tell of: who waits there, who is absent, and where.
 
 Dumps and positions with a group tell best; of ranks that `calls` places this says
 nothing. Of the others a watchdog's number places them, or the place in the code where

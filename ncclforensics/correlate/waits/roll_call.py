@@ -1,4 +1,4 @@
-"""Who was heard when a call timed out: the roll of the ranks, as their lines tell.
+"""Which ranks reported anything when a call timed out, and which did not.
 
 Everybody who waits prints, sooner or later; the one who is waited for is silent. So
 silence tells something where a rank's own words were collected, where it had as long as

@@ -1,4 +1,4 @@
-"""Whose evidence shows that a call was never made, and who failed by its own words.
+"""Which ranks' evidence shows that a call was never made, and who failed by itself.
 
 Dumps can be asked of a job that runs. Then a rank is not late because its file is a
 moment older than its peers', which is seen where a peer finished a call that needs all

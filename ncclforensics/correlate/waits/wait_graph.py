@@ -1,4 +1,4 @@
-"""Who waits for whom, and whom in the end everybody waits for.
+"""The wait-for graph: who waits for whom, and its roots.
 
 A rank waits in its call for each member that is absent or behind, or whose GPU has not
 begun the call when others' have; in a batch of messages it waits in all of them. A rank

@@ -1,4 +1,4 @@
-"""Takes out of a dump's pickle the entries that repeat an earlier one.
+"""Removes from a dump's pickle the entries that repeat an earlier one.
 
 A training loop makes the same calls again and again: of some thousand entries all but a
 few dozen have the bytes of an earlier one except for the arguments of a few number

@@ -1,4 +1,4 @@
-"""The parts of a Flight Recorder dump, whatever was loaded, and what is odd about it.
+"""The parts of a loaded Flight Recorder dump, and what is wrong with it.
 
 The schema's version says little that the keys do not say better: torch 2.2 writes a
 bare list of entries, 2.3 (schema 1.4) counts everything in `seq_id`, 2.4 (2.1) brings

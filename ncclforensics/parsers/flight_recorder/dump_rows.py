@@ -1,4 +1,4 @@
-"""The rows of some dumps, of what was read of each.
+"""Frames of several dumps, made of what was read of each.
 
 A frame costs more than the few rows that a dump gives of groups, positions, templates
 and stacks. So what dumps hold stays plain until some are together.

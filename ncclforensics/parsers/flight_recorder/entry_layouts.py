@@ -1,4 +1,4 @@
-"""How the entries of a pickle lie, which those of the dumps beside it share.
+"""The byte layout of a pickle's entries, shared between the dumps of a job.
 
 Ranks of one job make the same calls. So their entries are of the same bytes, but for
 numbers, and lie in the same places. What was found out of one dump's is true of all

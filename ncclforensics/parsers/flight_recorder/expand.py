@@ -1,4 +1,4 @@
-"""What a dump without its repeated entries says of all of them.
+"""Restores the rows of entries that `dedup` removed.
 
 An entry that repeats an earlier one is that one with other numbers. So what was read of
 the kept entries is handed out to all, and the numbers that differ are put in: for some

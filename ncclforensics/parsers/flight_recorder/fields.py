@@ -1,4 +1,4 @@
-"""The fields of a dump's entries: which type each has, and what to do if it has not.
+"""The fields of a dump's entries: their types, and what to do with a wrong one.
 
 A column is checked as a whole, without a Python step per entry; only a column that
 fails is cleaned value by value. Lengths are bounded because a pickle of some bytes may

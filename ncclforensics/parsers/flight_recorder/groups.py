@@ -1,4 +1,4 @@
-"""The groups that a dump lists and how far its rank came in them.
+"""The groups that a dump lists, and how far its rank came in each.
 
 `pg_config` knows names and members, entries know which rank-local `pg_id` a name has,
 and `pg_status` is keyed by `pg_id`: only together do they tell the position in a group.

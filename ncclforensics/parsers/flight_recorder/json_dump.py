@@ -1,4 +1,4 @@
-"""Decodes a JSON dump; one that is cut gives its members and entries before the cut.
+"""Decodes a JSON dump; a truncated one gives what stands before the cut.
 
 c10d writes one object on one line with its keys in order of the alphabet, so a cut one
 has entries but no pg_config, no pg_status and no version.

@@ -1,4 +1,4 @@
-"""Keeps the C unpickler from taking the machine's memory, and the collector away.
+"""Limits the memory of the C unpickler, and keeps the garbage collector out of it.
 
 A pickle of a few bytes may ask for a memo table of 30 GB (LONG_BINPUT with a large
 index, which one flipped bit can make), and CPython fills it before it reads on. Only

@@ -1,4 +1,4 @@
-"""Walks the opcodes of a part of a pickle: where its dict ends, which bytes may differ.
+"""Walks the opcodes of a part of a pickle: where its dict ends, which bytes may vary.
 
 Entries of many dumps are built alike: what is built like a part that was walked is not
 walked again. Knows what c10d's pickler and Python's write for a dump, and gives up on

@@ -1,4 +1,4 @@
-"""Finds out in a process of its own what a pickle does to the process that loads it.
+"""Loads a pickle in a child process first, to see whether it kills its loader.
 
 A few bytes may nest tuples a million times and use them as a key, or nest each tuple
 twice in the next: CPython hashes those in C, without a look at depth, time or signals,

@@ -1,4 +1,4 @@
-"""Reads a pickle that does not end well: everything that was whole before the end.
+"""Reads a pickle that is truncated or damaged: everything whole before the damage.
 
 The C unpickler gives nothing when a dump is cut. This walks the opcodes that c10d and
 Python's own pickler write for plain data, in the same order, and when it can go no

@@ -1,4 +1,4 @@
-"""Interns the call stacks of some dumps: each is kept once, entries refer to it.
+"""Interns the call stacks of dumps: each is kept once, entries refer to it.
 
 A training loop repeats the same few stacks in the same order, on every rank, and c10d's
 pickle shares the frames among entries, so a stack is first compared with the one that

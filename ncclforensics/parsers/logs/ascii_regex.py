@@ -1,4 +1,4 @@
-r"""Patterns that mean ASCII by `\d`, `\w` and `\b`, as the programs print it.
+r"""Regular expressions in which `\d`, `\w` and `\b` are ASCII, as programs print.
 
 Rust regex means all of Unicode by them. What a program prints for itself (digits, names
 of hosts and files) never needs that, and it costs: such an automaton takes ten times as

@@ -1,4 +1,4 @@
-"""Puts together the lines that programs between a job and its log broke apart.
+"""Joins lines that were broken on the way from the job to its log.
 
 docker's json-file splits at 16 KiB, `{"log":"…","stream":"stderr","time":"…Z"}`, where
 only the last piece ends with a newline; containerd and CRI-O write `2026-…Z stderr P …`

@@ -1,4 +1,4 @@
-"""The types of what messages capture, whether a parser just read it or a file holds it.
+"""The types of a message's captures, freshly parsed or read from a file.
 
 A grammar names the types of its own captures. A column of an inner structure has the
 type that frames give to its name, or the one that the structure's `KINDS` says, or is

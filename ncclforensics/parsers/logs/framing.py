@@ -1,4 +1,4 @@
-"""Takes a raw line apart: what a launcher put around it, its header, its message.
+"""Splits a raw line: the launcher's envelope, the header, the message.
 
 A physical line may hold several messages (a progress bar with a c10 line glued to it,
 two NCCL writers in one stream), so a line becomes one or more segments. What the

@@ -1,4 +1,4 @@
-"""What is kept of a log, or of a span of it: the lines that are worth taking apart."""
+"""The lines of a log that are kept for parsing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text logs: what is worth it is picked by `scan`, and recognised for many at once.
+"""Reads text logs: `scan` picks lines, which are then matched for many files at once.
 
 Taking a few lines apart costs as much as taking a thousand, so the lines of many files
 are recognised together: each file's lines have numbers of their own range meanwhile.

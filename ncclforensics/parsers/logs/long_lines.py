@@ -1,4 +1,4 @@
-"""Takes lines apart that are too long to be looked at as one."""
+"""Splits lines that are too long to be matched as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Picks the lines of a log that are worth taking apart, at the speed of a search.
+"""Picks the lines of a log that are worth parsing, at the speed of a search.
 
 Most of a log is neither needed nor kept: only lines that hold a needle are, and what
 stands under them. A log is scanned in spans of fixed bytes; what is kept of a span

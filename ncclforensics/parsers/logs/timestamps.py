@@ -1,4 +1,4 @@
-"""Time stamps of logs as UTC nanoseconds, as far as they say what time it is.
+"""Timestamps of logs as UTC nanoseconds, as far as they are complete.
 
 A stamp with a zone is exact. A stamp without one is read as UTC: what matters is order
 within one job, whose hosts share a zone. c10 and torch's Python logging print no year

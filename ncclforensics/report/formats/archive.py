@@ -1,4 +1,4 @@
-"""The report as one zip: every form of it, the cited excerpts and the frames.
+"""The report as one zip: every format, the cited excerpts, and the frames.
 
 The bytes are a function of what goes in: members are sorted and carry a fixed time.
 Frames are parquet, and of a frame with very many rows the first are kept; README.txt

@@ -1,4 +1,4 @@
-"""The report as one HTML file: no script, no request, readable on paper and at night.
+"""The report as one HTML file: no script, no request, printable, light and dark.
 
 jinja2 escapes everything that is not markup of the template, and the page's own policy
 forbids scripts and requests, so a line of a log stays text whatever it holds. Lists

@@ -1,4 +1,4 @@
-"""The report as GitHub-flavoured Markdown: short on top, the rest behind folds.
+"""The report as GitHub-flavoured Markdown: short on top, details collapsed.
 
 Text of the evidence is quoted in fences longer than any run of backticks in it; all
 other text is escaped, so that nothing in a log can draw a link, an image or a tag, or

@@ -1,4 +1,4 @@
-"""Two small pictures for the HTML report: how far ranks came, and who printed when.
+"""Two small pictures for the HTML report: progress of ranks, and who printed when.
 
 They are built of elements, so nothing of a log can become markup. Colours are the
 page's own variables; what a colour says, a word or a shape says as well.

@@ -1,4 +1,4 @@
-"""The text answer: two lines that stand alone, then why, where, what to do.
+"""The text answer: two lines that can be pasted alone, then why, where, what to do.
 
 What a log says stands behind its `path:line` or behind a bar, so that no line of it can
 pass for a line of the report. Long lists end with how many more there are and how to

@@ -1,4 +1,4 @@
-"""The calls as a trace for Perfetto: a process a rank, a track a process group.
+"""The calls as a trace for Perfetto: one process a rank, one track a process group.
 
 Calls of a group overlap when they are enqueued ahead, so they are asynchronous events
 on as many tracks as overlap; a track's first event names it. Ids are a process's own,

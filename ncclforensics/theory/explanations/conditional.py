@@ -1,4 +1,4 @@
-"""Ranks that make a call which the others never make: it stands behind a condition."""
+"""Ranks that make a call which the others never make, behind a condition."""
 
 from __future__ import annotations
 

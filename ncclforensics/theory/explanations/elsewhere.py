@@ -1,4 +1,4 @@
-"""The story that always stands beside the others: its cause is not in this evidence."""
+"""The rival story that the cause is not in this evidence."""
 
 from __future__ import annotations
 

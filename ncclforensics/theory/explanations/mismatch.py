@@ -1,4 +1,4 @@
-"""Members of one call that call another operation, or pass other sizes."""
+"""Members of one call that run another operation, or pass other sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that never came: those that a call wants, and that wait for nobody."""
+"""Ranks that never came to a call, and wait for nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story that always stands beside the others: the job still ran.
+"""The rival story that the job was still running.
 
 Dumps are taken because a job hangs, so it has to overcome that; and where something
 proves that the job stands, it is none.

@@ -1,4 +1,4 @@
-"""Ranks that came to a call when the timeout of the others had passed."""
+"""Ranks that came to a call after the timeout of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that left their loop early and wait behind it."""
+"""Ranks that left their loop early and wait behind it, or exited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that left out their half of a message and went on."""
+"""Ranks that skipped their half of a message and went on."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the timeline shows, without Textual: ranks, columns, cells, lines, details."""
+"""The timeline's model, without Textual: ranks, columns, cells, lines, details."""

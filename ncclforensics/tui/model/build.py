@@ -1,4 +1,4 @@
-"""Makes the timeline of an analysis: the one way into the model."""
+"""Builds the timeline's model from an analysis."""
 
 from __future__ import annotations
 

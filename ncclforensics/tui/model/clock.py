@@ -1,4 +1,4 @@
-"""Lines over time: what the ranks on screen did in each bucket of the window on screen.
+"""Lines over time: what the visible ranks did in each bucket of the window.
 
 A finished call stretches from when it was made to its end (or is a point, where its end
 is not known), an unfinished one to the end of its process or of the evidence; a rank

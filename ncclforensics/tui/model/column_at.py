@@ -1,4 +1,4 @@
-"""From a cell to the column it is about, and from a column to its time."""
+"""From a cell to its column, and from a column to its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the evidence tells of one place in the timeline, in lines of plain text.
+"""What the evidence tells of one place in the timeline, as lines of plain text.
 
 All text out of logs is cleaned here; a line is (style, text).
 """

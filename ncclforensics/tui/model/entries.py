@@ -1,4 +1,4 @@
-"""The entries of the pane of verdicts: what was found, ruled out, and not checked."""
+"""The entries of the verdict pane: what was found, ruled out, and not checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first look at all calls, some ranks at a time: groups, numbers, who came late.
+"""The first pass over all calls, some ranks at a time: groups, numbers, lateness.
 
 Calls are read through a lazy frame, so they may lie in memory or in a parquet file; a
 slab of ranks at a time keeps the peak low at sixteen thousand ranks.

@@ -1,4 +1,4 @@
-"""Cells that are known from elsewhere than a rank's own entries.
+"""Cells known from other evidence than a rank's own entries.
 
 `calls` knows who waits and who never came, `positions` how far a rank without a dump
 came, a finding who made another call than its peers, logs and exits what else happened.

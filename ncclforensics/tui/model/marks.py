@@ -1,4 +1,4 @@
-"""What is no call: log lines and exits, and the columns that they get between calls.
+"""Marks that are no calls: log lines and exits, and the columns between calls for them.
 
 A message has a column between the two calls of the job that surround it in time: the
 same message at another time has another one. Without times marks come last.

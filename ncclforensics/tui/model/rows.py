@@ -1,4 +1,4 @@
-"""From ranks to lines: in which order they stand, and which of them fold into one.
+"""From ranks to lines: their order, and which of them fold into one.
 
 Ranks that look alike fold where they are neighbours. A host or a group all of whose
 ranks look alike folds with the next one like it; one with an odd rank keeps lines of

@@ -1,4 +1,4 @@
-"""Search: which ranks and columns a word leads to."""
+"""Search: the ranks and columns that a word matches."""
 
 from __future__ import annotations
 

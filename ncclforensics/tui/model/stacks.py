@@ -1,4 +1,4 @@
-"""Stacks as a person reads them: their own frame first, then what it called into."""
+"""Stacks with the user's own frame first, then what it called."""
 
 from __future__ import annotations
 

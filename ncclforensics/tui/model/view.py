@@ -1,4 +1,4 @@
-"""What is on screen: a timeline, what is chosen of it, its lines, its scale.
+"""What is on screen: a timeline, the selected part, its lines, its scale.
 
 Labels and cells are made for the lines that are asked for, and for no other.
 """

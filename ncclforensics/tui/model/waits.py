@@ -1,4 +1,4 @@
-"""Who waits for whom, from one rank on: down to the rank that waits for nobody."""
+"""The chain of waits from one rank down to the rank that waits for nobody."""
 
 from __future__ import annotations
 
