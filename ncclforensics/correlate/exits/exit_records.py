@@ -99,12 +99,6 @@ def by_themselves(frames: Frames) -> pl.DataFrame:
     return failed.filter(~_is_by_agent(frames, failed))
 
 
-def by_agents(frames: Frames) -> pl.DataFrame:
-    """Return the ends in agents' tables that the agents brought about."""
-    known = frames["exits"].filter(pl.col("code") != 0)
-    return known.filter(_is_by_agent(frames, known))
-
-
 def _is_by_agent(frames: Frames, ends: pl.DataFrame) -> pl.Series:
     """Say of each end whether an agent's signal, or force after it, was its reason."""
     told = frames.message(*TOLD_TO_END)

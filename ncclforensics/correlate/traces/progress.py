@@ -191,24 +191,8 @@ def grouped(frame: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_names(calls: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Let the `group` of a call stand for a `pg` that names none, or several groups."""
-    pairs = _vague(names).select("pg", "pg_desc", vague=True).unique()
-    return (
-        calls.join(
-            pairs,
-            on=["pg", "pg_desc"],
-            how="left",
-            nulls_equal=True,
-            maintain_order="left",
-        )
-        .with_columns(pl.when("vague").then("group").otherwise("pg").alias("pg"))
-        .drop("vague")
-    )
-
-
 def told_apart(collectives: pl.LazyFrame, names: pl.DataFrame) -> pl.LazyFrame:
-    """Name the groups of calls as `with_names` does, where their names do not."""
+    """Let the `group` of a call stand for a `pg` that names none, or several groups."""
     vague = _vague(names)
     if vague.is_empty():
         return collectives

@@ -132,35 +132,6 @@ def behind(told: Graph, ranks: list[int]) -> set[int]:
     return blocked - set(ranks)
 
 
-def circles(calls: pl.DataFrame) -> list[tuple[int, ...]]:
-    """Return the ranks of each circle of waits that nothing outside of it explains.
-
-    These are the strongly connected components from which no wait leads out. Ranks that
-    are all in one call, which their GPUs have not begun, are none.
-    """
-    told = graph(calls)
-    component = components(told)
-    size: dict[int, list[int]] = defaultdict(list)
-    for rank in told.calls_of:
-        size[component[rank]].append(rank)
-    leaves = {
-        component[rank]
-        for rank, own in told.calls_of.items()
-        for call in own
-        for other, word in told.why[call].items()
-        if component[other] != component[rank]
-    }
-    return sorted(
-        tuple(sorted(ranks))
-        for number, ranks in size.items()
-        if len(ranks) > 1 and number not in leaves and _calls_of(told, ranks) > 1
-    )
-
-
-def _calls_of(told: Graph, ranks: list[int]) -> int:
-    return len({call for rank in ranks for call in told.calls_of[rank]})
-
-
 def components(told: Graph) -> dict[int, int]:
     """Number the strongly connected components; ranks are nodes, calls negative ones.
 

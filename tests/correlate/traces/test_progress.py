@@ -218,5 +218,3 @@ def test_a_name_that_several_groups_share_gives_way_to_the_group(groups, pgs):
     )
     made = tables.rows("collectives", [{"rank": r, **about} for r in range(3)])
     assert progress.told_apart(made.lazy(), names).collect()["pg"].to_list() == pgs
-    told = pl.DataFrame([{"group": group, **about} for group in groups])
-    assert progress.with_names(told, names)["pg"].to_list() == pgs
