@@ -1,4 +1,4 @@
-"""Joins what the parsers read: identities, clocks, progress, and who waits for whom."""
+"""Correlates parsed evidence: identities, clocks, progress and the wait-for graph."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ from ncclforensics.model.frames import Frames
 def correlate(
     frames: Frames, job: str | None = None, attempt: int | None = None
 ) -> Frames:
-    """Add `standings`, `calls` and `roots`; resolve `ranks`; fill in who and when.
+    """Return `frames` with `standings`, `calls` and `roots` added and `ranks` resolved.
 
-    Of several jobs and attempts those to explain are kept, or the ones asked for.
+    Also adds `group_names` and `held`, and fills in rank, host and time on all rows. If
+    the evidence holds several jobs or attempts, keeps `job` and `attempt`, or by
+    default the ones to explain (see `jobs.last` and `restarts.last`).
     """
     if attempt is not None:
         frames = jobs.without_dumps(frames)
@@ -57,7 +59,7 @@ def correlate(
     unfinished = progress.unfinished(collectives, names, told, failed)
     standing = progress.standings(made, unfinished, told)
     first = pending_calls.held_up(unfinished, made, standing, members)
-    seen = standstill.evidence(known, made, standing)
+    seen = standstill.evidence(known, made, standing, told)
     talk = p2p_messages.messages(collectives, names, members)
     apart = progress.told_apart(known.scan("collectives"), names)
     stuck = concurrent_timeouts.settled(

@@ -1,25 +1,26 @@
-"""One rank fell: an exception of its own, a signal, an exit; its peers lost it.
+"""A rank died for a reason of its own, and its peers lost it.
 
 What it means
-    A process ended for a reason of its own while its peers were in a collective with
-    it. They report closed connections or timeouts, and the agent then kills them.
+    A process ended for a reason of its own (exception, signal or exit) while its peers
+    were in a collective with it. The peers report closed connections or timeouts, and
+    the agent then kills them.
 
 How we know
     An uncaught exception that is not about lost peers; SIGSEGV, SIGBUS, SIGABRT,
-    SIGFPE or SIGKILL that nobody of this job sent; an exit code with no exception at
-    all. The first such end is named: agents note the time, and a victim's error says
-    itself that it lost somebody. Possibly, too: the job is known to stand, and all
-    waits lead to a rank of which neither a dump nor a line was collected.
+    SIGFPE or SIGKILL that nobody in this job sent; an exit code without any exception.
+    The first such end is named: agents record its time, and a victim's error itself
+    says that it lost a peer. It is only possible where the job is known to stand still
+    and all waits lead to a rank that left neither a dump nor a log line.
 
 What to do
-    Read that rank's traceback. For SIGKILL ask the kernel log of that host who killed
-    it (`dmesg -T | grep -i -E 'killed process|oom'`); for SIGSEGV and SIGBUS run with
-    `python -X faulthandler` and keep a core (`ulimit -c unlimited`).
+    Read that rank's traceback. For SIGKILL, ask the kernel log of that host who killed
+    it (`dmesg -T | grep -i -E 'killed process|oom'`). For SIGSEGV and SIGBUS, run with
+    `python -X faulthandler` and keep a core dump (`ulimit -c unlimited`).
 
 Looks like
-    SIGABRT after `taking the entire process down` is a victim's own watchdog, SIGTERM
-    the agent's. What torchrun calls `Root Cause (first observed failure)` is only the
-    first child that its agent saw dead.
+    SIGABRT after `taking the entire process down` comes from a victim's own watchdog,
+    and SIGTERM from the agent. The `Root Cause (first observed failure)` of torchrun is
+    only the first child that its agent saw dead.
     CUDA out of memory is `gpu-oom`; a kill by the kernel is `host-oom`.
 
 References
@@ -62,7 +63,7 @@ MOST_KINDS = 3
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that fell first, for a reason of their own."""
+    """Name the ranks that died first, for a reason of their own."""
     first = primary_exits.first(primary_exits.of_own(frames))
     if first.is_empty():
         gone = ras_status.unanswered(frames)
@@ -76,10 +77,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _by_reason(first: pl.DataFrame) -> list[pl.DataFrame]:
-    """Part ranks that fell for different reasons: each has a cause of its own.
+    """Split ranks that died for different reasons: each reason becomes a finding.
 
-    That is so where few kinds of exceptions were raised, each by ranks of its own; an
-    error that each rank words in its way is one.
+    They are split only if there are at most `MOST_KINDS` kinds of exceptions, each
+    raised by different ranks. An error whose text differs from rank to rank is one.
     """
     kind = pl.coalesce(pl.col("why").str.extract(r"^([\w.]+):"), "why")
     parts = first.with_columns(kind.alias("kind")).partition_by(
@@ -92,7 +93,7 @@ def _by_reason(first: pl.DataFrame) -> list[pl.DataFrame]:
 
 
 def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
-    """Return the finding of ranks that fell for one reason."""
+    """Return the finding for ranks that died for one reason."""
     ranks = common.numbers(first["rank"])
     hosts = (
         common.strings(first["host"])
@@ -128,7 +129,7 @@ def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     SIGKILL that nobody explains, with no peer that lost somebody, may be teardown.
     """
     if (first["by"] != "exit").all():
-        return "certain"
+        return "likely" if (first["by"] == "call").any() else "certain"
     killed = first["code"].eq_missing(-signal.SIGKILL).all()
     return "likely" if not killed or _is_missed(frames) else "possible"
 

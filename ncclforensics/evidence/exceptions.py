@@ -1,7 +1,7 @@
 """Uncaught exceptions, and whether each says that another rank caused it.
 
 A process raises one of its own, or because a peer is gone, or as a launcher that saw a
-child end. Where the words are lost, whose it is cannot be said.
+child exit. If the text is lost, its cause is unknown.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 TRACEBACKS = ("python.traceback", "torchelastic.error_file")
-HEADLESS = "uncaught.of_rank"  # the last line of a traceback that is not here
-NAMELESS = "uncaught.exception"  # the same, of a process that does not say its rank
+HEADLESS = "uncaught.of_rank"  # last line of a traceback that is missing
+NAMELESS = "uncaught.exception"  # the same, from a process that does not print its rank
 # exceptions that a process raises because of others, or that report another's end
 ECHOES = (
     r"(?:Dist(?:Backend|Network|Store)?Error|ChildFailedError|SignalException"
@@ -28,8 +28,13 @@ ECHOES = (
     r"|KeyboardInterrupt|SystemExit|BrokenPipeError|ConnectionResetError|EOFError"
     r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
 )
-PIECE = 40  # characters of a text that is known again by its beginning
-OPEN = r"^\w+: \[/[^\]]*$"  # the place in C++ where it was thrown, without its end
+# a rank that fails inside a collective may only have lost a peer, whatever the text.
+# What Python checks of arguments, and earlier GPU errors, are the rank's own
+IN_CALL = r"/horovod/(?:torch|tensorflow|common)/|/mpi4py/|/device_communicators/"
+ARGUMENTS = r"(?:Type|Value|Assertion|Key|Index|Attribute|NotImplemented)Error$"
+OF_GPU = r"(?:CUDA|HIP)(?: driver)? error|out of memory"
+PIECE = 40  # leading characters by which a text is recognized
+OPEN = r"^\w+: \[/[^\]]*$"  # a C++ throw location whose end is missing
 # an exception is about others if its text is a message of these roles, or says so
 ABOUT_OTHERS = ("victim", "agent", "either")
 
@@ -45,18 +50,28 @@ SCHEMA = {
     "source": pl.String(),
     "line": pl.Int64(),
 }
-# where a traceback says that it was raised
+# columns that say where a traceback was raised
 PLACED = {
     "by_launcher": pl.Boolean(),
     "file": pl.String(),
     "file_line": pl.Int64(),
     "function": pl.String(),
+    "op": pl.String(),
+    "raised_in": pl.String(),
 }
-RAISED = {**SCHEMA, "echo": pl.Boolean(), "by_launcher": pl.Boolean()}
+RAISED = {
+    **SCHEMA,
+    "echo": pl.Boolean(),
+    "by_launcher": pl.Boolean(),
+    "in_call": pl.Boolean(),
+}
 
 
 def uncaught(frames: Frames) -> pl.DataFrame:
-    """Return the uncaught exceptions, in SCHEMA and `echo`."""
+    """Return the uncaught exceptions, in RAISED.
+
+    `echo` is true if others caused the exception, and null if that is unknown.
+    """
     lines = pl.concat(
         [frames.message(*TRACEBACKS), _headless(frames), _nameless(frames)],
         how="diagonal_relaxed",
@@ -79,7 +94,8 @@ def uncaught(frames: Frames) -> pl.DataFrame:
         pl.col("exception"), ": ", pl.col("message_text").fill_null("")
     )
     file = pl.col("file").str.extract(r"([^/]+)$")
-    lines = _torn(frames, lines.with_columns(said.alias("said")))
+    lines = lines.with_columns(said.alias("said"))
+    lines = _torn(frames, lines.with_columns(_in_call().alias("in_call")))
     return (
         lines.with_row_index("row")
         .with_columns(
@@ -92,10 +108,11 @@ def uncaught(frames: Frames) -> pl.DataFrame:
             .then(True)
             .when("torn")
             .then(None)
-            .otherwise(
-                pl.col("exception").str.contains(ECHOES)
-                | pl.col("said").str.contains(lost_peers.TOLD)
-            )
+            .when(about_peers())
+            .then(True)
+            .when("in_call")
+            .then(None)
+            .otherwise(False)
             .alias("echo"),
             pl.lit(None, pl.Int64).alias("code"),
             pl.col("said").str.head(160).str.strip_suffix(": ").alias("why"),
@@ -109,8 +126,23 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     )
 
 
+def about_peers() -> pl.Expr:
+    """Whether an exception itself says that others caused it."""
+    return pl.col("exception").str.contains(ECHOES) | pl.col("said").str.contains(
+        lost_peers.TOLD
+    )
+
+
+def _in_call() -> pl.Expr:
+    """Whether an exception came out of a collective, which hides whose fault it is."""
+    inside = pl.col("op").is_not_null() | pl.col("raised_in").str.contains(IN_CALL)
+    own = pl.col("exception").str.contains(ARGUMENTS)
+    gpu = pl.col("said").str.contains(OF_GPU)
+    return (inside & ~own & ~gpu).fill_null(False)
+
+
 def _headless(frames: Frames) -> pl.DataFrame:
-    """Return the exceptions of ranks over which no traceback of theirs begins."""
+    """Return the exceptions of ranks with no traceback of their own above them."""
     key = ["source", "rank"]
     heads = frames.message("python.traceback").group_by(key)
     first = heads.agg(pl.col("line").min().alias("head"))
@@ -121,14 +153,14 @@ def _headless(frames: Frames) -> pl.DataFrame:
 
 
 def _nameless(frames: Frames) -> pl.DataFrame:
-    """Return the only line of an exception that is left, where one rank ended badly.
+    """Return the only exception line without a rank, if one rank failed by itself.
 
-    Of several nobody can say which was not caught, nor whose it is.
+    If there are several, it is unknown which was not caught, and whose it is.
     """
     lines = frames.message(NAMELESS)
     whole = frames.message(*TRACEBACKS, HEADLESS)
     if "by_launcher" in whole.columns:
-        # a launcher's own is of no rank
+        # a launcher's own traceback is of no rank
         whole = whole.filter(~pl.col("by_launcher").fill_null(False))
     if lines["text"].n_unique() != 1 or whole.height:
         return lines.clear()
@@ -136,9 +168,9 @@ def _nameless(frames: Frames) -> pl.DataFrame:
 
 
 def _of_others(frames: Frames, raised: pl.DataFrame) -> pl.Series:
-    """Return the rows of `raised` whose words (`said`) a line about others has.
+    """Return the rows of `raised` whose text (`said`) a line about others has.
 
-    Of what a terminal wrapped a traceback has the first piece, the line all of it.
+    If a terminal wrapped a traceback, `said` is the first piece of that line.
     """
     head = pl.col("said").str.head(PIECE).alias("head")
     told = frames["events"].filter(pl.col("role").is_in(ABOUT_OTHERS))
@@ -149,9 +181,9 @@ def _of_others(frames: Frames, raised: pl.DataFrame) -> pl.Series:
 
 
 def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
-    """Add `torn`: whether the last words, which say whose it is, are not whole.
+    """Add `torn`: whether the end of the text, which shows the cause, is missing.
 
-    A cut file has lost them, or a line ends inside of what C++ puts in brackets.
+    A truncated file has lost it, or a line ends inside what C++ puts in brackets.
     """
     inside = pl.col("said").str.contains(OPEN)
     if "span" not in tracebacks.columns:

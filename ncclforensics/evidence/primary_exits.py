@@ -1,8 +1,8 @@
 """Which processes failed by themselves, and which because others did.
 
 An exception that says that a peer is gone, a timeout, a signal from the agent, an abort
-by the process's own watchdog, whatever comes after somebody stopped the job: these are
-echoes. What is left are deaths of their own.
+by the process's own watchdog, and anything after the job was stopped are echoes. What
+is left are primary failures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ncclforensics.evidence.exceptions import RAISED, SCHEMA
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# a process that one of these lines belongs to ended itself because of a peer
+# a process with one of these lines aborted itself because of a peer
 SELF_ABORT = (
     "c10d.watchdog.abort",
     "c10d.watchdog.timeout",
@@ -28,45 +28,46 @@ SELF_ABORT = (
     "c10d.heartbeat.stuck",
     "c10d.heartbeat.timeout",
 )
-# a watchdog or faulthandler that reports what its own process did
+# faults that a watchdog or faulthandler reports of its own process
 OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating point)"
 CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
 # a training loop's own check of its loss or gradients
 NOT_A_NUMBER = ("launchers.megatron.nan", "launchers.megatron.nan.checked")
-# what ends a process although its own last words may be lost
+# lines of what ends a process, whose own last lines may be lost
 FATAL = (
     *("python.dataloader.killed", "python.dataloader.exited"),
     *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
     "python.cuda_error.sticky",
 )
-# of CUDA's errors those that a process's own kernel brings about, and that stay with it
+# CUDA errors that a process's own kernel causes, and that persist in the process
 STICKY = (
     r"illegal memory access|illegal instruction|misaligned address"
     r"|unspecified launch failure|device-side assert|invalid program counter"
 )
 RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
 OF_VICTIMS = (1, -signal.SIGABRT)
-# what a watchdog throws that lost a peer, up to torch 2.0 and since; and Gloo, in the
-# receiver of a tensor that is too large, whoever is wrong about its size
+# what a watchdog that lost a peer throws, up to torch 2.0 and since; and Gloo, in the
+# receiver of a tensor that is too large, whichever side is wrong about its size
 WATCHDOGS = r"^(?:std::runtime_error|c10::Dist\w*Error|gloo::\w+)$"
 APART_NS = 2_000_000_000
 
 
 def of_own(frames: Frames) -> pl.DataFrame:
-    """Return the deaths that nothing else in the evidence explains, in SCHEMA.
+    """Return the failures that nothing else in the evidence explains, in SCHEMA.
 
-    `why` is an exception with its message or a signal's name, `by` who told.
+    `why` is an exception with its message or a signal's name, `by` the kind of report.
     """
     words = pl.concat([exceptions.uncaught(frames), _reported(frames)])
     words = words.filter(~external_stop.after_stop(frames, words))
+    words = _of_only_one(frames, words)
     echoing = words.filter("echo")
-    # of an exception whose text is lost nobody can say that it is the rank's own
+    # an exception whose text is lost cannot be called the rank's own
     unread = words.filter(pl.col("echo").is_null())
     ended = _exits(frames, pl.concat([echoing, unread]))
     ended = ended.filter(~external_stop.after_stop(frames, ended) | _fault())
     own = words.filter(~pl.col("echo")).select(SCHEMA.keys())
     own = with_only_exit(frames, own)
-    # the exit of a rank whose exception is at hand says nothing more
+    # the exit of a rank whose exception is known adds nothing
     told = own["rank"].drop_nulls().unique()
     silent = ended.filter(~pl.col("rank").is_in(told.implode()).fill_null(False))
     faults = silent.filter(_fault())
@@ -74,8 +75,8 @@ def of_own(frames: Frames) -> pl.DataFrame:
         return pl.concat([own, faults])
     if (gone := pl.concat([_of_ray(frames), _of_lines(frames)])).height:
         return gone
-    # a bare exit code tells of its own fault only where every other one is explained;
-    # a victim whose words are lost ends with 1, or with its watchdog's SIGABRT
+    # a bare exit code is a primary failure only if every other one is explained; a
+    # victim whose text is lost exits with 1, or with its watchdog's SIGABRT
     if exit_records.are_of_one_host(frames, silent):
         return silent
     if (undumped := _undumped(frames, silent)).height:
@@ -92,11 +93,30 @@ def of_own(frames: Frames) -> pl.DataFrame:
     )
 
 
-def _quiet(frames: Frames, words: pl.DataFrame) -> list[int]:
-    """Return the ranks that said nothing where others say that they lost a peer.
+def _of_only_one(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
+    """Take an exception in a collective as the rank's own if all others are victims.
 
-    Of a hang that others timed out of, of words that may be anybody's, and where lines
-    are lost silence proves nothing.
+    They are if each says that it waited for a peer or lost one.
+    """
+    unknown = words.filter(pl.col("echo").is_null() & pl.col("in_call"))
+    ranks = unknown["rank"].unique()
+    victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
+    victims = pl.concat([victims, words.filter("echo")["rank"]]).drop_nulls()
+    others = victims.filter(~victims.is_in(ranks.implode()))
+    if ranks.len() != 1 or ranks.null_count() or others.is_empty():
+        return words
+    alone = pl.col("echo").is_null() & pl.col("in_call")
+    return words.with_columns(
+        pl.when(alone).then(False).otherwise("echo").alias("echo"),
+        pl.when(alone).then(pl.lit("call")).otherwise("by").alias("by"),
+    )
+
+
+def _quiet(frames: Frames, words: pl.DataFrame) -> list[int]:
+    """Return the ranks that printed nothing while others report that they lost a peer.
+
+    Silence proves nothing in a hang that others timed out of, if a text may be any
+    rank's, or if lines are lost.
     """
     if not exit_records.is_whole(frames):
         return []
@@ -108,11 +128,11 @@ def _quiet(frames: Frames, words: pl.DataFrame) -> list[int]:
 
 
 def _undumped(frames: Frames, ended: pl.DataFrame) -> pl.DataFrame:
-    """Return the ends of those who alone left no dump, if nobody else ended like that.
+    """Return the exits of ranks that alone left no dump, if no other exited alike.
 
-    A watchdog writes a dump before it ends its process. The lost dump of a victim
-    proves nothing, but a victim ends as the other victims do; and one whom Gloo or its
-    own watchdog aborted is none the less a victim.
+    A watchdog writes a dump before it ends its process. A victim's dump may be lost,
+    but a victim exits as the other victims do. A rank that Gloo or its own watchdog
+    aborted is a victim all the same.
     """
     thrown = frames.message("python.cpp_terminate")
     if "exception" in thrown.columns:
@@ -135,31 +155,31 @@ def _undumped(frames: Frames, ended: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
-    """Give the words of a process without a name to the one rank that is seen to fail.
+    """Give the rankless text of a process to the only rank that is seen to fail.
 
-    `words` has `rank`, `source`, `line` and `text`. Only where no more than one
-    exception stands there without a rank, and one rank ended by itself.
+    `words` has `rank`, `source`, `line` and `text`. Only if at most one exception has
+    no rank, and one rank failed by itself.
     """
     nameless = exceptions.uncaught(frames).filter(
         pl.col("rank").is_null() & ~pl.col("by_launcher").fill_null(False)
     )
-    # the exception that a traceback ends with, and a line that tells it once more
+    # the exception at the end of a traceback, and a line that repeats it
     places = nameless.select("source", "line").unique().height
     texts = words.filter(pl.col("rank").is_null())["text"].unique().len()
     rank = exit_records.only_one(frames)
     if texts != 1 or places > 1 or rank is None:
         return words
-    # who has words of its own needs no others'
+    # a rank with lines of its own needs no rankless ones
     if rank in frames["events"].filter(pl.col("role") != "agent")["rank"]:
         return words
     return words.with_columns(pl.coalesce("rank", pl.lit(rank)).alias("rank"))
 
 
 def first(deaths: pl.DataFrame) -> pl.DataFrame:
-    """Keep those that came first, as far as times tell; without times, all of them.
+    """Keep the deaths that came first, as far as times show.
 
-    An exception is its own witness; an exit code only counts beside one if its time
-    shows that it came before.
+    If a time is missing, exceptions are kept; without any, all deaths. An exit code
+    counts beside an exception only if its time shows that it came before.
     """
     timed = deaths.drop_nulls("t")
     if timed.height and timed.height == deaths.height:
@@ -175,9 +195,9 @@ def _fault() -> pl.Expr:
 
 
 def _threw(frames: Frames) -> pl.Series:
-    """Return the ranks that a C++ exception ended which no watchdog throws.
+    """Return the ranks that ended by a C++ exception which no watchdog throws.
 
-    One that stands there without a rank ended the only one that is told to have ended.
+    One without a rank is that of the only rank that failed by itself.
     """
     lines = frames.message("python.cpp_terminate")
     if "exception" not in lines.columns:
@@ -200,8 +220,8 @@ def _lost(frames: Frames) -> pl.Series:
 def _reported(frames: Frames) -> pl.DataFrame:
     """Return the faults that a rank's watchdog or faulthandler reports of its own.
 
-    In SCHEMA and `echo`. A CUDA error that ends the watchdog is this rank's; an NCCL
-    error is about a peer, and an abort is the watchdog's own doing.
+    In RAISED. A CUDA error that ends the watchdog is this rank's; an NCCL error is
+    about a peer, and an abort is the watchdog's own doing.
     """
     lines = frames.message("c10d.watchdog.terminated", "python.fatal", *NOT_A_NUMBER)
     if lines.is_empty():
@@ -223,14 +243,15 @@ def _reported(frames: Frames) -> pl.DataFrame:
         pl.when(fatal).then(pl.lit("fatal")).otherwise(pl.lit("watchdog")).alias("by"),
         pl.lit(False).alias("echo"),
         pl.lit(False).alias("by_launcher"),
+        pl.lit(False).alias("in_call"),
     ).select(RAISED.keys())
 
 
 def _of_ray(frames: Frames) -> pl.DataFrame:
-    """Return the worker that Ray lost, in SCHEMA, where nobody's watchdog ended one.
+    """Return the worker that Ray lost, in SCHEMA, if no watchdog ended any.
 
-    Ray sees that a process is gone and not why. It is named by its address where only
-    one is.
+    Ray sees that a process is gone and not why. `host` is its address, if only one is
+    named.
     """
     lines = frames.message(*RAY)
     victims = frames["events"].filter(pl.col("role") == "victim")
@@ -238,7 +259,7 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
         return pl.DataFrame(schema=SCHEMA)
     repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
     known = lines.select("host", "pid").drop_nulls().unique()
-    # Ray on one machine says an address that is every machine's own
+    # Ray on one machine prints an address that every machine has
     where = pl.when(~pl.col("host").str.contains(lost_peers.NOWHERE)).then("host")
     host = where if known.height == 1 and not repeated else pl.lit(None)
     return lines.with_columns(
@@ -253,8 +274,8 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
 def _of_lines(frames: Frames) -> pl.DataFrame:
     """Return the ranks that lost a data loading process, or whose GPU failed a call.
 
-    In SCHEMA, for where no traceback tells it as well; a process that was told to end
-    is an echo.
+    In SCHEMA, used if no traceback reports it. A process that was told to terminate is
+    an echo.
     """
     lines = pl.concat([frames.message(*FATAL), _of_nccl(frames)], how="diagonal")
     told = ~pl.col("text").str.contains(r"signal: Terminated")
@@ -270,9 +291,9 @@ def _of_lines(frames: Frames) -> pl.DataFrame:
 
 
 def _of_nccl(frames: Frames) -> pl.DataFrame:
-    """Return the CUDA errors that stay with their process, as NCCL meets them.
+    """Return the CUDA errors that persist in their process, as NCCL reports them.
 
-    Of several processes one may have brought down the others.
+    Only if one process has them: of several, one may have brought down the others.
     """
     lines = frames.message("nccl.cuda.failure")
     mine = lines.filter(
@@ -283,7 +304,7 @@ def _of_nccl(frames: Frames) -> pl.DataFrame:
 
 
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
-    """Return the exits that no agent and no loss of a peer brought about, in SCHEMA."""
+    """Return the exits that no agent and no loss of a peer caused, in SCHEMA."""
     victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
     aborts = frames.message(*SELF_ABORT)["rank"]
     echoed = pl.concat([victims, aborts, echoing["rank"]]).drop_nulls().unique()

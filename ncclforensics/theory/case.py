@@ -1,8 +1,9 @@
-"""One standstill: roots of the wait-for graph, ranks, and facts about them.
+"""One standstill: the ends of the wait-for graph, its ranks, and facts about them.
 
-What waits is folded onto whom it waits for. What remains are ends: ranks that wait for
-nobody, calls that all came to, calls whose peers have finished them, circles, and ranks
-of which nothing was seen. Each end is explained by itself.
+Waiting ranks and calls are folded onto what they wait for. What remains are the ends:
+ranks that wait for nobody, calls that all members joined, calls that peers have
+finished, cycles (kind `circle`), and ranks without any evidence. Each end is explained
+separately.
 """
 
 from __future__ import annotations
@@ -36,15 +37,16 @@ Call = dict[str, Any]
 Kind = Literal[
     "absent", "unseen", "full", "stalled", "unstarted", "circle", "idle", "late"
 ]
-SAMPLE = 32  # ranks beside an end whose history is put together
+SAMPLE = 32  # ranks besides those of an end whose history is loaded
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Where waits end: the ranks there, the calls through which others wait, by number.
+    """Where waits end: the ranks there, and the calls through which others wait.
 
-    Of a circle `calls` are those its ranks are held in; `blocked` are all that hang on
-    the end; `unseen` ranks of which nothing is known are waited for as well.
+    `calls` are call numbers; for a cycle, the calls its ranks wait in. `blocked` are
+    all ranks that wait for the end, directly or through others. `unseen` are ranks
+    without evidence that are waited for as well.
     """
 
     kind: Kind
@@ -56,36 +58,36 @@ class End:
 
 @dataclass(frozen=True)
 class Case:
-    """One standstill: `frames` as `correlate` left them, and what is asked of them."""
+    """One standstill: the `frames` of `correlate`, and facts derived from them."""
 
     frames: Frames
 
     @cached_property
     def calls(self) -> Mapping[int, Call]:
-        """Return the rows of the frame `calls` by number."""
+        """Return the rows of the frame `calls` and `resumed` calls, by call number."""
         rows = [*self.frames["calls"].to_dicts(), *self.resumed]
         return {row["call"]: row for row in rows}
 
     @cached_property
     def resumed(self) -> tuple[Call, ...]:
-        """Return the calls that a rank came to too late, and that went on then."""
+        """Return the calls that a rank joined too late and that then went on."""
         return tuple(late_ranks.resumed(self.frames)[0].to_dicts())
 
     @cached_property
     def graph(self) -> wait_graph.Graph:
-        """Return who waits for whom."""
+        """Return the wait-for graph."""
         return wait_graph.graph(self.frames["calls"])
 
     @cached_property
     def seen(self) -> frozenset[int]:
-        """Return the ranks of which there is a dump, or a position in a group."""
+        """Return the ranks with a dump, or with a known position in a group."""
         return frozenset(self.frames["standings"]["rank"]) | frozenset(
             rank for c in self.calls.values() for s in SEEN_IN for rank in c[s] or ()
         )
 
     @cached_property
     def ends(self) -> tuple[End, ...]:
-        """Return the ends, what most ranks hang on first."""
+        """Return the ends, those that block most ranks first."""
         if self.resumed:
             return tuple(self._late(call) for call in self.resumed)
         found = [self._with_blocked(end) for end in _ends(self)]
@@ -96,14 +98,15 @@ class Case:
         )
 
     def _late(self, call: Call) -> End:
-        """Return the end of a wait that is over: who came to the call last."""
+        """Return the end for a wait that is over: the ranks that came last."""
         ranks = tuple(self.late[call["call"]]["rank"].sort())
         return End("late", ranks, (call["call"],))
 
     def _idle(self) -> tuple[int, ...]:
-        """Return ranks in no call, that nobody waits for and that still lived.
+        """Return live ranks that are in no call and that nobody waits for.
 
-        In a job that runs such a rank is only between two calls.
+        In a running job such a rank is only between two calls, so there are none
+        unless the job is known to stand still.
         """
         if facts.standing(self.frames).answer != "yes":
             return ()
@@ -131,16 +134,16 @@ class Case:
 
     @cached_property
     def program(self) -> Program:
-        """Return the program model of the ranks in question and of some beside."""
+        """Return the program model of the ranks in question and a sample of others."""
         known = sorted(self.seen)
         step = max(1, len(known) // SAMPLE)
-        # numpy starts threads, behind which no worker may be forked any more
+        # importing numpy starts threads, after which workers must not be forked
         from ncclforensics.theory.program import program
 
         return program(self.frames, [*self._in_question(), *known[::step], *known])
 
     def _in_question(self) -> list[int]:
-        """Return the ranks of the ends, those of calls with few in them first."""
+        """Return the ranks of the ends; those from calls with few waiters first."""
         ranks: dict[int, int] = {}
         for end in self.ends:
             for number in end.calls:
@@ -152,29 +155,29 @@ class Case:
 
     @cached_property
     def late(self) -> Mapping[int, pl.DataFrame]:
-        """Return by call the entries of those who came to it a timeout too late."""
+        """Return by call number the entries of ranks that came after its timeout."""
         parts = late_ranks.latecomers(self.frames), late_ranks.resumed(self.frames)[1]
         found = pl.concat(parts)
         return {int(n): some for (n,), some in found.group_by("call")}
 
     @cached_property
     def signatures(self) -> Mapping[int, tuple[call_signatures.Side, ...]]:
-        """Return by call the sides that its members take on what it is."""
+        """Return by call number the sides of the calls on which members differ."""
         return call_signatures.of_calls(self.frames)
 
     @cached_property
     def unbalanced(self) -> Mapping[int, alltoall_totals.Unbalanced]:
-        """Return by call the exchanges whose two sides do not add up."""
+        """Return by call number the all_to_alls that do not send what they expect."""
         return {u.call["call"]: u for u in alltoall_totals.unbalanced(self.frames)}
 
     @cached_property
     def mute(self) -> frozenset[int]:
-        """Return the ranks whose recorder leaves out messages that may hold them."""
+        """Return the ranks that may wait in messages their recorder leaves out."""
         return frozenset(standstill.mute(call_summary.outline(self.frames)))
 
     @cached_property
     def waited(self) -> frozenset[int]:
-        """Return the ranks that timed out, or may have in what is not recorded."""
+        """Return the ranks that timed out, or may have in an unrecorded message."""
         return frozenset(gloo_blind_spots.waited(self.frames))
 
     @cached_property
@@ -184,14 +187,14 @@ class Case:
 
     @cached_property
     def fallen(self) -> frozenset[int]:
-        """Return the ranks that a signal ended which no launcher or watchdog sends."""
+        """Return the ranks ended by a signal that no launcher or watchdog sends."""
         fell = exit_records.by_themselves(self.frames)
         return exit_records.ranks_of(fell.filter(pl.col("code").is_in(teardown.FAULTS)))
 
     def deviation(self, rank: int) -> Deviation | None:
         """Return where a rank left the program of its role; None without history.
 
-        Of a dump that is torn the last calls are lost, and with them where it is.
+        A truncated dump has lost its last calls, and with them the rank's position.
         """
         return None if rank in self.torn else self.program.deviations.get(rank)
 
@@ -199,7 +202,7 @@ class Case:
     def early(self) -> frozenset[int]:
         """Return the ranks whose dump was written long before the last one.
 
-        Those that a watchdog asks for are written within minutes of each other.
+        Dumps that a watchdog asks for are written within minutes of each other.
         """
         files = call_summary.dumps(self.frames)
         apart = pl.col("modified").max() - pl.col("modified")
@@ -208,12 +211,12 @@ class Case:
 
     @cached_property
     def torn(self) -> frozenset[int]:
-        """Return the ranks whose dump is cut."""
+        """Return the ranks whose dump is truncated."""
         cut = call_summary.dumps(self.frames).filter("cut")
         return frozenset(cut["rank"].drop_nulls())
 
     def owes(self, end: End) -> bool:
-        """Whether somebody at an end is proved to have left out half of a message."""
+        """Whether a rank at an end is proved to have posted no half of a message."""
         if ("owes", end) not in self.kept:
             short = p2p_balance.shortages(self, end, end.ranks)
             self.kept["owes", end] = True in short
@@ -221,14 +224,15 @@ class Case:
 
     @cached_property
     def kept(self) -> dict[tuple[str, End], Any]:
-        """Return what was found of each end, by what it is, to be found but once."""
+        """Return the cache of results per end, keyed by (kind of result, end)."""
         return {}
 
     @cached_property
     def laggards(self) -> frozenset[int]:
-        """Return ranks that lack a call which most ranks of their kind of group made.
+        """Return ranks that are behind most ranks in groups of the same description.
 
-        Groups of one description take the same steps: it tells where no history does.
+        Groups with one description make the same calls, so their counters can be
+        compared where there is no history. Empty if too many ranks are behind.
         """
         made = self.frames["standings"].drop_nulls(["enqueued", "pg_desc"])
         kind = made.filter(pl.col("group").n_unique().over("pg_desc") > FEW_GROUPS)
@@ -238,10 +242,10 @@ class Case:
         return ranks if len(ranks) <= max(1, FEW_OF * len(self.seen)) else frozenset()
 
     def units(self, ranks: Iterable[int]) -> tuple[int, int]:
-        """Return how many failed by themselves, and how many more as part of a whole.
+        """Return the number of independent failures, and of further ranks in them.
 
-        Ranks of one host, or of one group that is not the job, count as one where all
-        of it is among them.
+        All ranks of one host, or of one group smaller than the job, count as one
+        failure if all of them are in `ranks`.
         """
         left = set(ranks)
         many = len(left)
@@ -260,14 +264,17 @@ class Case:
             *placed["rank"]
         }
         by_host = placed.group_by("host").agg("rank")["rank"]
-        # a rank of no known host may be of the one whose ranks are next to it
+        # a rank without a known host may belong to the host of its neighbours
         hosts = [
             frozenset(r)
             for r in by_host
             if lost.isdisjoint(range(min(r) - 1, max(r) + 2))
         ]
+        # the two ends of a message are no group
         groups = [
-            frozenset(c["members"] or ()) for c in self.calls.values() if c["members"]
+            frozenset(c["members"])
+            for c in self.calls.values()
+            if c["members"] and not c["is_p2p"]
         ]
         listed = self.frames["groups"]["members"].unique(maintain_order=True)
         groups += [frozenset(m) for m in listed.head(MOST_GROUPS) if m is not None]
@@ -279,7 +286,7 @@ class Case:
 
 
 def _nameless(hosts: list[frozenset[int]], lost: set[int]) -> list[frozenset[int]]:
-    """Return the hosts of `lost` ranks, where all known ones hold as many in turn."""
+    """Return the hosts of `lost` ranks, if all known hosts hold equal rank blocks."""
     known = {h for h in hosts if h}
     size = len(next(iter(known), ()))
     if size < 2 or known != {_of_turn(min(h), size) for h in known}:
@@ -293,8 +300,8 @@ def _of_turn(rank: int, size: int) -> frozenset[int]:
 
 
 MOST_GROUPS = 4096
-FEW_OF = 1 / 8  # of the ranks: more of them lag because they wait
-FEW_GROUPS = 2  # of a kind, among which none is the odd one
+FEW_OF = 1 / 8  # of the ranks; if more lag, they lag because they wait
+FEW_GROUPS = 2  # among two groups of a kind, neither is the odd one
 SEEN_IN = ("waiting", "behind", "done", "absent")
 OTHERS = ("absent", "unseen")
 
@@ -348,7 +355,7 @@ def _ends(case: Case) -> list[End]:
 
 
 def _absent(case: Case, gone: list[int]) -> list[End]:
-    """Join the absent ranks that the same calls wait for."""
+    """Return the ends of absent ranks; ranks that share a waiting call form one."""
     parts: list[tuple[set[int], set[int]]] = []
     for rank in sorted(gone):
         mine = ({rank}, set(case.graph.wanted_in.get(rank, ())))
@@ -367,7 +374,7 @@ def _absent(case: Case, gone: list[int]) -> list[End]:
 
 
 def _unseen(case: Case, found: list[End], unseen: list[int]) -> list[End]:
-    """Return the ranks without evidence that somebody hangs on, and on nothing else."""
+    """Return one end for unseen ranks that alone explain why somebody waits."""
     told = case.graph
     ends = [
         r for end in found for r in end.ranks if end.kind != "circle" or not end.unseen

@@ -1,9 +1,9 @@
 """Which finding caused which: edges from causes to their effects.
 
-An edge needs three things. The cause's class says that it explains the effect's; they
-name the same rank or host, or one names nobody, or the cause spreads and the effect is
-not proved to be a failure of its own; and the effect does not come before its cause by
-more than the clocks, and those who report, can be wrong.
+An edge needs three things. First, the class of the cause explains the class of the
+effect. Second, both name the same rank or host, or one names nobody, or the cause
+spreads and the effect is not proved to be a failure of its own. Third, the effect does
+not precede its cause by more than clock error and reporting delay allow.
 """
 
 from __future__ import annotations
@@ -21,34 +21,35 @@ DAY_NS = 24 * HOUR_NS
 
 
 class Class(Protocol):
-    """What has to be known of a failure class."""
+    """The properties of a failure class that causality needs."""
 
     @property
     def explains(self) -> Sequence[str]:
-        """The classes whose findings are echoes of this one's."""
+        """The classes whose findings are echoes of this class's findings."""
 
     @property
     def spreads(self) -> bool:
-        """Whether it explains those of other ranks, too."""
+        """Whether it also explains findings on other ranks."""
 
     @property
     def told_within_s(self) -> int:
-        """So many seconds after it began such a failure may first be told."""
+        """Seconds after its onset within which such a failure is first reported."""
 
 
 def direct(
     findings: Sequence[Finding], classes: Mapping[str, Class]
 ) -> list[int | None]:
-    """Return of each finding the number of the one that brought it about, or None.
+    """Return for each finding the index of the finding that caused it, or None.
 
-    Of several causes it is the nearest: the one that has most causes before it itself.
+    If there are several causes, it is the nearest one: the one that itself has the most
+    causes.
     """
     order = list(classes)
     numbers = sorted(
         range(len(findings)),
         key=lambda n: (order.index(findings[n].slug), findings[n].first_seen or 0, n),
     )
-    # two that explain each other, in a ring even: what is listed first is the cause
+    # if findings explain each other, even in a cycle, the first class listed causes
     above: dict[int, set[int]] = {n: set() for n in numbers}
     causes: dict[int, list[int]] = {n: [] for n in numbers}
     for cause in numbers:
@@ -69,7 +70,7 @@ def direct(
 
 
 def brings_about(cause: Finding, effect: Finding, classes: Mapping[str, Class]) -> bool:
-    """Whether one finding could have brought the other about."""
+    """Whether one finding could have caused the other."""
     entry = classes[cause.slug]
     return (
         effect.slug in entry.explains
@@ -87,10 +88,10 @@ def share(one: Finding, other: Finding) -> bool:
 
 
 def is_before(one: int | None, other: int | None, unsure: int) -> bool:
-    """Whether a time is known to come before another, in nanoseconds.
+    """Whether time `one` is known to precede `other`; all in nanoseconds.
 
-    A distance of whole quarters of an hour from one hour on may be that of two zones:
-    kernels and launchers print local times without saying so.
+    If they differ by a whole number of quarter hours, of one hour or more, it may be
+    the offset of two time zones: kernels and launchers print local time without a zone.
     """
     if one is None or other is None or other - one <= unsure:
         return False
@@ -100,7 +101,7 @@ def is_before(one: int | None, other: int | None, unsure: int) -> bool:
 
 
 def _related(cause: Finding, effect: Finding, spreads: bool) -> bool:
-    """Whether `cause` could have brought `effect` about, by whom they name."""
+    """Whether `cause` could have caused `effect`, by the ranks and hosts they name."""
     if not (cause.ranks or cause.hosts) or not (effect.ranks or effect.hosts):
         return True
     if share(cause, effect) or not effect.ranks or (not cause.ranks and not spreads):
@@ -111,9 +112,9 @@ def _related(cause: Finding, effect: Finding, spreads: bool) -> bool:
 
 
 def _is_weaker(cause: Finding, effect: Finding) -> bool:
-    """Whether a guess would explain away what is certain of somebody else."""
-    apart = bool(cause.ranks and effect.ranks) and not share(cause, effect)
-    return apart and (cause.confidence, effect.confidence) == ("possible", "certain")
+    """Whether a guess that names more ranks would explain away what is surer."""
+    beyond = bool(effect.ranks) and not set(cause.ranks) <= set(effect.ranks)
+    return beyond and cause.confidence == "possible" != effect.confidence
 
 
 def _comes_later(cause: Finding, effect: Finding, told_within_s: int) -> bool:

@@ -1,14 +1,14 @@
 """Gives each position from logs and dumps the name of its group, or drops it.
 
-A watchdog prints its timeout without a group and then a status line with one; torch 2.3
-and 2.4 print only the number of the group, which is the default group's for 0 and any
-rank's own for the others. A dump's `pg_status` is keyed by that number too, and only
-entries tell its name; where a rank's groups are named by a counter, both count in order
-of creation and can be laid side by side.
+A watchdog prints its timeout without a group and then a status line with one. torch 2.3
+and 2.4 print only the number of the group: 0 is the default group, and other numbers
+are the rank's own. A dump's `pg_status` is keyed by that number too, and only entries
+give its name. If a rank's groups are named by a counter, names and numbers are both in
+order of creation and can be matched by position.
 
-A dump's numbers count another thing where the last call of the group was point to point
-(its P2P number), and on Gloo (every operation): those are dropped. In a group with
-messages the last completed call may be one though the last enqueued is none.
+A dump's numbers count something else if the last call of the group was P2P (its P2P
+number), and on Gloo (every operation): those are dropped. In a group with messages the
+last completed call may be a message though the last enqueued one is not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MESSAGES = ("send", "recv", "coalesced")  # the last one ends a batch of message
 def named(
     positions: pl.DataFrame, groups: pl.DataFrame, made: pl.DataFrame
 ) -> pl.DataFrame:
-    """Fill in `pg` (and `pg_desc`) of the `positions` frame; drop what has no rank.
+    """Return `positions` with `pg` and `pg_desc` filled in, for rows with a rank.
 
     `made` is `progress.summary` of the collectives.
     """
@@ -36,16 +36,39 @@ def named(
 
 
 def _without_messages(told: pl.DataFrame) -> pl.DataFrame:
-    """Drop the numbers of messages, which are a rank's own and none of a group's calls.
+    """Drop the numbers of messages, which are a rank's own and not a group's.
 
-    Where batches are counted among these, all numbers of the group are of that kind.
+    If batches are counted among these, all numbers of the group are of that kind.
     """
     op = pl.col("op").str.to_lowercase()
     key = ["source", *NAME]
-    batches = told.filter((op == MESSAGES[-1]) & ~_is_nameless()).select(key).unique()
-    return told.filter(~op.is_in(MESSAGES).fill_null(False)).join(
-        batches, on=key, how="anti", nulls_equal=True, maintain_order="left"
+    talks = told.filter(op.is_in(MESSAGES) & ~_is_nameless())
+    batches = talks.filter(op == MESSAGES[-1]).select(key).unique()
+    calls = told.filter(~op.is_in(MESSAGES)).select(*key, "timed_out", named=True)
+    kept = (
+        told.filter(~op.is_in(MESSAGES).fill_null(False))
+        .join(batches, on=key, how="anti", nulls_equal=True, maintain_order="left")
+        .join(
+            talks.select(*key, talks=True).unique(),
+            on=key,
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .join(
+            calls.unique(),
+            on=[*key, "timed_out"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .filter(pl.col("talks").is_null() | pl.col("named"))
     )
+    unsure = pl.col("talks") & pl.col("op").is_null()
+    return kept.with_columns(
+        pl.when(unsure.fill_null(False)).then(None).otherwise(c).alias(c)
+        for c in ("last_enqueued", "last_started", "last_completed")
+    ).select(told.columns)
 
 
 def _is_nameless() -> pl.Expr:
@@ -78,8 +101,8 @@ def _from_dumps(
 ) -> pl.DataFrame:
     """Name positions by creation order, and drop those that count something else."""
     gloo = made.filter(pl.col("backend") == "gloo")["source"].unique().implode()
-    # a group with messages on any rank: its number may be theirs, unless this dump has
-    # entries of the group, of which its parser saw the last
+    # if any rank has messages in a group, its numbers may be theirs, unless this dump
+    # has entries of the group, of which its parser saw the last
     talks = made.filter("has_p2p").select("pg", "pg_desc").unique()
     seen = made.select("source", "pg_id").unique()
     kept = _numbered(told.filter(~pl.col("source").is_in(gloo)), groups)
@@ -94,10 +117,10 @@ def _from_dumps(
 
 
 def _numbered(told: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-    """Lay a dump's numbers of groups beside its names that are counters.
+    """Match a dump's group numbers with its group names that are counters.
 
-    Only where there are as many of the one as of the other, and where every name that
-    the entries tell lies at its place.
+    Only if there are as many numbers as names, and if every name that the entries give
+    is at its position.
     """
     nameless = told.filter(pl.col("pg").is_null())["source"].unique()
     place = pl.int_range(pl.len()).over("source").alias("place")

@@ -1,9 +1,9 @@
 """Which ranks reported anything when a call timed out, and which did not.
 
-Everybody who waits prints, sooner or later; the one who is waited for is silent. So
-silence tells something where a rank's own words were collected, where it had as long as
-the others to speak, and where nobody but its launcher ended it. A few early timeouts
-prove nothing: those of the others were still to come when their launcher ended them.
+Every waiting rank prints sooner or later; the rank that is waited for is silent. So
+silence is evidence if a rank's own output was collected, if it had as long as the
+others to print, and if nothing but its launcher ended it. A few early timeouts prove
+nothing: those of the others were still to come when their launcher ended them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ncclforensics.model.tables import CITE, TIME
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# a rank prints one of these of a call of its own that nobody finished in time
+# a rank prints one of these about a call of its own that did not finish in time
 TIMEOUTS = (
     *("c10d.watchdog.timeout", "c10d.watchdog.timeout.cut", "c10d.gloo.timeout"),
     *("c10d.watchdog.terminated.timeout", "c10d.blocking_wait.timeout"),
@@ -37,11 +37,11 @@ TIMEOUTS = (
 )
 REQUESTED = "c10d.dump.requested"  # a timeout as well, if of "this local rank"
 BARRIER = "c10d.monitored_barrier.failed"
-# so many have to have waited for each one that was silent
+# waiting ranks that are needed per silent rank
 MANY = 2
 CLOSED = "c10d.not_destroyed"
 ABORTS = "c10d.heartbeat.terminate"
-# what a rank prints of others alone, or while it is ended
+# printed about other ranks only, or while the rank is being terminated
 OF_OTHERS = ("c10d.dump.observed", ABORTS, *job.SAYS_NOTHING)
 ENDED = r"(?:^|\.)(?:KeyboardInterrupt|SignalException|SystemExit)$"
 # these report every process of theirs that did not exit normally
@@ -54,13 +54,13 @@ LINE = ("rank", "message", "t", *CITE)
 class Roll:
     """The known ranks of a job of which calls timed out.
 
-    `timed_out` says so by itself; `waited` are these, and those that lost a peer then.
-    `silent` ranks were heard and neither waited nor failed, nor did any other fail, and
-    they are few enough to be whom the others waited for. Of `unseen` ones nothing was
-    collected, or too little to say. Those `apart` failed by themselves or left; those
-    that `ended` exited normally. `named` tells that a barrier names the silent ones.
-    `lines` are what the waiting ones printed, in order, with the time at which they
-    began to wait.
+    `timed_out` ranks report it of a call of their own; `waited` are these, and those
+    that lost a peer then. `silent` ranks have output, neither waited nor failed, and
+    are few enough to be the ones that the others waited for; no other rank failed
+    either. Of `unseen` ranks nothing was collected, or too little. Ranks `apart` failed
+    by themselves or left; those in `ended` exited normally. `named` means that a
+    barrier names the silent ones. `lines` are what the waiting ranks printed, in order,
+    with the time at which they began to wait.
     """
 
     timed_out: frozenset[int]
@@ -74,18 +74,18 @@ class Roll:
 
     @property
     def gone(self) -> frozenset[int]:
-        """Those that did not come to what others waited in: silent, or ended."""
+        """The ranks that did not come to the call of the others: silent, or ended."""
         return self.silent | self.ended
 
     @property
     def known(self) -> frozenset[int]:
-        """All ranks of the job that anything tells of."""
+        """All ranks of the job that anything shows."""
         return self.waited | self.silent | self.unseen | self.apart
 
 
 @remembered
 def call(frames: Frames) -> Roll:
-    """Call the roll; of several attempts it is that of the last."""
+    """Return the `Roll` of the job; of several attempts it is that of the last."""
     lines = _current(frames, frames["events"]).drop_nulls("rank")
     lines = lines.filter(~pl.col("message").str.contains(job.MACHINE))
     own = _timeouts(frames)
@@ -105,7 +105,7 @@ def call(frames: Frames) -> Roll:
     left |= ended
     quiet -= left
     few = len(waited) >= max(2, MANY * len(quiet)) and bool(timed_out)
-    # whom a launcher ended because of another's failure had no time to speak
+    # a rank that its launcher ended after another's failure had no time to print
     silent = named or (quiet if few and not failed | left else frozenset())
     apart = (failed | left) - silent
     told = pl.concat([own.select(LINE), victims.select(LINE)])
@@ -124,14 +124,14 @@ def call(frames: Frames) -> Roll:
 
 
 def _current(frames: Frames, frame: pl.DataFrame) -> pl.DataFrame:
-    """Keep the rows of the last attempt, and those whose attempt is not known."""
+    """Keep the rows of the last attempt, and those of unknown attempt."""
     last = frames["events"]["attempt"].max()
     attempt = pl.col("attempt")
     return frame if last is None else frame.filter(attempt.fill_null(last) == last)
 
 
 def _timeouts(frames: Frames) -> pl.DataFrame:
-    """Return the lines in which ranks say that a call of their own timed out.
+    """Return the lines in which ranks report a timeout of a call of their own.
 
     `t` is when they began to wait.
     """
@@ -146,7 +146,7 @@ def _timeouts(frames: Frames) -> pl.DataFrame:
 
 
 def _named(frames: Frames) -> frozenset[int]:
-    """Return whom rank 0 of a monitored barrier names."""
+    """Return the ranks that rank 0 of a monitored barrier names as missing."""
     lines = _current(frames, frames.message(BARRIER))
     if "missing" not in lines.columns:
         return frozenset()
@@ -155,7 +155,7 @@ def _named(frames: Frames) -> frozenset[int]:
 
 
 def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
-    """Return the ranks that tell of an error which need not be another's."""
+    """Return the ranks that report an error which need not be another rank's."""
     ended = _current(frames, frames.message("python.traceback"))
     if "exception" in ended.columns:
         ended = ended.filter(pl.col("exception").str.contains(ENDED).fill_null(False))
@@ -169,9 +169,9 @@ def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
 
 
 def _broke(frames: Frames) -> frozenset[int]:
-    """Return the ranks that ended badly, and not by their launcher's hand.
+    """Return the ranks that exited badly, and were not ended by their launcher.
 
-    Nor by that of their own monitor, which aborts them for another rank's timeout.
+    Nor by their own heartbeat monitor, which aborts them for another rank's timeout.
     """
     torn = exit_records.torn_down(frames).filter(~pl.col("code").is_in(SRUNS))
     bad = pl.concat(
@@ -185,20 +185,24 @@ def _broke(frames: Frames) -> frozenset[int]:
 
 
 def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[int]:
-    """Return the ranks whose words would be in this evidence, if they had any."""
+    """Return the ranks whose output would be in this evidence, if there was any."""
     logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty"]))
     emptied = logs.filter(_is_emptied(frames))
     files = ranks_of(_current(frames, logs)) | _at_places(frames, logs)
-    beside = uncollected.beside_others(frames, own)
+    beside = frozenset(uncollected.beside_others(frames, own))
+    # a program that says its rank in the file where others time out writes there
+    said = world.said(frames)
+    said = said.filter(pl.col("source").is_in(own["source"].implode()))
+    beside |= {*said["told"]}
     unheard = frozenset(uncollected.unheard(frames))
     unheard |= ranks_of(emptied) | _at_places(frames, emptied)
-    return (ranks_of(lines) | files | frozenset(beside)) - unheard
+    return (ranks_of(lines) | files | beside) - unheard
 
 
 def _is_emptied(frames: Frames) -> pl.Expr:
-    """Whether a log is empty where all others of its kind tell how their ranks began.
+    """Whether a log is empty while all others of its kind show their ranks' start.
 
-    Then its words were lost; a rank that did not fail would have said as much.
+    Then its text was lost: a rank that did not fail would have printed as much.
     """
     began = frames["events"].filter(pl.col("role") == "neutral")["source"].unique()
     tells = pl.col("source").is_in(began.implode())
@@ -207,7 +211,7 @@ def _is_emptied(frames: Frames) -> pl.Expr:
 
 
 def _at_places(frames: Frames, logs: pl.DataFrame) -> frozenset[int]:
-    """Return the ranks whose own files `logs` are, by the place on their host."""
+    """Return the ranks whose own files `logs` are, by host and local rank."""
     place = ["host", "local_rank"]
     owners = frames["ranks"].drop_nulls(place).select(*place, pl.col("rank").alias("_"))
     return frozenset(logs.join(owners, on=place)["_"])
@@ -216,12 +220,12 @@ def _at_places(frames: Frames, logs: pl.DataFrame) -> frozenset[int]:
 def _ended(
     frames: Frames, quiet: frozenset[int], left: frozenset[int]
 ) -> frozenset[int]:
-    """Return those of some ranks that are known to have exited normally.
+    """Return the ranks of `quiet` that are known to have exited normally.
 
-    By their exit code, or because agents list all others of their own; `left` are those
-    that lists leave out. Torch says of
-    some that their process groups were taken down with them, which Python does where it
-    ends as it should, or of an exception, which is told.
+    By their exit code, or because agents list all others of their node; `left` are the
+    ranks that such lists leave out. Torch also prints that a process group was not
+    destroyed: Python does that at a normal exit, or after an exception, which is
+    reported.
     """
     peaceful = ranks_of(exit_records.ended(frames).filter(pl.col("code") == 0))
     closed = ranks_of(_current(frames, frames.message(CLOSED)))
@@ -230,14 +234,14 @@ def _ended(
 
 
 def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
-    """Return those of some ranks that lists of their nodes' processes leave out.
+    """Return the ranks of `quiet` that the process lists of their nodes leave out.
 
-    They exited normally, or still stood when a log was taken.
+    They exited normally, or were still running when a log was taken.
     """
     told = exit_records.ended(frames)
     torn = exit_records.torn_down(frames)
-    # srun tells last of those that it ended: where it does not come to that, who is
-    # not listed may have been among them
+    # srun reports last the tasks that it ended: if that is missing, a task that is not
+    # listed may have been among them
     by_srun = exit_records.of_slurm(frames) if torn.height else torn
     if frames.message(exit_records.TEARDOWN).height and torn.is_empty():
         told = told.filter(pl.col("reported_by") != "srun")
@@ -252,7 +256,7 @@ def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
     nodes = listed["host"].unique().to_list()
     here = pl.col("home").is_in(nodes).fill_null(True) | pl.lit(None in nodes)
     absent = ranks_of(theirs.join(hosts, on="rank", how="left").filter(here))
-    # where all agents are known to have had others, theirs tell nothing of these
+    # if the ranks of all agents are known, their lists say nothing of other ranks
     known = agent_processes.crews(frames)
     if known and all(crew.ranks for crew in known):
         absent &= agent_processes.ranks(frames)

@@ -1,7 +1,7 @@
 """Which ranks' evidence shows that a call was never made, and who failed by itself.
 
-Dumps can be asked of a job that runs. Then a rank is not late because its file is a
-moment older than its peers', which is seen where a peer finished a call that needs all
+Dumps can be requested of a running job. Then a rank is not late just because its file
+is a moment older than its peers'. That shows if a peer finished a call that needs all
 members and this file does not have it yet.
 """
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def failed(frames: Frames) -> pl.Series:
-    """Return the ranks that failed by their own words, or by their exit code.
+    """Return the ranks that failed by their own output, or by a positive exit code.
 
-    A process that its agent ended by a signal had not failed before.
+    Sorted. A process that its agent ended by a signal had not failed before.
     """
     lines = frames["events"].filter(pl.col("role").is_in(FAILING))
     ended = frames["exits"].filter(pl.col("code") > 0)
@@ -32,10 +32,10 @@ def failed(frames: Frames) -> pl.Series:
 
 
 def given_up(collectives: pl.DataFrame) -> pl.Series:
-    """Return the ranks that gave up a call of Gloo's, which counts as retired then.
+    """Return the ranks that gave up a Gloo call, which then counts as retired.
 
-    A member made it when theirs had passed its timeout. By how much two clocks differ
-    the members' earlier calls in that group tell; without such nobody gave up.
+    A member made the call after their timeout had passed. Clock skew is taken from the
+    members' earlier calls in that group; without any, no rank is returned.
     """
     gloo = collectives.filter(
         (pl.col("backend") == "gloo") & ~pl.col("op").is_in(ROOTED)
@@ -58,16 +58,19 @@ def given_up(collectives: pl.DataFrame) -> pl.Series:
 
 
 def evidence(
-    frames: Frames, made: pl.DataFrame, standings: pl.DataFrame
+    frames: Frames,
+    made: pl.DataFrame,
+    standings: pl.DataFrame,
+    positions: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Return the ranks of which there is evidence that would show the calls they made.
+    """Return the ranks whose evidence would show the calls they made.
 
     That is a dump, even one without entries, or a position in a group. `whole` says
     that all calls since the start are there, `since` when the oldest was made,
     `is_sparse` that calls in between are left out, `is_stale` that the last ones are,
-    `is_older` that this is because the dump is older than its peers'. What holds an
-    `is_blind` rank has left its ring: all that is kept is open. Of an `is_gloo` rank a
-    call that ended may have failed.
+    `is_older` that this is because the dump is older than its peers'. The call that
+    holds an `is_blind` rank was evicted from its ring buffer: all that is kept is open.
+    On an `is_gloo` rank a call that ended may have failed.
     """
     dumps = call_summary.dumps(frames).filter(pl.col("bytes") > 0)
     seen = pl.concat(
@@ -82,11 +85,11 @@ def evidence(
         pl.col("oldest_t").min().alias("since"),
         (pl.col("backend") == "gloo").any().alias("is_gloo"),
     )
-    # where nobody's dump has a finished call, such calls were not dumped
+    # if no dump has a finished call, such calls were not dumped
     active_only = bool(told.height) and not told["has_done"].any()
     torn = pl.col("rank").is_in(dumps.filter("cut")["rank"].drop_nulls().implode())
-    older = pl.col("rank").is_in(_older(made, standings).implode())
-    # nor does a dump without entries tell anything, unless only open calls are dumped
+    older = pl.col("rank").is_in(_older(made, standings, positions).implode())
+    # a dump without entries shows nothing either, unless only open calls are dumped
     told_of = pl.concat([frames["positions"]["rank"], made["rank"]]).drop_nulls()
     void = ~pl.col("rank").is_in(told_of.implode()) & pl.lit(not active_only)
     void |= pl.col("rank").is_in(call_summary.emptied(frames).implode())
@@ -108,9 +111,21 @@ def evidence(
     )
 
 
-def _older(made: pl.DataFrame, standings: pl.DataFrame) -> pl.Series:
-    """Return the ranks of which a peer finished a call that they had not yet made."""
-    front = made.drop_nulls("group").group_by("group").agg(pl.col("proves").max())
+def _older(
+    made: pl.DataFrame, standings: pl.DataFrame, positions: pl.DataFrame
+) -> pl.Series:
+    """Return the ranks that had not yet made a call which a peer finished."""
+    together = ~pl.col("op").str.to_lowercase().is_in(ROOTED)
+    from_lines = (
+        positions.group_by("group")
+        .agg(pl.col("last_completed").max().alias("proves"), together.all())
+        .filter(pl.col("op").fill_null(False))
+    )
+    front = (
+        pl.concat([made.drop_nulls("group"), from_lines], how="diagonal_relaxed")
+        .group_by("group")
+        .agg(pl.col("proves").max())
+    )
     behind = (
         standings.join(made.select(KEY).unique(), on=KEY, how="semi")
         .join(front, on="group")
@@ -125,10 +140,10 @@ def idle(
     standings: pl.DataFrame,
     evidence: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Return as `roots` the ranks that are in no call, and that nobody waits for yet.
+    """Return as `roots` the ranks that are in no call and that no rank waits for.
 
-    Where all others hang such a rank stands in other code. Of one whose last calls are
-    lost that is not known.
+    If all others hang, such a rank is in other code. A rank whose last calls are lost
+    is left out.
     """
     lists = ("waiting", "behind", "absent", "unseen")
     known = [unfinished["rank"], *(calls[c].explode() for c in lists)]
@@ -150,7 +165,7 @@ def idle(
 def mute(collectives: pl.DataFrame) -> set[int]:
     """Return the ranks that send or receive what their recorder leaves out.
 
-    Gloo records no messages, but numbers them among its operations.
+    Gloo records no messages, but counts them among its operations.
     """
     steps = [pl.col(c).max() - pl.col(c).min() for c in ("op_id", "seq")]
     gloo = collectives.filter(pl.col("backend") == "gloo").drop_nulls(["op_id", "seq"])
@@ -159,9 +174,9 @@ def mute(collectives: pl.DataFrame) -> set[int]:
 
 
 def is_told(frames: Frames) -> bool:
-    """Whether a line or an exit tells that the job failed, and not calls alone.
+    """Whether a line or an exit shows that the job failed, and not only its calls.
 
-    What a kernel or driver prints of its machine need not have touched the job.
+    What a kernel or driver prints about its machine need not have affected the job.
     """
     told = not job.failing(frames).is_empty()
     return told or bool((frames["exits"]["code"] != 0).any())
