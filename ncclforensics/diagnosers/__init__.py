@@ -1,10 +1,14 @@
-"""One failure class per module: frames in, findings out. `ORDER` lists them.
+"""One failure class per module: frames in, findings out. `ORDER` lists the modules.
 
-A module's docstring is its class's only documentation; its constants say what it needs
-to see (`NEEDS`: frames, or prefixes of message ids), what to collect where that is
-absent, which classes its findings explain (`EXPLAINS`), and whether those of other
-ranks as well (`SPREADS`): a crash explains the absence of its own rank only. A class
-that others notice late says how late (`TOLD_WITHIN_S`).
+A module's docstring is the only documentation of its class. Its constants say:
+
+- `FAMILY`: the kind of cause, one of `FAMILIES`
+- `NEEDS`: the evidence it reads, as names of frames or prefixes of message ids
+- `MISSING`, `NEXT_TIME`: what to report as missing without it, and what to collect
+- `EXPLAINS`: the classes whose findings may be its effects
+- `SPREADS`: whether it also explains findings on other ranks; a crash only explains the
+  absence of its own rank
+- `TOLD_WITHIN_S`, optional: how many seconds after its onset it may first be reported
 """
 
 from __future__ import annotations
@@ -65,10 +69,10 @@ ORDER = (
     "timeout_masking",
 )
 
-# how often a hang's cause lies there, as far as public reports tell
+# the most frequent kind of cause of a hang first, according to public reports
 FAMILIES = ("desync", "dead-rank", "runtime", "network", "platform", "launch")
 
-# after so many seconds a failure is in some log: an agent polls, and clocks differ
+# a failure is in some log after so many seconds: agents poll, and clocks differ
 TOLD_WITHIN_S = 120
 
 

@@ -1,25 +1,27 @@
-"""Ranks wait for each other in a circle, each in another group.
+"""Ranks wait for each other in a cycle, each in a different process group.
 
 What it means
-    Two groups share ranks, and the ranks enter their collectives in different order:
-    one waits in the first for a rank that waits in the second for it. Nobody is late,
-    and nobody can go on. So it is with two ranks that both send before they receive.
+    Two groups share ranks, and the ranks enter the two groups' collectives in different
+    orders. One rank waits in the first group for a rank that waits in the second group
+    for it. No rank is late, and none can go on. Two ranks that both send before they
+    receive deadlock in the same way.
 
 How we know
-    Following who waits for whom over all groups leads back to where it began. The order
-    of earlier calls, over all ranks of a role, foresees for a rank of the circle the
-    other call first and its own a little later: that rank is named. Where no history
-    tells the two orders apart, or every rank sends first, all of the circle are.
+    The wait-for graph over all groups has a cycle. For one rank of the cycle, the
+    earlier calls of all ranks of its role predict the other call first and this rank's
+    own call a little later: that rank is named. If no history tells the two orders
+    apart, or if every rank sends first, all ranks of the cycle are named.
 
 What to do
-    Make every rank enter the groups in one order, or give the calls streams and async
-    handles of their own that do not depend on each other.
+    Make every rank enter the groups in the same order. Or give the calls streams and
+    async handles of their own that do not depend on each other.
 
 Looks like
-    Two absent ranks in two groups are two `missing-rank`s: there the chains end.
-    A circle that a call closes which the others never make is
-    `rank-conditional-collective` or `uneven-inputs`, one that a skipped message closes
-    is `unmatched-p2p`.
+    Two absent ranks in two groups are two findings of `missing-rank`: each chain of
+    waits ends at one of them, and there is no cycle.
+    A cycle closed by a call that the other ranks never make is
+    `rank-conditional-collective` or `uneven-inputs`. A cycle closed by a skipped
+    message is `unmatched-p2p`.
 
 References
     NCCL user guide, using multiple communicators concurrently.
@@ -50,7 +52,7 @@ REMEDY = ("make every rank enter these groups in the same order",)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that broke the order; all of a circle where none is known to."""
+    """Name the ranks that broke the order, or all of a cycle if none is known to."""
     told = weighed(frames).joined("call-order-deadlock")
     if told is not None:
         story, circle = told.story, {*told.end.ranks}

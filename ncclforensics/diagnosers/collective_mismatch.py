@@ -2,27 +2,29 @@
 
 What it means
     The n-th call of a group has to be the same operation on every member. Here some
-    ranks call one and some another, usually because a branch depends on the rank, on
-    data, or on which of two code paths a rank took. Nothing can match these calls, so
-    the job hangs, corrupts data, or fails at the check of TORCH_DISTRIBUTED_DEBUG.
+    ranks call one operation and some another, usually because a branch depends on the
+    rank, on data, or on which of two code paths a rank took. Nothing can match these
+    calls: the job hangs, corrupts data, or fails the check of TORCH_DISTRIBUTED_DEBUG.
 
 How we know
-    Flight Recorder dumps hold different operations under one SeqNum of one group; or
-    torch says `Detected mismatch between collectives on ranks` and prints both sides;
-    or watchdogs name different OpTypes for one SeqNum. Of dumps each side is weighed:
-    the fewer ranks, and those whose calls left the usual order of the program, are the
-    likelier ones; where as much speaks against one side as against the other, both are
-    named. Of torch's lines the ranks are counted, and the minority is named.
+    Flight Recorder dumps show different operations under one SeqNum of one group; or
+    torch prints `Detected mismatch between collectives on ranks` with both sides; or
+    watchdogs report different OpTypes for one SeqNum. From dumps, each side is weighed:
+    the smaller side, and the side whose calls left the program's usual order, is the
+    more likely culprit. If the evidence against both sides is equal, both are named.
+    From torch's lines, the ranks are counted and the minority is named.
 
 What to do
-    Compare the call sites of both sides. TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch
-    check each call before it starts, at the cost of speed.
+    Compare the call sites of both sides. With TORCH_DISTRIBUTED_DEBUG=DETAIL, torch
+    checks each call before it starts, at the cost of speed.
 
 Looks like
-    A rank one call ahead because it skipped one, or behind because it made one more, is
-    `missing-rank` or `rank-conditional-collective`: there its next calls are the usual
-    ones, one place off. DETAIL's `SequenceNumber=1` against 0 for a barrier is its own
-    flaw, and the operation it prints for the other side is wrong where sizes differ.
+    A rank that is one call ahead because it skipped a call, or one behind because it
+    made an extra call, is `missing-rank` or `rank-conditional-collective`: its next
+    calls are the usual ones, shifted by one.
+    If DETAIL reports `SequenceNumber=1` against 0 for a barrier, that is a flaw of the
+    check itself. The operation that it prints for the other side is wrong where sizes
+    differ.
 
 References
     torch ProcessGroupWrapper.cpp; Flight Recorder tutorial.
@@ -56,9 +58,9 @@ EXPLAINS = ("missing-rank", "shape-mismatch", "timeout-masking", "crashed-rank")
 SPREADS = True
 
 NCCL_SAW = ("nccl.collective_mismatch.detected",)
-# it waits for long, and this is what NCCL takes for the likeliest reason
+# NCCL has waited for long, and suspects a mismatch as the likeliest reason
 NCCL_FEARS = ("nccl.collective_mismatch",)
-# headline and explanation of a library's own check
+# headline and explanation for a library's own check
 TORCH = (
     "torch detected different collectives at one SeqNum",
     "torch's check of each call failed. Only one side can be read in this evidence (up "
@@ -88,7 +90,7 @@ WORDS = mismatches.Words(
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks whose operation is the odd one, at the first such call."""
+    """Name the ranks with the odd operation, at the first such call."""
     for told in weighed(frames).of("collective-mismatch")[:1]:
         yield mismatches.shown(frames, told, WORDS)
         return
@@ -107,10 +109,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _unlike(lines: pl.DataFrame) -> pl.DataFrame:
-    """Drop the lines whose two sides are one operation without a tensor.
+    """Drop the lines whose two sides show the same operation, without a tensor.
 
-    They differ in the count that a fingerprint carries, which torch's own barrier is
-    known to get wrong.
+    They differ only in the sequence number of the fingerprint, which is known to be
+    wrong for torch's own barrier.
     """
     if "is_peer" not in lines.columns or "shape" not in lines.columns:
         return lines
@@ -127,7 +129,7 @@ def _one_sided(
     explanation: str,
     confidence: Confidence = "certain",
 ) -> Finding:
-    """Report the word of a library on a mismatch of which it shows one side at most."""
+    """Report a library's own check that shows at most one side of the mismatch."""
     return Finding(
         slug="collective-mismatch",
         confidence=confidence,

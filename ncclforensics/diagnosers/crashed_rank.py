@@ -124,9 +124,9 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
 
 
 def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
-    """Return how sure it is that these fell first.
+    """Return how sure it is that these ranks died first.
 
-    SIGKILL that nobody explains, with no peer that lost somebody, may be teardown.
+    An unexplained SIGKILL, without any peer that lost a rank, may be teardown.
     """
     if (first["by"] != "exit").all():
         return "likely" if (first["by"] == "call").any() else "certain"
@@ -145,7 +145,7 @@ def _ended_on(frames: Frames, ranks: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:
-    """Return when somebody noted the end of these ranks: tracebacks have no time."""
+    """Return when the exits of these ranks were recorded; tracebacks have no time."""
     told = frames["exits"].filter(pl.col("rank").is_in(list(ranks)))
     return common.first_seen(told)
 

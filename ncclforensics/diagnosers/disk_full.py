@@ -1,24 +1,27 @@
-"""A file system of a host is full: something could not be written.
+"""A file system of a host is full, and a write failed.
 
 What it means
-    A checkpoint, a log, a cache or a temporary file met the end of a file system, or of
-    a quota. The rank that writes raises, mostly rank 0 while it saves, and the others
-    wait for it in their next collective.
+    A checkpoint, a log, a cache or a temporary file hit the end of a file system or of
+    a quota. The rank that writes raises an exception, usually rank 0 during a save. The
+    other ranks wait for it in their next collective.
 
 How we know
-    `[Errno 28] No space left on device` with a path that is on disk, `[Errno 122] Disk
-    quota exceeded`, the same words of a shell tool or a library. torch.save does not
-    pass the reason on: it says that it could not write all of a file, or `unexpected
-    pos`, which is then `likely`. The host that prints it is named, with the ranks.
+    `[Errno 28] No space left on device` with a path on disk, `[Errno 122] Disk quota
+    exceeded`, or the same text from a shell tool or a library. torch.save does not pass
+    the reason on: it only says that it could not write all of a file, or `unexpected
+    pos`, and the finding is then `likely`. The host that prints the error is named,
+    with its ranks.
 
 What to do
-    `df -h PATH; df -i PATH` (it may be the inodes), `quota -s`; delete or move old
-    checkpoints, point TMPDIR and the caches (HF_HOME, TRITON_CACHE_DIR) elsewhere.
+    `df -h PATH; df -i PATH` (the inodes may be used up), `quota -s`. Delete or move old
+    checkpoints, and point TMPDIR and the caches (HF_HOME, TRITON_CACHE_DIR) elsewhere.
 
 Looks like
-    On /dev/shm, or while torch or NCCL make shared memory, it is `shm-exhausted`.
-    `inotify_add_watch … No space left on device` means the limit of watches. A network
-    file system that fails tears files of torch.save as a full one does.
+    The same error on /dev/shm, or while torch or NCCL create shared memory, is
+    `shm-exhausted`.
+    `inotify_add_watch … No space left on device` means that the limit on watches is
+    reached. A network file system that fails truncates files of torch.save just as a
+    full one does.
 
 References
     errno(3): ENOSPC, EDQUOT.
@@ -94,7 +97,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _raised(frames: Frames) -> pl.DataFrame:
-    """Return Python's errors, without those raised while memory was shared."""
+    """Return Python's errors, without those raised while memory was being shared."""
     lines = frames.message(PYTHON)
     if "errno" not in lines.columns:
         return lines.with_columns(pl.lit(None, pl.String).alias("path")).select(SHARED)
@@ -107,7 +110,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
 
 
 def _printed(frames: Frames) -> pl.DataFrame:
-    """Return what tools and libraries say, unless NCCL is the one that says it."""
+    """Return the lines of tools and libraries, without those of NCCL."""
     lines = frames.message(*OTHERS).filter(pl.col("level").ne_missing("WARN"))
     if "path" not in lines.columns:
         lines = lines.with_columns(pl.lit(None, pl.String).alias("path"))

@@ -1,27 +1,27 @@
-"""The NVIDIA driver of a host does not serve the CUDA that this job brings, or is gone.
+"""The NVIDIA driver of a host is missing or does not support the CUDA of this job.
 
 What it means
-    The user-space CUDA of the image wants a newer kernel driver than the host has, the
-    driver was upgraded under a running system, or the container was started without
-    its GPUs, so that libcuda is missing.
+    The image's user-space CUDA needs a newer kernel driver than the host has; or the
+    driver was upgraded under a running system; or the container was started without
+    its GPUs, so libcuda is missing.
 
 How we know
     `CUDA driver version is insufficient for CUDA runtime version` (35), `The NVIDIA
     driver on your system is too old`, `system has unsupported display driver / cuda
     driver combination` (803), `forward compatibility was attempted on non supported
-    HW` (804), `Driver/library version mismatch` of NVML. The hosts that print it are
-    named.
+    HW` (804), or NVML's `Driver/library version mismatch`. The hosts that print one of
+    them are named.
 
 What to do
-    `nvidia-smi` on the named host: its `CUDA Version` must be at least the image's
+    Run `nvidia-smi` on the named host: its `CUDA Version` must be at least the image's
     (`python -c "import torch; print(torch.version.cuda)"`). After an upgrade, reboot or
-    reload the modules. In a container: `docker run --gpus all`, and the compatibility
-    package of the image must fit the driver.
+    reload the kernel modules. In a container, use `docker run --gpus all`; the image's
+    compatibility package has to fit the driver.
 
 Looks like
     Error 802, `system not yet initialized`, is `fabric-manager`.
     torch's warning `Found no NVIDIA driver` on a machine without GPUs, such as a login
-    node, is no failure of the job.
+    node, is not a failure of the job.
 
 References
     CUDA compatibility guide; cudaError_t 35, 803, 804.
@@ -67,7 +67,7 @@ SAYS = (
     r"|CUDA driver is a stub library|compiled with an unsupported toolchain"
     r"|Driver version found is \d+\. Minimum requirement"
 )
-# torch goes on after it, without CUDA, as on a machine that is to have none
+# torch goes on after this, without CUDA, as on a machine without GPUs
 WARNS = r"Warning: .*(?:Found no NVIDIA driver|driver on your system is too old)"
 
 REMEDY = (
@@ -77,7 +77,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the hosts whose driver does not fit."""
+    """Name the hosts whose driver does not fit, or is missing."""
     lines = frames.message(*MESSAGES)
     lines = lines.filter(
         pl.col("text").str.contains(SAYS)

@@ -1,24 +1,26 @@
-"""Two ranks of one communicator sit on the same GPU.
+"""Two ranks of one communicator use the same GPU.
 
 What it means
-    Each rank needs a GPU of its own. Here a rank chose one that is another's: it did
-    not call `torch.cuda.set_device(local_rank)`, took its global for its local rank, or
-    CUDA_VISIBLE_DEVICES or the launcher gave two ranks the same device.
+    Each rank needs a GPU of its own. Here a rank uses a GPU that belongs to another
+    rank: it did not call `torch.cuda.set_device(local_rank)`, it used its global rank
+    as its local rank, or CUDA_VISIBLE_DEVICES or the launcher gave two ranks the same
+    device.
 
 How we know
     `Duplicate GPU detected : rank A and rank B both on CUDA device …` names the ranks.
-    NCCL 2.30 only says that some share; then the ranks of that communicator whose
-    `Init START` lines have one host and one bus id are named. Ranks of a communicator
-    that does not span the job are named only where its members are known.
+    NCCL 2.30 says only that some ranks share a GPU; then the ranks of that communicator
+    whose `Init START` lines show the same host and bus id are named. If a communicator
+    does not span the job, its ranks are named only where its members are known.
 
 What to do
-    `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first CUDA call
-    and before init_process_group; `echo $CUDA_VISIBLE_DEVICES $LOCAL_RANK` in each;
-    as many ranks per host as it has GPUs (`--nproc-per-node`, `--ntasks-per-node`).
+    Call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first CUDA
+    call and before init_process_group. Check `echo $CUDA_VISIBLE_DEVICES $LOCAL_RANK`
+    on each rank. Start as many ranks per host as it has GPUs (`--nproc-per-node`,
+    `--ntasks-per-node`).
 
 Looks like
-    Sharing on purpose (NCCL_MULTI_RANK_GPU_ENABLE=1, MIG) prints no such warning.
-    Ranks of two communicators, or of two hosts, may have one bus id.
+    Deliberate sharing (NCCL_MULTI_RANK_GPU_ENABLE=1, MIG) prints no such warning.
+    Ranks of two communicators, or on two hosts, may show the same bus id.
 
 References
     NCCL, using multiple ranks per GPU; torchrun, LOCAL_RANK.
@@ -94,7 +96,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _gpus(lines: pl.DataFrame) -> str:
-    """Return `GPU 1b000`, or of several GPUs also which ranks say so of each."""
+    """Return `GPU 1b000`; for several GPUs, also the ranks on each."""
     buses = common.strings(lines["bus_id"])
     if len(buses) < 2 or "peer_rank" not in lines.columns:
         return f"GPU {common.some(buses)}" if buses else "a GPU"
@@ -107,10 +109,11 @@ def _gpus(lines: pl.DataFrame) -> str:
 
 
 def _named(frames: Frames, named: pl.DataFrame) -> tuple[int, ...]:
-    """Return the global ranks that the lines name, as far as they can be told.
+    """Return the global ranks that the lines name, as far as they are known.
 
-    The lines count inside their communicator. Its members tell the global ranks; where
-    no communicator is known at all, the job has only the one that fails.
+    The lines number ranks within their communicator; its `Init START` lines give the
+    global ranks. If no communicator is known, the one that fails is taken to span the
+    job.
     """
     told = set(common.numbers(named["comm_rank"])) | set(
         common.numbers(named["peer_rank"])

@@ -1,23 +1,23 @@
-"""Elastic Horovod waits for slots, or gave up waiting: fewer are left than it needs.
+"""Elastic Horovod has fewer slots left than it needs: it waits, or it gave up.
 
 What it means
-    Hosts were lost or blacklisted, and what was left is less than `--min-np`. Horovod
+    Hosts were lost or blacklisted, and what is left is less than `--min-np`. Horovod
     waits for hosts to come back, which looks like a hang, and then gives up.
 
 How we know
     `Timed out waiting for … Please check that you have enough resources to run at least
     N Horovod processes`, `reset count … has exceeded limit`, or `blacklisted slots
     count == N -> stop running`. While it still waits: `wait for available slots: N`
-    below `blacklist failing host`, and no `reset workers` below that.
+    after `blacklist failing host`, with no `reset workers` after that.
 
 What to do
-    Bring the lost hosts back, or lower `--min-np`; raise `--elastic-timeout` where they
-    only come slowly, `--reset-limit` where they come and go.
+    Bring the lost hosts back, or lower `--min-np`. Raise `--elastic-timeout` if hosts
+    only come back slowly, and `--reset-limit` if they come and go.
 
 Looks like
-    A hang: the waiting itself prints nothing but at level INFO. Where enough hosts are
-    left the job goes on, and its next round is no failure. Hosts that Horovod
-    blacklisted failed for a reason of their own, which their own logs tell.
+    A hang: Horovod prints nothing while it waits, except at level INFO.
+    If enough hosts are left, the job goes on, and its next round is no failure. Hosts
+    that Horovod blacklisted failed for reasons of their own; read their logs.
 
 References
     Elastic Horovod documentation; horovodrun(1).
@@ -58,7 +58,7 @@ GAVE_UP = ("below_min", "resets", "no_host_left")
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Say how many processes Horovod needed, and which hosts it had lost."""
+    """Report how many processes Horovod needed, and which hosts it had lost."""
     told = (frames.message(f"launchers.horovod.{why}") for why in GAVE_UP)
     lines = next((found for found in told if found.height), _waiting(frames))
     if lines.is_empty():
@@ -95,7 +95,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _waiting(frames: Frames) -> pl.DataFrame:
-    """Return the last waits for slots that came to no end, each behind a lost host."""
+    """Return the last wait for slots of each file, after a lost host and unended."""
     waits, lost = frames.message(WAITS), frames.message("launchers.horovod.blacklist")
     last = waits.sort("line").unique("source", keep="last", maintain_order=True)
     ended = frames.message(GOES_ON).group_by("source").agg(pl.col("line").max())
@@ -111,7 +111,7 @@ def _waiting(frames: Frames) -> pl.DataFrame:
 
 
 def _start(lines: pl.DataFrame) -> tuple[str, ...]:
-    """Say with which options to start it again, and what they change."""
+    """Return the options to restart Horovod with, and what they change."""
     if "limit" in lines.columns:
         limit = max(common.numbers(lines["limit"]), default=3)
         return (

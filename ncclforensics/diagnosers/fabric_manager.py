@@ -1,20 +1,21 @@
-"""The fabric of NVSwitches on a host is not up, so its GPUs cannot be used together.
+"""The NVSwitch fabric of a host is not up, so its GPUs cannot be used together.
 
 What it means
-    On machines with NVSwitch a daemon, nvidia-fabricmanager, sets up the switches.
-    Until it has, CUDA refuses to initialise (error 802) or NCCL cannot use multicast
-    over NVLink. A fabric manager of another version than the driver does the same.
+    On machines with NVSwitch, the daemon nvidia-fabricmanager sets up the switches.
+    Until it has, CUDA refuses to initialise (error 802), or NCCL cannot use multicast
+    over NVLink. A fabric manager whose version differs from the driver's has the same
+    effect.
 
 How we know
-    CUDA error 802 `system not yet initialized`; NCCL's words about Fabric Manager or
-    NVSwitches; `Fabric State` other than Completed; the service not active. The hosts
-    that print it are named; their peers wait for them. Or, in a start-up that hangs,
-    the only host whose logs stop before the topology that all others printed.
+    CUDA error 802 `system not yet initialized`; NCCL's messages about Fabric Manager or
+    NVSwitches; a `Fabric State` other than Completed; the service is not active. The
+    hosts that print it are named; their peers wait for them. Or, in a start-up that
+    hangs: the only host whose logs stop before the topology that all others printed.
 
 What to do
-    On that host: `systemctl status nvidia-fabricmanager`, compare
-    `nv-fabricmanager --version` with the driver of `nvidia-smi`, restart the service,
-    and drain the node if `nvidia-smi -q | grep -A2 Fabric` does not say Completed.
+    On that host, run `systemctl status nvidia-fabricmanager` and compare
+    `nv-fabricmanager --version` with the driver version of `nvidia-smi`. Restart the
+    service. Drain the node if `nvidia-smi -q | grep -A2 Fabric` does not say Completed.
 
 Looks like
     `CUDA driver version is insufficient` is `driver-mismatch`: the library, not the
@@ -107,9 +108,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _multicast(frames: Frames) -> pl.DataFrame:
-    """Return where multicast failed, in files in which no step was made since.
+    """Return the lines of failed multicast after which their file shows no step.
 
-    NCCL has other ways over NVLink; where it took one of them, nothing was lost.
+    NCCL has other ways to use NVLink. If it fell back to one, the job went on.
     """
     lines = frames.message(*NVLS).filter(pl.col("level").ne_missing("INFO"))
     steps = frames.message(*job.STEPS).group_by("source")
@@ -119,7 +120,7 @@ def _multicast(frames: Frames) -> pl.DataFrame:
 
 
 def _unlike(frames: Frames, message: str, column: str, healthy: str) -> pl.DataFrame:
-    """Return the lines of a message whose `column` is not what a healthy host shows."""
+    """Return the lines of a message whose `column` does not match `healthy`."""
     lines = frames.message(message)
     if column not in lines.columns:
         return lines
@@ -127,7 +128,7 @@ def _unlike(frames: Frames, message: str, column: str, healthy: str) -> pl.DataF
 
 
 def _stopped_first(frames: Frames) -> Iterator[Finding]:
-    """Name the only host whose logs stop before its topology, while others went on."""
+    """Name the only host whose logs stop before the topology that others printed."""
     stop = startup_stop.first_stop(frames)
     if stop is None:
         return

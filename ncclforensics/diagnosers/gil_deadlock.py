@@ -1,26 +1,28 @@
-"""One rank's Python stands still behind the interpreter's lock.
+"""One rank's Python is blocked because a thread never releases the GIL.
 
 What it means
-    A thread holds the GIL and does not give it back: a native extension, a data loader,
-    a CUDA call that never returns. No Python of that rank runs, so it makes no calls;
-    its peers wait for it. Even its dump is poorer, as stacks need the GIL.
+    A thread holds the GIL and does not release it: a native extension, a data loader,
+    or a CUDA call that never returns. No Python code runs on that rank, so it makes no
+    calls, and its peers wait for it. Even its dump has less in it, because recording
+    stacks needs the GIL.
 
 How we know
     The rank is absent from calls that its peers wait in, and its Flight Recorder dump
-    has no stacks where theirs have, or no entries although its own counters show that
-    it made calls and its peers' dumps hold finished ones. Or its heartbeat monitor, on
-    this rank of many, says that the watchdog got stuck; `Could not acquire GIL` beside
-    it makes that likely, as a CUDA or NCCL call that hangs looks the same.
+    lacks what theirs have: it has no stacks; or it has no entries, although its own
+    counters show that it made calls and its peers' dumps hold finished calls. Or the
+    heartbeat monitor of this rank, of many, says that the watchdog got stuck; with
+    `Could not acquire GIL` next to it this is likely, as a CUDA or NCCL call that hangs
+    looks the same.
 
 What to do
     Look at all threads of that process: `py-spy dump --native --pid PID`, or
-    `gdb -p PID -ex 'thread apply all bt'`. Suspect native code that holds the GIL over
-    a CUDA synchronisation.
+    `gdb -p PID -ex 'thread apply all bt'`. Suspect native code that holds the GIL
+    during a CUDA synchronisation.
 
 Looks like
-    A monitor that fires on most ranks: all wait in one call. One that fires on a rank
-    whose own collective timed out before: a victim. `Could not acquire GIL` alone is
-    printed at many an ordinary teardown.
+    If the monitor fires on most ranks, all of them wait in one call. If it fires on a
+    rank whose own collective timed out before, that rank is a victim. `Could not
+    acquire GIL` alone is printed at many ordinary teardowns.
     Dumps of active calls only are empty wherever nothing is unfinished: an absent rank
     with such a dump is `missing-rank`.
 
@@ -53,9 +55,9 @@ MISSING = "no dump, and no line of a heartbeat monitor"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("missing-rank", "unmatched-p2p", "timeout-masking", "crashed-rank")
 SPREADS = True
-TOLD_WITHIN_S = 1800  # a heartbeat monitor waits that long, at most as it is set
+TOLD_WITHIN_S = 1800  # the longest usual wait of a heartbeat monitor
 
-SHARE = 0.5  # of the other dumps have to hold what this one lacks
+SHARE = 0.5  # of the dumps must have what this rank's dump lacks
 
 REMEDY = (
     "py-spy dump --native --pid PID            # on the host of the named rank",
@@ -66,7 +68,7 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name absent ranks whose dump lacks what the dumps of their peers have."""
     poor = _poor(frames)
-    # a rank that is absent with a dump like its peers' is the one to look at first
+    # an absent rank with a dump like its peers' is the one to look at first
     found = [
         (told.story.call, told.story.ranks, len(told.end.blocked))
         for told in weighed(frames).of("missing-rank", "crashed-rank", "node-lost")
@@ -106,12 +108,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _poor(frames: Frames) -> dict[int, str]:
-    """Return the ranks whose dump lacks "stacks" or "entries", unlike most others'.
+    """Return by rank what its dump lacks, "stacks" or "entries", unlike most others'.
 
-    Only pickles hold stacks. What a dump that is cut lacks may be in the part that is
-    lost. Where no dump holds a finished call, calls that are over were not dumped, and
-    a dump without entries says nothing; one that counts open calls is of a rank that
-    waits.
+    Only pickles hold stacks. A truncated dump does not count: what it lacks may be in
+    the lost part. If no dump holds a finished call, finished calls were not dumped, and
+    a dump without entries says nothing. A dump that counts open calls comes from a rank
+    that waits.
     """
     dumps = call_summary.dumps(frames).filter(pl.col("bytes") > 0).drop_nulls("rank")
     made = (
@@ -146,7 +148,7 @@ def _poor(frames: Frames) -> dict[int, str]:
 
 
 def _proved(frames: Frames) -> pl.Series:
-    """Return the members of groups with a finished call: it was made by all of them."""
+    """Return the members of groups with a finished call: all of them made it."""
     over = call_summary.outline(frames).filter(done()).select("pg", "pg_desc").unique()
     groups = frames["groups"].join(over, on=["pg", "pg_desc"], how="semi")
     return groups["members"].explode().drop_nulls()

@@ -1,25 +1,26 @@
-"""A GPU or its link broke: the driver or the kernel reports it, and its rank is lost.
+"""A GPU or its link broke: the driver or kernel reports it, and its rank is lost.
 
 What it means
-    The driver reported an error of the hardware (an Xid or an NVSwitch's SXid), or a
-    CUDA call failed on memory that could not be corrected. The rank on that GPU fails
-    or hangs, and its peers wait for it. The same code runs on another node.
+    The driver reported a hardware error (an Xid, or an SXid of an NVSwitch), or a CUDA
+    call failed on an uncorrectable memory error. The rank on that GPU fails or hangs,
+    and its peers wait for it. The same code runs on another node.
 
 How we know
     Xid 48, 64, 74, 79, 94, 95, 119, 120, 140, 143 to 150 and their kin; a fatal SXid;
-    `GPU has fallen off the bus` in each of its forms; `uncorrectable ECC error` in a
-    rank's own CUDA error. The rank is the one on that host and PCI bus id, as NCCL's
-    Init lines tell it; otherwise the host is named, or the rank that printed the error.
+    `GPU has fallen off the bus` in any of its forms; `uncorrectable ECC error` in a
+    rank's own CUDA error. The named rank is the one on that host and PCI bus id,
+    according to NCCL's Init lines; otherwise the host is named, or the rank that
+    printed the error.
 
 What to do
-    Take the node out of the queue before the job is started again. Reset the GPU after
-    ECC errors, Xid 119 and 120; power the node off and on after Xid 79. Where it comes
-    back, hand the node to whoever repairs it, with the kernel log.
+    Take the node out of the queue before the job is restarted. Reset the GPU after ECC
+    errors and after Xid 119 and 120. Power-cycle the node after Xid 79. If the error
+    comes back, hand the node to whoever repairs it, with the kernel log.
 
 Looks like
-    Xid 13, 31 and 43 are mostly the program's own (an illegal address), 45 follows
-    whenever a process is killed, 63 says that a row was remapped with success, 154 says
-    what to do. None of them is a fault of the GPU by itself.
+    Xid 13, 31 and 43 are mostly the program's own fault (an illegal address). Xid 45
+    follows whenever a process is killed. Xid 63 says that a row was remapped with
+    success. Xid 154 says what to do. None of them by itself is a GPU fault.
     A rank that ran out of memory is `gpu-oom`; error 802 is `fabric-manager`.
 
 References
@@ -68,7 +69,7 @@ EXPLAINS = (
 )
 SPREADS = True
 
-# errors of the hardware; of a link, either end may be the broken one
+# hardware errors; for a link error, either end may be the broken one
 LINK = {
     74: "NVLink error",
     121: "C2C link error",
@@ -96,7 +97,7 @@ BROKEN = {
     172: "uncorrectable SRAM error",
     175: "memory subsystem error",
 }
-# not the hardware's by themselves, and why
+# not hardware errors by themselves, and why
 HARMLESS = {
     13: "mostly an illegal address of the program",
     31: "mostly an illegal address of the program",
@@ -140,7 +141,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     faults = _first(faults)
     ranks = common.numbers(faults["rank"]) or common.numbers(told["rank"])
     hosts = common.strings(faults["host"]) or common.hosts_of(frames, ranks)
-    # a GPU is function 0 of its slot, whether a line says so or not
+    # a GPU is function 0 of its slot, even if the line leaves that out
     gpus = common.strings(faults["pci"].str.strip_suffix(".0"))
     if _either_end(faults):
         ranks, gpus = (), ()
@@ -205,17 +206,17 @@ def _remedy(
 
 
 def _xids(frames: Frames) -> pl.DataFrame:
-    """Return all Xids, in COLUMNS."""
+    """Return all Xid lines, in `COLUMNS`."""
     kernel = frames.message("kernel.xid")
     if "caused_by" in kernel.columns:
-        # an echo names its cause, whose own line may be lost
+        # a follow-up Xid names its cause, whose own line may be lost
         kernel = kernel.with_columns(pl.coalesce("caused_by", "xid").alias("xid"))
     parts = [kernel, frames.message("nvidia.device_plugin.xid")]
     return pl.concat([_in_columns(part) for part in parts])
 
 
 def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
-    """Return what shows broken hardware, with the rank on it where that is known."""
+    """Return the lines that show broken hardware, with the rank on it if known."""
     lost = frames.message(*LOST)
     which = frames.message("kernel.gpu_lost.which")
     if lost.height and which.height:
@@ -246,7 +247,7 @@ def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ecc(frames: Frames) -> pl.DataFrame:
-    """Return the CUDA errors of ranks on memory that could not be corrected."""
+    """Return the CUDA errors of ranks on uncorrectable memory errors."""
     lines = frames.message("c10d.watchdog.terminated", *cuda_errors.ERRORS)
     if "error" not in lines.columns:
         return _in_columns(lines.clear())
@@ -254,7 +255,7 @@ def _ecc(frames: Frames) -> pl.DataFrame:
 
 
 def _first(faults: pl.DataFrame) -> pl.DataFrame:
-    """Keep the first fault; a link's errors follow those of the GPU at its end."""
+    """Keep the first faults; link errors only follow a fault of a GPU at one end."""
     alone = faults.filter(~pl.col("xid").is_in(list(LINK)).fill_null(False))
     kept = alone if alone.height else faults
     if kept.is_empty() or kept["t"].null_count():

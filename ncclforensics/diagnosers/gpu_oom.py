@@ -1,24 +1,25 @@
 """A rank ran out of GPU memory, and its peers waited for it.
 
 What it means
-    An allocation on one rank's GPU failed. The rank raised, its peers stayed in their
-    collective until they lost it or timed out, and their errors are echoes.
+    An allocation on one rank's GPU failed, and the rank raised an exception. Its peers
+    stayed in their collective until they lost the rank or timed out: their errors are
+    echoes.
 
 How we know
     torch's `CUDA out of memory. Tried to allocate …`, NCCL's `Cuda failure … 'out of
-    memory'` or, alone, its `Failed to CUDA calloc … bytes`, before any rank's timeout.
-    Where the times tell them apart, the first rank to run out is named; otherwise all
-    that did.
+    memory'`, or NCCL's `Failed to CUDA calloc … bytes` on its own, before any rank's
+    timeout. If timestamps tell who was first, the first rank to run out is named;
+    otherwise all that ran out.
 
 What to do
-    Look at how much of the memory belongs to the process: where most of it does not,
-    another process sits on that GPU (nvidia-smi). Else lower the batch or sequence
+    Check how much of the memory belongs to the process. If most of it does not, another
+    process uses that GPU (nvidia-smi). Otherwise lower the batch size or the sequence
     length, shard more, or set PYTORCH_ALLOC_CONF=expandable_segments:True against
     fragmentation.
 
 Looks like
     The kernel's OOM killer is `host-oom`: that is the host's memory.
-    An `out of memory` that a broken GPU reports comes with an Xid: `gpu-fault`.
+    An `out of memory` from a broken GPU comes with an Xid: `gpu-fault`.
 
 References
     torch CUDA semantics, memory management.
@@ -51,9 +52,9 @@ SPREADS = True
 
 MESSAGES = ("python.cuda_oom", "python.jax_oom", "python.tf_oom")
 OUT_OF_MEMORY = r"(?i)out of memory"
-# what NCCL wanted; why it did not get it stands above, where that was kept
+# how much NCCL wanted; the line above gives the reason, if it was kept
 REFUSED = "nccl.alloc_failed"
-APART_NS = 2_000_000_000  # cross-rank stamps are good to about a second
+APART_NS = 2_000_000_000  # timestamps of different ranks agree to about a second
 
 REMEDY = (
     "nvidia-smi --query-compute-apps=pid,used_memory --format=csv   # on that host",
@@ -103,7 +104,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _first(lines: pl.DataFrame) -> pl.DataFrame:
-    """Keep the rows of the first to run out, where every row has a time."""
+    """Keep the rows of the first ranks to run out, if every row has a time."""
     if lines["t"].null_count():
         return lines
     since = (lines["t"] - lines["t"].min()).dt.total_nanoseconds()

@@ -2,26 +2,30 @@
 
 What it means
     The host side of the rank goes on and enqueues call after call, but its stream does
-    not move: the GPU hangs in a kernel, fell off the bus, or lost its link. Its peers
-    finished that call with what it had sent, and now wait for it in a later one.
+    not advance: the GPU hangs in a kernel, fell off the bus, or lost its link. Its
+    peers finished that call with the data it had already sent, and now wait for it in a
+    later call.
 
 How we know
     All waits lead to a call that some members have completed and this rank has not, and
-    it waits for nobody there. With TORCH_NCCL_ENABLE_TIMING=1, also: all have enqueued
-    a call, the peers' GPUs have begun it and this one's has not, with nothing before it
-    unfinished. A broadcast or another rooted operation, which its root may leave first,
-    counts against it, unless peers are known to have gone past the next call.
+    it waits for nobody there. With TORCH_NCCL_ENABLE_TIMING=1, also: all members have
+    enqueued a call, the peers' GPUs have started it, and this rank's GPU has not,
+    although nothing before it is unfinished. A broadcast or another rooted operation
+    counts against this class, because its root may leave first, unless peers are known
+    to have gone past the next call.
 
 What to do
-    Ask the GPU of the named rank: `dmesg -T | grep -i xid`, `nvidia-smi -q -d ECC` and
-    `nvidia-smi -q -d PERFORMANCE` on its host. Drain the host and rerun without it.
+    Check the GPU of the named rank on its host: `dmesg -T | grep -i xid`,
+    `nvidia-smi -q -d ECC` and `nvidia-smi -q -d PERFORMANCE`. Drain the host and rerun
+    without it.
 
 Looks like
     Ordinary skew between ranks is a matter of milliseconds and ends by itself: where
-    nothing proves that the job stands, a rank that is a few calls behind is no more
-    than `possible`.
+    nothing proves that the job stands still, a rank that is a few calls behind is no
+    more than `possible`.
     A rank that enqueued nothing more is `missing-rank`: its host side is stuck.
-    Where lines tell of some ranks only, the one that holds it up may be another.
+    If only some ranks left log lines, the rank that holds up the call may be one of the
+    others.
 
 References
     torch.distributed Flight Recorder tutorial; NVIDIA Xid errors.
@@ -60,7 +64,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that are in a call which their peers have finished, or begun."""
+    """Name the ranks that have not finished, or begun, a call as their peers have."""
     found = weighed(frames).of("gpu-stall")
     for told in found[:1]:
         call = told.story.call

@@ -1,25 +1,26 @@
-"""The host ran out of memory, and the kernel or its keeper killed a rank for it.
+"""A host ran out of memory, and the kernel or a memory monitor killed a rank.
 
 What it means
-    A process, or a container as a whole, asked for more of the host's memory than there
-    was. Somebody with the right to do so sent SIGKILL, so the rank itself said nothing;
-    its peers lost it and timed out.
+    A process, or a container as a whole, asked for more host memory than there was. The
+    kernel, the scheduler or another monitor sent SIGKILL, so the rank itself logged
+    nothing. Its peers lost it and timed out.
 
 How we know
     The kernel's `Out of memory: Killed process` or `oom-kill:` with that process,
-    Slurm's `oom_kill event`, Kubernetes' `OOMKilled`, Ray's memory monitor. The rank is
-    the one with that host and pid; or the only one on that host that ended by SIGKILL,
-    since the kernel counts pids otherwise than a container does.
+    Slurm's `oom_kill event`, Kubernetes' `OOMKilled`, or Ray's memory monitor. The rank
+    is the one with that host and pid. If the pid does not match, because a container
+    counts pids differently from the kernel, it is the only rank on that host that ended
+    by SIGKILL.
 
 What to do
     Find what grows: DataLoader workers, pinned buffers, a checkpoint that is gathered
     on one rank. Use fewer workers, stream the checkpoint, or ask for more memory
-    (`--mem`, the container's limit).
+    (`--mem`, or the container's limit).
 
 Looks like
     Exit code -9 or 137 alone is `crashed-rank`: who sent SIGKILL is not known.
     `CUDA out of memory` is `gpu-oom`. The kernel may also have killed a program that
-    has nothing to do with the job: then this says nothing.
+    has nothing to do with the job: then this class says nothing.
 
 References
     Linux Documentation/admin-guide/mm; Slurm cgroup.conf; Ray out-of-memory prevention.
@@ -80,9 +81,9 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the rank that was killed for want of host memory, or its host."""
+    """Name the rank that was killed for lack of host memory, or its host."""
     kernel = kernel_log.of_this_job(frames, frames.message(*KERNEL))
-    # what was killed when nothing failed was another's, unless it was a known rank
+    # a kill far from the failure hit another program, unless it hit a known rank
     kernel = kernel.filter(~pl.col("is_far") | pl.col("rank").is_not_null())
     states = _state(frames)
     keepers = pl.concat(
@@ -135,7 +136,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _explanation(lines: pl.DataFrame, ranks: tuple[int, ...], joined: bool) -> str:
-    # of the kernel's lines, the one that people know
+    # prefer the kernel's line that people know
     plain = lines.filter(pl.col("text").str.contains("Killed process", literal=True))
     first = (plain if plain.height else lines)["text"][0]
     said = f"{str(first).strip(' .')[:200]}."
@@ -169,7 +170,7 @@ def _srun(frames: Frames) -> pl.DataFrame:
 
 
 def _evicted(frames: Frames) -> pl.DataFrame:
-    """Return the pods that a node put out for want of memory."""
+    """Return the lines of pods that their node evicted for lack of memory."""
     lines = frames.message("launchers.kubernetes.evicted")
     if "resource" not in lines.columns:
         return lines

@@ -1,26 +1,29 @@
 """InfiniBand or RoCE failed: a link went down, or transfers got no answer.
 
 What it means
-    A network card gave up a transfer or reports that its port, queue or firmware is not
-    well. Status 12 means that the other side never acknowledged: its link, the switch,
-    the wrong GID, ACS, or a process that is gone. 13: it was not ready to receive. 4 is
-    this side's memory registration, 9 to 11 the other side's refusal.
+    A network card gave up a transfer, or reports that its port, queue or firmware is in
+    error. Status 12 means that the other side never acknowledged: its link, the switch,
+    a wrong GID, ACS, or a process that is gone. Status 13: the other side was not ready
+    to receive. Status 4: this side's memory registration. Status 9 to 11: the other
+    side refused.
 
 How we know
     `Got completion … with status=12` and its spellings since NCCL 2.4, `ibv_modify_qp
-    failed`, async `port error` or a fatal event, a device marked as failed, `mlx5_core
-    … Link down`. A port that reports itself names its host. Of transfers, the host that
-    most pairs share is named; of a single pair the peer, which did not answer.
+    failed`, an async `port error` or fatal event, a device marked as failed, `mlx5_core
+    … Link down`. A port that reports itself names its host. For failed transfers, the
+    host that most of the failed pairs share is named; for a single pair, the peer,
+    because it did not answer.
 
 What to do
     On the named host: `ibstat`, `ibstatus`, `mlxlink -d mlx5_X`, `dmesg | grep mlx5`,
-    `show_gids` (RoCE); `ibdiagnet` for the fabric. Replace the cable or drain the host.
-    For RoCE check NCCL_IB_GID_INDEX; a slow fabric wants NCCL_IB_TIMEOUT=22.
+    `show_gids` (RoCE). For the fabric: `ibdiagnet`. Replace the cable or drain the
+    host. For RoCE check NCCL_IB_GID_INDEX; a slow fabric needs NCCL_IB_TIMEOUT=22.
 
 Looks like
-    Status 5 (flush) follows every other failure and blames nobody by itself.
+    Status 5 (flush) follows every other failure and by itself blames nobody.
     After a rank died or timed out, its peers' transfers fail too: an echo.
-    `port active`, `client reregistration` and the like are recoveries, though WARN.
+    `port active`, `client reregistration` and the like are recoveries, although they
+    are logged as WARN.
 
 References
     NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT, NCCL_IB_GID_INDEX; ibv_wc_status;
@@ -50,10 +53,10 @@ EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
 SPREADS = True
 
 COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion")
-# libfabric has numbers of its own; these name no peer
+# libfabric has status numbers of its own; these lines name no peer
 FABRIC = ("rdma.ofi.failed", "nccl.ib.no_device_left")
 CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
-# lines by which a host reports its own device
+# lines in which a host reports its own device
 OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")
 CALLS = (
     *("nccl.ib.call_failed", "nccl.ib.call_failed.early"),
@@ -62,10 +65,10 @@ CALLS = (
 LINK = ("kernel.nic_link",)
 RECOVERED = ("nccl.ib.port_recovered",)
 FLUSH = 5
-MANY = 2  # hosts that fail together, whose lines are taken for early without a time
-INVALID = (19, 22, 61)  # no such device, no such GID: this side's own set-up
+MANY = 2  # lines without a time count as early if this many hosts fail together
+INVALID = (19, 22, 61)  # no such device, no such GID: this side's own configuration
 INVALID_SAYS = r"(?i)^(?:invalid argument|no such device|no data available)"
-LOCAL = (1, 2, 4, 8)  # length, queue, protection, access: this side's own
+LOCAL = (1, 2, 4, 8)  # length, queue, protection, access: errors of this side
 FAILED = (
     *(*COMPLETION, *CONNECT, *CALLS, *FABRIC),
     *("c10d.watchdog.timeout", "nccl.ib.comm_fatal"),
@@ -83,7 +86,7 @@ SHARED = ["text", "t", "rank", "host", "device", "source", "line", "hca"]
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the host whose device reports itself, else the one that most pairs share."""
+    """Name the host that reports its own device, else the one most pairs share."""
     own = _own(frames)
     failed = _failed(frames)
     if own.is_empty() and failed.is_empty():
@@ -116,7 +119,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _own(frames: Frames) -> pl.DataFrame:
-    """Return the lines by which a device reports itself, if it stayed so or failed."""
+    """Return the lines in which a host reports its own device, if it did not recover.
+
+    Columns `SHARED` and `event`.
+    """
     lines = teardown.before(frames, frames.message(*OWN))
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
     lines = _with_columns(lines, "hca", "event")
@@ -150,7 +156,7 @@ def _failed(frames: Frames) -> pl.DataFrame:
     lines = _with_columns(lines, "status", "code", "errno", dtype=pl.Int64())
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
     first = lines.filter(pl.col("status").ne_missing(FLUSH))
-    # flushes alone are of a failure all the same, whose own line is not here
+    # flushes alone still show a failure, whose own line is missing
     lines = first if first.height else lines
     return lost_peers.with_hosts(frames, teardown.before(frames, lines, MANY))
 
@@ -192,7 +198,7 @@ def _by_majority(
 
 
 def _what(own: pl.DataFrame, failed: pl.DataFrame) -> str:
-    """Return the failure in a few words of its own."""
+    """Return the failure in a few words, as the lines put it."""
     if own.height:
         event = own["event"].drop_nulls()
         return str(event[0] if event.len() else own["text"][0].rpartition(": ")[2])

@@ -1,22 +1,23 @@
-"""NCCL's variables differ between ranks of one job that cannot differ.
+"""NCCL variables that must be equal on all ranks of a job differ between them.
 
 What it means
-    NCCL computes rings, transports and protocols on every rank by itself and expects
-    all to come to the same end. A variable that only some ranks have leads them apart:
-    they fail as they connect, or wait for each other for ever.
+    Every rank computes NCCL's rings, transports and protocols by itself and relies on
+    all others to get the same result. If only some ranks have a variable set, their
+    results differ: they fail while they connect, or wait for each other for ever.
 
 How we know
     `… set by environment to …` with different values on ranks of one job; or on some
-    ranks of a host and not on the others, although those came as far. Only variables
-    that all ranks must agree on count, and only where the job failed or hangs.
+    ranks of a host and not on others that came as far. Only variables that all ranks
+    must agree on count, and only where the job failed or hangs.
 
 What to do
-    Set it for the whole job: in the script that every node runs, with `mpirun -x`, or
-    `srun --export=ALL`. Look for it in /etc/nccl.conf, ~/.nccl.conf and ~/.bashrc of
-    the odd host.
+    Set the variable for the whole job: in the script that every node runs, with
+    `mpirun -x`, or with `srun --export=ALL`. Look for it in /etc/nccl.conf,
+    ~/.nccl.conf and ~/.bashrc of the odd host.
 
 Looks like
-    Values that each node may have for itself: interfaces, HCAs, file names, debugging.
+    Values that each node may choose for itself: interfaces, HCAs, file names, debug
+    settings.
     A host that chose the wrong interface is `wrong-nic`.
 
 References
@@ -45,7 +46,7 @@ NEXT_TIME = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "collective-mismatch")
 SPREADS = True
 
-# what every rank has to decide in the same way; the rest may be a node's own
+# variables on which all ranks must agree; the others may differ between nodes
 SHARED = (
     r"^[RN]CCL_(?:ALGO|PROTO|NTHREADS|(?:MIN|MAX)_NCHANNELS|(?:MIN|MAX)_CTAS|BUFFSIZE"
     r"|(?:LL|LL128)_BUFFSIZE|P2P_DISABLE|P2P_LEVEL|P2P_DIRECT_DISABLE|SHM_DISABLE"
@@ -55,14 +56,14 @@ SHARED = (
     r"|NET_SHARED_BUFFERS|GRAPH_FILE|LL_THRESHOLD|TREE_THRESHOLD|SINGLE_RING_THRESHOLD"
     r"|IGNORE_DISABLED_P2P|RUNTIME_CONNECT|WORK_FIFO_BYTES|NVLSTREE_MAX_CHUNKSIZE)$"
 )
-# what only a rank prints that came past the reading of its variables
+# printed only by ranks that have already read their variables
 FAR = ("nccl.comm.layout", "nccl.init.connected", "nccl.init.complete")
 BAD = ("culprit", "victim", "either")
 FEW = 0.5  # the odd ranks are fewer than this share of all
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks whose variables are not what the others have."""
+    """Name the ranks whose variables differ from those of the others."""
     failed = frames["events"].filter(pl.col("role").is_in(BAD)).height
     if not failed and frames["calls"].is_empty():
         return
@@ -117,7 +118,7 @@ def _odd(frames: Frames, name: str, told: pl.DataFrame) -> pl.DataFrame | None:
         return told.filter(pl.col("value") == values["value"][0]).select(columns)
     if values.height != 1:
         return None
-    # not printed is not set only for a rank of the same host that came as far
+    # a missing line means "not set" only for ranks of the same host that came as far
     mine = common.numbers(told["rank"])
     homes = common.hosts_of(frames, mine)
     beside = common.ranks_on(frames, homes)

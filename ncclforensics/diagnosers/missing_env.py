@@ -1,22 +1,23 @@
-"""A process was not told who it is: a variable that torch.distributed needs is not set.
+"""A variable that torch.distributed needs, such as RANK, is not set or is wrong.
 
 What it means
     The program was started without a launcher, or the launcher's variables did not
     reach it (ssh, sudo, a container, `srun` without a wrapper). It cannot join, or
-    every process takes itself for rank 0 of 1.
+    every process believes that it is rank 0 of 1.
 
 How we know
-    `environment variable RANK expected, but not set` and its kin; a `KeyError` on such
-    a variable; a rank that NCCL refuses because it lies outside the world, or because
-    it has already checked in, with no restart in the evidence; several
-    processes of a job that failed whose largest communicator has one rank.
+    `environment variable RANK expected, but not set` and its variants; a `KeyError` on
+    such a variable; a rank that NCCL refuses because it lies outside the world, or
+    because it has already checked in, with no restart in the evidence; or, in a job
+    that failed, several processes whose largest communicator has one rank.
 
 What to do
-    Start it with torchrun, or set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
-    MASTER_PORT: under Slurm from SLURM_PROCID, SLURM_NTASKS and SLURM_LOCALID.
+    Start the program with torchrun, or set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR
+    and MASTER_PORT. Under Slurm, take them from SLURM_PROCID, SLURM_NTASKS and
+    SLURM_LOCALID.
 
 Looks like
-    A job of one process on purpose. Variables that differ between ranks are
+    A job that has one process on purpose. Variables that differ between ranks are
     `inconsistent-env`.
 
 References
@@ -68,7 +69,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Say which variable a process lacked."""
+    """Report which variable a process lacked, or which rank it wrongly got."""
     for look in (_unset, _refused, _claimed, _alone):
         if (found := look(frames)) is not None:
             yield found
@@ -120,7 +121,7 @@ def _refused(frames: Frames) -> Finding | None:
 
 
 def _claimed(frames: Frames) -> Finding | None:
-    """Find a rank that two processes claim, where nothing was started again."""
+    """Find a rank that two processes claim, if nothing was restarted."""
     lines = frames.message("nccl.bootstrap.duplicate_rank")
     if lines.is_empty() or frames.message(*RESTARTS).height:
         return None
@@ -135,7 +136,7 @@ def _claimed(frames: Frames) -> Finding | None:
 
 
 def _alone(frames: Frames) -> Finding | None:
-    """Find processes of one job that all take themselves for rank 0 of 1."""
+    """Find several processes of a failed job that are each rank 0 of 1."""
     inits = frames.message("nccl.init.start", "nccl.init.complete")
     if inits.is_empty() or inits["nranks"].max() != 1 or not signs_of_failure(frames):
         return None

@@ -1,32 +1,33 @@
 """A rank never made the call that its peers wait in.
 
 What it means
-    Every member of a process group has to make each collective. One rank did not come:
-    it sits in other code (a checkpoint, a data loader, a lock), left its loop, or died.
-    Its peers wait until a timeout and then report an error each; it reports none.
+    Every member of a process group has to make each collective. One rank did not: it is
+    in other code (a checkpoint, a data loader, a lock), it left its loop, or it died.
+    Each of its peers waits until its timeout and then reports an error. The missing
+    rank reports none.
 
 How we know
     Peers wait in SeqNum N of a group, this rank's last call there is older, and it
     waits in no group itself: followed over all groups, the waits end at it. Or the
-    waits form a circle, and by its earlier calls this rank skipped the one that closes
-    it. Each rank that is blamed counts against that story, and so does each other rank
-    whose calls left the usual order. Calls are read from Flight Recorder dumps and from
-    `last enqueued work` of the watchdogs; or a line names the rank: monitoredBarrier,
-    the desync report, a store barrier's `missing_ranks`, a communicator that all but
-    one rank began to build.
+    waits form a cycle, and by its earlier calls this rank skipped the call that closes
+    the cycle. Each blamed rank counts against this explanation, and so does each other
+    rank whose calls left the usual order. Calls are read from Flight Recorder dumps and
+    from the watchdogs' `last enqueued work`. Or a line names the rank: from
+    monitoredBarrier, from the desync report, as one of a store barrier's
+    `missing_ranks`, or from a communicator that all but one rank began to build.
 
 What to do
-    Look at that rank's log and its stack (`py-spy dump --pid PID` while it hangs) at
-    the call site that the report names. Keep dumps for the next time with
-    TORCH_FR_BUFFER_SIZE=2000, and raise the timeout only where the rank is known to be
-    slow for a reason.
+    Read that rank's log, and its stack at the call site that the report names
+    (`py-spy dump --pid PID` while it hangs). For next time, set
+    TORCH_FR_BUFFER_SIZE=2000 to keep dumps. Raise the timeout only if the rank is known
+    to be slow for a reason.
 
 Looks like
-    A rank that waits in another group is an echo: it came late because it waits itself.
-    A rank whose dump was lost is unseen, and nobody can say that it was absent: where
-    all waits lead to it, it is possibly a `crashed-rank`.
+    A rank that waits in another group is an echo: it is late because it waits itself.
+    A rank whose dump was lost is unseen, not absent: where all waits lead to it, it is
+    possibly a `crashed-rank`.
     A job that runs, dumped while one rank loads its data: where nothing proves that the
-    job stands, the rank is no more than `possible`.
+    job stands still, the rank is no more than `possible`.
     A rank that died is `crashed-rank`, which explains its absence.
 
 References
@@ -65,7 +66,7 @@ EXPLAINS = (
 )
 SPREADS = True
 
-MAX_MORE = 5  # absent ranks elsewhere that are told with their own call
+MAX_MORE = 5  # ends in the explanation, each with its absent ranks and their call
 
 REMEDY = (
     "read that rank's own log, and its stack while it hangs: py-spy dump --pid PID",
@@ -74,10 +75,10 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that others wait for; with the call in which most of them do."""
+    """Name the ranks that others wait for, with the call that most of them wait in."""
     found = weighed(frames).of("missing-rank")
     told = bool(found) and found[0].story.call is not None
-    # a line that names a rank is better than what lines tell of calls
+    # a log line that names a rank is better than calls derived from log lines
     if told and found[0].confidence == "certain":
         yield _finding(frames, found)
         return
@@ -91,7 +92,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _finding(frames: Frames, found: list[Told]) -> Finding:
-    """Tell of the first end; ranks that are missing elsewhere are told with it."""
+    """Return the finding for the first end; it mentions ranks missing elsewhere."""
     story = found[0].story
     call = story.call
     assert call is not None
@@ -138,7 +139,7 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
 
 
 def _unseen(frames: Frames) -> Iterator[NotChecked]:
-    """Say whose dump would tell, where the waits lead to ranks without evidence."""
+    """Yield whose dump is needed, if the waits lead to ranks without evidence."""
     unseen = common.numbers(frames["calls"]["unseen"].explode())
     if unseen:
         who = common.plural("rank", unseen)

@@ -1,27 +1,29 @@
-"""The MTU of a host or of the way to it differs, and large messages get lost.
+"""The MTU of a host or of the path to it differs, and large messages get lost.
 
 What it means
-    Small packets pass, so the job starts and its first small collectives complete; the
+    Small packets pass, so the job starts and its first small collectives complete. The
     first message that fills a packet never arrives, and all ranks hang in it. One host
-    has 9000 where the others or a switch have 1500, or a RoCE port has another.
+    has an MTU of 9000 where the others or a switch have 1500, or a RoCE port has a
+    different one.
 
 How we know
-    No line of NCCL says it. Hosts whose interface of one name, or whose queue pairs,
-    show different MTUs, in a job that failed or hangs; ping with `Message too long,
-    mtu=…` or `Frag needed and DF set`, or whose large packets all get lost where small
-    ones arrive. The hosts with the rarer MTU are named; of two hosts that differ, and
-    of the ends of a way between, neither. Without any MTU: dumps in which all members
-    are in a call of 64 KiB or more that nobody finishes, where all calls before it
-    between hosts were small and ended, and NCCL took sockets or RoCE. That is possible,
-    no more.
+    NCCL prints nothing about it. In a job that failed or hangs: hosts whose interfaces
+    of the same name, or whose queue pairs, show different MTUs; a ping that reports
+    `Message too long, mtu=…` or `Frag needed and DF set`, or whose large packets all
+    get lost while small ones arrive. The hosts with the rarer MTU are named; of two
+    hosts that differ, and of the two ends of a path, neither is. Without any MTU in the
+    evidence: dumps in which all members are in a call of 64 KiB or more that nobody
+    finishes, where all earlier calls between hosts were small and ended, and NCCL used
+    sockets or RoCE. That is possible, no more.
 
 What to do
-    `ping -M do -s 8972 PEER` (9000 less headers) between the hosts, and with -s 1472;
-    `ip link show IFACE`; `ibv_devinfo | grep active_mtu`. Then one MTU everywhere:
-    `ip link set dev IFACE mtu 9000`, on every switch port as well.
+    Between the hosts, run `ping -M do -s 8972 PEER` (9000 less headers), and again with
+    -s 1472. Check `ip link show IFACE` and `ibv_devinfo | grep active_mtu`. Then set
+    one MTU everywhere: `ip link set dev IFACE mtu 9000`, and on every switch port.
 
 Looks like
-    A hang in a large collective after others as large is `stuck-in-collective`.
+    A hang in a large collective after other collectives of that size is
+    `stuck-in-collective`.
     Loopback and container bridges have MTUs of their own.
 
 References
@@ -73,7 +75,7 @@ SCHEMA = {
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the hosts whose MTU is not that of the others, in a job that failed."""
+    """Name the hosts whose MTU differs from that of the others, in a failed job."""
     failed = bool(job.signs_of_failure(frames))
     tried, lost = frames.message(EXCEEDED), ping_sizes.lost(frames)
     if not lost.height and not any(frames.message(m).height for m in TOLD):
@@ -123,7 +125,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _by_symptom(frames: Frames) -> Finding | None:
-    """Tell of the first large call over sockets or RoCE, if all are stuck in it."""
+    """Report the first large call over sockets or RoCE, if all members hang in it."""
     network = _sockets_or_roce(frames)
     call = None if network.is_empty() else stuck_in_collective.full_call(frames)
     large = None if call is None else first_large_call.first_large(frames, call)
@@ -144,7 +146,7 @@ def _by_symptom(frames: Frames) -> Finding | None:
 
 
 def _sockets_or_roce(frames: Frames) -> pl.DataFrame:
-    """Return the lines that say that data goes over what has an MTU to be set."""
+    """Return the lines that show that data goes over sockets or RoCE."""
     chosen, devices = frames.message(CHOSEN), frames.message(DEVICES)
     if "network" in chosen.columns:
         tcp = chosen.filter(pl.col("network") == "Socket")
@@ -163,7 +165,7 @@ def _links_of(name: str) -> tuple[str, ...]:
 
 
 def _differing(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the lines on the first interface whose MTUs differ, and the odd ones."""
+    """Return the lines on the first interface whose MTUs differ, and the odd lines."""
     lines = pl.concat([_links(frames), _pairs(frames)]).drop_nulls(["host", "mtu"])
     kinds = pl.col("mtu").n_unique().over("interface")
     differing = lines.filter(kinds > 1).sort("interface", "host", "source", "line")
@@ -182,7 +184,7 @@ def _interfaces(frames: Frames) -> tuple[str, ...]:
 
 
 def _links(frames: Frames) -> pl.DataFrame:
-    """Return the MTUs of the interfaces that lead to other hosts, or of NCCL's own."""
+    """Return the MTUs of interfaces that lead to other hosts: NCCL's, if known."""
     lines = frames.message(LINK)
     if lines.is_empty():
         return pl.DataFrame(schema=SCHEMA)
@@ -194,7 +196,7 @@ def _links(frames: Frames) -> pl.DataFrame:
 
 
 def _pairs(frames: Frames) -> pl.DataFrame:
-    """Return the MTUs of the queue pairs, in bytes, by the number of their device."""
+    """Return the MTUs of queue pairs in bytes; `interface` is the device number."""
     lines = frames.message(PAIR)
     if lines.is_empty():
         return pl.DataFrame(schema=SCHEMA)

@@ -1,7 +1,7 @@
 """Ranks of one communicator run different releases of NCCL.
 
 What it means
-    The ranks load different libraries: another image or environment on one host, or an
+    The ranks load different libraries: one host has another image or environment, or an
     LD_LIBRARY_PATH or LD_PRELOAD that finds another libnccl.so.2 there. Their messages
     differ in size and meaning, so they cannot set up a communicator together.
 
@@ -9,16 +9,16 @@ How we know
     `Mismatched NCCL version detected : rank A version … rank B version …`, the RAS
     thread's `NCCL version mismatch with remote peer`, or `Message truncated` in the
     bootstrap while processes of one communicator (one commId) print different `NCCL
-    version` lines. The ranks of the rarer version are named; a tie names both. Or a
-    program says itself that it was built for another release than it loaded.
+    version` lines. The ranks of the rarer version are named; in a tie, both sides are.
+    Or a program says itself that it was built for another release than it loaded.
 
 What to do
-    `python -c "import torch; print(torch.cuda.nccl.version())"` and
+    Run `python -c "import torch; print(torch.cuda.nccl.version())"` and
     `ldd $(python -c "import torch; print(torch._C.__file__)") | grep nccl` on the
-    named host and on another; look at LD_LIBRARY_PATH and LD_PRELOAD.
+    named host and on another one. Compare LD_LIBRARY_PATH and LD_PRELOAD.
 
 Looks like
-    Two jobs of different versions whose logs lie in one directory are healthy.
+    Two jobs with different versions whose logs lie in one directory are healthy.
     `Message truncated` with one version everywhere is cross-talk between two jobs.
 
 References
@@ -73,7 +73,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that run another release than most."""
+    """Name the ranks that run another release than most ranks."""
     told = frames.message(*TOLD)
     truncated = frames.message(*TRUNCATED)
     if told.is_empty() and truncated.is_empty():
@@ -137,7 +137,7 @@ def _built_for_another(frames: Frames) -> Iterator[Finding]:
 
 
 def _printed(frames: Frames, complaints: pl.DataFrame) -> pl.DataFrame:
-    """Return the version of each process of the communicators that complain."""
+    """Return the version lines of the communicators that complain, in `SCHEMA`."""
     lines, started = frames.message(*VERSION), frames.message(*STARTED)
     if "version" not in lines.columns or "comm_id" not in started.columns:
         return pl.DataFrame(schema=SCHEMA)
@@ -147,7 +147,7 @@ def _printed(frames: Frames, complaints: pl.DataFrame) -> pl.DataFrame:
         complaints.select(who).unique(), on=who, how="semi", nulls_equal=True
     )
     members = comms.filter(pl.col("comm_id").is_in(torn["comm_id"].implode()))
-    # before 2.26 the line has no prefix; then its file tells whose it is
+    # before 2.26 the line has no prefix; then a file with one writer shows whose it is
     own = lines.join(members, on=who, how="semi", nulls_equal=True)
     bare = lines.filter(pl.col("pid").is_null())
     nccl = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
@@ -161,7 +161,7 @@ def _printed(frames: Frames, complaints: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named(told: pl.DataFrame) -> pl.DataFrame:
-    """Return the ranks and versions that the lines themselves name, in SCHEMA."""
+    """Return the ranks and versions that the lines themselves name, in `SCHEMA`."""
     if "peer_version" not in told.columns:
         return pl.DataFrame(schema=SCHEMA)
     ends = [("comm_rank", "version"), ("peer_rank", "peer_version")]
@@ -178,14 +178,14 @@ def _named(told: pl.DataFrame) -> pl.DataFrame:
 
 
 def _spelled(version: pl.Expr) -> pl.Expr:
-    """Return 22705 as 2.27.5."""
+    """Convert NCCL's version number to text: 22705 is `2.27.5`."""
     parts = (version // 10000, version // 100 % 100, version % 100)
     major, minor, patch = (part.cast(pl.String) for part in parts)
     return common.sentence(major, ".", minor, ".", patch)
 
 
 def _size(frames: Frames) -> int:
-    """Return how many ranks the job has at least, by communicators and by hosts."""
+    """Return the least number of ranks of the job, by communicators and by hosts."""
     started, events = frames.message(*STARTED), frames["events"]
     largest = started["nranks"].max() if "nranks" in started.columns else 0
     nccl = events.filter(pl.col("message").str.starts_with("nccl."))
@@ -193,9 +193,9 @@ def _size(frames: Frames) -> int:
 
 
 def _rarer(versions: pl.DataFrame, size: int) -> pl.DataFrame:
-    """Return the rows of the versions that fewest of `size` ranks run.
+    """Return the rows of all versions but the one that most of `size` ranks run.
 
-    Of a tie all rows; none where ranks of which nothing is known could turn it.
+    In a tie, all rows; no rows if ranks without evidence could change the majority.
     """
     who = pl.coalesce(pl.col("rank").cast(pl.String), "host", "source")
     counts = versions.group_by("version").agg(who.n_unique().alias("ranks"))

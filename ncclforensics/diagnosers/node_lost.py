@@ -1,26 +1,26 @@
-"""A whole node is gone: the scheduler or the launcher lost it, with all ranks on it.
+"""A whole node is gone, with all its ranks: the scheduler or launcher lost it.
 
 What it means
-    A host died, rebooted, or fell off the network. Every rank there ended without a
-    word, and their peers wait for them or see their connections break.
+    A host died, rebooted, or fell off the network. Every rank on it ended without a
+    message. Their peers wait for them, or see their connections break.
 
 How we know
     Slurm's `Node failure on`, `DUE TO NODE FAILURE`, state NODE_FAIL or `not
     responding, setting DOWN`; Kubernetes' `NodeNotReady`; Ray's missed heartbeats;
     mpirun's lost daemon. A host is named only where such a line names it: the node that
-    prints `CANCELLED … DUE TO NODE FAILURE` is one that lived. Ranks that others wait
-    for in dumps, and that left no dump and no log, were on the one node that was lost.
-    Without any such line, it is possible where the job is known to stand and all waits
-    lead to the ranks of one host, of which nothing was collected.
+    prints `CANCELLED … DUE TO NODE FAILURE` is one that survived. If one node was lost,
+    the ranks that others wait for in dumps, and that left no dump and no log, ran on
+    it. Without any such line, this is possible where the job is known to stand still
+    and all waits lead to the ranks of one host of which nothing was collected.
 
 What to do
-    Look at that node's own log of the last minutes (journalctl -b -1, the BMC's event
-    log), keep it out of the queue, and start again without it.
+    Read that node's own log of its last minutes (journalctl -b -1, the BMC's event
+    log). Keep the node out of the queue, and restart without it.
 
 Looks like
     A host without logs: they may not have been collected, so silence names nobody.
-    torchrun's `failed to send a keep-alive heartbeat` is said by the node that lives,
-    and mostly follows the end of the store's host for another reason.
+    torchrun's `failed to send a keep-alive heartbeat` is printed by the node that is
+    alive, and mostly follows the end of the store's host for another reason.
 
 References
     Slurm slurm.conf SlurmdTimeout; Kubernetes node conditions; Ray fault tolerance.
@@ -59,7 +59,7 @@ EXPLAINS = (
     "gil-deadlock",
 )
 SPREADS = True
-TOLD_WITHIN_S = 900  # SlurmdTimeout, a lease of Kubernetes: minutes of silence
+TOLD_WITHIN_S = 900  # SlurmdTimeout or a Kubernetes lease: minutes of silence
 
 NAMED = (
     "slurm.node_failure",
@@ -72,7 +72,7 @@ NAMED = (
     "launchers.mpi.daemon_lost.early",
     "launchers.mpi.shepherd_died",
 )
-# a daemon or a heartbeat is lost with the network, too
+# a daemon or a heartbeat is also lost if only the network fails
 WEAK = (
     *("launchers.mpi.daemon_lost", "launchers.mpi.daemon_lost.early"),
     *("launchers.ray.node_dead", "launchers.mpi.shepherd_died"),
@@ -125,9 +125,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _without_evidence(frames: Frames) -> tuple[int, ...]:
-    """Return the ranks that others wait for and of which there is neither dump nor log.
+    """Return the ranks that others wait for and that left neither dump nor log.
 
-    Where one node was lost, and nothing places these ranks on another, they were its.
+    If one node was lost, and no evidence places these ranks on another, they ran on it.
     """
     unseen = {*common.numbers(frames["calls"]["unseen"].explode())}
     silent = roll_call.call(frames).unseen

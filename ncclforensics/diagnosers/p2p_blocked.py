@@ -12,13 +12,14 @@ How we know
     The host that prints it is named.
 
 What to do
-    `nvidia-smi topo -p2p r` and `nvidia-smi nvlink -s` on the named host; switch off
-    ACS (`setpci -s BRIDGE ECAP_ACS+0x6.w=0000`), set the IOMMU to passthrough
-    (`iommu=pt`). Run once with NCCL_P2P_DISABLE=1: if it works then, this is it.
+    On the named host, run `nvidia-smi topo -p2p r` and `nvidia-smi nvlink -s`. Switch
+    off ACS (`setpci -s BRIDGE ECAP_ACS+0x6.w=0000`), and set the IOMMU to passthrough
+    (`iommu=pt`). Run once with NCCL_P2P_DISABLE=1: if the job works then, this is it.
 
 Looks like
-    INFO `Could not enable P2P between dev A and dev B` is a probe of health: NCCL goes
-    by shared memory then. A hang without any such sign is `stuck-in-collective`.
+    INFO `Could not enable P2P between dev A and dev B` comes from a probe and is
+    healthy: NCCL then uses shared memory. A hang without any of these signs is
+    `stuck-in-collective`.
 
 References
     NCCL troubleshooting, GPU-to-GPU communication; NCCL_P2P_DISABLE, NCCL_P2P_LEVEL.
@@ -97,7 +98,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _acs(frames: Frames) -> pl.DataFrame:
-    """Return the lines on ACS, if all ranks hang in one call that all of them made."""
+    """Return the lines on ACS, if all members of a group hang in one call."""
     lines = frames.message(ACS).select(SHARED)
     calls = frames["calls"]
     stuck = calls.filter(

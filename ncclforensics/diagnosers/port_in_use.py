@@ -1,21 +1,23 @@
-"""The port of the store is taken: rank 0's host could not serve it.
+"""The store's port is already in use on rank 0's host, so the store cannot start.
 
 What it means
-    torchrun or rank 0 was to listen on MASTER_PORT, and another process does. That may
-    be the job before, another job on the node, or a second torchrun of this very job.
+    torchrun or rank 0 has to listen on MASTER_PORT, and another process already does.
+    That may be the previous job, another job on the node, or a second torchrun of this
+    very job.
 
 How we know
     `The server socket has failed to bind`, or to listen, with errno 98 or EADDRINUSE;
     `OSError: [Errno 98] Address already in use` where nothing caught it.
 
 What to do
-    See who listens: `ss -ltnp 'sport = :29500'` on that host. End it, or take another
-    port: `--master-port`, or `--rdzv-endpoint=localhost:0` for a job on one node. With
-    Slurm derive it from the job: `MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))`.
+    See who listens on that host: `ss -ltnp 'sport = :29500'`. End that process, or use
+    another port: `--master-port`, or `--rdzv-endpoint=localhost:0` for a job on one
+    node. With Slurm, derive it from the job id:
+    `MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))`.
 
 Looks like
-    NCCL's RAS thread that cannot bind, or a connection that is refused: both harmless
-    here. A store that nobody reached is `rendezvous-failed`.
+    NCCL's RAS thread that cannot bind, or a refused connection: both are harmless here.
+    A store that nobody reached is `rendezvous-failed`.
 
 References
     torch TCPStore; torchrun's c10d and static rendezvous.
@@ -46,7 +48,7 @@ SPREADS = True
 
 STORE = "c10d.store.bind_failed"
 OTHERS = ("python.address_in_use", "launchers.accelerate.port")
-# clients that could not connect: then not every agent failed for its port
+# clients that could not connect: then not every agent failed because of its port
 CLIENTS = ("c10d.store.connect_timeout", "c10d.store.missing_clients")
 IN_USE = 98
 
@@ -58,7 +60,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         named = pl.col("error").fill_null("") == "EADDRINUSE"
         numbered = pl.col("errno").fill_null(IN_USE) == IN_USE
         store = store.filter(named | (pl.col("error").is_null() & numbered))
-    # a bind to one family that fails is followed by the other, or by `listen`
+    # after a failed bind to one address family comes the other family, or `listen`
     failed = store.filter(pl.col("listen").is_not_null()) if store.height else store
     other = frames.message(*OTHERS)
     lines = pl.concat([failed, other], how="diagonal_relaxed")
@@ -100,7 +102,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _by_srun(frames: Frames) -> tuple[str, ...]:
-    """Return the hosts whose tasks srun saw end in one way, if nothing else failed."""
+    """Return the hosts of srun's failed tasks, if all ended with the same exit code."""
     if frames.message(*CLIENTS).height:
         return ()
     tasks = exit_records.of_slurm(frames).filter(pl.col("code") != 0)

@@ -1,20 +1,21 @@
-"""The machine was taken back: a scheduler preempted the job, or a spot machine ended.
+"""The machine was taken back: the scheduler preempted the job, or a spot machine ended.
 
 What it means
-    Somebody with a better claim got the nodes, or the cloud wanted its machine back.
-    Processes there were told to stop and then killed; nothing in the job is wrong.
+    A job with higher priority got the nodes, or the cloud took its machine back.
+    Processes there were told to stop and then killed. Nothing in the job is wrong.
 
 How we know
     Slurm's `DUE TO PREEMPTION` or job state PREEMPTED, Kubernetes' `Preempted by …` or
-    `PreemptionByScheduler`, a spot or preemption notice of AWS, Google or Azure, with
-    nothing before it that says that the job had already failed or hung.
+    `PreemptionByScheduler`, or a spot or preemption notice of AWS, Google or Azure,
+    with nothing before it that says that the job had already failed or hung.
 
 What to do
-    Start again from the last checkpoint, and save at the notice: SIGTERM comes before
-    SIGKILL (`GraceTime` in Slurm, two minutes on AWS, half a minute elsewhere).
+    Restart from the last checkpoint. Save a checkpoint when the notice comes: SIGTERM
+    comes before SIGKILL (`GraceTime` in Slurm, two minutes on AWS, half a minute
+    elsewhere).
 
 Looks like
-    SIGTERM of torchrun's agent after a failure, or `Received 15 death signal` alone:
+    SIGTERM from torchrun's agent after a failure, or `Received 15 death signal` alone:
     neither says why the job was stopped. `DUE TO TIME LIMIT` is `time-limit`.
 
 References
@@ -71,13 +72,13 @@ REMEDY = (
 
 
 def _by_slurm(lines: pl.DataFrame) -> str:
-    """Say that Slurm took back the whole job; the node is only where it says so."""
+    """Say that Slurm cancelled the whole job; the node only printed the line."""
     told = lines.filter(pl.col("message") == "slurm.cancelled")
     return ": Slurm cancelled all of it" if told.height else ""
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the node that was taken back, unless the job had failed before."""
+    """Name the node that was taken back, unless the job had already failed."""
     lines = external_stop.lines(frames, LINES, "PREEMPTION", "PREEMPTED")
     if lines.is_empty():
         return

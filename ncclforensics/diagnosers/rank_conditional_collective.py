@@ -2,25 +2,25 @@
 
 What it means
     A collective stands behind a condition that is true on a few ranks only: evaluation,
-    logging or saving on rank 0, an early stop that not all ranks see. The ranks that
-    make the call wait in it; the others have gone on, or finished.
+    logging or saving on rank 0, or an early stop that not all ranks see. The ranks that
+    make the call wait in it. The others have gone on, or finished.
 
 How we know
-    The others wait for these ranks elsewhere, in a circle, or for nobody; and the calls
-    that ranks of their role made before do not foresee this one here, or it stands in
-    functions that evaluate, log or save. That no history shows it, that the others have
-    made the call as well, that it lies outside of the loop, or that the lowest rank is
-    not among those who make it, counts against it. The ranks that make the call are
-    named. Without dumps: every rank timed out, and by its traceback one did so at
-    another place.
+    The other ranks wait for these ranks elsewhere, in a cycle, or wait for nobody. And
+    the earlier calls of these ranks' role do not predict this call here, or it stands
+    in a function that evaluates, logs or saves. Four things count against this class:
+    no history shows the deviation; the others have made the call as well; the call lies
+    outside of the loop; the lowest rank is not among those that make it. The ranks that
+    make the call are named. Without dumps: every rank timed out, and by its traceback
+    one of them did so at another place.
 
 What to do
     Move the collective out of the condition, or let every rank take the branch. Check
     `if rank == 0:` blocks for metrics, barriers and state_dict calls of sharded models.
 
 Looks like
-    One absent rank among many is `missing-rank`: each rank that is blamed makes a story
-    dearer, so the fewer are told.
+    One absent rank among many is `missing-rank`: each blamed rank makes an explanation
+    less likely, so the one that blames fewer ranks is reported.
     A rank that has left its loop and waits at the end of it is `uneven-inputs`.
 
 References
@@ -59,7 +59,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that are in a call which the others never make."""
+    """Name the ranks that are in a call that the others never make."""
     found = weighed(frames).joined("rank-conditional-collective")
     if found is None and frames["calls"].is_empty():
         yield NotChecked("rank-conditional-collective", MISSING, NEXT_TIME)

@@ -1,24 +1,26 @@
-"""The processes never met: the store or the rendezvous waited, and some did not come.
+"""The processes never met: some did not reach the store or rendezvous in time.
 
 What it means
-    Before anything is computed, all agents or ranks report to one store. Some did not,
-    or could not reach it, and the others gave up. Not a line of NCCL is printed yet.
+    Before any work starts, all agents or ranks report to one store. Some did not, or
+    could not reach it, and the others gave up. NCCL has not printed a line yet.
 
 How we know
     `Timed out after N seconds waiting for clients. 1/2 clients joined.`, `The client
-    socket has timed out … while trying to connect`, `RendezvousTimeoutError`, a store
-    based barrier with fewer joined than its world size, or that waits to the end of the
-    log; tries that found no way to the store; and no communicator was begun. In a job
-    that had met, the store of a further group that timed out before anything failed.
+    socket has timed out … while trying to connect`, `RendezvousTimeoutError`; a store
+    based barrier that fewer joined than its world size, or that waits to the end of the
+    log; attempts that found no route to the store. And no communicator was begun. In a
+    job whose ranks had already met: the store of a further group that timed out before
+    anything failed.
 
 What to do
-    See that every node was started, with the same endpoint, run id and number of nodes,
-    and that the store's port can be reached from each: `nc -zv <master> 29500`.
+    Check that every node was started, with the same endpoint, run id and number of
+    nodes. Check from each node that the store's port can be reached:
+    `nc -zv <master> 29500`.
 
 Looks like
-    A child that died before: its agents then lose the store, and say so. A port that is
-    taken is `port-in-use`. Ranks that met and whose NCCL connections then fail are
-    `unreachable-peer`.
+    A child that died before: its agents then lose the store, and say so.
+    A port that is taken is `port-in-use`. Ranks that met and whose NCCL connections
+    then fail are `unreachable-peer`.
 
 References
     torch.distributed.elastic.rendezvous; torch TCPStore.
@@ -68,16 +70,17 @@ UNREACHED = (
 STORES = ("c10d.store.connect_timeout", "c10d.store.connect_timeout.old")
 AGENTS = "torchelastic.rendezvous.failed"
 RETRY = "c10d.store.address_failed"
-# no way to the store's host; one that refuses may only be late
+# errno: no route to the store's host; a host that refuses may only be late
 NO_WAY = (110, 113, 101)
 MEETING = r"/torch/distributed/rendezvous\.py$"
 UNANSWERED = r"^(?:Connection timed out|No route to host|Network is unreachable)\b"
 WAITING = "c10d.store.barrier_waiting"
 PASSED = "c10d.store.barrier_passed"
-WAITS = 3  # a barrier says every ten seconds that it still waits
-# what only ranks print that have met
+WAITS = 3  # a barrier logs every ten seconds that it still waits
+# printed only by ranks that have met
 MET = ("nccl.init", "nccl.coll", "nccl.bootstrap", "c10d.watchdog", "c10d.gloo")
-# errors that follow the end of the store's host as well, and an agent that was told to
+# signs that an agent was told to stop, and errors that also follow the end of the
+# store's host
 STOPPED = ("torchelastic.signalled", "torchelastic.signalled.raised")
 AFTERMATH = ("RendezvousConnectionError", "RendezvousClosedError")
 
@@ -85,7 +88,7 @@ SCHEDULED = "squeue -j $SLURM_JOB_ID -o '%N %T'   # were all nodes given, and st
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Say that the processes did not meet, and how many came."""
+    """Report that the processes did not meet, and how many came."""
     if frames.has("collectives") or any(
         found.startswith(MET) for found in frames.messages
     ):
@@ -136,10 +139,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _further_store(frames: Frames) -> Iterator[Finding]:
-    """Say that ranks that had met never reached the store of a further group.
+    """Report that ranks that had met never reached the store of a further group.
 
-    Only where this is the first thing that goes wrong in its file: once a job ends,
-    its stores end too, and a restart looks for them.
+    Only if this is the first thing that goes wrong in its file: when a job ends, its
+    stores end too, and a restart looks for them.
     """
     lines = frames.message(*STORES)
     bad = frames["events"].filter(
@@ -166,9 +169,9 @@ def _further_store(frames: Frames) -> Iterator[Finding]:
 
 
 def _without_way(frames: Frames) -> pl.DataFrame:
-    """Return the tries that found no way to the store, where no step came after them.
+    """Return the attempts that found no route to the store, if no step was made.
 
-    One address of several may have no way, and the next one does.
+    If one address of several has no route, the next one may have.
     """
     tries = frames.message(RETRY)
     if "errno" not in tries.columns:
@@ -178,9 +181,9 @@ def _without_way(frames: Frames) -> pl.DataFrame:
 
 
 def _raised(frames: Frames) -> pl.DataFrame:
-    """Return the exceptions of a store that say only with which errno it was missed.
+    """Return the exceptions raised in rendezvous code that give only a system error.
 
-    So the store of torch up to 1.8: what it is about, only the traceback tells.
+    The store of torch up to 1.8 raises them: only the traceback shows what failed.
     """
     raised = frames.message("python.traceback")
     if not {"raised_in", "message_text"} <= set(raised.columns):
@@ -192,7 +195,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
 
 
 def _waiting(frames: Frames) -> pl.DataFrame:
-    """Return the last words of ranks that waited at the store's barrier to the end."""
+    """Return the last lines of ranks that waited at the store's barrier to the end."""
     key = ["source", "group_rank", "key"]
     lines = frames.message(WAITING)
     if lines.is_empty():
@@ -218,7 +221,7 @@ def _logins(frames: Frames) -> bool:
 
 
 def _came(told: pl.DataFrame) -> str:
-    """Return `1 of 2 joined`, from the line that counts."""
+    """Return `1 of 2 joined`, from the first line that counts; "" if none does."""
     wanted = [c for c in ("expected", "world_size") if c in told.columns]
     if not wanted or "joined" not in told.columns:
         return ""

@@ -1,21 +1,21 @@
 """The job was restarted and began again from the first step: its state was lost.
 
 What it means
-    The launcher brought the job back after a failure, but nothing loaded a checkpoint.
-    It looks healthy, and all work since the start is being done again.
+    The launcher restarted the job after a failure, but nothing loaded a checkpoint. The
+    job looks healthy, and it repeats all work since the start.
 
 How we know
     A restart (torchrun's attempts, `will restart worker group`), and a step counter
-    that in the last attempt begins where the first attempt began, although it had gone
-    on from there. The last attempt itself did not fail.
+    that in the last attempt starts where the first attempt started, although it had
+    advanced from there. The last attempt itself did not fail.
 
 What to do
-    Load the newest checkpoint at start-up, on every start and not only where a flag
-    says so; save often, to storage that all nodes see; count steps from the checkpoint.
+    Load the newest checkpoint on every start, not only where a flag says so. Save
+    often, to storage that all nodes see. Count steps from the checkpoint.
 
 Looks like
-    A restart that resumed: its counter begins behind the first step. An attempt that
-    failed again: then its failure is what matters, and this says nothing.
+    A restart that resumed: its counter starts after the first step. An attempt that
+    failed again: then that failure is what matters, and this class says nothing.
 
 References
     torchrun: Failure modes, and saving snapshots.
@@ -46,7 +46,7 @@ SPREADS = True
 
 RESTARTS = ("torchelastic.restart",)
 MOST_RESTARTS = 1_000_000  # in one log
-FAR = 2  # steps that the attempt before must have gone beyond its first
+FAR = 2  # steps that an earlier attempt must have gone beyond the first step
 
 REMEDY = (
     'ls -lt "$CHECKPOINT_DIR" | head -3; df -hT "$CHECKPOINT_DIR"   # on every node: '
@@ -59,7 +59,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Say that the last attempt counts from where the first one began."""
+    """Report that the last attempt counts from where the first one began."""
     steps = job.steps(frames)
     if steps.is_empty():
         return
@@ -94,7 +94,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _past(frames: Frames, steps: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
-    """Return `first_step step text source line`: how far the attempts before came.
+    """Return `first_step step text source line`: how far earlier attempts got.
 
     `steps` are those before `now` in the files of the attempt that is explained.
     """
@@ -106,7 +106,7 @@ def _past(frames: Frames, steps: pl.DataFrame, now: pl.DataFrame) -> pl.DataFram
 
 
 def _with_turns(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
-    """Add `turn`: the attempt, then the restarts that the step's log tells above."""
+    """Add `turn` (i64): the attempt, then the restarts logged above the step."""
     restarts = frames.message(*RESTARTS).select("source", pl.col("line").alias("at"))
     beside = steps.join(restarts, on="source").filter(pl.col("line") > pl.col("at"))
     counted = beside.group_by("source", "line").agg(pl.len().alias("_restarts"))
@@ -120,7 +120,7 @@ def _with_turns(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _failed_again(frames: Frames, now: pl.DataFrame) -> bool:
-    """Say whether something failed after the last attempt began."""
+    """Whether something failed after the last attempt began."""
     began = now.group_by("source").agg(pl.col("line").min().alias("began"))
     bad = frames["events"].filter(
         pl.col("role").is_in(["culprit", "victim"])

@@ -2,26 +2,26 @@
 
 What it means
     The operation needs equal sizes and dtypes on all members (all_reduce, broadcast,
-    all_gather into one tensor, reduce_scatter), and some rank passes others: a last
-    batch that is smaller, a padded sequence, a parameter that exists on one rank only.
-    NCCL does not check this: it hangs, or sums what does not belong together.
+    all_gather into one tensor, reduce_scatter), and some rank passes others: a smaller
+    last batch, a padded sequence, a parameter that exists on one rank only. NCCL does
+    not check this: it hangs, or sums elements that do not belong together.
 
 How we know
-    Flight Recorder dumps hold the same operation under one SeqNum with different
+    Flight Recorder dumps show the same operation under one SeqNum with different
     element counts or dtypes; or torch's DETAIL check prints `Tensor shapes` or
-    `dtypes` that differ; or watchdogs name one SeqNum with different NumelIn. The side
-    of fewer ranks is named, or the one whose calls left the usual order; where neither
-    stands out, both are. Of an all_to_all, whose sizes
-    may differ, all members together send another number of elements than they expect;
-    then nobody is named.
+    `dtypes` that differ; or watchdogs report different NumelIn for one SeqNum. The side
+    with fewer ranks is named, or the side whose calls left the usual order; if neither
+    stands out, both are. In an all_to_all, sizes may differ between ranks: there, all
+    members together send a different number of elements than they expect, and nobody
+    is named.
 
 What to do
     Print shape and dtype at the call site on the named ranks. Pad to a common size, or
     use an operation that takes uneven input (all_to_all with split sizes).
 
 Looks like
-    all_to_all, gather and scatter differ in health, and so does an all_gather into a
-    list of uneven tensors, which torch records as broadcasts.
+    Sizes of all_to_all, gather and scatter differ in healthy jobs, and so do those of
+    an all_gather into a list of uneven tensors, which torch records as broadcasts.
     Different operations at one SeqNum are `collective-mismatch`.
 
 References
@@ -77,7 +77,7 @@ WORDS = mismatches.Words(
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks whose tensors are the odd ones, at the first such call."""
+    """Name the ranks with the odd tensors, at the first such call."""
     for told in weighed(frames).of("shape-mismatch")[:1]:
         unbalanced = told.story.what == "unbalanced"
         yield (
@@ -118,7 +118,7 @@ SIZES = (
     "differ, or their NCCL_PROTO or NCCL_ALGO. Which end is odd it does not say."
 )
 
-# what says that sizes differ, and not whose is the odd one
+# messages that show that sizes differ, but not which rank is odd
 ONE_SIDED = {
     "c10d.shape_check": "torch's check of shapes failed. The text of this version "
     "shows only the printing rank's own shapes, so it does not say which rank is odd.",
@@ -131,7 +131,7 @@ ONE_SIDED = {
 
 
 def _one_sided(frames: Frames) -> Iterator[Finding]:
-    """Report a difference in sizes of which only one side is printed."""
+    """Report a difference in sizes if only one side is printed."""
     for message, explanation in ONE_SIDED.items():
         lines = frames.message(message)
         if lines.height:

@@ -2,26 +2,27 @@
 
 What it means
     NCCL puts the buffers between the GPUs of one host into /dev/shm, and torch's data
-    loaders pass batches through it. Docker gives a container 64 MB of it by default.
-    Where a segment cannot grow, NCCL fails; where it was promised and is not there,
-    whoever touches it dies by SIGBUS.
+    loaders pass batches through it. Docker gives a container 64 MB of it by default. If
+    a segment cannot grow, NCCL fails. If memory was promised and is not there, the
+    process that touches it dies by SIGBUS.
 
 How we know
     `Error while creating shared memory segment`, `failed to extend /dev/shm/nccl-…`,
     `Call to posix_fallocate failed : No space left on device`, torch's `unable to write
     to file </torch_…>`, a data loader's `Unexpected bus error`, `killed by signal: Bus
-    error`. The host is named, with its ranks that print it; in a job of several hosts
-    also those that failed there beside them.
+    error`. The host is named, with its ranks that print it; in a job of several hosts,
+    also the other ranks that failed on that host.
 
 What to do
-    `df -h /dev/shm` on the named host; `docker run --shm-size=16g`, or `--ipc=host`; in
-    Kubernetes an emptyDir with `medium: Memory` at /dev/shm. Old segments of dead jobs:
-    `ls -la /dev/shm/nccl-*`. Fewer workers, or NCCL_SHM_DISABLE=1 as a stopgap.
+    `df -h /dev/shm` on the named host. Use `docker run --shm-size=16g`, or
+    `--ipc=host`; in Kubernetes, an emptyDir with `medium: Memory` at /dev/shm. Look for
+    old segments of dead jobs: `ls -la /dev/shm/nccl-*`. As a stopgap, use fewer workers
+    or NCCL_SHM_DISABLE=1.
 
 Looks like
     `No space left on device` on a path of a real file system is `disk-full`.
-    `Error while attaching to shared memory segment` is a peer of the one that failed.
-    SIGBUS alone, without a word on shared memory, is `crashed-rank`.
+    `Error while attaching to shared memory segment` is a peer of the rank that failed.
+    SIGBUS alone, without a message about shared memory, is `crashed-rank`.
 
 References
     NCCL troubleshooting, shared memory; torch multiprocessing best practices.
@@ -57,7 +58,7 @@ SYSTEM = ("nccl.syscall_failed",)
 ALLOCATES = ("posix_fallocate", "fallocate", "ftruncate")
 TORCH = ("python.shm_failed",)
 LOADER = ("python.dataloader.bus_error", "python.dataloader.killed")
-# of making or attaching a segment, reasons that have nothing to do with its size
+# reasons for a failed segment that have nothing to do with its size
 OTHER = r"(?i)no such file|permission denied|too many open files|file exists"
 FULL = r"(?i)no space left|cannot allocate memory"
 SHARING = r"multiprocessing/|/reductions\.py$"
@@ -69,7 +70,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     lines = pl.concat([_segments(frames), _torch(frames), _os_errors(frames)])
     if lines.is_empty():
         return
-    # the line that gives the reason first
+    # first the line that gives the reason
     lines = lines.sort(~pl.col("text").str.contains(FULL), maintain_order=True)
     hosts = common.strings(lines["host"])
     ranks = common.numbers(pl.concat([lines["rank"], _beside(frames, hosts)["rank"]]))
@@ -96,7 +97,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _segments(frames: Frames) -> pl.DataFrame:
-    """Return NCCL's failures to make a segment of the size it needs."""
+    """Return NCCL's failures to create a segment of the size it needs."""
     made = frames.message(*SEGMENTS).filter(
         pl.col("level").ne_missing("INFO")
         & ~pl.col("text").str.contains("attaching to")
@@ -111,7 +112,7 @@ def _segments(frames: Frames) -> pl.DataFrame:
 
 
 def _torch(frames: Frames) -> pl.DataFrame:
-    """Return torch's own words: a segment that failed, a loader killed by SIGBUS."""
+    """Return torch's lines: a segment that failed, a loader killed by SIGBUS."""
     loader = frames.message(*LOADER).filter(
         pl.col("text").str.contains("(?i)bus error")
     )
@@ -120,7 +121,7 @@ def _torch(frames: Frames) -> pl.DataFrame:
 
 
 def _os_errors(frames: Frames) -> pl.DataFrame:
-    """Return Python's `[Errno 28]` on a path in shared memory, or while it shares."""
+    """Return Python's `[Errno 28]` on a shared memory path, or while sharing memory."""
     lines = frames.message("python.os_error")
     sharing = raised_while_sharing(frames).select(SHARED)
     if "path" not in lines.columns:
@@ -131,9 +132,10 @@ def _os_errors(frames: Frames) -> pl.DataFrame:
 
 
 def raised_while_sharing(frames: Frames) -> pl.DataFrame:
-    """Return the exceptions that want of room raised inside multiprocessing.
+    """Return the `Errno 28` exceptions that were raised inside multiprocessing.
 
-    Its queues, locks and tensors are files of /dev/shm, whose names it does not tell.
+    Its queues, locks and tensors are files in /dev/shm, but the exceptions do not name
+    them.
     """
     raised = frames.message("python.traceback")
     if "message_text" not in raised.columns:
@@ -145,10 +147,10 @@ def raised_while_sharing(frames: Frames) -> pl.DataFrame:
 
 
 def _beside(frames: Frames, hosts: tuple[str, ...]) -> pl.DataFrame:
-    """Return the failures of other ranks on these hosts, in a job that has more hosts.
+    """Return the failures of other ranks on these hosts, if the job has other hosts.
 
-    Where the host itself is what tells the failed ranks from the others, all of its
-    ranks that failed are named; those that only lost a peer or timed out are not.
+    All failed ranks of the host are named, but not ranks that only lost a peer or timed
+    out. In a job on one host, the host does not distinguish the failed ranks.
     """
     events = frames["events"]
     others = set(common.strings(events["host"])) - set(hosts)

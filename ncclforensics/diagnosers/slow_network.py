@@ -1,27 +1,30 @@
-"""The network carries the job, but far slower than it could.
+"""The network works, but far slower than it could.
 
 What it means
-    A link came up at a lower speed, one host's card is slower than its like elsewhere,
-    or NCCL talks TCP although the host has InfiniBand or RoCE. Nothing fails; every
-    step takes longer, for all ranks, as collectives go at the pace of the slowest.
+    A link came up at a lower speed, one host's card is slower than the same card on
+    other hosts, or NCCL uses TCP although the host has InfiniBand or RoCE. Nothing
+    fails. Every step takes longer on all ranks, because collectives run at the pace of
+    the slowest.
 
 How we know
-    `speed change detected: 400000 -> 200000 Mbps` (NCCL 2.30), the speed of a card in
-    `NET/IB: [0] mlx5_0:…` (since 2.27) below that of the same card on the other hosts,
+    `speed change detected: 400000 -> 200000 Mbps` (NCCL 2.30); the speed of a card in
+    `NET/IB: [0] mlx5_0:…` (since 2.27) below that of the same card on the other hosts;
     or `Using network Socket` on a host whose NET/IB lines list devices. The host with
-    the slower card is named. Where only the steps take twice as long from one on, to
-    the end of the log (Megatron's `elapsed time per iteration`), it is possible, and
-    nobody is named.
+    the slower card is named. If all that is seen is that from one step on, to the end
+    of the log, the steps take twice as long (Megatron's `elapsed time per iteration`),
+    this is possible, and nobody is named.
 
 What to do
     `ibstat mlx5_X | grep Rate` and `mlxlink -d mlx5_X` on the named host: reseat or
-    replace the cable, look at the switch port. For TCP in place of InfiniBand: `unset
-    NCCL_IB_DISABLE NCCL_NET`, and check that the container sees /dev/infiniband.
+    replace the cable, and check the switch port. If NCCL uses TCP in place of
+    InfiniBand: `unset NCCL_IB_DISABLE NCCL_NET`, and check that the container sees
+    /dev/infiniband.
 
 Looks like
-    A host without any fast network uses sockets rightly; hosts that chose different
-    networks are `wrong-nic`. One slow GPU is `thermal-throttle`. Steps that save or
-    evaluate take longer and the next ones do not; larger batches take longer as well.
+    A host that has no fast network uses sockets rightly. Hosts that chose different
+    networks are `wrong-nic`. One slow GPU is `thermal-throttle`.
+    Steps that save or evaluate take longer, and the next ones do not. Larger batches
+    take longer as well.
 
 References
     NCCL_IB_DISABLE, NCCL_NET, NCCL_IB_HCA.
@@ -54,7 +57,7 @@ CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the hosts whose network is slower than it could be."""
+    """Name the hosts with a network that is slower than it could be."""
     for look in (_slowed, _slower_card, _socket, _by_steps):
         if found := look(frames):
             yield found
@@ -62,7 +65,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _slowed(frames: Frames) -> Finding | None:
-    """Find links whose last change of speed is to a lower one than they had."""
+    """Find links whose last speed change left them slower than they were."""
     lines = frames.message(CHANGE)
     if lines.is_empty():
         return None
@@ -80,7 +83,7 @@ def _slowed(frames: Frames) -> Finding | None:
 
 
 def _slower_card(frames: Frames) -> Finding | None:
-    """Find hosts where a card is slower than the card of that name on most hosts."""
+    """Find hosts with a card slower than the card of that name on most hosts."""
     lines = frames.message(CARD)
     if lines.is_empty() or lines["host"].n_unique() < 2:
         return None
@@ -128,7 +131,7 @@ def _socket(frames: Frames) -> Finding | None:
 
 
 def _by_steps(frames: Frames) -> Finding | None:
-    """Find a job whose steps take twice as long from one on."""
+    """Find a job whose steps take twice as long from one step on."""
     found = step_times.slowdown(frames)
     if found is None:
         return None

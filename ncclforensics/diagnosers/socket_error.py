@@ -2,25 +2,27 @@
 
 What it means
     Sockets do not fail by themselves inside a cluster. Mostly the process at the other
-    end is gone and its kernel closed what it had; now and then a network in between
-    dropped the connection. Those who print lost somebody; who is lost prints nothing.
+    end is gone and its kernel closed its connections; now and then a network in between
+    dropped the connection. The ranks that print an error lost a peer. The lost peer
+    prints nothing.
 
 How we know
     `Connection closed by remote peer`, `Call to recv from … failed : Connection reset
     by peer`, `Broken pipe`, `Connection refused` after all retries, Gloo's
-    `Connection closed by peer`, above every timeout, exception and signal. The host
-    that several lost is named, and its rank where every other rank lost somebody;
-    nobody is where the lines do not say whom they lost. A peer that only closed, and
-    that no line names, is no finding.
+    `Connection closed by peer`, before every timeout, exception and signal. The host
+    that several ranks lost is named, and its rank where every other rank lost a peer.
+    If the lines do not say which peer was lost, nobody is named. A peer that only
+    closed, and that no line names, is no finding.
 
 What to do
-    Read the log of the one that was lost to its last line, and its kernel's:
+    Read the log of the lost rank to its last line, and the kernel log of its host:
     `dmesg -T | grep -i -E 'killed process|segfault|Xid'`. If its process lived on,
-    look at the way: `ss -ti dst PEER`, `ethtool -S IFACE | grep -i -E 'drop|err'`.
+    check the network path: `ss -ti dst PEER`,
+    `ethtool -S IFACE | grep -i -E 'drop|err'`.
 
 Looks like
     Sockets close when a job ends, and when it is torn down after another failure.
-    Where the death itself is in the evidence it is `crashed-rank`, `gpu-oom`, …
+    If the death itself is in the evidence, it is `crashed-rank`, `gpu-oom`, …
     A connection that was never made is `unreachable-peer`.
 
 References
@@ -56,7 +58,7 @@ LOST = (
     "nccl.socket.connect_failed.early",
     *("c10d.gloo.closed", "c10d.gloo.io_failed", "c10d.gloo.connect_error"),
 )
-# an error of a connection, and not only its end; Gloo never tells who lost whom
+# an error of a connection, not only its end; Gloo never says who lost which peer
 BROKE = (
     *("nccl.socket.io_failed", "nccl.socket.connect_exhausted"),
     *("nccl.socket.connect_failed", "nccl.socket.connect_failed.early"),
@@ -65,13 +67,13 @@ BROKE = (
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
 UNWINDS = ("nccl.backtrace", "nccl.backtrace.header_file")
 SYSTEM_ERROR = 2
-# a process prints one of these when it lost a peer, or when it closes in order
+# a process prints one of these when it lost a peer, or when it shuts down in order
 TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
 NO_ANSWER = r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the peer that everybody lost."""
+    """Name the peer that the other ranks lost."""
     lines = frames.message(*LOST)
     lines = lines.filter(
         pl.col("level").ne_missing("INFO") & ~pl.col("text").str.contains(NO_ANSWER)
@@ -85,7 +87,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if lines.is_empty():
         return
     ranks = _lost_ranks(frames, lines)
-    # Gloo says no host, and does not say which of them an address is
+    # Gloo names no host, and does not say which host an address belongs to
     known = pl.col("message").str.starts_with("nccl.") | pl.col("peer_host").is_in(
         common.strings(frames["ranks"]["host"])
     )
@@ -95,11 +97,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     hosts = blame.hosts if blame and blame.how != "pair" else ()
     if ranks:
         hosts = common.hosts_of(frames, ranks) or hosts
-    # whose line it is may have been taken off; whom it lost it still says
+    # a line whose prefix was stripped still names the peer that was lost
     nameless = pl.col("message").str.starts_with("nccl.") & pl.col("host").is_null()
     told = nameless & pl.col("peer_host").is_not_null()
     if kept.is_empty() and not ranks:
-        # of headless lines only the peer is known: all must have lost the same
+        # lines without a prefix show only the peer: all must have lost the same one
         named = common.strings(lines.filter(told)["peer_host"])
         hosts = named if len(named) == 1 else ()
     broke = lines.filter(pl.col("message").is_in(BROKE) | told).height > 0
@@ -128,9 +130,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _unwound(frames: Frames) -> Iterator[Finding]:
-    """Find processes that gave up in NCCL's socket code, where its WARN is lost.
+    """Find processes that failed in NCCL's socket code, if its WARN line is lost.
 
-    A failure unwinds from the inside, so a process's first line of it is the deepest.
+    A failure unwinds from the inside, so a process's first line is the innermost.
     """
     told = frames.message(*UNWINDS).sort("source", "line")
     if "file" not in told.columns:
@@ -164,10 +166,10 @@ def _unwound(frames: Frames) -> Iterator[Finding]:
 
 
 def _lost_ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:
-    """Return the rank that alone of a whole communicator says nothing of a loss.
+    """Return the one rank of a whole communicator that does not report a lost peer.
 
-    A log that was cut off while it was written is silent as well; so all others have
-    to have spoken, and every member has to be known.
+    A log truncated while it was written is silent as well, so all other members must
+    have reported one, and every member must be known.
     """
     complete = frames.message("nccl.init.complete").drop_nulls("rank")
     if "nranks" not in complete.columns or complete.is_empty():
@@ -180,7 +182,7 @@ def _lost_ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:
 
 
 def _interface(frames: Frames, lines: pl.DataFrame) -> str:
-    """Return the interface by which the printers reach their peers, or nothing."""
+    """Return the one interface that the printing hosts use, or ""."""
     used = frames.message(*USING)
     if "interface" not in used.columns:
         return ""

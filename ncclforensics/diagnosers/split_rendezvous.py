@@ -1,14 +1,14 @@
-"""One job fell apart into several: each node met only itself and counts from rank 0.
+"""One job split into several: each node met only itself and counts from rank 0.
 
 What it means
-    Every node formed a complete group of its own, because each took itself for the
-    master. They train side by side, write over each other's checkpoints, or fail where
-    the world is smaller than the code expects.
+    Every node formed a complete group of its own, because each node believed that it
+    was the master. The groups train side by side, overwrite each other's checkpoints,
+    or fail where the world is smaller than the code expects.
 
 How we know
-    Agents on several hosts that were started for the same run and yet each are node 0
-    of 1; or one log in which processes of several hosts hold the same rank of equally
-    large communicators that none spans, in a job that failed.
+    Agents on several hosts that were started for the same run, and yet each is node 0
+    of 1. Or, in a job that failed: one log in which processes of several hosts hold the
+    same rank of equally large communicators, and no communicator spans the hosts.
 
 What to do
     Give every node the same endpoint, by a name that means the same host everywhere,
@@ -16,7 +16,7 @@ What to do
 
 Looks like
     Two jobs whose logs lie in one directory: their run ids differ, and nothing failed.
-    Groups of each node inside a larger job, where a larger communicator exists.
+    Per-node groups inside a larger job, where a larger communicator exists.
 
 References
     torch.distributed.elastic.rendezvous; torchrun.
@@ -54,7 +54,7 @@ RESOLVE = "getent hosts {}   # on every node: the same address, not 127.0.1.1"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Say which hosts each formed a group of their own."""
+    """Report the hosts that each formed a group of their own."""
     for look in (_agents, _communicators):
         if (found := look(frames)) is not None:
             yield found
@@ -62,7 +62,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _agents(frames: Frames) -> Finding | None:
-    """Find agents of one run, asked for several nodes, that met only themselves."""
+    """Find agents of one run on several nodes that each met only themselves."""
     met = frames.message("torchelastic.rendezvous.complete")
     asked = frames.message("torchelastic.launch_config")
     if "nodes" not in met.columns or "run_id" not in asked.columns:
@@ -71,7 +71,7 @@ def _agents(frames: Frames) -> Finding | None:
     alone = met.filter((pl.col("nodes") == 1) & (pl.col("node") == 0))
     most = pl.col("max_nodes").cast(pl.Int64, strict=False)
     wide = asked.with_columns(most).filter(most > 1)
-    # a run id that nobody gave is `none`, on every job of the cluster
+    # the default run id is `none`, for every job of the cluster
     same = wide["run_id"].n_unique() == 1 and wide["rdzv_endpoint"].n_unique() == 1
     where = alone["source"].n_unique()
     if where < 2 or not same or met.filter(pl.col("nodes") > 1).height:
@@ -93,7 +93,7 @@ def _agents(frames: Frames) -> Finding | None:
 
 
 def _communicators(frames: Frames) -> Finding | None:
-    """Find one log whose hosts each hold all ranks of an equally large world."""
+    """Find one log in which several hosts each hold all ranks of a world."""
     inits = frames.message("nccl.init.complete")
     if inits.is_empty() or not signs_of_failure(frames):
         return None
@@ -128,7 +128,7 @@ def _communicators(frames: Frames) -> Finding | None:
 
 
 def _reachable(endpoint: str, agents: pl.DataFrame) -> str:
-    """Return the endpoint, or one of the agents' hosts where it is every host's own."""
+    """Return the endpoint, or an agent's host in place of a local address."""
     if not endpoint.startswith(("localhost", "127.", "0.0.0.0", "[::1]")):
         return endpoint
     hosts = common.strings(agents["host"])
@@ -136,7 +136,7 @@ def _reachable(endpoint: str, agents: pl.DataFrame) -> str:
 
 
 def _remedy(nodes: str, endpoint: str, run: str) -> tuple[str, ...]:
-    """Return what to start on every node, and how to check that it is one place."""
+    """Return the command for every node, and how to check that the endpoint is one."""
     start = TORCHRUN.format(nodes=quote(nodes), at=quote(endpoint), run=quote(run))
     return start, RESOLVE.format(quote(endpoint.rpartition(":")[0] or endpoint))
 

@@ -1,24 +1,25 @@
 """One rank came to a call after its peers' timeout: late, but not lost.
 
 What it means
-    The rank was at work the whole while: it prepared data, saved a checkpoint, compiled
-    a kernel, moved parameters. It came to the collective in the end, when its peers had
-    already given it up.
+    The rank was working all the time: it prepared data, saved a checkpoint, compiled a
+    kernel, or moved parameters. It did reach the collective, but by then its peers had
+    given it up.
 
 How we know
     This rank made the call later than the others by more than the call's own timeout,
-    and all members have made it; clocks are compared by the earlier calls of the group
-    that both made. Members that never came speak against it. The job may have gone on
-    then, as dumps are written when a timeout passes: a pause of a whole timeout before
-    the call shows it. Its own log may say what it did meanwhile.
+    and all members have made it. Clocks are compared through earlier calls of the group
+    that both ranks made. Members that never came speak against this class. The job may
+    have gone on afterwards, as dumps are written when a timeout passes: then a pause of
+    a whole timeout before the call shows it. The rank's own log may say what it did
+    meanwhile.
 
 What to do
     Do the slow work before the first collective, on all ranks at once, or behind a
     barrier of its own with a longer timeout (`init_process_group(timeout=…)`).
 
 Looks like
-    `missing-rank` never arrives. A clock that is wrong makes every call of a host late,
-    not one.
+    `missing-rank` never arrives. A wrong clock makes every call of a host late, not
+    one.
 
 References
     torch.distributed.init_process_group, timeout.
@@ -59,7 +60,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that joined a call when the others' timeout had passed."""
+    """Name the ranks that joined a call after the others' timeout."""
     for told in weighed(frames).of("straggler")[:1]:
         yield _finding(frames, told)
 

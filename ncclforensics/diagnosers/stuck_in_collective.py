@@ -1,27 +1,27 @@
 """Every member came to the call, and nobody finished it.
 
 What it means
-    The program did nothing wrong: all ranks of the group made the same call. It is the
-    call itself that does not end, because of the network, a GPU, NVLink, a driver, or
-    a deadlock inside the communication library. Nobody is to blame by this alone.
+    The program did nothing wrong: all ranks of the group made the same call. The call
+    itself does not end, because of the network, a GPU, NVLink, a driver, or a deadlock
+    inside the communication library. This alone gives nobody the blame.
 
 How we know
-    All waits lead to one call that every member has enqueued, with fitting tensors as
-    far as dumps show them, and that none has left. It is a rare story:
-    members that differ, a GPU without a start where others have one, or a rank that
-    came after the timeout explain the call better. Evidence of the network or a GPU may
-    name somebody; then this is its echo.
+    All waits lead to one call that every member has enqueued, with matching tensors as
+    far as dumps show them, and that none has left. This is a rare cause: members that
+    differ, a GPU that did not start the call where others did, or a rank that came
+    after the timeout explain the call better. If evidence of the network or a GPU names
+    a host or rank, this finding is its echo.
 
 What to do
-    Look for the wire and the GPUs: NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET,
+    Check the network and the GPUs: NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET,
     `dmesg -T | grep -i -E 'xid|mlx5'`, `ibstat`, `nvidia-smi nvlink -e`, the RAS client
-    (`ncclras -v`). Run nccl-tests over the same hosts. TORCH_NCCL_ENABLE_TIMING=1 tells
-    next time whose GPU did not even begin.
+    (`ncclras -v`). Run nccl-tests over the same hosts. TORCH_NCCL_ENABLE_TIMING=1 shows
+    next time whose GPU did not even start the call.
 
 Looks like
     `missing-rank` with the dump lost: there one member is unseen.
-    A job that runs has calls on their way as well: without proof that it stands, this
-    is no more than `possible`.
+    A job that runs has unfinished calls as well: without proof that the job stands
+    still, this is no more than `possible`.
 
 References
     NCCL user guide, RAS; torch.distributed Flight Recorder tutorial.
@@ -55,7 +55,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Tell of the call that all members have joined and most others wait for."""
+    """Report the call that all members joined, the one that blocks most ranks first."""
     for told in weighed(frames).of("stuck-in-collective")[:1]:
         call = told.story.call
         assert call is not None
@@ -75,6 +75,6 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def full_call(frames: Frames) -> dict[str, Any] | None:
-    """Return the row of `calls` that all members have joined, and none has left."""
+    """Return the row of `calls` that all members joined and none has left, or None."""
     found = weighed(frames).of("stuck-in-collective")
     return found[0].story.call if found else None

@@ -1,25 +1,26 @@
 """A GPU lowers its clocks because it is too hot, and its rank falls behind.
 
 What it means
-    Past its slowdown temperature a GPU runs at a fraction of its clocks. Its rank
-    computes longer and all others wait for it in every collective: the job crawls, and
-    with a short timeout it dies. Dust, a dead fan, a hot aisle or a loose power cable.
+    Above its slowdown temperature, a GPU runs at a fraction of its clocks. Its rank
+    computes longer, and all others wait for it in every collective: the job crawls, and
+    with a short timeout it dies. Typical causes are dust, a dead fan, a hot aisle or a
+    loose power cable.
 
 How we know
     `HW Thermal Slowdown : Active` or `SW Thermal Slowdown : Active` under nvidia-smi's
-    `Clocks Event Reasons` (before: `Clocks Throttle Reasons`). `HW Slowdown` and `HW
+    `Clocks Event Reasons` (formerly `Clocks Throttle Reasons`). `HW Slowdown` and `HW
     Power Brake Slowdown` count as well, as they halve the clocks. The GPU whose section
-    it stands in is named with its host. The same in nvidia-smi's CSV, by the column's
-    name or as a bit of `clocks_event_reasons.active` (0x8, 0x20, 0x40, 0x80).
+    contains the line is named with its host. The same from nvidia-smi's CSV, by the
+    column's name or as a bit of `clocks_event_reasons.active` (0x8, 0x20, 0x40, 0x80).
 
 What to do
-    `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK -i GPU` on the named host; look at
+    Run `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK -i GPU` on the named host. Check
     fans, inlet temperature and power supply (`ipmitool sdr type Temperature`). Drain
     the host if its neighbours are cool.
 
 Looks like
-    `Not Active` is the healthy word, and `SW Power Cap : Active` is usual under load. A
-    slow network slows all ranks alike: `slow-network`.
+    `Not Active` is the healthy state, and `SW Power Cap : Active` is usual under load.
+    A slow network slows all ranks alike: `slow-network`.
 
 References
     nvidia-smi, clocks event reasons; NVML nvmlClocksEventReasons.
@@ -95,7 +96,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _with_gpu(frames: Frames) -> pl.DataFrame:
-    """Add `pci`: the GPU whose section of its file each line stands in."""
+    """Return the slowdown lines in `SHARED`; `pci` is the GPU of their section."""
     lines = frames.message(THROTTLE).sort("line")
     headers = frames.message(GPU)
     if lines.is_empty() or "pci" not in headers.columns:
@@ -110,7 +111,7 @@ def _with_gpu(frames: Frames) -> pl.DataFrame:
 
 
 def _listed(frames: Frames) -> pl.DataFrame:
-    """Return the GPUs of nvidia-smi's CSV that lower their clocks, as above."""
+    """Return the GPUs in nvidia-smi's CSV that lower their clocks, in `SHARED`."""
     lines = frames.message(*CSV)
     if "cause" not in lines.columns:
         return (
@@ -131,13 +132,13 @@ def _listed(frames: Frames) -> pl.DataFrame:
 
 
 def _ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:
-    """Return the ranks whose bus id is one of these GPUs' on that host."""
+    """Return the ranks that run on these GPUs, by host and bus id."""
     hot = lines.drop_nulls(["host", "pci"]).select("host", _packed().alias("bus_id"))
     mine = frames["ranks"].join(hot.unique(), on=["host", "bus_id"], how="semi")
     return common.numbers(mine["rank"])
 
 
 def _packed() -> pl.Expr:
-    """Return `00000000:9B:00.0` as NCCL prints it: 9b000, without leading zeros."""
+    """Convert `00000000:9B:00.0` to NCCL's form: `9b000`, without leading zeros."""
     digits = pl.col("pci").str.replace_all(r"[:.]", "").str.to_lowercase()
     return digits.str.strip_chars_start("0")

@@ -1,22 +1,22 @@
-"""The scheduler ended the job at its time limit: nobody failed.
+"""The scheduler ended the job at its time limit: nothing failed.
 
 What it means
-    The time that was asked for is over. The scheduler sends SIGTERM, then SIGKILL, and
-    every process reports a signal or a lost peer. There is nothing to repair.
+    The requested time is over. The scheduler sends SIGTERM, then SIGKILL, and every
+    process reports a signal or a lost peer. There is nothing to repair.
 
 How we know
     Slurm's `DUE TO TIME LIMIT` or job state TIMEOUT, PBS' `walltime … exceeded limit`,
-    LSF's `TERM_RUNLIMIT`, submitit's `Job not requeued because: timed-out`, Kubernetes'
-    `active longer than specified deadline`, with nothing before it that says that the
-    job had already failed or hung.
+    LSF's `TERM_RUNLIMIT`, submitit's `Job not requeued because: timed-out`, or
+    Kubernetes' `active longer than specified deadline`, with nothing before it that
+    says that the job had already failed or hung.
 
 What to do
-    Ask for more time, or save often enough and let the job be started again. Have the
-    scheduler say so in time: `#SBATCH --signal=B:USR1@300` leaves five minutes.
+    Ask for more time, or save often enough and requeue the job. Have the scheduler
+    announce the end in time: `#SBATCH --signal=B:USR1@300` leaves five minutes.
 
 Looks like
-    A job that hung until its limit: the timeouts or open calls before it tell the
-    cause, and this is ruled out. `DUE TO PREEMPTION` is `preempted`.
+    A job that hung until its limit: the timeouts or open calls before it show the
+    cause, and this class is ruled out. `DUE TO PREEMPTION` is `preempted`.
 
 References
     Slurm sbatch(1) --time and --signal.
@@ -69,7 +69,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Say that the time was over, unless the job had failed before."""
+    """Report that the time was over, unless the job had already failed."""
     lines = external_stop.lines(frames, LINES, "TIME LIMIT", "TIMEOUT")
     if lines.is_empty():
         return

@@ -1,19 +1,19 @@
-"""The first thing that anybody saw was a timeout; the job had stopped long before.
+"""The first visible failure is a timeout, but the job had stopped long before.
 
 What it means
-    A watchdog speaks when a call has waited as long as its timeout. The job stopped
-    when that call began to wait, and for the time between it looked alive. Timeouts
-    say who waited, never who was waited for.
+    A watchdog reports a call only when the call has waited as long as its timeout. The
+    job stopped when that call began to wait, and in between it looked alive. A timeout
+    says which ranks waited, never which rank they waited for.
 
 How we know
     `ran for N milliseconds before timing out` in a watchdog's line: the onset is the
-    line's time less N. Where another class names the cause, this stands beside it and
-    says how long it was hidden; alone, nobody is accused.
+    line's time less N. If another class names the cause, this finding stands beside it
+    and says how long the cause was hidden. Alone, it accuses nobody.
 
 What to do
-    Shorten the timeout (`init_process_group(timeout=…)`) where the longest healthy call
-    allows it. To be told the cause next time, set TORCH_FR_BUFFER_SIZE=2000 and keep
-    the dumps and the log of every rank, the silent ones above all.
+    Shorten the timeout (`init_process_group(timeout=…)`) as far as the longest healthy
+    call allows. To see the cause next time, set TORCH_FR_BUFFER_SIZE=2000 and keep the
+    dumps and the log of every rank, above all of the silent ones.
 
 Looks like
     Any class in which peers wait: this is only how the waiting ended.
@@ -53,7 +53,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Say since when the job had stopped when the first watchdog spoke."""
+    """Report how long the job had been stopped when its timeouts were logged."""
     lines = frames.message(*TIMEOUTS)
     if lines.is_empty():
         return

@@ -1,25 +1,26 @@
-"""One rank ran out of data, left its loop early, and its peers wait in a step.
+"""One rank ran out of data and left its loop early; its peers wait in a step.
 
 What it means
-    The ranks have different numbers of batches. The one with the fewest leaves the
-    loop and goes to what comes after it, an end-of-epoch barrier or the end of the
-    program; its peers wait for it in a collective of a step that it will never take.
+    The ranks have different numbers of batches. The rank with the fewest leaves the
+    loop and goes to what comes after it: an end-of-epoch barrier, or the end of the
+    program. Its peers wait for it in a collective of a step that it will never take.
 
 How we know
-    A rank waits in a call that comes behind the loop, while the others wait for it in a
-    call of the loop. That the call lies behind the loop is told by the order of earlier
-    calls (it was made after the loop's, and never within), by the place in the code
-    (above the function in which the loop's calls part, or in one that ends an epoch),
-    or because it is a barrier; what tells otherwise counts against it. Or a rank exited
-    normally while its peers were in a collective: its exit code is 0, torch warned at
-    its end that the process group was not destroyed, or its agent lists every other
-    rank as failed and not this one; the peers timed out, or all say that a peer is
-    gone.
+    A rank waits in a call that comes after the loop, while the others wait for it in a
+    call of the loop. Three things show that a call lies after the loop: the order of
+    earlier calls (it was made after the loop's calls, and never between them); its
+    place in the code (above the function in which the loop's calls part, or in a
+    function that ends an epoch); and that it is a barrier. Evidence to the contrary
+    counts against this class.
+    Or a rank exited normally while its peers were in a collective: its exit code is 0,
+    or torch warned at its end that the process group was not destroyed, or its agent
+    lists every other rank as failed and not this one. The peers timed out, or all say
+    that a peer is gone.
 
 What to do
-    Give every rank the same number of batches (`DistributedSampler(drop_last=True)`, a
-    step count agreed by all_reduce), or wrap the loop in `torch.distributed.algorithms.
-    join.Join`.
+    Give every rank the same number of batches (`DistributedSampler(drop_last=True)`, or
+    a step count agreed by all_reduce), or wrap the loop in
+    `torch.distributed.algorithms.join.Join`.
 
 Looks like
     A rank that crashed early is `crashed-rank`: it has an exception or an exit code.
@@ -68,7 +69,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that wait after their loop, or exited before the rest."""
+    """Name the ranks that wait after their loop, or that exited before the others."""
     told = weighed(frames).joined("uneven-inputs")
     if told is None:
         yield from _lost_it(frames)
@@ -128,9 +129,9 @@ def _early(ranks: tuple[int, ...], call: str) -> str:
 
 
 def _lost_it(frames: Frames) -> Iterator[Finding]:
-    """Find the ranks that no agent lists as failed, where all it lists lost a peer."""
+    """Find the ranks that no agent lists as failed, if all listed ones lost a peer."""
     ranks, listed = clean_exits.unlisted(frames)
-    # who is left behind by most made a call of its own
+    # if most ranks left, the few that stayed made a call of their own
     early = 0 < len(ranks) < len(listed)
     lost = _lost(frames, listed) if early else None
     if lost is None:
@@ -151,9 +152,9 @@ def _lost_it(frames: Frames) -> Iterator[Finding]:
 
 
 def _lost(frames: Frames, listed: frozenset[int]) -> pl.DataFrame | None:
-    """Return the lines of those who lost a peer, if nobody says anything else.
+    """Return the lines of ranks that lost a peer, if no rank reports anything else.
 
-    A rank with an error of its own would have ended before the others, too.
+    A rank with an error of its own would also have ended before the others.
     """
     shouting = job.failing(frames)
     lost = shouting.filter(pl.col("message").is_in(lost_peers.GONE)).drop_nulls("rank")

@@ -2,13 +2,13 @@
 
 What it means
     Point-to-point calls match by source, destination and order. One side posted its
-    half and waits; the other never posts the one that would match.
+    half and waits. The other side never posts the half that would match.
 
 How we know
-    A rank is held up in a send or recv whose other side has not posted its half, and
-    waits elsewhere or for nobody. Between two collectives that both made, the other
-    side posted fewer halves; or by its earlier calls it skipped this one and went on.
-    Where the counts are equal, that speaks against it. The side that did not post is
+    A rank is blocked in a send or recv whose other side has not posted its half, and
+    that other side waits elsewhere or for nobody. Between two collectives that both
+    ranks made, the other side posted fewer halves; or by its earlier calls it skipped
+    this one and went on. Equal counts speak against it. The side that did not post is
     named: all ranks of its stage that did so, each in its own pipeline.
 
 What to do
@@ -17,9 +17,9 @@ What to do
 
 Looks like
     Two sides that both send first are a `call-order-deadlock`: neither has gone on, and
-    the receives may be to come.
-    A pair that only waits for its pipeline stage: there the other side is itself held
-    up in another call, and the root lies where that leads.
+    the receives may still come.
+    A pair that only waits for its pipeline stage: there the other side is itself
+    blocked in another call, and the root lies where that leads.
     A rank that stopped making calls altogether is `missing-rank`.
 
 References
@@ -50,13 +50,13 @@ NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank")
 SPREADS = True
 
-BEFORE = 2  # earlier calls with a message each, for one without to be odd
+BEFORE = 2  # earlier calls that must each have had a message
 
 REMEDY = ("compare the order of sends and receives of both ranks at the call site",)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that left out their half of a message."""
+    """Name the ranks that never posted their half of a message."""
     found = weighed(frames).joined("unmatched-p2p")
     if (told := found) is not None:
         call = told.story.call
@@ -84,7 +84,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 def _words(
     frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]
 ) -> tuple[str, str]:
-    """Return headline and first sentence: who posted no half for whom."""
+    """Return headline and first sentence: which rank posted no half for which peer."""
     failing = common.collective(frames, call)
     who = common.plural("rank", ranks)
     other = "recv" if failing.op == "send" else "send"
@@ -98,11 +98,11 @@ def _words(
 
 
 def _unrecorded(frames: Frames) -> Iterator[Finding]:
-    """Find the rank that left out a message where messages are not recorded.
+    """Find the rank that left out a message, if messages are not recorded.
 
-    Gloo counts them among its operations all the same. A member that is absent and
-    timed out waits in a message; the one that made some before each of its earlier
-    calls, and none before the last, is the other side.
+    Gloo does not record messages, but counts them among its operations. An absent
+    member that timed out waits in a message. The other side is the rank that made
+    messages before each of its earlier calls, and none before its last.
     """
     absent = frames["roots"].filter(
         pl.col("why").is_in(["absent", "mute"])

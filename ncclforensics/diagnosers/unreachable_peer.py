@@ -1,27 +1,27 @@
-"""One host's ports cannot be reached from another: no route, no answer.
+"""One host's ports cannot be reached from another: no route, or no answer.
 
 What it means
-    The ranks agreed on whom to connect to, and the connection itself was never made: no
-    route, a firewall that drops, a switch port in the wrong network. NCCL picks its
-    ports at random, so an open store port (29500) proves nothing for them.
+    The ranks agreed on addresses, but the connection itself was never made: there is no
+    route, a firewall drops packets, or a switch port is in the wrong network. NCCL
+    picks its ports at random, so an open store port (29500) proves nothing for them.
 
 How we know
     `Connect to ADDRESS failed : No route to host`, `Network is unreachable` or
-    `Connection timed out`, the same as the reason why NCCL gave up its retries, or
-    retries that go on to the end of the log; Gloo's `connectFullMesh failed`. The host
-    that several others cannot reach, or that reaches none while others reach its peer,
-    is named; of a single pair, the address that did not answer.
+    `Connection timed out`; the same as the reason why NCCL gave up its retries; retries
+    that go on to the end of the log; Gloo's `connectFullMesh failed`. The host that
+    several others cannot reach is named, or the host that reaches none while others
+    reach its peer; for a single pair, the address that did not answer.
 
 What to do
-    From the host that prints: `ip route get ADDRESS`, `ping -c 3 ADDRESS` and
+    From the host that prints the error: `ip route get ADDRESS`, `ping -c 3 ADDRESS` and
     `nc -vz ADDRESS PORT`. Open all TCP ports between the nodes of the job
-    (`iptables -L -n`, `ufw status`, the cloud's security group), or see to it that
+    (`iptables -L -n`, `ufw status`, the cloud's security group), or make sure that
     NCCL_SOCKET_IFNAME (and GLOO_SOCKET_IFNAME) names the interface that leads there.
 
 Looks like
     A host that bound docker0 or lo is unreachable as well: that is `wrong-nic`.
     `Connection refused` comes from a host that answers: its process is gone or late.
-    Before NCCL begins, where the store cannot be reached, it is `rendezvous-failed`.
+    If the store cannot be reached before NCCL begins, it is `rendezvous-failed`.
 
 References
     NCCL troubleshooting, networking issues; connect(2).
@@ -60,12 +60,12 @@ REASONS = ("error", "timeout", "poll_error", "errno", "what")
 NO_ANSWER = (
     r"(?i)no route to host|network is unreachable|host is unreachable"
     r"|timed out|timeouts|^connect timeout"
-    # Gloo gives up on a pair of ranks and has no word of the system for it
+    # Gloo gives up on a pair of ranks without an error of the system
     r"|\] (?:no error|connect timeout)"
 )
-# so many tries in a row last longer than an address takes to be resolved
+# this many attempts in a row take longer than resolving an address
 TRIES = 5
-# up to 2.17 the tries are not counted, and each that times out takes two minutes
+# up to 2.17 attempts are not counted, and each that times out takes two minutes
 TIMED_OUT = "(?i)timed out"
 
 
@@ -100,9 +100,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _without_answer(lines: pl.DataFrame) -> pl.DataFrame:
-    """Keep the lines whose `reason` is that nobody answered."""
+    """Add `reason`, and keep the lines whose reason is that nobody answered."""
     told = [pl.col(c) for c in REASONS if c in lines.columns]
-    # the last word of a socket: its poll's error outranks the errno beside it
+    # the first column with a value wins: a poll error outranks the errno beside it
     reason = pl.coalesce(*told, pl.lit(None, pl.String))
     return lines.with_columns(reason.alias("reason")).filter(
         pl.col("reason").str.contains(NO_ANSWER)
@@ -110,7 +110,7 @@ def _without_answer(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _still_trying(frames: Frames) -> pl.DataFrame:
-    """Return the last tries of processes that tried to the end and never came up."""
+    """Return the last attempts of processes that kept trying and never came up."""
     tries = _without_answer(frames.message(*RETRY))
     if tries.is_empty():
         return tries
@@ -130,11 +130,12 @@ def _still_trying(frames: Frames) -> pl.DataFrame:
 def _of_one_pair(
     frames: Frames, blame: lost_peers.Blame, found: pl.DataFrame, lines: pl.DataFrame
 ) -> lost_peers.Blame | None:
-    """Say which end of the only pair is to blame, if the other hosts tell.
+    """Return which end of the only pair is to blame, or None if it may be either.
 
-    Every rank connects to the process of rank 0 first. A third host that prints no
-    trouble there has reached it, so the one that does not is the odd one. Where third
-    hosts are there and tell nothing, or the printer knows no route, it may be either.
+    Every rank first connects to the process of rank 0. A third host that started there
+    and prints no error has reached it, so the host that prints the error is the odd
+    one. It may be either end if third hosts show nothing, if they may exist without
+    logs, or if the printing host itself has no route.
     """
     printer, peer = found["host"][0], found["peer_host"][0]
     seen = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
@@ -154,7 +155,7 @@ def _of_one_pair(
 
 
 def _others_possible(started: pl.DataFrame, printer: str | None) -> bool:
-    """Whether the job is known to be more than two hosts of the printer's size."""
+    """Whether the job has more ranks than two hosts like the printer's hold."""
     if "nranks" not in started.columns or started.is_empty():
         return False
     mine = started.filter(pl.col("host") == printer)["comm_rank"].n_unique()

@@ -2,13 +2,14 @@
 
 What it means
     DistributedDataParallel waits for the gradient of each parameter. In the last step
-    some took no part in the loss, mostly because of a branch in the forward pass; their
-    reduction never began, and the next step cannot.
+    some parameters took no part in the loss, mostly because of a branch in the forward
+    pass. Their reduction never began, and the next step cannot begin.
 
 How we know
     `Expected to have finished reduction in the prior iteration`, with the indices and,
     under TORCH_DISTRIBUTED_DEBUG, the names of the parameters on that rank. `Expected
-    to mark a variable ready only once` is the reverse: one used after its turn.
+    to mark a variable ready only once` is the reverse: a parameter that was used after
+    its turn.
 
 What to do
     Let every parameter take part in the loss on every rank, or pass
@@ -56,7 +57,7 @@ REMEDY = (
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the ranks that say it, and the parameters."""
+    """Name the ranks that report unused parameters, and the parameters."""
     raised = frames.message(*RAISED)
     told = frames.message(NAMES, INDICES)
     lines = pl.concat([raised, told], how="diagonal_relaxed")
@@ -92,7 +93,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _which(told: pl.DataFrame) -> str:
-    """Return the names of the parameters, or else their indices."""
+    """Return the parameters' names, or else their indices; "" if neither is known."""
     if "names" in told.columns:
         names = told["names"].drop_nulls().str.split(", ").explode()
         return common.some(list(dict.fromkeys(names.to_list())))

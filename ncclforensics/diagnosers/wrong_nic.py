@@ -1,19 +1,20 @@
-"""A host talks over the wrong network interface, or finds none at all.
+"""A host uses the wrong network interface, or finds none at all.
 
 What it means
     NCCL picked an interface that does not lead to the other hosts: a container bridge,
-    loopback, a virtual or management network, or none because NCCL_SOCKET_IFNAME names
-    one that this host does not have. Its bootstrap or its data never reaches the peers.
+    loopback, or a virtual or management network. Or it found none, because
+    NCCL_SOCKET_IFNAME names one that this host does not have. Its bootstrap or its data
+    never reaches the peers.
 
 How we know
-    `no socket interface found`; or `Bootstrap : Using` and `NET/Socket : Using` bind an
-    interface whose kind cannot reach another host, in a job of several hosts; or hosts
-    whose interfaces share no subnet with the rest, or with the address that
-    NCCL_COMM_ID names; or hosts that use Socket while the others use IB. The hosts with
-    the odd choice are named.
+    `no socket interface found`; or `Bootstrap : Using` and `NET/Socket : Using` bind a
+    kind of interface that cannot reach another host, in a job of several hosts; or
+    hosts whose interfaces share no subnet with the rest, or with the address in
+    NCCL_COMM_ID; or hosts that use Socket while the others use IB. The hosts with the
+    odd choice are named.
 
 What to do
-    Name the right interface on every host: `export NCCL_SOCKET_IFNAME=eth0`, or exclude
+    Name the right interface on every host: `export NCCL_SOCKET_IFNAME=eth0`. Or exclude
     the wrong ones: `export NCCL_SOCKET_IFNAME=^docker0,lo`. `ip -br addr` lists them.
 
 Looks like
@@ -63,11 +64,11 @@ USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
 LOCAL_ONLY = (
     r"^(?:lo|docker\d*|virbr\d+.*|veth.*|br-.*|cni\d+|podman\d*|lxcbr\d+|dummy\d+)$"
 )
-PAIRED = 0.5  # an odd choice is one that fewer than this share of the hosts made
+PAIRED = 0.5  # a choice is odd if less than this share of the hosts made it
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
-    """Name the hosts whose choice of network is the odd one."""
+    """Name the hosts with the odd choice of network."""
     using = _using(frames)
     looks = (_no_interface, _no_way_there, _local_only, _network_differs, _ends_differ)
     for look in (*looks, _subnet_differs):
@@ -82,7 +83,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _using(frames: Frames) -> pl.DataFrame:
-    """Return each process's interface: its bootstrap's, else its first for data."""
+    """Return one row per process: its bootstrap's interface, or its first for data."""
     lines = frames.message(*USING)
     if "interface" not in lines.columns:
         empty = [
@@ -130,7 +131,7 @@ def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
 def _ends_differ(frames: Frames, _using: pl.DataFrame) -> Finding | None:
     """Find connections whose ends chose cards that do not go together.
 
-    Which end is the odd one the line does not say.
+    The line does not say which end is the odd one, so nobody is named.
     """
     lines = frames.message("nccl.ib.ends_differ")
     if lines.is_empty() or _all_joined(frames):
@@ -195,7 +196,7 @@ def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
 
 
 def _network_differs(frames: Frames, _using: pl.DataFrame) -> Finding | None:
-    """Find hosts that use another network than most: Socket beside IB."""
+    """Find hosts that use another network than most, such as Socket beside IB."""
     lines = frames.message("nccl.net.selected")
     if "network" not in lines.columns or lines["host"].n_unique() < 2:
         return None
@@ -221,7 +222,7 @@ def _network_differs(frames: Frames, _using: pl.DataFrame) -> Finding | None:
 
 
 def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
-    """Find hosts with another interface in another /16 than most, once a job failed."""
+    """Find hosts of a failed job whose interface and /16 differ from the others'."""
     if using.is_empty() or not _failed(frames) or _all_joined(frames):
         return None
     placed = using.with_columns(
@@ -257,7 +258,7 @@ def _minority(lines: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def _spans_hosts(frames: Frames, using: pl.DataFrame) -> bool:
-    """Whether the job has more than one host, by its lines or by its own count."""
+    """Whether the job has more than one host, by its lines or by NCCL's count."""
     if using["host"].n_unique() > 1:
         return True
     layout = frames.message("nccl.comm.layout")
@@ -265,7 +266,7 @@ def _spans_hosts(frames: Frames, using: pl.DataFrame) -> bool:
 
 
 def _all_joined(frames: Frames) -> bool:
-    """Whether a communicator of several hosts was built: the choice did work."""
+    """Whether a communicator of several hosts was built: then the choice worked."""
     complete = frames.message("nccl.init.complete")
     if complete.is_empty():
         return False
@@ -280,9 +281,9 @@ def _all_joined(frames: Frames) -> bool:
 
 
 def _at_home(frames: Frames) -> pl.DataFrame:
-    """Return `host pid` of processes whose largest communicator is of one host.
+    """Return `host pid` of processes whose largest communicator spans one host.
 
-    It was built, so their job needs no other host, whoever else left logs.
+    It was built, so their job needs no other host, even if other hosts left logs.
     """
     process = ["host", "pid"]
     inits = frames.message("nccl.init.start", "nccl.init.complete")
@@ -306,7 +307,7 @@ def _remedy(
     right: tuple[str, ...],
     instead: str,
 ) -> tuple[str, ...]:
-    """Return the setting that fits: what the other hosts use, or all but the wrong."""
+    """Return the setting to use: the other hosts' interface, or all but the wrong."""
     where = common.some(hosts) or "the host that printed it"
     but = ",".join(dict.fromkeys([*(wrong or ("docker0",)), "lo"]))
     setting = right[0] if len(right) == 1 else f"^{but}"

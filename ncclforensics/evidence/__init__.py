@@ -1,6 +1,6 @@
 """Questions that several failure classes ask of the frames, one module each.
 
-Who ended for a reason of their own, who was stopped from outside, whom many lines
-blame, where a circle of calls parts. A clue names frames and ranks; only a class
-accuses.
+For example: which process failed for a reason of its own, which was stopped from
+outside, which host many lines blame, where a cycle of calls splits. A clue names frames
+and ranks; only a failure class reports a culprit.
 """

@@ -18,12 +18,15 @@ HUNG = "kernel.hung_task"
 
 
 def lines(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
-    """Return the kernel's lines about processes of some ranks."""
+    """Return the kernel's hung-task lines on processes of `ranks`."""
     return frames.message(HUNG).filter(pl.col("rank").is_in(list(ranks)))
 
 
 def words(frames: Frames, ranks: Iterable[int]) -> str:
-    """Say who of `ranks` was blocked: it stands where no signal reaches it."""
+    """Return a sentence naming the blocked ones of `ranks`; empty if none is.
+
+    A blocked process is where no signal reaches it.
+    """
     seen = common.numbers(lines(frames, ranks)["rank"])
     if not seen:
         return ""
@@ -32,5 +35,5 @@ def words(frames: Frames, ranks: Iterable[int]) -> str:
 
 
 def cites(frames: Frames, ranks: Iterable[int]) -> tuple[Cite, ...]:
-    """Cite the first such line."""
+    """Cite the first of `lines`."""
     return common.cites(lines(frames, ranks), 1)

@@ -1,4 +1,4 @@
-"""What diagnosers share: cites, the hosts of ranks, words for a call."""
+"""Helpers that diagnosers share: cites, the hosts of ranks, words for a call."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from ncclforensics.model.frames import Frames
 
-MAX_CITES = 6  # of one claim; the rest is counted in its explanation
+MAX_CITES = 6  # per claim; the rest is counted in its explanation
 
 
 def sentence(*parts: str | pl.Expr) -> pl.Expr:
-    """Join literals and columns to one string a row; null where a column is null.
+    """Join literals and columns to one string per row; null if a column is null.
 
-    In place of `pl.format`, which panics on a frame of several chunks (polars 2.1).
+    Replaces `pl.format`, which panics on a frame of several chunks (polars 2.1).
     """
     return pl.concat_str(pl.lit(p) if isinstance(p, str) else p for p in parts)
 
@@ -29,7 +29,7 @@ def sentence(*parts: str | pl.Expr) -> pl.Expr:
 def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
     """Cite the first rows of a frame that has `text`, `source` and `line`.
 
-    Every source gets its turn before one is cited twice, and never twice for one text:
+    Every source is cited once before any is cited twice, and each text once per source:
     NCCL repeats some errors a thousand times.
     """
     places = (
@@ -46,12 +46,12 @@ def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
 
 
 def numbers(column: pl.Series) -> tuple[int, ...]:
-    """Return the distinct integers of a column, in order."""
+    """Return the distinct integers of a column, sorted, without nulls."""
     return tuple(int(value) for value in column.drop_nulls().unique().sort())
 
 
 def strings(column: pl.Series) -> tuple[str, ...]:
-    """Return the distinct strings of a column, in order."""
+    """Return the distinct strings of a column, sorted, without nulls."""
     return tuple(str(value) for value in column.drop_nulls().unique().sort())
 
 
@@ -68,7 +68,7 @@ def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:
 
 
 def pods(lines: pl.DataFrame) -> tuple[str, ...]:
-    """Return the pods that lines name: in a pod, its name is the host's."""
+    """Return the pods that lines name: in a pod the host name is the pod's."""
     return strings(lines["pod"]) if "pod" in lines.columns else ()
 
 
@@ -85,7 +85,7 @@ def first_seen(frame: pl.DataFrame) -> int | None:
 
 
 def call_site(frames: Frames, stack: int | None) -> str | None:
-    """Return `file:line function` of the innermost frame that is not the library's."""
+    """Return `file:line function` of the innermost frame that is not a library's."""
     if stack is None:
         return None
     mine = (
@@ -101,7 +101,7 @@ def call_site(frames: Frames, stack: int | None) -> str | None:
 
 
 def collective(frames: Frames, call: Mapping[str, object]) -> Collective:
-    """Describe a row of `calls` (or one with its columns) as the call that failed."""
+    """Return the call that a row of `calls` (or one with its columns) describes."""
     stack = call.get("stack")
     return Collective(
         process_group=_text(call.get("pg")),
@@ -132,7 +132,7 @@ def some(values: Sequence[object], limit: int = 4) -> str:
 
 
 def plural(noun: str, ranks: Sequence[object]) -> str:
-    """Return `rank 7` or `ranks 7, 9`: the noun as the number of `ranks` wants it."""
+    """Return `rank 7` or `ranks 7, 9`: the noun in singular or plural, and `ranks`."""
     return f"{noun}{'s' if len(ranks) > 1 else ''} {some(ranks)}"
 
 
@@ -146,7 +146,7 @@ def _text(value: object) -> str | None:
 
 
 def exit_words(code: pl.Expr) -> pl.Expr:
-    """Return `SIGSEGV` or `exit code 3` of a code as Python counts it."""
+    """Return `SIGSEGV` or `exit code 3` for a code in Python's convention."""
     names = {-s.value: s.name for s in signal.Signals}
     return (
         pl.when(code.is_in(list(names)))

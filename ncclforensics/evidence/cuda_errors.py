@@ -1,6 +1,6 @@
-"""CUDA errors, whoever printed them: NCCL, torch of any age, nccl-tests.
+"""CUDA errors, whoever printed them: NCCL, any version of torch, nccl-tests.
 
-Each of these messages captures `error`, CUDA's own words for its code.
+Each of these messages captures `error`, CUDA's own text for its code.
 """
 
 from __future__ import annotations

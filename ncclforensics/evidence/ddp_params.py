@@ -1,8 +1,8 @@
-"""Models that differ between ranks, as DDP finds when it wraps them.
+"""Models that differ between ranks, as DDP detects when it wraps them.
 
-Every rank compares itself with rank 0 (sizes) or with a peer (counts) and raises. One
-that is alone with its model is odd; where all others raise, rank 0 is; of two nobody
-can say.
+Every rank compares itself with rank 0 (sizes) or with a peer (counts) and raises. A
+rank that is alone with its model is the odd one; if all others raise, rank 0 is; of two
+ranks neither can be named.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ COUNTS = "c10d.ddp.count_mismatch"
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What differs, in words, on which lines, and whose model is the odd one.
+    """What differs, in words, on which lines, and the ranks with the odd model.
 
-    Not `sure` where a peer's count is 0: DDP takes no model without a parameter, so 0
-    is what no answer looks like (pytorch#102438).
+    Not `sure` if a peer's count is 0: DDP accepts no model without a parameter, so 0
+    means that no answer came (pytorch#102438).
     """
 
     differ: str
@@ -37,7 +37,7 @@ class Models:
 
 
 def differing(frames: Frames) -> Models | None:
-    """Return how the models of the ranks differ, or None where no line says so."""
+    """Return how the models of the ranks differ, or None if no line says so."""
     counts = frames.message(COUNTS)
     if counts.height:
         return _by_counts(counts)

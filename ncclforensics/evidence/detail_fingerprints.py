@@ -1,7 +1,7 @@
 """What torch's own check of calls prints under TORCH_DISTRIBUTED_DEBUG=DETAIL.
 
 Each line holds the fingerprint of the printer's call and of a peer's that differs from
-it. The printer's own counts for itself, the peer's only where it could be decoded.
+it. The printer's own is reliable, the peer's only if it could be decoded.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ Aspect = Literal["op", "shape"]
 
 
 def sides(frames: Frames, aspect: Aspect) -> list[tuple[str, pl.DataFrame]]:
-    """Return the sides of the first call on which fingerprints differ, fewest first.
+    """Return the sides of the first call whose fingerprints differ, fewest first.
 
-    A side is its signature and its votes: `seq rank op shape is_peer t source line
-    text`. Sizes are compared only where all agree on an operation.
+    A side is its signature and the frame of its votes, with the columns of `votes`.
+    Shapes are compared only if all ranks agree on an operation. Empty if no call
+    differs.
     """
     cast = votes(frames)
     if cast.is_empty():
@@ -48,9 +49,10 @@ def sides(frames: Frames, aspect: Aspect) -> list[tuple[str, pl.DataFrame]]:
 
 
 def is_open(frames: Frames, sides_: list[tuple[str, pl.DataFrame]]) -> bool:
-    """Whether ranks that were not heard may make another side the smaller one.
+    """Whether ranks without output may make another side the smaller one.
 
-    All ranks print; one known from its peer's line only shows that lines are missing.
+    All ranks print, so a rank that is known only from its peer's line shows that lines
+    are missing.
     """
     votes_ = pl.concat([some for _, some in sides_])
     unseen = max(frames["ranks"].height - votes_["rank"].n_unique(), 0)
@@ -63,12 +65,17 @@ def is_open(frames: Frames, sides_: list[tuple[str, pl.DataFrame]]) -> bool:
 
 @remembered
 def votes(frames: Frames) -> pl.DataFrame:
-    """Return what each rank called, by its own line or a peer's."""
+    """Return what each rank called, by its own line or a peer's.
+
+    Columns `pg pg_desc seq op shape rank is_peer t source line text`; empty without
+    lines. `shape` includes the dtype, and is null if members may pass different sizes.
+    """
     lines = frames.message("c10d.fingerprint")
     if "is_peer" not in lines.columns:
         return pl.DataFrame()
     told = lines.filter(pl.col("op_reliable").fill_null(True))
-    # the number that a fingerprint carries can be its printer's own count
+    # a fingerprint's number can be its printer's own count: the most common one is
+    # taken
     own = told.filter(~pl.col("is_peer"))["seq"].mode().sort()
     rank = pl.when(pl.col("is_peer")).then(None).otherwise("rank")
     by_group_rank = (

@@ -1,8 +1,9 @@
-"""When somebody outside stopped the job, and whether it had failed before.
+"""When the job was stopped from outside, and whether it had failed before.
 
-A scheduler's cancel, a notice that the machine is taken back, a signal to the launcher:
-what comes after is teardown and accuses nobody. But a job that hangs is cancelled in
-the end, too; where it had failed or hung before, the stop is no cause.
+After a scheduler's cancel, a notice that the machine is taken back, or a signal to the
+launcher, all that follows is teardown and is no evidence against a rank. But a job that
+hangs is cancelled in the end, too: if it had failed or hung before, the stop is not the
+cause.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ STOPS = (
     "launchers.pbs.walltime",
     "launchers.lsf.runlimit",
 )
-# programs that see the machine and not the job: their lines are no sign that it failed
+# programs that report on the machine: their lines are no sign that the job failed
 OUTSIDE = r"^(?:kernel|nvidia|slurm|cloud|launchers\.kubernetes)\."
-TEARDOWN_NS = 600_000_000_000  # what a job prints while it is stopped comes within that
-HUNG_NS = 60_000_000_000  # an open call this long before the stop hung
+TEARDOWN_NS = 600_000_000_000  # a job that is stopped prints its last lines within this
+HUNG_NS = 60_000_000_000  # a call open for this long before the stop was hung
 
 
 def lines(
     frames: Frames, messages: tuple[str, ...], cause: str, state: str
 ) -> pl.DataFrame:
-    """Return the lines of `messages` that tell one kind of stop.
+    """Return the lines of `messages` that report one kind of stop.
 
     Slurm prints one message for every kind and names it: `cause` in the line of a
-    cancelled job, `state` in that of its accounting. The other messages are one kind.
+    cancelled job, `state` in that of its accounting. The other messages are one kind
+    each.
     """
     found = slurm_time(frames.message(*messages))
     told = [
@@ -49,7 +51,7 @@ def lines(
 
 
 def slurm_time(lines: pl.DataFrame) -> pl.DataFrame:
-    """Take the time that Slurm writes into its message for `t`, where `t` is null."""
+    """Fill null `t` with the time in Slurm's message, read as UTC."""
     if "when" not in lines.columns:
         return lines
     when = pl.col("when").str.to_datetime(
@@ -59,7 +61,7 @@ def slurm_time(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def after_stop(frames: Frames, rows: pl.DataFrame) -> pl.Series:
-    """Say of each row, by its `source` and `line`, whether it stands behind a stop."""
+    """Return for each row, by its `source` and `line`, whether it follows a stop."""
     first = (
         frames.message(*STOPS)
         .group_by("source")
@@ -74,9 +76,9 @@ def after_stop(frames: Frames, rows: pl.DataFrame) -> pl.Series:
 def failed_before(frames: Frames, stop: pl.DataFrame) -> pl.DataFrame:
     """Return the lines and calls that show that the job failed before `stop`.
 
-    `stop` holds the lines that tell of it, with `source`, `line` and `t`. Lines of
-    another file count only where their time says that they came before; of lines in the
-    same file, which several writers share, time also says which came after. Returns
+    `stop` holds the lines that report it, with `source`, `line` and `t`. Lines of
+    another file count only if their time shows that they came before. In the same file,
+    which several writers may share, time also shows which lines came after. Returns
     `text`, `source` and `line`.
     """
     signs = frames["events"].filter(
@@ -89,7 +91,7 @@ def failed_before(frames: Frames, stop: pl.DataFrame) -> pl.DataFrame:
     when = stop["t"].min()
     early = pl.col("line") < pl.col("stopped")
     if when is not None:
-        # a line without a time is no older than what its process said before it
+        # a line without a time is no older than what its process printed before it
         told = pl.col("t").forward_fill().over("source", "rank", order_by="line")
         since = told - pl.lit(when).cast(TIME)
         after = since.is_between(pl.duration(), pl.duration(nanoseconds=TEARDOWN_NS))

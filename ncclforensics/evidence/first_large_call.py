@@ -1,7 +1,7 @@
 """Whether the call that hangs is the first large one over the network.
 
-A way that drops packets of more than its MTU lets all small messages pass. So calls of
-a few kilobytes end, and the first one that fills a packet never does.
+A path that drops packets larger than some MTU lets all small messages pass. So calls of
+a few kilobytes complete, and the first one that fills a packet never does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = 8 << 10  # with its headers it fits into a packet of 9,000 bytes
 LARGE_BYTES = 64 << 10
-FEWEST = 2  # small calls that ended
+FEWEST = 2  # completed small calls that are needed
 # bytes of an element by the name of its ScalarType in c10
 WIDTHS: Mapping[str, int] = {
     **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2"), 1),
@@ -39,7 +39,7 @@ SIZES = ("in_sizes", "in_dtypes", "out_sizes", "out_dtypes")
 
 @dataclass(frozen=True, slots=True)
 class FirstLarge:
-    """The bytes of a stuck call, those of the largest of `count` that ended before."""
+    """The bytes of a stuck call, and of the largest of `count` calls before it."""
 
     size: int
     before: int
@@ -57,10 +57,9 @@ class FirstLarge:
 
 
 def first_large(frames: Frames, call: Mapping[str, Any]) -> FirstLarge | None:
-    """Tell whether a call is the first of a rank that is large and leaves its host.
+    """Return whether a call is its rank's first that is large and leaves its host.
 
-    Of a rank that has lost its oldest calls, or one whose sizes are not all known, it
-    is not told.
+    None if not, if the rank's oldest calls were evicted, or if a size is unknown.
     """
     rank = min(call["waiting"])
     if _is_at_home(frames, call["members"]):
@@ -94,7 +93,7 @@ def first_large(frames: Frames, call: Mapping[str, Any]) -> FirstLarge | None:
 
 
 def _bytes(row: Sequence[Any]) -> int | None:
-    """Return what a call moves at most; None where a size or a type is not known."""
+    """Return the most bytes a call can move; None if a size or dtype is unknown."""
     most = 0
     for shapes, dtypes in (row[:2], row[2:]):
         if shapes is None or dtypes is None or len(shapes) != len(dtypes):
@@ -108,7 +107,7 @@ def _bytes(row: Sequence[Any]) -> int | None:
 
 
 def _at_home(frames: Frames, groups: pl.Series) -> list[str]:
-    """Return those of some groups all of whose members are known to be on one host."""
+    """Return the groups whose members are all known to be on one host."""
     names = frames["groups"].select("rank", "pg", "pg_id", "pg_desc", "members")
     known = grouped(names, frames["group_names"]).filter(
         pl.col("group").is_in(groups.implode())

@@ -1,8 +1,8 @@
 """Ranks that waited, or may have waited, in calls that no dump records.
 
-Gloo's Flight Recorder holds no messages and no monitored barrier, and ends a call that
-failed as one that is done. So a rank of a Gloo job that seems to wait nowhere may have
-waited there, unless its own words tell another story.
+Gloo's Flight Recorder records no messages and no monitored barrier, and marks a call
+that failed as done. So a rank of a Gloo job that seems to wait nowhere may have waited
+there, unless its own output shows otherwise.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MESSAGE = "python.frame.message"
 
 
 def timed_out(frames: Frames) -> list[int]:
-    """Return the ranks whose own call ran into a timeout, as their lines say."""
+    """Return the ranks whose lines report a timeout of a call of their own."""
     return list(common.numbers(frames.message(*TIMEOUTS)["rank"]))
 
 
 def waited(frames: Frames) -> list[int]:
-    """Return the ranks that timed out, or may have in what Gloo does not record."""
+    """Return the ranks that timed out, or may have in calls Gloo does not record."""
     known = timed_out(frames)
     if not is_gloo(frames):
         return known
@@ -43,9 +43,9 @@ def waited(frames: Frames) -> list[int]:
 
 
 def is_gloo(frames: Frames, call: dict[str, Any] | None = None) -> bool:
-    """Whether a job, or the group of a call, is of Gloo.
+    """Whether a job, or the group of a call, uses Gloo.
 
-    One that has groups of both waits in those of NCCL, unless lines say otherwise.
+    A job with groups of both backends counts as waiting in those of NCCL.
     """
     made = call_summary.outline(frames)
     if call is not None:
@@ -57,7 +57,7 @@ def is_gloo(frames: Frames, call: dict[str, Any] | None = None) -> bool:
 
 
 def _wordless(frames: Frames) -> list[int]:
-    """Return the ranks that failed by themselves, in words that are lost."""
+    """Return the ranks that failed by themselves, and whose error text is lost."""
     raised = frames.message("python.traceback")
     if "exception" not in raised.columns:
         raised = raised.with_columns(pl.lit(None, pl.String).alias("exception"))
@@ -75,9 +75,9 @@ def _wordless(frames: Frames) -> list[int]:
 
 
 def _left_together(frames: Frames) -> list[int]:
-    """Return the absent ranks without a line of their own that left one call last.
+    """Return the absent ranks without lines whose last call is the same.
 
-    Of two such, either may have waited there for the other.
+    Of two such ranks, either may have waited for the other there.
     """
     heard = frames["events"]["rank"].drop_nulls().unique()
     absent = frames["roots"].filter(

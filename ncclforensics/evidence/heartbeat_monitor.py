@@ -1,8 +1,8 @@
 """What heartbeat monitors report: on which rank the watchdog was stuck.
 
-The monitor is a thread that watches the watchdog. Where it fires on one rank of many,
-that rank's watchdog waits for Python's lock, or for a CUDA call that does not return;
-where it fires on most, all of them wait in one call.
+The monitor is a thread that watches the watchdog. If it fires on one rank of many, that
+rank's watchdog waits for Python's lock (the GIL), or for a CUDA call that does not
+return. If it fires on most ranks, all of them wait in one call.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ STUCK = ("c10d.heartbeat.stuck", "c10d.heartbeat.timeout")
 TIMEOUTS = ("c10d.watchdog.timeout", "c10d.watchdog.status", "c10d.dump.requested")
 OBSERVED = "c10d.dump.observed"
 DUMPING = "c10d.dump.preparing"
-MANY = 0.25  # of the ranks seen; more of them stuck is one call that all wait in
+MANY = 0.25  # share of the ranks seen; if more are stuck, all wait in one call
 
 
 def stuck(frames: Frames) -> Iterator[Finding]:
-    """Name the one rank whose watchdog stood still."""
+    """Yield a finding on the few ranks whose watchdog made no progress."""
     lines = frames.message(*STUCK)
     ranks = common.numbers(lines["rank"])
     if not ranks or lines["rank"].null_count():
@@ -35,7 +35,7 @@ def stuck(frames: Frames) -> Iterator[Finding]:
     timed_out = common.numbers(frames.message(*TIMEOUTS)["rank"])
     ranks = tuple(rank for rank in ranks if rank not in timed_out)
     seen = _seen(frames)
-    # who dumps for a reason that no line tells may have lost its monitor's line
+    # a rank that dumps for no reported reason may have lost its monitor's line
     explained = {*ranks, *timed_out, *common.numbers(frames.message(OBSERVED)["rank"])}
     others = set(common.numbers(frames.message(DUMPING)["rank"])) - explained
     many = len(ranks) + len(others)
@@ -44,7 +44,7 @@ def stuck(frames: Frames) -> Iterator[Finding]:
     lines = lines.filter(pl.col("rank").is_in(list(ranks)))
     gil = frames.message("c10d.gil").filter(pl.col("rank").is_in(list(ranks)))
     if gil.is_empty() and seen <= len(ranks):
-        return  # of no other rank anything is seen: they may all stand still
+        return  # no other rank is seen: all may be stuck
     who = common.plural("rank", ranks)
     yield Finding(
         slug="gil-deadlock",
@@ -75,7 +75,7 @@ def stuck(frames: Frames) -> Iterator[Finding]:
 
 
 def _seen(frames: Frames) -> int:
-    """Return how many ranks there are, as far as the evidence knows."""
+    """Return how many ranks there are, as far as the evidence shows."""
     inits = frames.message("nccl.init.start", "nccl.init.complete")
     world = inits["nranks"].max() if "nranks" in inits.columns else None
     return max(frames["ranks"].height, int(str(world or 0)))

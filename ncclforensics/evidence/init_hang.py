@@ -1,10 +1,10 @@
 """Ranks that never joined a communicator, according to NCCL's `Init` lines.
 
-Since 2.23 a rank prints START as soon as it is called and then waits for all others,
-so who did not print it did not come. Before, START follows the bootstrap, in which all
-have met: then its absence says nothing. Nobody is named where lines may only be lost:
-a log cut at its buffer, a stream that somebody copied a part of, too few logs. Where
-hosts chose different networks, `wrong_nic` tells why nobody met.
+Since 2.23 a rank prints START as soon as it is called and then waits for all others, so
+a rank without START did not come. Before, START follows the bootstrap, in which all
+have met: then its absence proves nothing. No rank is named if lines may only be lost: a
+log cut at its buffer, a stream that was copied in part, too few logs. If hosts chose
+different networks, `wrong_nic` explains why they never met.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ncclforensics.model.findings import Collective, Finding
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# what a rank prints once all have met; after that, a hang has another cause
+# printed once all ranks have met; after that, a hang has another cause
 MET = (
     *("nccl.init.complete", "nccl.comm.layout", "nccl.bootstrap.timings"),
     *("nccl.init.connected", "nccl.init.timings"),
 )
 CHOSE = "nccl.net.selected"
 AT_ONCE = (2, 23)  # the first version that prints START before the bootstrap
-# fewer logs than this share of a communicator, and a silent rank may be a lost file
+# with fewer logs than this share of a communicator, a silent rank may be a lost file
 MOST = 2 / 3
 FEWEST = 3
 
@@ -39,13 +39,13 @@ REMEDY = (
 
 
 def never_started(frames: Frames) -> Finding | None:
-    """Name the few that did not begin what nearly all others wait in."""
+    """Return a finding on the few ranks that never began what nearly all wait in."""
     known = communicators.inits(frames)
     began = known.filter((pl.col("phase") == "START") & pl.col("key").is_not_null())
     if began.is_empty() or _bootstrapped_first(frames) or _cut(frames, began):
         return None
     met = frames.message(*MET).select(communicators.PROCESS).unique()
-    # the ranks of a communicator are those of the job only if it has them all
+    # a communicator's ranks are global ranks only if it spans the job
     world = began.filter(pl.col("nranks") == pl.col("nranks").max())
     hung = world.join(met, on=communicators.PROCESS, how="anti", nulls_equal=True)
     for (_,), lines in hung.group_by("key", maintain_order=True):
@@ -58,7 +58,8 @@ def never_started(frames: Frames) -> Finding | None:
             continue
         if _unread(frames, began, missing):
             continue
-        # a stream of many ranks may be copied up to the middle of their START lines
+        # a stream of many ranks may have been copied up to the middle of their START
+        # lines
         shared = lines["source"].n_unique() < len(there)
         if shared and not job.signs_told(frames) and _ends_with(frames, lines):
             continue
@@ -67,7 +68,7 @@ def never_started(frames: Frames) -> Finding | None:
 
 
 def _bootstrapped_first(frames: Frames) -> bool:
-    """Whether the library is one that prints START only after the bootstrap."""
+    """Whether this NCCL version prints START only after the bootstrap."""
     told = frames.message("nccl.version")
     if "version" not in told.columns:
         return False
@@ -99,7 +100,7 @@ def _unread(frames: Frames, began: pl.DataFrame, missing: tuple[int, ...]) -> bo
 def _torn(frames: Frames, lines: pl.DataFrame, began: pl.DataFrame) -> bool:
     """Whether lines are lost: NCCL prints its choice of a network before START.
 
-    So each process that began has printed one, and each that printed one has begun.
+    So each process with START has printed a choice, and each with a choice has START.
     """
     process = communicators.PROCESS
     chose = frames.message(CHOSE, *MET).select(process).unique()
@@ -111,7 +112,7 @@ def _torn(frames: Frames, lines: pl.DataFrame, began: pl.DataFrame) -> bool:
 
 
 def _ends_with(frames: Frames, lines: pl.DataFrame) -> bool:
-    """Whether nothing that is recognised follows these lines in their stream."""
+    """Whether no recognized line follows these lines in their stream."""
     last = lines.group_by("source").agg(pl.col("line").max().alias("last"))
     later = (
         frames["events"].join(last, on="source").filter(pl.col("line") > pl.col("last"))

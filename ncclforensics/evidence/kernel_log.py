@@ -1,7 +1,7 @@
-"""Kernel logs of the job's hosts: which lines are of its time, and whose GPU is meant.
+"""Kernel logs of the job's hosts: which lines are of its time, and which GPU they mean.
 
-A kernel log goes back for weeks and knows no ranks. Its times and the job's may be of
-two zones, so only a day's distance proves that they have nothing to do with each other.
+A kernel log covers weeks and has no ranks. Its times and the job's may be in two time
+zones, so only a day's distance proves that they are unrelated.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 OUTSIDE = r"^(?:kernel|nvidia|cloud)\."
 DAY_NS = 86_400_000_000_000
-CLOSE_NS = 900_000_000_000  # kernel lines this close to the failure are its own
-# zones are whole quarters of an hour apart; a kernel tells at once
+CLOSE_NS = 900_000_000_000  # kernel lines this close to the failure belong to it
+# time zones are whole quarters of an hour apart; a kernel logs at once
 QUARTER_NS = 900_000_000_000
 AT_ONCE_NS = 120_000_000_000
 _PCI = r"(?i)^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})"
@@ -29,9 +29,9 @@ _PCI = r"(?i)^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a job ran and failed, on `clock`: a column of times of `events`.
+    """When a job ran and failed, on `clock`: a time column of `events`.
 
-    That is "yearless" where nothing is dated: all stamps without a year are of one.
+    `clock` is "yearless" if no line has a full date.
     """
 
     clock: str
@@ -43,9 +43,9 @@ class Span:
 
 @remembered
 def span(frames: Frames) -> Span | None:
-    """Return when a job ran and failed, by its own lines; None where none has a time.
+    """Return when a job ran and failed, by its own lines; None if none has a time.
 
-    A job that stopped without a word did so behind its last line.
+    A job that stopped without an error failed after its last line.
     """
     own = frames["events"].filter(~pl.col("message").str.contains(OUTSIDE))
     stopped = external_stop.slurm_time(frames.message("slurm.cancelled"))
@@ -65,7 +65,7 @@ def span(frames: Frames) -> Span | None:
 def of_this_job(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
     """Drop lines a day or more away from the job; prefer those close to its failure.
 
-    Adds `is_far`: nothing failed when they were printed, in whichever zone that was.
+    Adds `is_far`: nothing failed when they were printed, in any time zone.
     """
     told = lines.with_columns(pl.lit(False).alias("is_far"))
     job = span(frames)
@@ -88,7 +88,7 @@ def of_this_job(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _onset(frames: Frames, clock: str, failed: datetime) -> datetime:
-    """Return when the first timeout's call began to wait, or else `failed`."""
+    """Return when the first call that timed out began to wait, or else `failed`."""
     waits = frames.message("c10d.watchdog.timeout")
     if "ran_ms" not in waits.columns:
         return failed
@@ -102,13 +102,13 @@ def bus_id(pci: pl.Expr) -> pl.Expr:
     domain = part.field("1").fill_null("0").str.to_integer(base=16, strict=False)
     bus = part.field("2").str.to_integer(base=16, strict=False)
     device = part.field("3").str.to_integer(base=16, strict=False)
-    # a domain in front of the bus, a device behind it; the function is always 0
+    # the domain precedes the bus, the device follows it; the function is always 0
     whole = domain * 2**20 + bus * 2**12 + device * 2**4
     return whole.map_elements(lambda n: format(n, "x"), return_dtype=pl.String)
 
 
 def ranks_on(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
-    """Fill `rank` of `lines`, which have `host` and `pci`, from who owns that GPU.
+    """Fill `rank` of `lines`, which have `host` and `pci`, from the owner of that GPU.
 
     A line without a host belongs to the one host of the job, if it has only one.
     """

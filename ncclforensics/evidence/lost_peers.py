@@ -1,9 +1,9 @@
-"""Which rank a line about a lost or unreachable peer means, and whom many blame.
+"""Which host a line about a lost or unreachable peer means, and which many blame.
 
 NCCL names a peer by address, or by what the address resolves to; the interfaces that
-each process binds tell whose address that is. One end of a broken connection prints as
-well as the other, so a single pair blames the end that is silent, and many pairs blame
-the end that they share.
+each process binds show whose address that is. Either end of a broken connection may
+print, so a single pair blames the end that is silent, and many pairs blame the end that
+they share.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using", "nccl.net.ib_using")
-# an address or a name; what NCCL prints of uninitialised memory is neither
+# an address or a name, and not the uninitialised memory that NCCL may print
 SPELLED = r"^[\[\]A-Za-z0-9._:%-]*[A-Za-z0-9][\[\]A-Za-z0-9._:%-]*$"
 ADDRESS = r"^(?:\d+(?:\.\d+){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*)$"
-# what people put in place of an address before they post a log
+# placeholders for addresses in logs that people anonymized
 SCRUBBED = (
     r"(?i)^(?:x[x.:_-]*|\d{1,3}(?:\.(?:\d{1,3}|x+|\*)){0,3}\.(?:x+|\*)[x.*]*|y+)$"
 )
 NOWHERE = r"^(?:localhost|127\.|::1$|0\.0\.0\.0$|::$)"
-# an exception that speaks of others, or is all that the C++ of torch throws where a
-# connection ends
+# an exception that mentions other ranks, or that torch's C++ throws when a connection
+# ends
 TOLD = (
     r"(?i)\b(?:an)?other (?:rank|worker|peer)s?\b"
     r"|^RuntimeError: (?:Broken pipe|No route to host|Network is unreachable"
@@ -35,14 +35,14 @@ TOLD = (
     r"|^RuntimeError: (?:\[Rank \d+\]:? |Rank \d+ successfully reached "
     r"|Detected mismatch between collectives)"
 )
-# a connection that was there, and whose other end is gone
+# an established connection whose other end is gone
 GONE = ("c10d.gloo.closed", "c10d.gloo.io_failed", "nccl.socket.peer_closed")
 SCHEMA = {"host": pl.String(), "peer_host": pl.String()}
 
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The hosts that the pairs of a broken network point at, and how."""
+    """The hosts that the pairs of a broken network blame, and by which rule."""
 
     hosts: tuple[str, ...]
     how: Literal["shared", "silent", "peer", "pair", "odd"]
@@ -51,8 +51,8 @@ class Blame:
 def with_hosts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
     """Add `peer_host`: the host that `peer` means, as the evidence names hosts.
 
-    Of a host that the evidence does not know it is the address or name itself; where
-    the line names nobody, or garbage, it is null.
+    For a host that the evidence does not know it is the address or name itself. It is
+    null if the line names no host, or garbage.
     """
     if "peer" not in lines.columns:
         return lines.with_columns(pl.lit(None, pl.String).alias("peer_host"))
@@ -83,7 +83,7 @@ def with_hosts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def pairs(lines: pl.DataFrame) -> pl.DataFrame:
-    """Return the distinct pairs of two hosts in lines `with_hosts`, in SCHEMA."""
+    """Return the distinct pairs of two hosts in lines of `with_hosts`, in SCHEMA."""
     known = lines.select(SCHEMA.keys()).drop_nulls("peer_host").unique()
     return known.filter(pl.col("host").ne_missing(pl.col("peer_host"))).sort(
         "host", "peer_host", nulls_last=True
@@ -91,9 +91,9 @@ def pairs(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def ends(lines: pl.DataFrame) -> pl.DataFrame:
-    """Drop the lines `with_hosts` about a peer that had lost somebody else itself.
+    """Drop lines of `with_hosts` on a peer that had itself lost another peer.
 
-    A victim that gives up closes its other connections, and so the loss is passed on.
+    A victim that gives up closes its other connections, and so the loss spreads.
     """
     told = lines.select(SCHEMA.keys()).drop_nulls().unique()
     passed = told.join(
@@ -110,11 +110,12 @@ def ends(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def blame(pairs: pl.DataFrame) -> Blame | None:
-    """Say whom some pairs blame, or None where they blame nobody.
+    """Return the hosts that some pairs blame, or None if they blame none.
 
-    A host that is the only one that several lost and that lost nobody itself fell
-    silent; else it is the host that more than half of the pairs share; else, of one
-    pair, the end that does not print.
+    The first rule that applies counts. "silent": the only host that several others lost
+    and that lost none itself. "shared": the host that more than half of the pairs
+    share. "peer": the only host that was lost. "pair": both hosts of the only
+    connection.
     """
     if pairs.is_empty():
         return None

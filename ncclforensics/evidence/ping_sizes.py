@@ -1,7 +1,7 @@
 """Pings of two sizes to one host: large packets get lost where small ones arrive.
 
-A switch port or a tunnel of a smaller MTU drops them without a word, so that both ends
-show the MTU they should have.
+A switch port or a tunnel with a smaller MTU drops them silently, so both ends show the
+MTU they should have.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ BEGAN, ENDED = "system.ping", "system.ping.ended"
 
 
 def lost(frames: Frames) -> pl.DataFrame:
-    """Return the pings that nobody answered, to peers that answered to smaller ones.
+    """Return the unanswered pings to peers that answered smaller ones.
 
-    Columns: those of `events`, and `peer packet passed`: bytes of the packets, and of
-    the largest ones that arrived.
+    Columns: those of `events`, `peer`, and bytes: `packet` of this ping, and `passed`
+    of the largest one that was answered.
     """
     began, ended = frames.message(BEGAN), frames.message(ENDED)
     schema = {**began.schema, "peer": pl.String(), "packet": pl.Int64()}

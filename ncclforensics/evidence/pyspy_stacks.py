@@ -1,9 +1,9 @@
 """Where each rank was according to py-spy.
 
-A rank whose main thread stands in a call of torch.distributed waits there. One that
-stands in other code while its peers wait in one call is whom they wait for; its stack
-says what it does instead. On a GPU the host may be past a call that its stream is still
-in, so a rank that is in no call is no proof by itself.
+A rank whose main thread is in a call of torch.distributed waits there. A rank in other
+code while its peers wait in one call is the one that they wait for; its stack shows
+what it does instead. On a GPU the host may be past a call that its stream is still in,
+so a rank in no call is no proof by itself.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def held(frames: Frames) -> frozenset[int]:
-    """Return the ranks that were seen to wait in a call, or for their GPU."""
+    """Return the ranks that were seen waiting in a call, or for their GPU."""
     looks = call_sites.shown(frames, call_sites.LOOK)
     waits = looks.filter(pl.col("op").is_not_null() | pl.col("synchronizes"))
     return frozenset(waits["rank"].drop_nulls())
 
 
 def at_work(frames: Frames, ranks: Iterable[int]) -> str:
-    """Say where those of `ranks` stand that were seen outside of any call."""
+    """Return a sentence on where `ranks` seen outside any call were, or ""."""
     site = common.sentence(
         pl.col("file").str.extract(r"([^/]+)$"),
         ":",

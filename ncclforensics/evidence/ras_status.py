@@ -1,9 +1,9 @@
 """Ranks that NCCL's RAS names: behind in calls, or not answering.
 
-A snapshot of a job that runs finds its ranks one call apart, so that alone is nothing:
-a rank is named where it is further behind, where a second report finds the same counts,
-or where the job has failed otherwise. A rank that is behind here and ahead elsewhere
-waits for somebody else.
+A snapshot of a running job finds its ranks one call apart, so that alone is no
+evidence. A rank is named if it is further behind, if a second report shows the same
+counts, or if the job has failed otherwise. A rank that is behind here and ahead in
+another communicator waits for another rank.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.findings import Confidence
     from ncclforensics.model.frames import Frames
 
-IN_STEP = 1  # calls that ranks of a healthy job are apart
+IN_STEP = 1  # calls that ranks of a healthy job may be apart
 ONE = ["source", "line", "comm_id", "op"]
 
 BEHIND = (
@@ -35,7 +35,7 @@ GONE = (
 
 
 def lagging(frames: Frames) -> Finding | None:
-    """Name the few members of a communicator that launched fewer calls."""
+    """Return a finding on the few members of a communicator with fewer calls."""
     told = ras_members.reported(frames)
     counts = told.filter(pl.col("kind") == "count").with_columns(
         pl.col("operation").max().over(ONE).alias("most")
@@ -81,13 +81,13 @@ def lagging(frames: Frames) -> Finding | None:
 
 
 def unanswered(frames: Frames) -> Finding | None:
-    """Name the ranks whose process RAS misses: gone, or as good as gone."""
+    """Return a finding on the ranks whose process RAS declares dead or cannot reach."""
     told = ras_members.reported(frames)
     processes = told.filter(pl.col("kind") == "process").select("process", "node")
     missing = told.filter(pl.col("kind") == "missing").join(
         processes.unique(), on=["process", "node"], how="semi"
     )
-    # a list without places: all of it, where that many processes are missed
+    # a list without processes counts in full if that many processes are missing
     bare = told.filter((pl.col("kind") == "missing") & pl.col("process").is_null())
     if missing.is_empty() and bare["comm_rank"].n_unique() == processes.n_unique():
         missing = bare

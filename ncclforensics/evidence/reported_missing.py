@@ -1,8 +1,8 @@
 """Log lines that name the missing rank; `missing_rank` reads them.
 
-monitoredBarrier, the store and Horovod know who did not report; the desync
-report and NCCL's own `Init START` lines tell who did, which leaves the others. Who
-was silent while others timed out, the theory tells from the frame `calls`.
+monitoredBarrier, the store and Horovod know which ranks did not report; the desync
+report and NCCL's own `Init START` lines show which did, which leaves the others. The
+ranks that were silent while others timed out are derived from the frame `calls`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 HOROVOD = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")
 READY = "launchers.horovod.ready"
-# where a rank of the whole job tells the others how to reach it (torch 2.13, Gloo)
+# store key under which a rank publishes its address to the others (torch 2.13, Gloo)
 ADDRESS = r"^/default_pg/\d+//cpu//\d+/(\d+)$"
 
 REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",)
 
 
 def named(frames: Frames) -> Iterator[Finding]:
-    """Return a finding of the first of these sources that names a rank."""
+    """Yield the finding of the first of these sources that names a rank."""
     sources = (
         *(_barrier, _desync, _horovod, _ras, init_hang.never_started),
         _awaited,
@@ -79,10 +79,10 @@ def _desync(frames: Frames) -> Finding | None:
 
 
 def _horovod(frames: Frames) -> Finding | None:
-    """Read Horovod's lists, if the job did not go on after the last of them.
+    """Return the ranks in Horovod's lists, if the job did not go on after the last.
 
     Ranks that lack different tensors submitted others in their place: then each waits
-    for the other, and nobody is the one that is missing.
+    for the other, and none is missing.
     """
     listed = frames.message(*HOROVOD)
     if "missing" not in listed.columns:
@@ -107,15 +107,16 @@ def _horovod(frames: Frames) -> Finding | None:
 
 
 def _not_ready(frames: Frames) -> pl.DataFrame:
-    """Return the stalled tensors with the ranks that are `missing` in Horovod's lists.
+    """Return the stalled tensors with the ranks that are `missing` in their lists.
 
-    Early releases print who came. Ranks above the highest one seen may lack as well.
-    Where fewer came than lack, those few may be the ones who made another call.
+    Early releases of Horovod print the ranks that came. Ranks above the highest one
+    seen may be missing as well. If fewer came than are missing, those few may be the
+    ones that made another call.
     """
     lines = frames.message(READY)
     if "ready" not in lines.columns:
         return lines
-    # a stall is told again and again, and each time with all ranks
+    # a stall is reported again and again, each time with all ranks
     told = ["source", "tensor", "ready"]
     lines = lines.drop_nulls("ready").unique(told, keep="first", maintain_order=True)
     ready = pl.col("ready").str.split(",").cast(pl.List(pl.Int64)).list.unique()
@@ -137,9 +138,9 @@ def _ras(frames: Frames) -> Finding | None:
 
 
 def _awaited(frames: Frames) -> Finding | None:
-    """Find the rank whose address in the store the others waited for at the start.
+    """Return the rank whose address in the store the others waited for at the start.
 
-    Gloo asks for one rank after the other: of several that are late the first is named.
+    Gloo asks for one rank after the other: of several late ranks the first is named.
     """
     lines = frames.message("c10d.store.wait_timeout")
     if "keys" not in lines.columns:

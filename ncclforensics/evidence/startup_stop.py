@@ -1,8 +1,8 @@
 """The only host whose logs stop early in a start-up that no rank finished.
 
-Who has begun and prints nothing more, not even its topology, waits for its own driver
-or fabric. All ranks meet before any prints its topology, so from then on it is not the
-way between hosts that holds one of them; before that, of two hosts it may be.
+A host that has begun and prints nothing more, not even its topology, waits for its own
+driver or fabric. All ranks meet before any prints its topology, so from then on the
+network between hosts does not hold any of them; before that, with two hosts, it may.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from ncclforensics.model.tables import FAILING
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# of two hosts of which one stops before all have met, either may be at fault
+# if one of two hosts stops before all have met, either may be at fault
 FEW_HOSTS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class FirstStop:
-    """The host that stopped, its last lines, and lines of the others after those.
+    """The host that stopped, its last lines, and later lines of the others.
 
-    `last` and `later` have the columns of `events`; `size` is the communicator's.
+    `last` and `later` have the columns of `events`; `others` counts the other hosts,
+    `size` is the communicator's.
     """
 
     host: str
@@ -40,10 +41,10 @@ class FirstStop:
 
 
 def first_stop(frames: Frames) -> FirstStop | None:
-    """Return the host that stopped first; None where another story fits as well."""
+    """Return the host that stopped first; None if another explanation fits as well."""
     known = communicators.inits(frames)
     nccl = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
-    # what NCCL itself gave up with tells more, and ends the others' logs as well
+    # an error that NCCL itself reports explains more, and ends the others' logs as well
     if (
         known.is_empty()
         or (known["phase"] == "COMPLETE").any()
@@ -63,14 +64,14 @@ def first_stop(frames: Frames) -> FirstStop | None:
 def _before_topology(
     frames: Frames, nccl: pl.DataFrame, began: pl.DataFrame, size: int
 ) -> FirstStop | None:
-    """Find the host that has no topology, where all ranks of all others have one."""
+    """Find the only host without topology, if all ranks of all others have one."""
     lines = nccl.drop_nulls(PROCESS)
     printed = frames.message(*job.TOPOLOGY).join(began, on=PROCESS, how="semi")
     there = printed.select(PROCESS).unique()
     left = lines.join(there, on=PROCESS, how="anti", maintain_order="left")
     with_it = there.group_by("host").len()
     mine = left.select(PROCESS).n_unique()
-    # what is missing are the ranks of one host, where each host has as many
+    # the missing ranks are those of one host if each host has as many
     each = with_it["len"].unique().to_list()
     if left["host"].n_unique() != 1 or each != [size - there.height] or mine > each[0]:
         return None
@@ -101,7 +102,7 @@ def _at_start(
 def _told(
     frames: Frames, last: pl.DataFrame, later: pl.DataFrame, others: int, size: int
 ) -> FirstStop | None:
-    """Return the stop, unless a log that is cut or a stream of several hides lines."""
+    """Return the stop; None if a truncated log or a shared stream may hide lines."""
     cut = frames["sources"].filter("cut")["source"]
     shared = later["source"].unique()
     if last["source"].is_in(pl.concat([cut, shared]).implode()).any():

@@ -1,8 +1,8 @@
 """Whether a job slows down for good, from the times of its steps.
 
-Steps that compile, save or evaluate take longer, and the next ones do not. A slowdown
-is where each step from one on takes twice what was usual before, to the end of the log,
-with batches as large.
+Steps that compile, save or evaluate take longer, and the next ones do not. In a
+slowdown each step from one on takes twice the usual time, to the end of the log, with
+batches of the same size.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 TIMED = "launchers.megatron.iteration"
-SLOWER = 2.0  # times what was usual
-USUAL = 1.5  # times that steps may take that are as usual
-STEADY = 0.9  # of the steps before have to be as usual
+SLOWER = 2.0  # factor over the usual step time
+USUAL = 1.5  # factor up to which a step counts as usual
+STEADY = 0.9  # share of the earlier steps that must be usual
 LEAST = 8  # steps on each side
-WARM_UP = 3  # steps that compile
+WARM_UP = 3  # first steps, which compile
 
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """A step from which on all take longer; times are milliseconds."""
+    """The step from which on all take longer; times are milliseconds."""
 
     step: int
     before_ms: float
@@ -34,7 +34,7 @@ class Slowdown:
 
 
 def slowdown(frames: Frames) -> Slowdown | None:
-    """Return the first slowdown to the end of a log, or None."""
+    """Return the first slowdown that lasts to the end of a log, or None."""
     timed = frames.message(TIMED)
     if not {"step_ms", "batch"} <= set(timed.columns):
         return None

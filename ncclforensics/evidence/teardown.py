@@ -1,8 +1,8 @@
 """What was printed before the job was torn down, and what only because of it.
 
-After the first watchdog timeout, exception or signal everybody loses everybody: closed
-sockets and failed transfers from then on are echoes. A line counts as earlier where its
-own file has it above any such mark, and no mark of another file is known to be older.
+After the first watchdog timeout, exception or signal, all ranks lose each other: closed
+sockets and failed transfers from then on are echoes. A line counts as earlier if it is
+above any such mark in its own file, and no mark of another file is known to be older.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ MARKS = (
     "torchelastic.signalled.raised",
     "slurm.cancelled",
 )
-# SIGILL, SIGBUS, SIGFPE, SIGKILL, SIGSEGV: a process that aborts itself has another
+# SIGILL, SIGBUS, SIGFPE, SIGKILL, SIGSEGV: a self-abort has another code
 FAULTS = [-4, -7, -8, -9, -11]
-APART = pl.duration(seconds=1)  # stamps of two hosts are good to about a second
+APART = pl.duration(seconds=1)  # stamps of two hosts agree to about a second
 
 
 def before(frames: Frames, lines: pl.DataFrame, hosts: int = 0) -> pl.DataFrame:
     """Keep the lines that were printed before any sign of the job's end.
 
-    Lines of files without such a sign, and without times, can be either: who comes late
-    finds its peers gone. They are kept if so many `hosts` print them, or if another
+    Lines without a time, in files without such a sign, can be either: a late rank finds
+    its peers gone. They are kept if at least `hosts` hosts print them, or if another
     line is known to be early; with 0 hosts only in the latter case.
     """
     if lines.is_empty():
@@ -61,6 +61,6 @@ def before(frames: Frames, lines: pl.DataFrame, hosts: int = 0) -> pl.DataFrame:
 
 
 def own_deaths(frames: Frames) -> pl.DataFrame:
-    """Return the deaths that a traceback or a signal of no watchdog proves."""
+    """Return the deaths proven by a traceback, or by a signal no watchdog sends."""
     fell = primary_exits.of_own(frames)
     return fell.filter((pl.col("by") == "traceback") | pl.col("code").is_in(FAULTS))

@@ -15,9 +15,9 @@ GROUP = ["pg", "pg_desc"]
 
 
 def waited_in(frames: Frames) -> Collective | None:
-    """Return the one call that timed out, or None where there are several or none.
+    """Return the one call that timed out, or None if there are several or none.
 
-    A watchdog's line may leave its group out; it is the job's only one, if it has one.
+    A watchdog's line may omit its group; it is then the job's only one, if it has one.
     """
     timed_out = frames["positions"].drop_nulls("timed_out")
     calls = timed_out.select(*GROUP, "timed_out", "op").unique()

@@ -1,7 +1,8 @@
-"""One theory of a hang: stories that explain a standstill, weighed in bits.
+"""Explain a standstill: competing stories, weighed in bits; the cheapest wins.
 
     traces -> meetings -> waits -> program -> explanations -> weighing -> suspects
 
-`correlate` ends in calls and who waits for whom; here each end of the waits gets the
-stories that may explain it, and the cheapest is told. Diagnosers put it into words.
+`correlate` produces the calls and the wait-for graph. Here, each end of the waits gets
+the stories that may explain it. The cheapest story is the verdict, and the diagnosers
+word it.
 """

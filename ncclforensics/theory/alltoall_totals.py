@@ -1,9 +1,10 @@
-"""What the members of an all_to_all send must be what they expect to receive.
+"""Check that all_to_all members together send what they expect to receive.
 
-Sizes differ from member to member in health, so no two of them can be compared; but
-over all members and all their tensors the elements that go in come out. Whose split
-sizes are wrong this does not tell. Where it was not so in a call that all have finished
-either, the recorder writes down something else than what is sent.
+In a healthy all_to_all, sizes differ from member to member, so two members cannot be
+compared. But summed over all members and all their tensors, the elements that go in
+must equal the elements that come out. This does not show whose split sizes are wrong.
+If the sums also differ in a call that all members finished, then the recorder does not
+record what is sent, and the check is skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ SIDES = {"sent": numels("in").list.sum(), "due": numels("out").list.sum()}
 
 @dataclass(frozen=True, slots=True)
 class Unbalanced:
-    """A call with the elements that its members send, and those they expect."""
+    """A call (row of `calls`) with the elements its members send and expect.
+
+    `entries` are the members' Flight Recorder entries, with the columns `sent`, `due`
+    (elements) and `text`.
+    """
 
     call: dict[str, Any]
     sent: int
@@ -40,9 +45,9 @@ class Unbalanced:
 
 
 def unbalanced(frames: Frames) -> Iterator[Unbalanced]:
-    """Yield the exchanges that ranks are held in whose two sides do not add up.
+    """Yield the exchanges in which ranks wait and whose sent and expected sums differ.
 
-    Only those of which every member's sizes are known.
+    Only exchanges for which every member's sizes are known.
     """
     calls = frames["calls"].filter(
         pl.col("op").str.contains(EXCHANGES)
@@ -80,9 +85,10 @@ def unbalanced(frames: Frames) -> Iterator[Unbalanced]:
 
 
 def _add_up(frames: Frames, call: dict[str, Any]) -> bool:
-    """Whether the two sides are equal in all such calls that the members finished.
+    """Whether both sums are equal in all earlier exchanges that the members finished.
 
-    Where such calls may have left the rings, or were not dumped, nobody can tell.
+    Without any such exchange: whether the dumps are complete (they start at record 0).
+    Otherwise the finished ones may have left the ring buffers, or were not dumped.
     """
     over = (
         frames.scan("collectives")

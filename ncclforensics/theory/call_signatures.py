@@ -1,9 +1,9 @@
-"""The signatures of a call's members: which sides there are, and whether sizes add up.
+"""The signatures of a call's members, grouped into sides that agree with each other.
 
-A side is an operation, or the sizes and dtypes of one that needs them equal. Flight
-Recorder entries tell it of every member that came, also of those that enqueued the call
-behind another one. Of an all_to_all, whose sizes differ in health, all members together
-send as many elements as they expect.
+A signature is the operation or, for an operation that needs them equal, the sizes and
+dtypes. Flight Recorder entries show it for every member that came, including members
+that enqueued the call behind another one. In an all_to_all, sizes differ in healthy
+jobs: members are compared by dtype only, and `alltoall_totals` checks the sums.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 Aspect = Literal["op", "shape"]
-# every member receives, and all of them as much
+# every member receives, and all receive the same amount
 ALL_RECEIVE = (
     *("all_reduce", "_all_gather_base", "_reduce_scatter_base", "reduce_scatter"),
     *("all_gather_single", "reduce_scatter_single", "allreduce_coalesced"),
     *("all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"),
 )
-# what each member sends and receives is its own, but all in one type
+# each member has sizes of its own, but all use one dtype
 EXCHANGES = r"(?i)^all_?to_?all"
-# its sizes differ from step to step, but never from rank to rank: of one whose list of
-# outputs is uneven torch makes broadcasts
+# its sizes differ from step to step, but never from rank to rank: torch turns one with
+# an uneven list of outputs into broadcasts
 EVEN_AT_ONCE = "all_gather"
-SIDES = 2  # at the least, for a difference
+SIDES = 2  # a difference needs at least two
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Members of a call that agree on what it is, by `aspect`; where they say so."""
+    """Members of a call that agree on `what` it is, by `aspect`, with their cites."""
 
     aspect: Aspect
     what: str
@@ -50,10 +50,10 @@ class Side:
 
 @remembered
 def of_calls(frames: Frames) -> dict[int, tuple[Side, ...]]:
-    """Return by call the sides that its members take, fewest ranks first.
+    """Return the sides of each call on which members differ, fewest ranks first.
 
-    Only calls on which they differ: in the operation, or where they agree on one that
-    needs equal sizes, in sizes and dtypes.
+    Keys are call numbers. Members differ in the operation; or, if they agree on an
+    operation that needs equal sizes, in sizes or dtypes.
     """
     told = entries(frames)
     if told.is_empty():
@@ -85,28 +85,28 @@ def _sides(made: pl.DataFrame, aspect: Aspect) -> tuple[Side, ...]:
 
 @remembered
 def entries(frames: Frames) -> pl.DataFrame:
-    """Return what each member says of the calls that somebody is held in.
+    """Return each member's signature of the calls in which somebody waits.
 
-    Columns `call rank op shape stack t source line text`; `shape` is null where members
-    may differ in it.
+    Columns `call rank op stack t source line shape text`; `shape` is null where members
+    may differ in it. Watchdog lines are used only for calls that no dump shows.
     """
     held = frames["calls"].filter(~pl.col("is_p2p").fill_null(False))
     if held.is_empty():
         return pl.DataFrame()
     dumped = _dumped(frames, held)
-    # watchdogs spell operations in another way than dumps
+    # watchdogs spell operations differently from dumps
     lines = _printed(frames, held).join(dumped, on="call", how="anti")
     return pl.concat([dumped, lines])
 
 
 def _printed(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
-    """Return what watchdogs print of the calls that they give up, as `entries`."""
+    """Return the calls that watchdogs report as timed out, in columns of `entries`."""
     named = grouped(frames["positions"], frames["group_names"])
     lines = named.with_columns(
         pl.coalesce(groupless_timeouts.grouped(frames)["group"], "group").alias("group")
     ).drop_nulls(["timed_out", "op", "rank"])
     if _are_several(lines):
-        # lines without a group are of more than one, and compare nothing
+        # lines without a group come from several groups and cannot be compared
         lines = lines.filter(
             ~pl.col("group").str.starts_with(groupless_timeouts.PREFIX)
         )
@@ -132,9 +132,10 @@ def _printed(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
 
 
 def _are_several(lines: pl.DataFrame) -> bool:
-    """Whether lines that name no group must be of several.
+    """Whether the lines that name no group must come from several groups.
 
-    A rank has another number in its group than in the job, or gave up two calls.
+    They do if a rank's number in its group differs from its number in the job, or if a
+    rank timed out in two calls.
     """
     bare = lines.filter(pl.col("group").str.starts_with(groupless_timeouts.PREFIX))
     numbered = bare.filter(pl.col("group_rank") != pl.col("rank"))
@@ -160,7 +161,7 @@ def _dumped(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
     even = pl.when(~pl.col("op").is_in(UNEVEN) | (pl.col("op") == EVEN_AT_ONCE))
     return made.join(came, on=["rank", "group", "seq"]).select(
         *("call", "rank", "op", "stack", "t", "source", "line"),
-        # what is received tells only where all send the same
+        # received sizes can only be compared where all members send the same
         pl.when(pl.col("op").str.contains(EXCHANGES))
         .then(_dtypes())
         .when(
@@ -177,14 +178,14 @@ def _dumped(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
 
 
 def _dtypes() -> pl.Expr:
-    """Say of what type the elements are, where it is one: `elements of Float`."""
+    """Return `elements of Float`; null if the elements have more than one dtype."""
     dtypes = pl.col("in_dtypes").list.unique()
     one = pl.when(dtypes.list.len() == 1).then(dtypes.list.first())
     return pl.concat_str(pl.lit("elements of "), one)
 
 
 def _elements(side: str) -> pl.Expr:
-    """Say what goes "in" or comes "out": `8+8 elements of Float`."""
+    """Describe the tensors that go "in" or come "out": `8+8 elements of Float`."""
     words = numels(side).cast(pl.List(pl.String)).list.join("+")
     # dumps up to schema 1.4 hold no dtypes
     dtypes = pl.col(f"{side}_dtypes").list.join(", ")
@@ -195,6 +196,6 @@ def _elements(side: str) -> pl.Expr:
 
 
 def numels(side: str) -> pl.Expr:
-    """Return the elements of each tensor that goes "in" or comes "out"; scalar: 1."""
+    """Return the element count of each tensor "in" or "out", as a list; scalar: 1."""
     each = pl.element().list.eval(pl.element().product()).list.first().fill_null(1)
     return pl.col(f"{side}_sizes").list.eval(each)

@@ -1,7 +1,8 @@
-"""The place in the code of a side's call, compared with that of the others.
+"""Compare the call site of a side's call with the call sites of the other ranks.
 
-The program's own structure tells first: who is outside of the function in which the
-loop's calls part has left the loop. Names of functions are a hint, weighed as one.
+The program's structure is the stronger evidence: the stacks of the loop's calls part in
+one function, and a call made outside of that function is outside of the loop. Function
+names are only a hint, and are weighed as one.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ if TYPE_CHECKING:
 
 Way = list[tuple[str, str, int | None]]
 
-# names of functions in which a few ranks make calls of their own, and of those that
-# all ranks come to at the end
+# functions in which a few ranks make calls of their own
 FEW_DO = re.compile(
     r"eval|valid|test|log|metric|report|summar|sav|checkpoint|ckpt", re.I
 )
-# a loop over an epoch is not its end, and what sends or appends ends nothing
+# functions that all ranks reach at the end; a loop over an epoch is not its end, and
+# `send` or `append` end nothing
 AT_THE_END = re.compile(
     r"(?<!train_)(?<!one_)(?<!run_)(?<!fit_)epoch|barrier|finish|final|join|tear"
     r"|(?<![a-z])end(?![a-z])|(?-i:End)",
     re.I,
 )
-RECENT = 200  # calls of a rank from which its loop is told
+RECENT = 200  # last calls of a rank that are taken for its loop
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the place of a call tells: its functions' names, and where the loop is."""
+    """What a call site shows: by function names, and by its position to the loop."""
 
     named: Literal["", "conditional", "uneven"] = ""
     outside: bool = False
@@ -46,7 +47,7 @@ class Place:
 
 
 def of(case: Case, side: Side) -> Place:
-    """Return what the place of a side's call tells beside the loop of its ranks."""
+    """Return what a side's call site shows, compared with the loop of the ranks."""
     op = side.call["op"]
     if side.edit is not None:
         op = case.program.calls["op"][side.edit.row]
@@ -63,7 +64,7 @@ def of(case: Case, side: Side) -> Place:
         if other is not None and other != stack
     ]
     ways = [w for w in usual if w and w[0][1] == mine[0][1]]
-    # lone frames, as tracebacks and lines leave them, tell of no function around them
+    # single frames, as from tracebacks and log lines, show no enclosing function
     deep = len(mine) > 1 or any(len(w) > 1 for w in ways)
     outside = bool(ways) and deep and _is_outside(mine, ways)
     inside = bool(ways) and not outside and _is_inside(mine, ways)
@@ -71,7 +72,7 @@ def of(case: Case, side: Side) -> Place:
 
 
 def _usual(case: Case, side: Side) -> list[int | None]:
-    """Return the stacks of the calls that the ranks around repeat, and wait in."""
+    """Return the stacks of the calls that ranks at this end wait in, and repeat."""
     stacks = [other["stack"] for other in side.others]
     recent = (
         case.program.calls.filter(pl.col("over") & pl.col("stack").is_not_null())
@@ -83,7 +84,7 @@ def _usual(case: Case, side: Side) -> list[int | None]:
 
 
 def _loop(ways: list[Way]) -> int:
-    """Return the depth of the frame in which the calls of a loop part."""
+    """Return the depth of the first frame in which the loop's stacks differ."""
     depth = 0
     while all(len(w) > depth for w in ways) and len({w[depth] for w in ways}) == 1:
         depth += 1
@@ -91,7 +92,7 @@ def _loop(ways: list[Way]) -> int:
 
 
 def _is_outside(mine: Way, ways: list[Way]) -> bool:
-    """Whether a call is made above the function in which the loop's calls part."""
+    """Whether a call is made outside of the function in which the loop's calls part."""
     depth = _loop(ways)
     return any(
         depth > at and (at >= len(mine) or mine[at] != ways[0][at])
@@ -100,7 +101,7 @@ def _is_outside(mine: Way, ways: list[Way]) -> bool:
 
 
 def _is_inside(mine: Way, ways: list[Way]) -> bool:
-    """Whether a call is made in that function, before the last of the loop's lines."""
+    """Whether a call is made in that function, above the last of the loop's lines."""
     depth = _loop(ways)
     if depth >= len(mine):
         return False
@@ -121,7 +122,7 @@ def _named(mine: Way, ways: list[Way]) -> Literal["", "conditional", "uneven"]:
 
 
 def way(frames: Frames, stack: int | None) -> Way:
-    """Return the user's frames of a stack, outermost first: function, file, line."""
+    """Return a stack's frames in user code, outermost first: function, file, line."""
     if stack is None:
         return []
     own = (
@@ -134,7 +135,7 @@ def way(frames: Frames, stack: int | None) -> Way:
 
 
 def parting(frames: Frames, mine: int | None, theirs: int | None) -> str:
-    """Say where two stacks part: "train.py:72 train against train.py:60 train"."""
+    """Say where two stacks part: `train.py:72 train against train.py:60 train`."""
     for own, peer in zip(way(frames, mine), way(frames, theirs), strict=False):
         if own != peer:
             return f"{_place(own)} against {_place(peer)}"

@@ -1,8 +1,9 @@
-"""What a rank did in place of what its program predicted: the edit to undo it.
+"""The edit between what a rank did and what its program predicted.
 
-A call that was foreseen a few calls later was made before its turn, or those between
-were skipped; one that the program does not know is extra, or stands in another's place;
-one that all know, and that does not come for whole rounds of the loop, lies behind it.
+A call that was predicted a few calls later was made too early (`swap`), or the calls
+between were skipped (`skip`). A call that the program does not contain is `extra`, or
+replaces another one (`other`). A call that the program contains, but not within whole
+rounds of the loop, lies after the loop: the rank `left` it.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from ncclforensics.theory.program import Deviation, Program
 
 Kind = Literal["swap", "skip", "extra", "other", "left", "unknown"]
-FEW = 3  # collectives that a condition may skip; who skips more left its loop
+FEW = 3  # collectives that a condition may skip; a rank that skips more left its loop
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a rank did from `row` of the program on.
+    """What a rank did from `row` of `Program.calls` on.
 
-    `skips` are rows like the calls that it left out, `behind` counts what it made
+    `skips` are rows of calls like those it left out; `behind` counts the calls it made
     since.
     """
 
@@ -34,7 +35,7 @@ class Edit:
 
 
 def edit(told: Program, deviation: Deviation) -> Edit:
-    """Say how the calls of a rank part from those that its program foresaw."""
+    """Return how the calls of a rank differ from what its program predicted."""
     row = deviation.row
     if deviation.left_out:
         return Edit("skip", row)
@@ -57,26 +58,26 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     if replaced == inserted and _is_behind(told, now, next_):
         return Edit("left", row)
     same = known and _same(told, known[0], row, "pg_desc")
-    # what differs in sizes or types alone stands in the place of what was foreseen
+    # a call that differs only in sizes or dtypes replaces the predicted one
     like = same and _same(told, known[0], row, "op", "stack")
     in_place = like or replaced > inserted or (replaced == inserted and same)
     return Edit("other" if in_place else "extra", row, known)
 
 
 def _same(told: Program, one: int, other: int, *columns: str) -> bool:
-    """Whether two calls have the same values in some columns, or none."""
+    """Whether two calls have equal values (or nulls) in some columns."""
     return all(told.calls[c][one] == told.calls[c][other] for c in columns)
 
 
 def _alike(made: list[int], foreseen: list[int]) -> int:
-    """Return how many calls two ways have in common from their beginning on."""
+    """Return the length of the common prefix of two sequences of calls."""
     pairs = zip(made, foreseen, strict=False)
     ends = min(len(made), len(foreseen))
     return next((n for n, (a, b) in enumerate(pairs) if a != b), ends)
 
 
 def _rows(told: Program, labels: list[int]) -> tuple[int, ...]:
-    """Return for each label the number of a call like it."""
+    """Return for each label the last row of a call with it; skip unknown labels."""
     wanted = pl.DataFrame({"label": labels}, schema={"label": pl.UInt64()})
     like = (
         told.calls.with_row_index("row")
@@ -88,7 +89,7 @@ def _rows(told: Program, labels: list[int]) -> tuple[int, ...]:
 
 
 def _is_behind(told: Program, label: int, loop: int) -> bool:
-    """Whether a call was made before, behind one that belongs to the loop."""
+    """Whether a call was made earlier, after the first of one from the loop."""
     over = told.calls.filter("over")
     first = over.filter(pl.col("label") == loop)["place"].min()
     last = over.filter(pl.col("label") == label)["place"].max()

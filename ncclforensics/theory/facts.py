@@ -1,9 +1,10 @@
-"""Proof of standing and proof of motion: facts with names, each with its reason.
+"""Proof that the job stands still or still moves: named facts, each with a reason.
 
-A dump may be of a job that runs. A passed timeout, a line of a failure, a file written
-behind its timeout, or two looks at one place prove that the job stands. A call that
-ended in the tenth of a second before, a second look that moved, files that are hardly
-older than their calls, or steps that go on prove that it ran.
+A dump may come from a job that is running. These prove a standstill: a timeout that
+passed, a log line of a failure, a file written after the timeout of an open call, or
+two looks that find a rank at the same place. These prove motion: a call that ended in
+the tenth of a second before the dump, a second look that moved, files hardly younger
+than their open calls, or training steps that go on.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
 
 Answer = Literal["yes", "no", "unknown"]
 GROUP = ("pg", "pg_desc")
-WENT_ON = pl.duration(seconds=60)  # behind the first wait, a step that was made later
-STEPS = 2  # of them, as one may have left its buffer late
+WENT_ON = pl.duration(seconds=60)  # a later step comes this long after the first wait
+STEPS = 2  # later steps needed, as one line may have left its buffer late
 MOST_CITES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact: its name, what is known of it, and the reason in words."""
+    """One fact: its name, whether it holds, the reason in words, and cites."""
 
     name: str
     answer: Answer
@@ -47,18 +48,18 @@ class Fact:
 
 @remembered
 def standing(frames: Frames) -> Fact:
-    """Say whether the job is proved to stand still, and by what."""
+    """Return whether the job is proved to stand still, and by what."""
     return _first(_standing(frames), "nothing proves that the job had stopped")
 
 
 @remembered
 def motion(frames: Frames) -> Fact:
-    """Say whether the job is proved to go on, and by what."""
+    """Return whether the job is proved to have gone on, and by what."""
     return _first(_motion(frames), "nothing proves that the job went on")
 
 
 def _first(facts: Iterator[Fact], nothing: str) -> Fact:
-    """Return the first fact that is known to hold, or to fail."""
+    """Return the first fact answered "yes", else the first "no", else `nothing`."""
     found = list(facts)
     for answer in ("yes", "no"):
         for fact in found:
@@ -136,16 +137,16 @@ def _motion(frames: Frames) -> Iterator[Fact]:
 
 
 def _looks(frames: Frames) -> pl.DataFrame:
-    """Return what two looks at one rank tell, where they tell it."""
+    """Return the pairs of looks at one rank that show whether it moved."""
     return frames["looks"].drop_nulls(["rank", "moved"])
 
 
 def _fresh(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return calls that had ended when dumps were taken, and were not retired yet.
+    """Return calls that had completed when dumps were taken, but were not retired yet.
 
-    NCCL's watchdog retires what has completed within a tenth of a second. What roots
-    show does not count: there the watchdog may hang. Entries of a coalesced group are
-    never retired, whatever becomes of it.
+    NCCL's watchdog retires completed calls within a tenth of a second. Ranks at a root
+    do not count, because their watchdog may hang. Entries of a coalesced group are
+    never retired.
     """
     nccl = calls.filter(
         pl.col("backend").is_in(ABORTS_RETIRE)
@@ -156,7 +157,7 @@ def _fresh(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
     )
     retired = pl.col("retired").fill_null(False)
     over = pl.col("record_id").filter(retired).max().over("rank")
-    # where nothing is retired, whoever wrote the dump leaves that out
+    # if nothing is retired, the writer of the dump does not record it
     return nccl.filter(~retired & (pl.col("record_id") > over))
 
 

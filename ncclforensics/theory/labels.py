@@ -1,8 +1,8 @@
-"""Labels of calls: what tells one call of a program from another.
+"""Labels of calls: hashes that distinguish the calls of a program.
 
-A label forgets who makes the call: it holds what the group is for, the operation, how
-far off the other end of a message is, sizes where they must agree, dtypes, and the
-place in the code where it is known.
+A label does not depend on the rank that makes the call. It covers the description of
+the group, the operation, the distance between source and destination of a message,
+sizes where they must agree, dtypes, and the call site where it is known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.model.frames import Frames
 
-FEW = 1 / 8  # of the ranks whose dumps may lack stacks, and theirs still count
+FEW = 1 / 8  # of the ranks; ranks without stacks are left out if they are no more
 KEPT = (
     *("rank", "group", "pg", "pg_desc", "seq", "p2p_seq", "record_id", "op", "is_p2p"),
     *("src", "dst", "stack", "state", "t", "t_started", "source", "line"),
@@ -29,9 +29,10 @@ KEPT = (
 def traces(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
     """Return the calls of some ranks in order, with `sized` and `bare` labels.
 
-    Columns KEPT, `over` (ended, or made before one that did), `place` (from 0 on each
-    rank), `ended`, `began`. A rank whose dump alone has no stacks is left out where
-    stacks tell calls apart; where many have none, stacks are not part of a label.
+    Columns: `KEPT`; `sized` and `bare` (labels with and without sizes, u64); `over`
+    (ended, or a message made before a call that ended); `place` (position on the rank,
+    from 0); `ended`; `began`. Ranks without any stacks are left out if they are few; if
+    they are many, stacks are not part of the labels.
     """
     even = pl.when(~pl.col("op").is_in(UNEVEN)).then("in_sizes").hash(seed=0)
     made = (
@@ -53,7 +54,7 @@ def traces(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
     made = grouped(made, frames["group_names"]).sort("rank", "record_id")
     made, site = _sites(made)
     number = pl.coalesce("pg_id", "pg").cast(pl.Int64, strict=False)
-    # groups of one description are told apart by the order of their creation
+    # groups with one description are distinguished by the order of their creation
     ordinal = number.rank("dense").over("rank", "pg_desc").fill_null(0)
     what: list[str | pl.Expr] = [
         *("pg_desc", "op", "dtypes"),
@@ -73,7 +74,7 @@ def traces(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
 
 
 def _sites(made: pl.DataFrame) -> tuple[pl.DataFrame, pl.Expr]:
-    """Return the calls whose places compare, and what a place is."""
+    """Return the calls whose call sites can be compared, and the call site column."""
     bare = made.group_by("rank").agg(pl.col("stack").is_null().all().alias("bare"))
     without = bare.filter("bare")["rank"]
     if without.len() > FEW * bare.height:

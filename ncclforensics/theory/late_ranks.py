@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 @remembered
 def latecomers(frames: Frames) -> pl.DataFrame:
-    """Return the entries of those who came too late, with `call` and `after` in ms."""
+    """Return the entries of ranks that came too late, with `call` and `after` (ms)."""
     made = frames.scan("collectives")
     return late_arrivals.late(frames["calls"], made, frames["group_names"])
 
 
 @remembered
 def resumed(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the same of calls that are over, behind these: rows of `calls`."""
+    """Return the calls that went on after a rank came late, and these ranks' entries.
+
+    The first frame has rows like `calls`, the second the columns of `latecomers`.
+    """
     calls, made = over.calls(frames), frames.scan("collectives")
     late = late_arrivals.late(calls, made, frames["group_names"])
     return calls.join(late, on="call", how="semi"), late

@@ -1,7 +1,8 @@
-"""Stories that rest on log lines alone: silence, places in code, bare numbers.
+"""Stories that rest on log lines alone: silent ranks, call sites, bare numbers.
 
-A dump shows that a call was not made. That nobody heard a rank, that it stood at
-another place, or that numbers of groups without a name agree, shows it less well.
+A dump shows that a call was not made. Log lines show it less reliably: a rank that
+logged nothing, a rank at another call site, or equal sequence numbers of groups that no
+line names.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_hearsay(case: Case, story: Story) -> bool:
-    """Whether only lines tell that the call was waited in, or by whom not."""
+    """Whether only log lines show who waited in a story's call and who was absent."""
     call = story.call
     if call is None:
         return False

@@ -1,4 +1,4 @@
-"""Findings on members of one call that differ in the operation or in sizes."""
+"""Build findings on members of one call that differ in the operation or in sizes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ Side = tuple[str, tuple[int, ...]]  # what some ranks called, and which ranks
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How a class tells of a difference.
+    """How a class words a difference.
 
-    `alone` takes the odd ranks in words, what they did and what others did; `both` two
-    sides of which none is the odd one. `of` stands between ranks and what they did,
-    `differ` behind "the members".
+    `alone(who, mine, theirs)` is the headline for odd ranks: the ranks in words, what
+    they did, what others did. `both` is the headline for two sides of which neither is
+    the odd one. `of` stands between the ranks and what they did, `differ` after "the
+    members".
     """
 
     slug: str
@@ -43,7 +44,7 @@ class Words:
 
 
 def shown(frames: Frames, told: Told, words: Words) -> Finding:
-    """Tell of the sides that dumps or watchdogs show."""
+    """Return the finding for sides that dumps or watchdog lines show."""
     call, ranks = told.story.call, told.story.ranks
     assert call is not None
     found = case_of(frames).signatures[call["call"]]
@@ -70,7 +71,10 @@ def shown(frames: Frames, told: Told, words: Words) -> Finding:
 def printed(
     frames: Frames, votes: list[tuple[str, pl.DataFrame]], words: Words
 ) -> Finding:
-    """Tell of the sides that torch's own check of each call printed."""
+    """Return the finding for sides that torch's own check of each call printed.
+
+    `votes` holds for each side what it called and its rows, fewest ranks first.
+    """
     sides = [(what, common.numbers(some["rank"])) for what, some in votes]
     small, large = sides[0], sides[-1]
     tie = len(small[1]) == len(large[1])

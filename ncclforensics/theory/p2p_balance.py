@@ -1,8 +1,8 @@
 """Unbalanced send and recv: halves of messages that only one side posted.
 
-From one collective that two ranks both made to a later one both post as many halves of
-the messages between them. Of dumps of open calls only the same holds of what is open,
-as a message that is over is so on both sides.
+Between two collectives that two ranks both made, both post equally many halves of the
+messages between them. In dumps of open calls only, this holds for the open halves,
+because a message that is finished is finished on both sides.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from ncclforensics.theory.case import Call, Case, End
 
-MOST_CALLS = 16  # of an end whose messages are counted
+MOST_CALLS = 16  # messages of an end that are checked
 KEY = ["group", "seq", "sized"]
 
 
 def shortages(case: Case, end: End, ranks: Iterable[int]) -> list[bool | None]:
-    """Return of each message of an end that some ranks owe whether they are short."""
+    """Return `is_short` for each message of an end that some of the ranks owe."""
     calls = [case.calls[n] for n in end.calls]
     owed = [c for c in calls if c["is_p2p"] and {*(c["absent"] or ())} & {*ranks}]
     return [
@@ -34,9 +34,9 @@ def shortages(case: Case, end: End, ranks: Iterable[int]) -> list[bool | None]:
 
 
 def is_short(case: Case, call: Call, rank: int) -> bool | None:
-    """Whether a rank posted fewer halves than the peer that waits in a message for it.
+    """Whether a rank posted fewer halves than the peer that waits for it in a message.
 
-    `call` is the message. None where the two have made no collective behind it.
+    `call` is the message. None if the two ranks made no common collective after it.
     """
     made = case.program.calls
     waiter = call["waiting"][0]

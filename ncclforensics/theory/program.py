@@ -1,11 +1,11 @@
 """The program model: how surprising each rank's last calls are, in bits.
 
-A context model of variable order: the longest context (16, 8, 4, 2 or 1 calls) that was
-seen at least `SEEN` times elsewhere predicts the next call, from the calls of all ranks
-of a role together. A call that its context does not predict costs bits. Ranks of a role
-(see `roles`) run one program, so what surprises on most of them is the program's own: a
-rank deviates by what exceeds the median of its role, or where it alone does not do what
-surprises on all others.
+It is a variable-order context model over the calls of all ranks of a role together. The
+longest context (16, 8, 4, 2 or 1 calls) that was seen at least `SEEN` times elsewhere
+predicts the next call, and a call that its context does not predict costs bits. Ranks
+of a role (see `roles`) run the same program, so a call that surprises on most of them
+belongs to the program. A rank deviates by its bits above the median of its role, or by
+not making a call that surprises on all others.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     Bits = npt.NDArray[np.float64]
 
 ORDERS = (16, 8, 4, 2, 1)
-SEEN = 3  # times a context has to have been seen to predict anything
-ESCAPE = 0.05  # of one call: what was never seen is possible
-TAIL = 60  # calls of each rank whose surprise is asked for
-AHEAD = 64  # calls that are foreseen
-SAME = 0.8  # of the calls that repeat have to do so with their sizes
-RANKS = 64  # whose calls are put together; at 2,000 each 130,000 rows
+SEEN = 3  # times that a context must have been seen to predict anything
+ESCAPE = 0.05  # of one call, as count of a call that was never seen
+TAIL = 60  # last calls of each rank that are checked for surprise
+AHEAD = 64  # calls to predict
+SAME = 0.8  # of the calls that repeat must repeat with their sizes
+RANKS = 64  # in the model; at 2,000 calls each, 130,000 rows
 _MIX = np.random.default_rng(16).integers(1, 2**63, 18, dtype=np.uint64) | np.uint64(1)
 
 
@@ -43,8 +43,8 @@ _MIX = np.random.default_rng(16).integers(1, 2**63, 18, dtype=np.uint64) | np.ui
 class Deviation:
     """Where a rank left the program of its role.
 
-    `bits` are those above its role's median; `row` is the number of the call in
-    `Program.calls`; `left_out`: the others made there what this rank did not.
+    `bits` is its surprise above the median of its role. `row` is the row of the call in
+    `Program.calls`. `left_out`: the others made a call there that this rank did not.
     """
 
     rank: int
@@ -55,11 +55,11 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Program:
-    """The calls of some ranks in order, and what they tell of each other.
+    """The calls of some ranks in order, and the model that they form.
 
-    `calls` has a row a call, sorted by `rank record_id`, with `role` and `label`,
-    `place` (its number on the rank from 0), `over` (it ended, or later ones did) and
-    what `labels` keeps of it.
+    `calls` has one row per call, sorted by `rank record_id`. Its columns are those of
+    `labels.traces`, such as `place` (position on the rank, from 0) and `over` (the call
+    ended, or later ones did), plus `role` and `label`.
     """
 
     calls: pl.DataFrame
@@ -79,7 +79,7 @@ class Program:
 
     @cached_property
     def _contexts(self) -> dict[int, Words]:
-        """Return for each order the hash of the role and the calls before each row."""
+        """Return by order, for each row, a hash of the role and the calls before it."""
         found: dict[int, Words] = {}
         told = self._role
         for back in range(1, ORDERS[0] + 1):
@@ -108,22 +108,22 @@ class Program:
 
     @cached_property
     def _enqueued(self) -> npt.NDArray[np.bool_]:
-        """Return the calls of roles of which some are over, or whose hosts ran ahead.
+        """Return a mask of the calls of roles that repeat, or whose hosts ran ahead.
 
-        What a host enqueued is its program as well, though part of it may be the very
-        step that went wrong.
+        Calls that a host only enqueued are part of its program as well, although some
+        of them may belong to the very step that went wrong.
         """
         ahead = pl.len().over("role") >= TAIL * pl.col("rank").n_unique().over("role")
-        # a program shows where it repeats
+        # only a program that repeats can be learnt
         again = pl.col("label").filter("over").is_duplicated().any()
         kept = ahead | again.over("rank").any().over("role")
         return self.calls.select(kept).to_series().to_numpy()
 
     @cached_property
     def bits(self) -> Bits:
-        """Return the surprise of each row; NaN where no history tells.
+        """Return the surprise of each row in bits; NaN without history.
 
-        What is over tells first; where it was too seldom, what others have enqueued.
+        Finished calls predict first; where they are too few, enqueued calls do.
         """
         told = self._surprise(self._tables, self._over)
         if not np.isnan(told).any():
@@ -138,7 +138,7 @@ class Program:
             total, same = tables[order].counts(
                 self._contexts[order][left], self._words[left]
             )
-            own = kept[left].astype(np.int64)  # a call does not foretell itself
+            own = kept[left].astype(np.int64)  # a call must not predict itself
             total, same = total - own, same - own
             share = (same + ESCAPE) / (total + 2 * ESCAPE)
             bits = np.where(total >= SEEN, -np.log2(np.maximum(share, 1e-9)), np.nan)
@@ -147,13 +147,13 @@ class Program:
 
     @cached_property
     def deviations(self) -> dict[int, Deviation]:
-        """Return of each rank with a history where it left the program of its role."""
+        """Return by rank where it left the program of its role, if it has history."""
         last = self.calls.with_columns(
             pl.Series("bits", self.bits),
             pl.int_range(pl.len()).alias("row"),
             (pl.len().over("rank") - pl.col("place")).alias("from_end"),
         ).filter((pl.col("from_end") <= TAIL) & pl.col("bits").is_not_nan())
-        # of a way that parts the first call tells how, others may surprise as much
+        # the first call that deviates shows how; later ones may surprise as much
         parts = pl.col("bits") >= pl.col("bits").max().over("rank") / 2
         most = (
             last.filter(parts)
@@ -170,7 +170,7 @@ class Program:
             "rank", "bits", "row", "usual", "theirs"
         ).iter_rows():
             above = bits - usual
-            # who made what surprises on its peers left nothing out
+            # a rank that made the call that surprises on its peers left nothing out
             lacks = above < 0 and theirs is not None and (rank, theirs) not in made
             found[rank] = Deviation(
                 rank, abs(above) if lacks else max(above, 0.0), row, left_out=lacks
@@ -178,7 +178,7 @@ class Program:
         return found
 
     def foreseen(self, row: int) -> list[int]:
-        """Return the labels that the history before a row lets expect, in order."""
+        """Return the labels that the history before a row predicts, in order."""
         first = row - int(self._place[row])
         way = self._words[max(first, row - ORDERS[0]) : row].tolist()
         found: list[int] = []
@@ -202,7 +202,7 @@ class Program:
         return None
 
     def actual(self, row: int, most: int = AHEAD) -> list[int]:
-        """Return the labels that the rank of a row made from there on."""
+        """Return the labels of the calls that the row's rank made, from that row on."""
         rank = self.calls["rank"]
         end = min(row + most, len(rank))
         same = (rank[row:end] == rank[row]).to_numpy()
@@ -210,14 +210,14 @@ class Program:
 
 
 def _usual() -> pl.Expr:
-    """Return the median surprise of a role, or of all ranks where a role has few."""
+    """Return the median surprise of the role, or of all ranks for roles of 1 or 2."""
     alone = pl.len().over("role") <= 2
     of_role = pl.col("bits").median().over("role")
     return pl.when(alone).then(pl.col("bits").median()).otherwise(of_role)
 
 
 def _theirs() -> pl.Expr:
-    """Return what surprises on most of the surprised ranks of a role, if one does."""
+    """Return the label that surprises on most surprised ranks of a role, or null."""
     surprised = pl.col("label").filter(pl.col("bits") >= pl.col("usual"))
     most = surprised.mode().sort().first()
     many = 2 * (surprised == most).sum() > surprised.len()
@@ -226,7 +226,7 @@ def _theirs() -> pl.Expr:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """How often each context was seen, and each call behind it."""
+    """How often each context was seen, and each call after it."""
 
     keys: Words
     totals: npt.NDArray[np.int64]
@@ -251,14 +251,14 @@ class _Table:
     def counts(
         self, contexts: Words, words: Words
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return how often each context was seen, and with this call behind it."""
+        """Return how often each context was seen, and how often before this call."""
         return (
             _looked_up(self.keys, self.totals, contexts),
             _looked_up(self.pairs, self.counts_of, _pair(contexts, words)),
         )
 
     def best(self, context: np.uint64) -> int | None:
-        """Return what most often stood behind a context."""
+        """Return the most frequent call after a context; None if it was never seen."""
         at = int(np.searchsorted(self.keys, context))
         known = at < len(self.keys) and self.keys[at] == context
         return int(self.best_of[at]) if known else None
@@ -279,9 +279,9 @@ def _looked_up(
 
 
 def program(frames: Frames, ranks: Iterable[int]) -> Program:
-    """Return the program model of some ranks, the first `RANKS` of them.
+    """Return the program model of the first `RANKS` of some ranks.
 
-    Sizes are part of what a call is, unless they differ from step to step.
+    Sizes are part of a call's label, unless they differ from step to step.
     """
     chosen = list(dict.fromkeys(ranks))[:RANKS]
     calls = labels.traces(frames, chosen)
@@ -289,7 +289,7 @@ def program(frames: Frames, ranks: Iterable[int]) -> Program:
 
 
 def _of(calls: pl.DataFrame, label: str) -> Program:
-    """Return the model in which a call is told by one of its labels, and its role."""
+    """Return the model that labels a call by one of its labels and its rank's role."""
     told = calls.join(roles.roles(calls, label), on="rank", maintain_order="left")
     return Program(
         told.with_columns(pl.struct("role", label).hash(seed=2).alias("label"))
@@ -297,7 +297,7 @@ def _of(calls: pl.DataFrame, label: str) -> Program:
 
 
 def _repeats(calls: pl.DataFrame) -> bool:
-    """Whether calls come again with their sizes, as far as they come again at all."""
+    """Whether calls repeat with the same sizes, as far as they repeat at all."""
     again = calls.select(
         (pl.len().over("rank", label) > 1).mean().alias(label)
         for label in ("sized", "bare")

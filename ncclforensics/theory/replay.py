@@ -1,9 +1,9 @@
-"""Whether an edit lets all ranks go on: who still waits after it.
+"""Replay a standstill without its cause: which ranks would still wait.
 
-Ranks that the story sets free come to every call that wants them, and calls that it
-lets end do so. What follows is a fixed point: a call of which nobody is missing any
-more ends, and who waited in it comes to all else. Of ranks without evidence nothing is
-held against a story.
+The ranks that a story sets free join every call that waits for them, and the calls that
+it lets end do end. The rest is a fixed point: a call that misses nobody any more ends,
+and the ranks that waited in it become free. Ranks without evidence are not held against
+a story.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def still_waiting(
     ends: Iterable[int] = (),
     fallen: frozenset[int] = frozenset(),
 ) -> frozenset[int]:
-    """Return the ranks that wait even if `goes_on` come and the calls `ends` end.
+    """Return the ranks that still wait if `goes_on` come and the calls `ends` end.
 
-    Of the ranks without evidence in a call those that are `fallen` never come.
+    Ranks without evidence are assumed to come, except for those that are `fallen`.
     """
     free = set(goes_on)
     over = set(ends)

@@ -1,22 +1,23 @@
-"""Which ranks run the same program: those whose calls are much the same.
+"""Group ranks into roles: ranks that make much the same calls run the same program.
 
-A stage of a pipeline, the first rank of a group that roots a broadcast, the experts of
-one layer: each shows in what its ranks call, and how often. Rings that lost more or
-less of their beginning, and a call that one rank makes alone, hardly change that.
+A pipeline stage, the first rank of a group that roots a broadcast, the experts of one
+layer: each role shows in which calls its ranks make, and how often. It hardly matters
+how much the ring buffers have lost of their beginning, or that one rank makes a call
+alone.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
-ALIKE = 0.6  # of their calls that two ranks of one role have in common
+ALIKE = 0.6  # share of their calls that two ranks of one role have in common
 
 
 def roles(calls: pl.DataFrame, label: str) -> pl.DataFrame:
-    """Return `rank role`: ranks share a role whose calls are alike by `label`.
+    """Return `rank role` (both i64): ranks with similar calls share a role.
 
-    `calls` has a row a call with `rank` and labels. Of two ranks the calls are alike as
-    far as the shares of each label overlap.
+    `calls` has one row per call, with `rank` and the column `label`. The similarity of
+    two ranks is the overlap of their shares of each label.
     """
     shares = (
         calls.group_by("rank", label)
@@ -41,7 +42,7 @@ def roles(calls: pl.DataFrame, label: str) -> pl.DataFrame:
 
 
 def _nearest(heads: list[dict[int, float]], mine: dict[int, float]) -> int:
-    """Return the number of the first role that is alike; found a new one for none."""
+    """Return the number of the first similar role, or of a new one."""
     for number, head in enumerate(heads):
         both = sum(min(share, head.get(word, 0.0)) for word, share in mine.items())
         if both >= ALIKE:

@@ -1,8 +1,8 @@
-"""Which sets of ranks at a root of the waits may be the deviating ones, and why.
+"""Candidate culprits at an end of the waits: sets of ranks that may have deviated.
 
-They are the ranks that left their program in one way, those held in one call, those
-that owe one message, and those that agree with each other in a call and with nobody
-else. Stories are told of such sets.
+A side is a set of ranks that left their program in the same way, that wait in the same
+call, that owe the same message, or that agree in a call with each other and with nobody
+else. Stories blame sides.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
     from ncclforensics.theory.case import Call, Case, End
 
-MOST_CALLS = 16  # of a large circle whose sides are looked at
+MOST_CALLS = 16  # calls of a large cycle whose sides are examined
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """Some ranks at an end, the call they are in, and how they left their program.
 
-    `owes` is the message that they owe their half of; `bits` is how much their program
-    deviates, None without history.
+    `owes`: `call` is a message of which they owe their half. `bits` is their mean
+    deviation from their program, None without history. `others` are the other calls of
+    the end.
     """
 
     ranks: tuple[int, ...]
@@ -38,14 +39,14 @@ class Side:
 
     @property
     def kind(self) -> str:
-        """Return how they left their program: "usual" if not, "unknown" if untold."""
+        """Return how they left their program: "usual" if not, "unknown" if unknown."""
         if self.edit is not None:
             return self.edit.kind
         return "unknown" if self.bits is None else "usual"
 
 
 def surprise(case: Case, rank: int) -> float:
-    """Return the bits by which a rank left its program, as far as that is no noise."""
+    """Return the bits by which a rank left its program: 0 below noise, capped."""
     told = case.deviation(rank)
     if told is None:
         return weights.LAGS if rank in case.laggards else 0.0
@@ -59,10 +60,10 @@ def blame(
     ranks: tuple[int, ...],
     explained: Iterable[int] = (),
 ) -> tuple[tuple[str, float], ...]:
-    """Return what it costs that some ranks failed in one way: how, who, and the rest.
+    """Return the costs of blaming some ranks: the prior, culprits, and what is left.
 
-    Ranks that are all of a host, a stage or a group failed as one. What surprises of
-    those `explained` is told with it.
+    Ranks that make up a whole host, stage or group count as one failure. The surprise
+    of the ranks `explained` is explained as well, and costs nothing.
     """
     return (
         (prior, 1.0),
@@ -74,7 +75,7 @@ def blame(
 def unexplained(
     case: Case, end: End, ranks: tuple[int, ...]
 ) -> tuple[tuple[str, float], ...]:
-    """Return what it costs that others at an end left their programs, or differ."""
+    """Return the costs of what a story leaves unexplained: surprise and differences."""
     rest = around(case, end) - {*ranks}
     unlike = [
         number
@@ -89,9 +90,9 @@ def unexplained(
 
 
 def _events(case: Case, ranks: set[int]) -> dict[object, float]:
-    """Return the surprise of some ranks, once for what several of them did alike.
+    """Return the surprise of some ranks in bits, counted once per deviating call.
 
-    That all who came to a call make it for the first time is one thing, not many.
+    If several ranks make the same call for the first time, that is one event.
     """
     found: dict[object, float] = {}
     for rank in ranks:
@@ -104,7 +105,7 @@ def _events(case: Case, ranks: set[int]) -> dict[object, float]:
 
 
 def claimed(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
-    """Return what it costs to say that some ranks left their program."""
+    """Return what it costs to claim that some ranks left their program."""
     told = [d.bits for rank in ranks if (d := case.deviation(rank)) is not None]
     if not told:
         return (("no history", float(not {*ranks} <= case.laggards)),)
@@ -112,7 +113,7 @@ def claimed(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]
 
 
 def around(case: Case, end: End) -> set[int]:
-    """Return the ranks at an end, and those that wait or are behind in its calls."""
+    """Return the ranks at an end, and those in or behind its calls."""
     some = {r for n in end.calls for w in HERE for r in case.calls[n][w] or ()}
     return {*end.ranks, *some}
 
@@ -121,9 +122,9 @@ HERE = ("waiting", "behind")
 
 
 def is_shared(case: Case, side: Side) -> bool | None:
-    """Whether the others have made the call of a side as well, behind what holds them.
+    """Whether the others also made a side's call, behind the call they wait in.
 
-    False where they made another one under its number, None where they made none.
+    False if they made another call under its number, None if they made none.
     """
     if case.signatures.get(side.call["call"]):
         return False
@@ -134,7 +135,7 @@ def is_shared(case: Case, side: Side) -> bool | None:
 
 
 def odd(case: Case, end: End) -> tuple[Side, ...]:
-    """Return the sides at an end, put together once."""
+    """Return the sides at an end, cached."""
     if ("sides", end) not in case.kept:
         case.kept["sides", end] = tuple(_sides(case, end))
     found: tuple[Side, ...] = case.kept["sides", end]
@@ -142,37 +143,37 @@ def odd(case: Case, end: End) -> tuple[Side, ...]:
 
 
 def is_apart(case: Case, side: Side) -> bool:
-    """Whether a side calls another operation than the rest, or with other sizes."""
+    """Whether a side calls a different operation or other sizes than the rest."""
     told = case.signatures.get(side.call["call"], ())
     return any({*s.ranks} == {*side.ranks} for s in told)
 
 
 def alone(case: Case, end: End) -> Iterator[Side]:
-    """Yield the sides of an end that are in a call of their own."""
+    """Yield the sides of an end that are in a call that the others are not in."""
     for side in odd(case, end):
         if not side.owes and (end.kind != "full" or is_apart(case, side)):
             yield side
 
 
 def skips_messages(case: Case, side: Side) -> bool:
-    """Whether messages are among what a side left out of its program."""
+    """Whether a side skipped messages of its program."""
     if side.edit is None or side.edit.kind != "skip":
         return False
     return any(bool(case.program.calls["is_p2p"][row]) for row in side.edit.skips)
 
 
 def _sides(case: Case, end: End) -> list[Side]:
-    """Return the sides at an end, each set of ranks once; those that deviate first."""
+    """Return the sides at an end, each set of ranks once, deviating ones first."""
     found: dict[tuple[tuple[int, ...], bool], Side] = {}
     for side in (*_deviating(case, end), *_differing(case, end), *_held(case, end)):
         if end.kind == "circle" and {*side.ranks} >= {*end.ranks}:
-            continue  # who is in it all is not odd
+            continue  # a side that is the whole cycle is not the odd one
         found.setdefault((side.ranks, side.owes), side)
     return list(found.values())
 
 
 def _deviating(case: Case, end: End) -> Iterator[Side]:
-    """Group the ranks that left their program by how they did."""
+    """Yield the ranks that left their program, grouped by how they did; then all."""
     alike: dict[tuple[edits.Kind, object], list[int]] = {}
     how: dict[tuple[edits.Kind, object], tuple[edits.Edit, Call]] = {}
     for rank in sorted(around(case, end)):
@@ -193,7 +194,7 @@ def _deviating(case: Case, end: End) -> Iterator[Side]:
 
 
 def _call_of(case: Case, end: End, rank: int) -> Call | None:
-    """Return the call of an end that a rank is held in, or is behind in."""
+    """Return the call of an end that a rank is in or behind; else one it is in."""
     for word in HERE:
         for number in end.calls:
             if rank in (case.calls[number][word] or ()):
@@ -203,14 +204,14 @@ def _call_of(case: Case, end: End, rank: int) -> Call | None:
 
 
 def _differing(case: Case, end: End) -> Iterator[Side]:
-    """Return the sides that members take on what a call of the end is."""
+    """Yield the sides on which members of a call differ in its signature."""
     for number in end.calls:
         for side in case.signatures.get(number, ()):
             yield _side(case, end, side.ranks, case.calls[number], None)
 
 
 def _held(case: Case, end: End) -> Iterator[Side]:
-    """Return those held in each call of an end, and those that owe each message."""
+    """Yield the ranks that wait in each call of an end, or that owe each message."""
     here = {*end.ranks}
     calls = sorted(
         (case.calls[n] for n in end.calls), key=lambda c: (len(c["waiting"]), c["call"])
@@ -235,7 +236,7 @@ def _held(case: Case, end: End) -> Iterator[Side]:
 
 
 def _place(call: Call, rank: int) -> int:
-    """Return which of the two ends of a message a rank is in its group."""
+    """Return a rank's index among the members of a message; -1 if it is none."""
     return (
         list(call["members"] or ()).index(rank)
         if rank in (call["members"] or ())

@@ -15,11 +15,11 @@ Call = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What may have happened: `slug` and `ranks`, felt in `call`.
+    """What may have happened: class `slug` at `ranks`, visible in `call`.
 
-    `others` are the calls in which the rest is held, `what` tells kinds of one class
-    apart, and `costs` are the bits of everything that speaks against it, by the names
-    of `weights`.
+    `others` are the calls in which the other ranks wait. `what` distinguishes variants
+    of one class. `costs` lists what speaks against the story: names of `weights` and
+    how often each counts.
     """
 
     slug: str
@@ -31,11 +31,11 @@ class Story:
 
     @property
     def cost(self) -> float:
-        """Return the bits that all of it costs."""
+        """Return the total cost in bits."""
         return sum(weights.bits(name, times) for name, times in self.costs if times > 0)
 
 
 def culprits(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
-    """Return what it costs that just these ranks failed."""
+    """Return the costs of several culprits: further failures, and kin in each."""
     own, kin = case.units(ranks)
     return (("culprit", max(own - 1, 0)), ("kin", kin))

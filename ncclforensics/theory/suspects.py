@@ -1,7 +1,8 @@
-"""The suspects in order: what all stories together say of each rank.
+"""The ranked suspects: how much blame all stories together put on each rank.
 
-A story that costs a bit more is half as likely. A rank's weight is the share of all
-stories that blame it, over all ends, by how many ranks hang on each.
+A story that costs one bit more is half as likely. A rank's weight is the likelihood of
+the stories that blame it, summed over all ends, each end weighted by how many ranks it
+blocks.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from ncclforensics.theory.weigh import Told
 
 MOST = 8
-LEAST = 0.02  # a share that is not worth a look
+LEAST = 0.02  # smaller shares are not worth a look
 
 
 def suspects(frames: Frames) -> tuple[Suspect, ...]:
-    """Return at most eight ranks with their shares of blame, the heaviest first."""
+    """Return at most eight ranks with their shares of blame, largest first."""
     ends = weighed(frames).ends
     if not ends:
         return () if weigh.is_moving(frames) else _uncollected(frames)
@@ -52,10 +53,10 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
 
 
 def _unheard(frames: Frames) -> tuple[Suspect, ...]:
-    """Return whom lines single out where no story does: who was not heard, or is apart.
+    """Return the ranks that log lines single out where no story blames anybody.
 
-    Those of whom nothing is known while others timed out come first; where everybody
-    is known, those that wait where fewest do.
+    These are the silent and unseen ranks while others timed out. If there are none,
+    they are the ranks in the calls with the fewest waiters.
     """
     told = roll_call.call(frames)
     if not told.timed_out:
@@ -75,7 +76,7 @@ def _unheard(frames: Frames) -> tuple[Suspect, ...]:
 
 
 def _uncollected(frames: Frames) -> tuple[Suspect, ...]:
-    """Suspect those of whom nothing is here, where nobody is seen to wait."""
+    """Return the ranks without any evidence, for cases in which nobody waits."""
     ranks = uncollected.uncollected(frames)
     hosts = {rank: common.hosts_of(frames, [rank]) for rank in ranks[:MOST]}
     why = "nothing of it was collected, where its peers left dumps"
@@ -86,7 +87,7 @@ def _uncollected(frames: Frames) -> tuple[Suspect, ...]:
     )
 
 
-SHARED = 0.5  # of several that one story blames each is somewhat less likely alone
+SHARED = 0.5  # exponent: a story that blames several ranks counts less for each
 
 
 def _suspect(
@@ -101,7 +102,7 @@ def _suspect(
 
 
 def _why(told: Told, story: Story) -> str:
-    """Say in one line what makes a rank suspect."""
+    """Return one line that says why a rank is suspect."""
     many = common.count(len(told.end.blocked), "rank")
     hang = f"{many} wait{'s' if len(told.end.blocked) == 1 else ''} for it"
     if story.what == "lost":

@@ -1,4 +1,4 @@
-"""Findings on ranks that everybody waits for and of which nothing was collected."""
+"""Findings on ranks that left no evidence and that all others wait for."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ REMEDY = (
 
 
 def uncollected(frames: Frames) -> tuple[int, ...]:
-    """Return the members of which nothing is here, where dumps are all that is here.
+    """Return the members without a dump, if dumps are the only evidence.
 
-    Dumps are taken because a job hangs, and nothing else tells that it went well.
+    Dumps are taken because a job hangs, and no other evidence says that it went well.
     """
     if frames["events"].height or not frames.has("entries"):
         return ()
@@ -34,7 +34,7 @@ def uncollected(frames: Frames) -> tuple[int, ...]:
 
 
 def findings(frames: Frames, slug: str) -> Iterator[Finding]:
-    """Yield what a class tells of lost ranks, where the job is known to stand."""
+    """Yield a class's findings on lost ranks, if the job is known to stand still."""
     if facts.standing(frames).answer != "yes":
         return
     for told in weighed(frames).of(slug):

@@ -1,8 +1,8 @@
-"""Weighs the stories of each root against each other: the cheapest is the verdict.
+"""Weigh the stories of each end against each other: the cheapest is the verdict.
 
 A story costs its prior, each culprit beyond the first, the surprise that it leaves
-unexplained, and each thing that must be seen and is contradicted. Its margin is by how
-many bits it is cheaper than the cheapest story that names somebody else.
+unexplained, and each observation that contradicts it. Its margin is how many bits it is
+cheaper than the cheapest story that names somebody else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ Confidence = Literal["certain", "likely", "possible"]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is told of one end: the cheapest story, its margin in bits, its rivals."""
+    """The result for one end: the cheapest story, its margin in bits, its rivals.
+
+    `confidence` is None if the story is not sure enough to report.
+    """
 
     end: End
     story: Story
@@ -37,12 +40,12 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """What the theory says of a standstill, what most ranks hang on first."""
+    """The results for all ends of a standstill, those that block most ranks first."""
 
     ends: tuple[Told, ...] = ()
 
     def of(self, *slugs: str) -> list[Told]:
-        """Return the ends that a class explains well enough to be told."""
+        """Return the results of some classes that are sure enough to report."""
         return [
             told
             for told in self.ends
@@ -50,9 +53,10 @@ class Weighed:
         ]
 
     def joined(self, slug: str) -> Told | None:
-        """Return what is told of a class at all ends together: the first one's story.
+        """Return the results of a class merged into its first; None if there are none.
 
-        One mistake in a program shows at several ends: in each pipeline, in each group.
+        One bug in a program shows at several ends: in each pipeline, in each group.
+        Only results with the confidence of the first are merged.
         """
         found = self.of(slug)
         if not found:
@@ -81,7 +85,7 @@ class Weighed:
 
 @remembered
 def weighed(frames: Frames) -> Weighed:
-    """Weigh all stories of all ends; nothing where the job is proved to go on."""
+    """Weigh all stories of all ends; empty if the job is proved to go on."""
     case = case_of(frames)
     if not case.calls or is_moving(frames):
         return Weighed()
@@ -90,12 +94,12 @@ def weighed(frames: Frames) -> Weighed:
 
 @remembered
 def case_of(frames: Frames) -> Case:
-    """Return the case of some frames, once."""
+    """Return the case of some frames, cached."""
     return Case(frames)
 
 
 def is_moving(frames: Frames) -> bool:
-    """Whether the job is proved to go on, and not to stand still."""
+    """Whether the job is proved to go on, and not proved to stand still."""
     return (
         facts.standing(frames).answer != "yes" and facts.motion(frames).answer == "yes"
     )
@@ -108,14 +112,14 @@ def _told(case: Case, end: End) -> Told:
         (_replayed(case, end, s, apart) for s in explanations.propose(case, end)),
         key=lambda s: (s.cost, s.slug, s.ranks),
     )
-    # that nobody is odd is told where the sides are as good as each other, only then
+    # the story that nobody is odd counts only if the best sides tie
     whole = next((s for s in stories if s.what == "all"), None)
     best, *rest = (s for s in stories if s is not whole)
     least = best.cost
     if (tie := _tied(whole, [best, *rest])) is not None:
         best, rest = tie
         least = min(least, best.cost)
-    # who blames a part of a tie blames nobody else
+    # a story that blames part of a tie blames nobody else
     other = [
         s
         for s in rest
@@ -123,14 +127,14 @@ def _told(case: Case, end: End) -> Told:
         or not s.slug
     ]
     margin = min((s.cost - least for s in other), default=weights.CAP)
-    # of two accusations that are as good as each other none is made
+    # if two accusations are equally good, neither is made
     even = any(s.ranks and s.cost - least < weights.TIE for s in other)
     sure = None if even and best.ranks else _confidence(case, end, best, margin)
     return Told(end, best, margin, sure, tuple(rest), _cites(case, best))
 
 
 def _cites(case: Case, story: Story) -> tuple[Cite, ...]:
-    """Return where the sides of a story's call say what they are in, if they differ."""
+    """Return the cites of the first two sides of a story's call, if members differ."""
     sides = () if story.call is None else case.signatures.get(story.call["call"], ())
     return tuple(cite for side in sides[:2] for cite in side.cites)
 
@@ -138,11 +142,12 @@ def _cites(case: Case, story: Story) -> tuple[Cite, ...]:
 def _tied(
     whole: Story | None, stories: list[Story]
 ) -> tuple[Story, list[Story]] | None:
-    """Tell of a tie where as much speaks for blaming another side as the best one.
+    """Return the story for a tie and its rivals, or None if there is no tie.
 
-    Of a circle it is then the order in which nobody is odd; of a call on which members
-    differ both sides are told. `stories` are in order; where the first of them accuses
-    nobody a tie has to be better than it.
+    It is a tie if blaming a disjoint side costs as little as blaming the best one. For
+    a cycle, the result is `whole`, which blames no side in particular; for a call on
+    which members differ, it is a story that names both sides. `stories` are sorted by
+    cost. If the first one accuses nobody, `whole` has to be cheaper than it.
     """
     best = next((s for s in stories if s.ranks), None)
     if best is None:
@@ -170,11 +175,11 @@ def _tied(
     return joined, [s for s in rest if not {*s.ranks} <= {*ranks}]
 
 
-SIDES = ("all", "all alike", "tie")  # all sides together, of which none is the odd one
-# what leaves open who it was, or that it was at all
+SIDES = ("all", "all alike", "tie")  # all sides together: none is the odd one
+# these leave open who it was, or whether anything failed
 OPEN = ("lost", "stuck", *SIDES)
 TIES = ("collective-mismatch", "shape-mismatch")
-# what speaks for or against some ranks, and not for or against a class
+# costs that depend on the ranks blamed, and not on the class
 WHO = ("culprit", "kin", "surprise", "no surprise", "no history", "unexplained wait")
 
 
@@ -183,12 +188,12 @@ def _on_whom(story: Story) -> float:
 
 
 def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
-    """Charge a story for the ranks that would still wait if it were undone.
+    """Return a story charged for the ranks that would still wait without its cause.
 
-    Those `apart` go on in any case.
+    Ranks `apart`, which are at other ends, go on in any case.
     """
     idle = {*end.ranks} - {*story.ranks} if end.kind == "absent" else set()
-    # who timed out was not idle, but waited in one more thing, which is not here
+    # a rank that timed out was not idle: it waited in a call that is not recorded
     hidden = idle & case.waited
     idle -= hidden
     if story.slug in LEAVES_IDLE or story.what == "running":
@@ -214,24 +219,27 @@ def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
 
 
 def _is_late(case: Case, end: End) -> bool:
-    """Whether somebody came to a call of an end when its timeout had passed."""
+    """Whether a rank came to a call of an end after the call's timeout."""
     return any(number in case.late for number in end.calls)
 
 
-# classes whose story lets the call itself end, and those beside which ranks may be idle
+# classes whose stories end the call itself, and those that allow idle ranks
 ENDING = ("stuck-in-collective", "collective-mismatch", "shape-mismatch", "straggler")
 LEAVES_IDLE = ("rank-conditional-collective", "unmatched-p2p")
-MOST = 4  # of one kind that are counted: more of it is no more a contradiction
+MOST = 4  # ranks of one kind that count: more contradict a story no further
 
 
 def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence | None:
-    """Return how sure a story is: its margin, and whether the job is known to stand."""
+    """Return how sure a story is, by its margin and by proof of the standstill.
+
+    None if it is not sure enough to report.
+    """
     if not story.slug or margin < weights.POSSIBLE:
         return None
     if story.what in SIDES and (end.unseen or end.kind == "unseen"):
-        return None  # who is not seen may be on either side
+        return None  # an unseen rank may be on either side
     stands = facts.standing(case.frames).answer == "yes"
-    # dumps of a job that went on are of one moment, whatever a line tells of another
+    # dumps of a job that went on show one moment, whatever a line says of another
     moved = facts.motion(case.frames).answer == "yes" and end.kind != "late"
     if not stands or moved or story.what in OPEN:
         return "possible"

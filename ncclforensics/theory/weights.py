@@ -1,8 +1,8 @@
-"""The weight of each kind of observation, in bits: the one table of the theory.
+"""The weight of each kind of observation, in bits: the only such table.
 
-A bit is a factor of two between how well two stories explain what is seen. The numbers
-are round on purpose: halving or doubling any of them changes less than one verdict in a
-hundred (benchmarks/sensitivity.py).
+One bit is a factor of two between how well two stories explain the evidence. The
+numbers are round on purpose: halving or doubling any of them changes less than one
+verdict in a hundred (benchmarks/sensitivity.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     # culprits
     "culprit": (3.0, "one more rank, host or stage that failed by itself"),
     "kin": (0.25, "one more rank of a host, stage or group that failed as a whole"),
-    # what must be seen and is not, or is seen and is not explained
+    # evidence that a story requires and that is absent, or that it does not explain
     "unexplained wait": (4.0, "a rank that waits although the story lets it go on"),
     "unexplained idle": (6.0, "a rank that waits for nobody and makes no calls"),
     "unlike signature": (12.0, "members differ in a call, and the story ignores it"),
@@ -49,14 +49,14 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "came back": (3.0, "what was skipped is made right behind"),
 }
 
-CAP = 12.0  # bits of surprise: behind that the model knows no more
-LAGS = 3.0  # bits, of a rank whose group alone of its kind lacks a call
-NOISE = 2.0  # bits that healthy ranks differ by
+CAP = 12.0  # bits of surprise; above that, the model cannot tell
+LAGS = 3.0  # bits, for a rank behind most ranks in groups of the same description
+NOISE = 2.0  # bits by which healthy ranks differ
 EXPECTED = 4.0  # bits that a deviation shows where there is history
 POSSIBLE, LIKELY, CERTAIN = 0.5, 3.0, 8.0  # margins, in bits
-TIE = 1.0  # bits between two stories that are as good as each other
+TIE = 1.0  # bits; two stories closer than that are equally good
 
 
 def bits(name: str, times: float = 1.0) -> float:
-    """Return what an observation costs a story that it contradicts, in bits."""
+    """Return the bits that an observation, `times` over, costs a story."""
     return WEIGHTS[name][0] * times

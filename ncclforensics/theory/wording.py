@@ -1,4 +1,4 @@
-"""Words and cites for the theory's findings: who waits where, and for whom."""
+"""Text and cites for the findings of `theory`: which ranks wait, where, for whom."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.weigh import Told
 
-MAX_WAITING = 3  # cites of ranks that wait; the explanation counts the rest
-MAX_WAYS = 3  # groups through which others wait, by name
+MAX_WAITING = 3  # waiting ranks that are cited; the explanation counts the rest
+MAX_WAYS = 3  # kinds of group, through which others wait, that are named
 
 
 def spread(
     frames: Frames, call: dict[str, Any], ranks: Iterable[int], blocked: int
 ) -> str:
-    """Say how many wait in a call, and how the rest hangs on it.
+    """Say how many ranks wait in a call, and how the other blocked ranks depend on it.
 
-    "7 of 8 members wait in …; 1,015 more ranks wait behind them, through
-    DATA_PARALLEL_GROUP 12 and PIPELINE_MODEL_PARALLEL_GROUP 3."
+    "7 of 8 members wait in …; 1,015 more ranks wait behind, through DATA_PARALLEL
+    group 12 and PIPELINE_MODEL_PARALLEL group 3."
     """
     failing = common.collective(frames, call)
     words = f"{waiters(call)} in {common.call_words(failing)}"
@@ -41,7 +41,7 @@ def spread(
 
 
 def waiters(call: dict[str, Any]) -> str:
-    """Return `7 of 8 members wait`, or `7 ranks wait` where nothing lists the group."""
+    """Return `7 of 8 members wait`; `7 ranks wait` if the members are not known."""
     here, members = len(call["waiting"]), len(call["members"] or ())
     wait = "waits" if here == 1 else "wait"
     if not members:
@@ -50,7 +50,7 @@ def waiters(call: dict[str, Any]) -> str:
 
 
 def others_behind(frames: Frames, ranks: Iterable[int], word: str = "behind") -> str:
-    """Say how many ranks wait behind some that are named, and through which groups."""
+    """Say how many ranks wait behind the named ones, and through which groups."""
     told = wait_graph.graph(frames["calls"])
     blocked = wait_graph.behind(told, list(ranks))
     if not blocked:
@@ -65,7 +65,7 @@ def _through(frames: Frames, ranks: Iterable[int], call: int) -> str:
 
 
 def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
-    """Return "through TP group 3 and 12 PP groups": the groups others wait in."""
+    """Return "through TP group 3 and 12 PP groups": the groups that others wait in."""
     told = wait_graph.graph(frames["calls"])
     behind = wait_graph.behind(told, list(ranks)) | set(ranks)
     here = frames["calls"].filter(
@@ -106,7 +106,7 @@ def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
 def waiting(
     frames: Frames, call: dict[str, Any], only: Iterable[int] | None = None
 ) -> tuple[Cite, ...]:
-    """Cite ranks that wait in a call; the call itself, where lines alone tell of it."""
+    """Cite ranks that wait in a call, or the call itself if only log lines show it."""
     found = cites(_waiting(frames, call, only), "waits in")
     if found or call["source"] is None:
         return found
@@ -126,7 +126,7 @@ def onset(
 
 
 def cites(standings: pl.DataFrame, says: str) -> tuple[Cite, ...]:
-    """Cite where the standings of some ranks were read."""
+    """Cite the sources of some ranks' standings, at most `MAX_WAITING` of them."""
     return tuple(
         Cite(
             row["source"],
@@ -141,14 +141,14 @@ def cites(standings: pl.DataFrame, says: str) -> tuple[Cite, ...]:
 def _waiting(
     frames: Frames, call: dict[str, Any], only: Iterable[int] | None
 ) -> pl.DataFrame:
-    """Return where the ranks that wait in a call say so, one row a rank."""
+    """Return the rows that show ranks waiting in a call, one row per rank."""
     ranks = call["waiting"] if only is None else list(only)
     held = frames["standings"].filter(
         pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
     )
     if not call["is_p2p"]:
         return held.filter(pl.col("waits_in").is_not_null())
-    # a message has no standing: its entry is the rank's first open one of that group
+    # a message has no standing: take the rank's first open entry of it in that group
     told = (
         frames.scan("collectives")
         .filter(
@@ -160,7 +160,7 @@ def _waiting(
         )
         .collect()
     )
-    # where batches count up the number of collectives, that of messages stays 0
+    # where batches increase the number of collectives, that of messages stays 0
     number = pl.coalesce(pl.when(pl.col("p2p_seq") > 0).then("p2p_seq"), "seq")
     return told.select(
         "rank",
@@ -185,10 +185,10 @@ def finding(
     collective: Collective | None = None,
     first_seen: int | None = None,
 ) -> Finding:
-    """Put what is told of an end into a finding; `ranks` are its culprits by default.
+    """Return the finding for one end; `ranks` defaults to the story's culprits.
 
-    Says what proves that the job stands, if that is the time of a file, or why the
-    finding is no more than possible.
+    Its explanation adds what proves the standstill, if `PROOFS` lists that proof, or
+    why the finding is no more than possible.
     """
     story, named = told.story, told.story.ranks if ranks is None else ranks
     assert story.call is not None
@@ -214,7 +214,7 @@ PROOFS = ("written", "looks", "aborted")
 
 
 def _doubt(frames: Frames, told: Told) -> str:
-    """Say why something is only possible, and what proves it otherwise."""
+    """Say why a finding is only possible, or what proves the standstill."""
     stands = facts.standing(frames)
     if stands.answer != "yes":
         return " It is only possible: nothing here proves that the job had stopped."
@@ -230,7 +230,7 @@ def _doubt(frames: Frames, told: Told) -> str:
 
 
 def elsewhere(frames: Frames, told: Told) -> str:
-    """Say where the others are: " and are in … at …; the stacks part at …"."""
+    """Say where the others are: ": ranks … are in … at …; the stacks part at …."."""
     story = told.story
     other = next((c for c in story.others if not c["is_p2p"]), None)
     if other is None or story.call is None:

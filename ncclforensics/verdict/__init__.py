@@ -1,1 +1,1 @@
-"""From findings to one verdict: causes, roots and echoes, onset, what is ruled out."""
+"""Turn findings into one verdict: causes, roots, echoes, onset, what is ruled out."""

@@ -49,7 +49,7 @@ def direct(
         range(len(findings)),
         key=lambda n: (order.index(findings[n].slug), findings[n].first_seen or 0, n),
     )
-    # if findings explain each other, even in a cycle, the first class listed causes
+    # if findings explain each other, even in a cycle, the first listed is the cause
     above: dict[int, set[int]] = {n: set() for n in numbers}
     causes: dict[int, list[int]] = {n: [] for n in numbers}
     for cause in numbers:

@@ -1,8 +1,8 @@
 """When the job stopped, how long nobody noticed, and the symptoms that followed.
 
-A watchdog speaks when a call has waited as long as its timeout: the job stopped when
-that call began to wait. What everybody printed afterwards is counted, a line for each
-kind of message; it says who waited, never who was waited for.
+A watchdog reports a call when it has waited as long as its timeout, so the job stopped
+when that call began to wait. Lines printed after that are counted per kind of message.
+They show which ranks waited, never which rank they waited for.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 WAITED = ("c10d.watchdog.timeout", "c10d.gloo.timeout", "c10d.blocking_wait.timeout")
-# an ended process, and the words that its victims die with, are told by other lines
+# exits, and the last words of victims, are reported by other lines as well
 TWICE = (
     r"^(?:python\.traceback|python\.cpp_terminate"
     r"|torchelastic\.(?:child_failed|error_file))"
 )
-# what a process prints without having done anything
+# printed by a process that has not done anything yet
 IDLE = r"^c10d\.store\.hostname$"
-CAUSE_NS = 600_000_000_000  # a cause shows so long before somebody waits for it
+CAUSE_NS = 600_000_000_000  # a cause shows at most this long before a rank waits for it
 MOST_SEEN = 12
 
 
 def of(frames: Frames, ranked: Ranked) -> Course:
-    """Return onset and echoes of a ranked analysis; empty where nothing failed."""
+    """Return onset and echoes of a ranked analysis; empty if nothing failed."""
     if ranked.outcome == "no-failure":
         return Course()
     named = ranked.verdict if ranked.outcome == "failure" else None
@@ -46,7 +46,7 @@ def of(frames: Frames, ranked: Ranked) -> Course:
 
 
 def _held(frames: Frames, verdict: Finding | None) -> Seen | None:
-    """Say how many wait for the culprits, directly or through others."""
+    """Return how many ranks wait for the culprits, directly or through others."""
     ranks = [] if verdict is None else list(verdict.ranks)
     held = wait_graph.behind(wait_graph.graph(frames["calls"]), ranks)
     calls = frames["calls"].filter(
@@ -63,7 +63,7 @@ def _held(frames: Frames, verdict: Finding | None) -> Seen | None:
 
 
 def with_call(frames: Frames, ranked: Ranked) -> Ranked:
-    """Say in which call the others waited, where the root itself does not know it."""
+    """Add the call in which the others waited to a verdict that does not know it."""
     verdict = ranked.verdict
     if verdict is None or ranked.outcome != "failure" or not ranked.findings:
         return ranked
@@ -84,10 +84,10 @@ def with_call(frames: Frames, ranked: Ranked) -> Ranked:
 def _waited_in(
     frames: Frames, ranks: tuple[int, ...], *, alone: bool
 ) -> Collective | None:
-    """Return what the calls in which most others wait have in common.
+    """Return what the calls with the most waiting ranks have in common, or None.
 
-    Calls of groups that some ranks are in count; other calls only where these ranks are
-    `alone` to blame.
+    Only calls of groups with one of `ranks` count. If there are none, other calls count
+    only if these ranks are `alone` to blame.
     """
     calls = frames["calls"].with_columns(pl.col("waiting").list.len().alias("many"))
     calls = calls.filter((pl.col("many") > 0) & ~pl.col("is_p2p").fill_null(False))
@@ -100,7 +100,7 @@ def _waited_in(
         return None
     numbered = calls.filter(pl.col("seq").is_not_null())
     calls = numbered if numbered.height else calls
-    # a step is one call after the other: where ranks wait behind others, the first
+    # the calls of a step follow one another: of calls with equal waiters, the first
     most = calls.filter(pl.col("many") == pl.col("many").max())
     first = common.collective(
         frames, most.sort("t", "call", nulls_last=True).row(0, named=True)
@@ -119,7 +119,7 @@ def _only(values: pl.Series, word: str | None) -> str | None:
 
 
 def _seen(frames: Frames, verdict: Finding | None) -> tuple[Seen, ...]:
-    """Count the lines of those who suffered, by message; the first printed first."""
+    """Count the victims' lines by message, in the order of their first lines."""
     events = frames["events"]
     culprits = [] if verdict is None else list(verdict.ranks)
     cited = set() if verdict is None else {(c.source, c.line) for c in verdict.evidence}
@@ -134,7 +134,7 @@ def _seen(frames: Frames, verdict: Finding | None) -> tuple[Seen, ...]:
     )
     if told.is_empty():
         return ()
-    # an agent ends others only because somebody had failed
+    # an agent kills processes only after another has failed, so its lines come last
     agents = pl.col("message").str.starts_with("torchelastic.")
     kinds = (
         told.sort(agents, "t", "source", "line", "message", nulls_last=True)
@@ -162,10 +162,11 @@ def _seen(frames: Frames, verdict: Finding | None) -> tuple[Seen, ...]:
 
 
 def _folded(kinds: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
-    """Keep of what one part of a program says of the same ranks the first kind.
+    """Keep only the first kind of line of one component on the same ranks.
 
-    A watchdog that gives up prints half a dozen kinds of lines: one event, told once.
-    `kinds` has `message many rank`; returns it with the words for what was left out.
+    A watchdog that gives up prints half a dozen kinds of lines for one event. `kinds`
+    has `message many rank`. Returns the kept rows, and by message the text for the
+    lines that were left out.
     """
     first: dict[str, tuple[str, set[int]]] = {}
     follow: dict[str, list[int]] = {}
@@ -242,7 +243,7 @@ def _onset(frames: Frames, ranked: Ranked) -> Onset | None:
 
 
 def _open_calls(frames: Frames) -> pl.DataFrame:
-    """Return the calls in which somebody waits, with `t text source line`."""
+    """Return the calls in which a rank waits, as `t text source line`."""
     calls = frames["calls"].filter(pl.col("waiting").list.len() > 0)
     words = common.sentence(
         "ranks wait in ",
@@ -255,7 +256,7 @@ def _open_calls(frames: Frames) -> pl.DataFrame:
 
 
 def _timeouts(frames: Frames) -> pl.DataFrame:
-    """Return the timeouts, with the time at which each began to wait."""
+    """Return the timeouts as `t text source line`; `t` is when the wait began."""
     lines = frames.message(*WAITED)
     spans = [pl.col(c) for c in ("ran_ms", "waited_ms") if c in lines.columns]
     if lines.is_empty() or not spans:
@@ -270,7 +271,7 @@ def _timeouts(frames: Frames) -> pl.DataFrame:
 
 
 def _noticed(frames: Frames, stopped: int) -> int | None:
-    """Return when the first line or exit said that something had failed."""
+    """Return the time (ns) of the first failure line or exit after `stopped`."""
     lines = frames["events"].filter(
         pl.col("role").is_in(FAILING) & ~pl.col("message").str.contains(OUTSIDE)
     )

@@ -1,9 +1,9 @@
-"""Which finding is the root cause, which are its echoes, and the outcome.
+"""Rank the findings: the root cause, its echoes, and the outcome.
 
-A finding that another one brought about (`causality`) is its echo, or a witness if it
-only says how the end was seen. What is left are roots: the surer first, then the
-earlier, then as the diagnosers are listed. Findings of one story are told as one: the
-root has the cites of those that name the same rank, and what they know of the call.
+A finding that another finding caused (see `causality`) is its echo, or a witness if it
+only shows how the failure became visible. The others are roots: more confident first,
+then earlier, then in the order of the diagnosers. A root takes over cites from its
+echoes on the same rank or host, and what they know of the call.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CONFIDENCES = ("certain", "likely", "possible")
-# a class that says how the end was seen, never why it came
+# a class that shows how the failure became visible, never why it happened
 WITNESSES = ("timeout-masking",)
 PLACES: tuple[Role, ...] = ("root", "witness", "echo")
-UNSURE_NS = 2_000_000_000  # clocks of two hosts, and stamps of whole seconds
-MOST_FUSED = 2  # cites of an echo that its root takes over
+UNSURE_NS = 2_000_000_000  # clocks of two hosts, and timestamps in whole seconds
+MOST_FUSED = 2  # cites that a root takes over from each echo
 
 
 def rank(
@@ -36,12 +36,13 @@ def rank(
     signs_of_failure: int,
     job: Mapping[str, object],
 ) -> Ranked:
-    """Order the findings, join those of one story, and decide the outcome.
+    """Order the findings, merge echoes into their roots, and decide the outcome.
 
     `classes` are in the order in which equal findings are reported. `signs_of_failure`
-    counts what a healthy job does not show: with some of it and no root, the outcome is
-    "inconclusive". So it is where the best that is known are two stories that are only
-    possible: both are told, and nobody is accused.
+    counts what a healthy job does not show. Without any finding, the outcome is
+    "inconclusive" if there are such signs, else "no-failure". It is also "inconclusive"
+    if the best finding settles nothing, such as one of two equal findings that are only
+    possible: both are reported, and the verdict is None.
     """
     told = list(statements)
     findings = [s for s in told if isinstance(s, Finding)]
@@ -72,7 +73,7 @@ def rank(
 
 
 def unnamed(statement: Statement, why: str) -> Statement:
-    """Take the names off a finding of evidence that is of two jobs at once."""
+    """Return a finding without ranks and hosts, for interleaved logs of two jobs."""
     if not isinstance(statement, Finding):
         return statement
     return dataclasses.replace(
@@ -101,7 +102,7 @@ def _ordered(
 
     def key(n: int) -> tuple[int, int, int, bool, int, tuple[int, ...]]:
         f = findings[n]
-        # a witness rules only where there is nothing else, whatever it is sure of
+        # a witness is the verdict only if there is nothing else, however sure it is
         rank = PLACES.index("witness" if f.slug in WITNESSES else roles[n])
         return (
             rank,
@@ -130,21 +131,21 @@ def _is_open(verdict: Finding, placed: Sequence[tuple[Role, Finding]]) -> bool:
 
 
 def _are_equal(placed: Sequence[tuple[Role, Finding]]) -> bool:
-    """Whether two stories that are no more than possible fit equally well."""
+    """Whether all roots are only possible and name different ranks or hosts."""
     roots = [f for role, f in placed if role == "root" and f.slug not in WITNESSES]
     unsure = [f for f in roots if f.confidence == "possible"]
     return len(unsure) > 1 and len(unsure) == len(roots) and not _agree(unsure)
 
 
 def _agree(roots: Sequence[Finding]) -> bool:
-    """Whether some roots name the same ranks, and hosts where they name no rank."""
+    """Whether all roots name the same ranks, or, if they name none, the same hosts."""
     return len({(f.ranks, () if f.ranks else f.hosts) for f in roots}) == 1
 
 
 def _fused(
     root: int, findings: Sequence[Finding], brought: Sequence[int | None]
 ) -> Finding:
-    """Return a root with what its echoes of the same rank or host know beside it."""
+    """Return a root with what its echoes on the same rank or host add to it."""
     mine = findings[root]
     below = [n for n in range(len(findings)) if _is_below(n, root, brought)]
     same = [findings[n] for n in below if causality.share(mine, findings[n])]
@@ -157,7 +158,7 @@ def _fused(
             if cite not in cites and (cite.source, cite.line) not in places
         ]
         cites += new[:MOST_FUSED]
-    # a rank that fell on the very host that broke is the one that was on it
+    # the rank that died on the broken host is the rank that ran there
     ranks = mine.ranks or _one({f.ranks for f in same if f.ranks and f.hosts})
     call = mine.collective
     if call is None or call.seq is None:
@@ -174,7 +175,7 @@ def _fused(
 
 
 def _is_below(number: int, root: int, brought: Sequence[int | None]) -> bool:
-    """Whether a root brought a finding about, directly or through others."""
+    """Whether a root caused a finding, directly or through others."""
     cause = brought[number]
     while cause is not None and cause != root:
         cause = brought[cause]
@@ -182,5 +183,5 @@ def _is_below(number: int, root: int, brought: Sequence[int | None]) -> bool:
 
 
 def _one(sets: set[tuple[T, ...]]) -> tuple[T, ...]:
-    """Return the only one of some sets; nothing where they differ."""
+    """Return the only one of some sets; empty if they differ."""
     return next(iter(sets)) if len(sets) == 1 else ()

@@ -1,8 +1,8 @@
 """What an engineer on call asks first: is it the network, a GPU, memory, a mismatch?
 
-Each question has an answer where no finding is one: a class that is ruled out, by
-evidence of all ranks or hosts that it concerns, or the very file that is missing and
-what to set or to collect for it to be there the next time.
+Each question that no finding answers gets an answer here. Either the class is ruled
+out, by evidence from all ranks or hosts concerned; or the answer names the file that is
+missing, and what to set or collect to have it next time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TELL = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV   # on all ranks"
 
 
 def asked(frames: Frames, told: Sequence[Statement]) -> Iterator[Statement]:
-    """Answer each question that no finding answers, by one or two statements."""
+    """Yield an answer to each question that no finding in `told` answers."""
     found = [s for s in told if isinstance(s, Finding)]
     slugs = {f.slug for f in found}
     hosts = sorted({host for f in found for host in f.hosts}) or common.strings(
@@ -61,12 +61,12 @@ def asked(frames: Frames, told: Sequence[Statement]) -> Iterator[Statement]:
 
 
 def _kernel_logs(frames: Frames) -> pl.DataFrame:
-    """Return the kernel logs: `source host lines`, whatever of them was recognised.
+    """Return the kernel logs as `source host lines`, even if no line was recognised.
 
-    A log of a machine that was started again after the failure is none of it.
+    Logs of machines that were booted after the failure are left out.
     """
     events = frames["events"]
-    # what Kubernetes or a rank quotes of the kernel is not its log
+    # kernel lines quoted by Kubernetes or by a rank are not the kernel's log
     others = events.filter(~pl.col("message").str.contains(MACHINE))["source"].unique()
     kernel = events.filter(
         pl.col("message").str.starts_with("kernel.")
@@ -88,7 +88,7 @@ def _kernel_logs(frames: Frames) -> pl.DataFrame:
 
 
 def _begins_after(frames: Frames) -> pl.Series:
-    """Return the kernel logs of machines that were started after the failure."""
+    """Return the sources of kernel logs that begin after the failure, with a boot."""
     boots = frames.message("kernel.boot")
     job = kernel_log.span(frames)
     if job is None or job.clock not in boots.columns:
@@ -101,8 +101,8 @@ def _begins_after(frames: Frames) -> pl.Series:
 def _short(frames: Frames) -> pl.DataFrame:
     """Return the kernel logs that end before the failure: `source ends_at before`.
 
-    A kernel that is well may print nothing for hours; but what it would have printed
-    later is not in such a log.
+    `before` is the time between the last line and the failure. A healthy kernel may
+    print nothing for hours, but such a log cannot show what came later.
     """
     job = kernel_log.span(frames)
     ends = frames["events"].filter(pl.col("message") == LOG_ENDS)
@@ -121,7 +121,7 @@ def _in_kernel(
 ) -> Statement:
     """Rule a class out by the kernel logs of some hosts, or say whose log is missing.
 
-    A log whose host nobody tells is that of the only host there is.
+    If there is only one host, a log without a host belongs to it.
     """
     reach = logs.filter(pl.col("before").is_null())
     alone = len(hosts) < 2
@@ -150,7 +150,7 @@ def _in_kernel(
 
 
 def _without(logs: pl.DataFrame, hosts: Sequence[str]) -> list[str]:
-    """Return the hosts that none of these logs is of."""
+    """Return the hosts without any of these logs."""
     covered = {str(host).partition(".")[0] for host in logs["host"].drop_nulls()}
     return [host for host in hosts if host.partition(".")[0] not in covered]
 
@@ -161,7 +161,7 @@ def _span(time: timedelta) -> str:
 
 
 def _lacking(frames: Frames, seen: pl.Series) -> list[int] | None:
-    """Return the ranks of the job that are not among `seen`; None if it has no size."""
+    """Return the job's ranks that are not in `seen`; None if no ranks are known."""
     size = job.facts(frames)["world_size"]
     known = set(common.numbers(frames["ranks"]["rank"]))
     if isinstance(size, int):
@@ -171,7 +171,7 @@ def _lacking(frames: Frames, seen: pl.Series) -> list[int] | None:
 
 
 def _gpu_memory(frames: Frames) -> Statement:
-    """Rule out that a GPU ran out of memory, by the logs of all ranks."""
+    """Rule out `gpu-oom` by the logs of all ranks, or say whose log is missing."""
     logs = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
     lacking = _lacking(frames, logs["rank"])
     if lacking == []:
@@ -194,7 +194,7 @@ def _gpu_memory(frames: Frames) -> Statement:
 
 
 def _network(frames: Frames) -> Statement:
-    """Rule out the network, where NCCL connected all ranks and broke off nothing."""
+    """Rule out the network if NCCL connected all ranks and reported no failure."""
     lines = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
     if lines.is_empty():
         return NotChecked("ib-error", "no line of NCCL in any log", TELL)
@@ -218,7 +218,7 @@ def _network(frames: Frames) -> Statement:
 
 
 def _mismatch(frames: Frames) -> Statement:
-    """Rule out that ranks made unlike calls, by the dumps of all of them."""
+    """Rule out mismatched calls by the dumps of all ranks, or say what is missing."""
     dumps = call_summary.dumps(frames).filter(pl.col("rows") > 0)
     if dumps.is_empty():
         return NotChecked("collective-mismatch", "no Flight Recorder dump", RECORD)

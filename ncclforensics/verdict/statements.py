@@ -1,4 +1,4 @@
-"""What the diagnosers find and rule out, and what they lack the evidence to see."""
+"""Run the diagnosers: what they find and rule out, and what they could not check."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def statements(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
 ) -> Iterator[Statement]:
-    """Run the diagnosers of the classes wanted, each if it has anything to see.
+    """Yield the statements of the wanted classes whose evidence is present.
 
-    Then come the answers to what everybody asks, and at last what could not be checked
-    for want of any evidence; both in the order in which it most often would have told.
+    `select` and `ignore` are slugs; an empty `select` means all. Then come the answers
+    of `ruled_out.asked`, and last the classes that could not be checked for lack of
+    evidence; both in the order of `FAMILIES`.
     """
     told: list[Statement] = []
     blind: list[Statement] = []
@@ -33,7 +34,7 @@ def statements(
         seeing = can_see(frames, diagnoser.needs)
         said = list(diagnoser.diagnose(frames)) if seeing else [lacking]
         (blind if lacking in said else told).extend(said)
-    # what one class says of itself is better than the answer to a general question
+    # a class's own statement is better than the answer to a general question
     own_words = {s.slug for s in told if not isinstance(s, Finding)}
     answers = [s for s in ruled_out.asked(frames, told) if s.slug in wanted]
     answers = [s for s in answers if s.slug not in own_words]
@@ -46,7 +47,7 @@ def statements(
 
 
 def can_see(frames: Frames, needs: tuple[str, ...]) -> bool:
-    """Whether any of these frames has rows, or any message of these ids was read."""
+    """Whether a frame of this name has rows, or a message id has it as prefix."""
     return any(
         frames.has(need) or any(found.startswith(need) for found in frames.messages)
         for need in needs

@@ -1,8 +1,8 @@
-"""The processes of each agent: those it saw fail, and those it terminated.
+"""The worker processes of each agent: those it saw fail, and those it terminated.
 
-torchelastic's table holds every process of a node that failed by itself, and its agent
-tells the others to end. So both together are the ranks of the node, which are numbered
-in turn; and who was told to end was alive until then.
+torchelastic's failure table lists every process of a node that failed on its own; the
+agent terminates the others. Together they are all ranks of the node, numbered
+consecutively. A process that the agent terminated was alive until then.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """The processes of one agent, in the last attempt: their number, and their ranks.
+    """The worker processes of one agent in the last attempt: how many, and which ranks.
 
-    `ranks` are empty where nothing tells which these are; `lived` are those of them
-    that the agent had to end.
+    `ranks` is empty if nothing shows which ranks they are. `lived` holds those that the
+    agent terminated.
     """
 
     source: str
@@ -35,11 +35,13 @@ class Crew:
 
 @remembered
 def crews(frames: Frames) -> tuple[Crew, ...]:
-    """Return the crews of the agents that list failed processes, or end living ones.
+    """Return the crew of each agent that lists failed processes or ends live ones.
 
-    Of an agent whose file has lost its end nobody knows how many it had. Ranks that
-    nothing places are those of the one crew of which nothing is placed, if they are as
-    many.
+    An agent whose file is truncated is skipped: its number of processes is unknown. If
+    one crew has no known ranks, it gets the ranks that the other crews leave over,
+    provided their number equals its size. Returns () if no line names a terminated
+    child, if the last attempt is not 0, or if a table lacks a pid or rank or gives
+    several first ranks.
     """
     last = frames["events"]["attempt"].max()
     listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
@@ -59,7 +61,8 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
         size = len(pids | ended)
         whole = frozenset(range(first[0], first[0] + size) if first.len() else ())
         named = frozenset(mine["rank"])
-        # a number beyond means that others exited normally, and which ones is not told
+        # a rank beyond the range means that others exited normally; which ones is
+        # unknown
         ranks = whole if named <= whole else named
         failed = frozenset(mine.filter(~pl.col("pid").is_in(list(ended)))["rank"])
         found.append(Crew(source, size, ranks, ranks - failed))
@@ -67,7 +70,7 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
 
 
 def _rest(found: list[Crew]) -> list[Crew]:
-    """Give the one crew without ranks those that no other crew has."""
+    """Give the only crew without ranks those that no other crew has."""
     bare = [crew for crew in found if not crew.ranks]
     total = sum(crew.size for crew in found)
     left = frozenset(range(total)).difference(*(crew.ranks for crew in found))
@@ -78,10 +81,10 @@ def _rest(found: list[Crew]) -> list[Crew]:
 
 
 def ranks(frames: Frames) -> frozenset[int]:
-    """Return the ranks that agents are known to have had."""
+    """Return the ranks that agents are known to have run."""
     return frozenset().union(*(crew.ranks for crew in crews(frames)))
 
 
 def lived(frames: Frames) -> frozenset[int]:
-    """Return the ranks that were alive until their agents ended them."""
+    """Return the ranks that were alive until their agents terminated them."""
     return frozenset().union(*(crew.lived for crew in crews(frames)))

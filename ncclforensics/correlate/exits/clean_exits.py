@@ -1,8 +1,9 @@
-"""Ranks that exited normally: their agent lists all others of its own as failed.
+"""Ranks that exited normally: their agent lists every other rank of its node as failed.
 
-torchelastic's table holds every process of the node that ended with another code than
-0, also those that the agent ended itself. So one that it leaves out exited normally. It
-may be known by words of its own, or by its number, which lies between those listed.
+torchelastic's failure table holds every process of the node that exited with a code
+other than 0, including those the agent terminated. So a rank that the table leaves out
+exited normally. Such a rank is known from its own log lines, or from its number, which
+lies between listed ones.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ SAW_FAIL = "torchelastic.failed"
 
 
 def unlisted(frames: Frames) -> tuple[tuple[int, ...], frozenset[int]]:
-    """Return the ranks that exited normally beside failed ones, and the failed ones.
+    """Return the sorted ranks that exited normally, and the ranks listed as failed.
 
-    Nobody, where entries of a list may be lost. Where those that are left out are as
-    many as those listed, an agent has to say that it saw these fail: it would say of
-    the others that it ends them.
+    The first part is empty if table entries may be lost, if no rank logged a failure,
+    or if a known rank is in neither part. If at least as many ranks are left out as are
+    listed, each agent must also have logged that it saw the listed ones fail: of the
+    others it would log that it terminates them.
     """
     failed = _failed(frames)
     listed = exit_records.ranks_of(failed)
@@ -33,7 +35,7 @@ def unlisted(frames: Frames) -> tuple[tuple[int, ...], frozenset[int]]:
     noisy = exit_records.ranks_of(failing)
     known = exit_records.ranks_of(frames["ranks"]) | _between(frames)
     ranks = tuple(sorted(known - listed - noisy - agent_processes.lived(frames)))
-    # an entry without a code has lost lines, and the next one may have lost them all
+    # an entry without a code lost lines; the entry after it may be lost entirely
     lost = failed["rank"].null_count() or failed["code"].null_count()
     if lost or exit_records.is_torn(frames) or _is_cut(frames):
         return (), listed
@@ -43,27 +45,30 @@ def unlisted(frames: Frames) -> tuple[tuple[int, ...], frozenset[int]]:
 
 
 def only_host(frames: Frames) -> tuple[str, ...]:
-    """Return the host of all that agents list as failed, if that is one."""
+    """Return the host of all failures that agents list, as a 1-tuple, or ().
+
+    It is () if they list none or failures on several hosts.
+    """
     hosts = _failed(frames)["host"].drop_nulls().unique()
     return tuple(hosts) if hosts.len() == 1 else ()
 
 
 def _failed(frames: Frames) -> pl.DataFrame:
-    """Return the ends that agents list, also those whose code is lost."""
+    """Return the exits that agents list with a nonzero code or a lost one."""
     return frames["exits"].filter(pl.col("code").ne_missing(0))
 
 
 def _are_told(frames: Frames) -> bool:
-    """Whether each agent with a list says in lines of its own what it saw fail."""
+    """Whether each agent with a table also logs which processes it saw fail."""
     lists = frames.message(*exit_records.TABLES)["source"].unique()
     told = frames.message(SAW_FAIL)["source"].unique()
     return bool(lists.len()) and {*lists} <= {*told}
 
 
 def _between(frames: Frames) -> set[int]:
-    """Return the ranks whose numbers lie between those of one agent's list.
+    """Return the ranks from a node's first one up to the highest that its agent lists.
 
-    Not of an agent that told a process to end which it does not list: that one heeded
+    Empty if an agent told a process to end that it does not list: that process obeyed
     the signal and exited normally because of it.
     """
     listed = frames.message(*exit_records.TABLES).drop_nulls(["rank", "local_rank"])
@@ -85,7 +90,7 @@ def _between(frames: Frames) -> set[int]:
 
 
 def _is_cut(frames: Frames) -> bool:
-    """Whether an agent's file has lost its end, and so perhaps the rest of its list."""
+    """Whether an agent's file is truncated, so its table may lack entries."""
     agents = frames["events"].filter(pl.col("message").str.starts_with("torchelastic."))
     theirs = pl.col("source").is_in(agents["source"].unique().implode())
     return bool(frames["sources"].filter(theirs)["cut"].any())

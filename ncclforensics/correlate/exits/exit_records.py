@@ -1,8 +1,9 @@
-"""How processes ended, normalized: agents, launchers, schedulers and the shell.
+"""Process exits, normalized from agents, launchers, schedulers and the shell.
 
-`code` is as Python counts it, so that 139, `Segmentation fault` and -11 are one thing.
-A launcher's task is a rank only where each task runs one: not where it starts torchrun
-or DeepSpeed on a node, and not where another line says that the rank is elsewhere.
+`code` follows Python's convention (-N for signal N), so 139, `Segmentation fault` and
+-11 are the same. A launcher's task is a rank only if each task runs one rank: not if
+the task starts torchrun or DeepSpeed on a node, and not if another line places the rank
+elsewhere.
 """
 
 from __future__ import annotations
@@ -46,33 +47,33 @@ BY_NUMBER = {
     "launchers.ucx.caught_signal": "the process itself",
 }
 BY_NAME = {"launchers.shell.killed": "shell", "launchers.spawn.exited": "torch spawn"}
-# what a rank's process, or one that it started, is called in the kernel's words
+# names that the kernel prints for a rank's process or a child of it
 OURS = (
     r"(?i)^(?:python|pt_|torchrun|ray::|train|pretrain|dataloader|accelerate|deepspeed)"
 )
-EMPTY = "torchelastic.child_failed.none"  # a section without entries says so
+EMPTY = "torchelastic.child_failed.none"  # printed for a section without entries
 TABLES = ("torchelastic.child_failed", "torchelastic.child_failed.others")
-# srun's words for what no launcher sends
+# srun's names for faults, which are signals that no launcher sends
 FAULTS = r"^(?:Segmentation fault|Bus error|Floating point exception|Illegal instr)"
 SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
-# a process that an agent tells to end lived when another one had failed
+# a process that an agent terminates was alive when another one had failed
 TOLD_TO_END = ("torchelastic.closing", "torchelastic.forced")
-TEARDOWN = "slurm.teardown"  # srun begins to end the tasks that are left
-MOST_TASKS = 1 << 16  # of one line
-SHELL = 128  # a shell's code of a process that signal N ended is this and N
+TEARDOWN = "slurm.teardown"  # srun begins to terminate the remaining tasks
+MOST_TASKS = 1 << 16  # per line
+SHELL = 128  # a shell reports a process killed by signal N as this plus N
 SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
 
 
 def ranks_of(frame: pl.DataFrame) -> frozenset[int]:
-    """Return the ranks that rows name."""
+    """Return the non-null ranks in `frame`."""
     return frozenset(frame["rank"].drop_nulls().to_list())
 
 
 def ended(frames: Frames) -> pl.DataFrame:
-    """Return every end that the evidence reports, in schema `exits` and `text`.
+    """Return every exit that the evidence reports, in schema `exits` plus `text`.
 
-    Rows without a code are left out. `rank` is null where only a task is known that may
-    hold several ranks.
+    Rows without a code are left out, and so are kernel lines on processes outside the
+    job. `rank` is null if only a task is known and that task may hold several ranks.
     """
     known = _whole(frames["exits"]).with_columns(pl.lit(None, pl.String).alias("text"))
     parts = [known.drop_nulls("code"), *_signalled(frames), _of_old_launcher(frames)]
@@ -86,7 +87,7 @@ def ended(frames: Frames) -> pl.DataFrame:
         .otherwise("code")
         .alias("code")
     )
-    # what the kernel or the process says without a rank, another says with it
+    # an exit without a rank is dropped if another reporter gives its code with a rank
     named = told.drop_nulls("rank")["code"].unique()
     return told.filter(
         pl.col("rank").is_not_null() | ~pl.col("code").is_in(named.implode())
@@ -94,13 +95,13 @@ def ended(frames: Frames) -> pl.DataFrame:
 
 
 def by_themselves(frames: Frames) -> pl.DataFrame:
-    """Return the `ended` that failed, and that no agent brought about."""
+    """Return the rows of `ended` that failed and that no agent caused."""
     failed = ended(frames).filter(pl.col("code") != 0)
     return failed.filter(~_is_by_agent(frames, failed))
 
 
 def _is_by_agent(frames: Frames, ends: pl.DataFrame) -> pl.Series:
-    """Say of each end whether an agent's signal, or force after it, was its reason."""
+    """Return for each exit whether an agent's signal, or its forced kill, caused it."""
     told = frames.message(*TOLD_TO_END)
     by_signal = ends["code"].is_in(SENT_BY_AGENT)
     if "child" not in told.columns:
@@ -111,7 +112,7 @@ def _is_by_agent(frames: Frames, ends: pl.DataFrame) -> pl.Series:
 
 
 def are_of_one_host(frames: Frames, deaths: pl.DataFrame) -> bool:
-    """Whether one host's ranks were killed, and those of others only told to end."""
+    """Whether one host's ranks got SIGKILL and all others only an agent's signal."""
     hosts = deaths["host"].unique()
     killed = bool(deaths["code"].eq_missing(-signal.SIGKILL).all())
     if deaths.is_empty() or hosts.len() != 1 or hosts.null_count() or not killed:
@@ -121,14 +122,17 @@ def are_of_one_host(frames: Frames, deaths: pl.DataFrame) -> bool:
 
 
 def only_one(frames: Frames) -> int | None:
-    """Return the only rank that is told to have ended badly and by itself."""
+    """Return the only rank that failed by itself; None if there are several or none.
+
+    Also None if a failed exit has no rank.
+    """
     ends = by_themselves(frames)
     known = ends["rank"].drop_nulls().unique().to_list()
     return known[0] if len(known) == 1 and not ends["rank"].null_count() else None
 
 
 def is_torn(frames: Frames) -> bool:
-    """Whether entries of an agent's table are lost: its numbers have gaps."""
+    """Whether entries of an agent's table are lost: its entry numbers have gaps."""
     lines = frames.message(*TABLES)
     if "entry" not in lines.columns:
         return False
@@ -145,7 +149,7 @@ def is_torn(frames: Frames) -> bool:
 
 
 def is_whole(frames: Frames) -> bool:
-    """Whether an agent's table is there with every line of each of its entries."""
+    """Whether an agent's table is present with every field of each of its entries."""
     lines = frames.message(*TABLES)
     fields = {"rank", "host", "pid", "code", "entry", "t"}
     if lines.is_empty() or not fields <= set(lines.columns):
@@ -155,7 +159,7 @@ def is_whole(frames: Frames) -> bool:
 
 
 def _whole(exits: pl.DataFrame) -> pl.DataFrame:
-    """Drop what is read of an entry of a table whose head tells the same, and more."""
+    """Drop rows without a time that repeat a table entry that has one."""
     key = ["source", "rank", "pid", "code"]
     told = exits.drop_nulls(["t", *key]).select(key).unique()
     bare = pl.col("t").is_null()
@@ -164,7 +168,7 @@ def _whole(exits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _strangers(frames: Frames) -> pl.DataFrame:
-    """Return where the kernel tells of a process that is not of the job."""
+    """Return `source line` of kernel lines on processes that are not of the job."""
     lines = frames.message("kernel.segfault", "kernel.oom_kill")
     if lines.is_empty():
         return lines.select("source", "line")
@@ -173,28 +177,30 @@ def _strangers(frames: Frames) -> pl.DataFrame:
 
 
 def of_slurm(frames: Frames) -> pl.DataFrame:
-    """Return the tasks that ended before srun ended the others, one row a task.
+    """Return the tasks that ended before srun terminated the others, one row per task.
 
-    `reason` is srun's own word. Lines that fold several nodes have no host.
+    `reason` is srun's own wording. `host` is null for lines that fold several nodes.
     """
     return _of_tasks(frames, ~pl.col("is_torn"))
 
 
 def ranks_of_tasks(frames: Frames) -> pl.DataFrame:
-    """Return `task` and `rank` of srun's tasks that are known to run one rank each."""
+    """Return `task` and `rank` of srun tasks that are known to run one rank each."""
     tasks = pl.concat([of_slurm(frames), torn_down(frames)])
     return tasks.select("task", "rank").drop_nulls().unique()
 
 
 def torn_down(frames: Frames) -> pl.DataFrame:
-    """Return the tasks that ended when srun had begun to end them all."""
+    """Return the tasks that ended after srun had begun to terminate them all."""
     return _of_tasks(frames, pl.col("is_torn"))
 
 
 def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
-    """Return how tasks ended; `is_torn` are those behind the step's teardown.
+    """Return how tasks ended, in SCHEMA; `which` filters on `is_torn`.
 
-    srun sends no fault: who has the one that brought the teardown about has it himself.
+    `is_torn` marks lines after the step's teardown. srun never sends a fault signal, so
+    a task with the same fault as one before the teardown failed by itself and is not
+    torn.
     """
     lines = frames.message("slurm.task_ended")
     if lines.is_empty():
@@ -243,7 +249,7 @@ def _named(end: str) -> int | None:
 
 
 def _with_ranks(frames: Frames, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Take the task for the rank where each task runs one rank."""
+    """Return `tasks` with `rank` = task if each task runs one rank, else null."""
     unknown = tasks.with_columns(pl.lit(None, pl.Int64).alias("rank"))
     if any(found.startswith(PER_NODE) for found in frames.messages):
         return unknown
@@ -270,7 +276,7 @@ def _with_ranks(frames: Frames, tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _signalled(frames: Frames) -> list[pl.DataFrame]:
-    """Return the ends that are told by a signal's number or its name."""
+    """Return the exits that lines report by the number or name of a signal."""
     parts = []
     per_node = any(found.startswith(PER_NODE) for found in frames.messages)
     for message, by in BY_NUMBER.items():
@@ -297,9 +303,9 @@ def _signalled(frames: Frames) -> list[pl.DataFrame]:
 
 
 def _of_old_launcher(frames: Frames) -> pl.DataFrame:
-    """Return what torch.distributed.launch says of a child.
+    """Return the exits that torch.distributed.launch reports.
 
-    The command it prints is that of the child that it started last, whichever fell.
+    The command it prints is that of the child it started last, whichever one failed.
     """
     lines = frames.message("launchers.command_failed")
     if lines.is_empty():

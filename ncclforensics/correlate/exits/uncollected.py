@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 def unheard(frames: Frames) -> list[int]:
-    """Return the ranks without a stderr file of their own where others have theirs."""
+    """Return the sorted ranks without a stderr file, if others have their own."""
     own = frames["sources"].filter(pl.col("stream") == "stderr")
     local = own["local_rank"].drop_nulls().implode()
     ranks = own["rank"].drop_nulls().implode()
     if own.is_empty():
         return []
     heard = pl.col("local_rank").is_in(local) | pl.col("rank").is_in(ranks)
-    # without a local rank nobody can say which file would be its own
+    # a rank without a local rank is left out: its own file cannot be identified
     return sorted(frames["ranks"].filter(~heard)["rank"].drop_nulls())
 
 
 def beside_others(frames: Frames, words: pl.DataFrame) -> list[int]:
-    """Return the ranks that would have written to a file with others' `words`.
+    """Return the sorted ranks whose output would be in a file of others' `words`.
 
-    All ranks of a node write to what torchrun was started on, where nothing else is
-    asked, and all tasks of a job to what srun was. So those of which nothing stands
-    there printed nothing. A node's ranks are those of its agent, if that tells them,
-    and those between the ranks whose words are there.
+    By default all ranks of a node write to torchrun's output, and all tasks of a job to
+    srun's. So a rank with no line in that file printed nothing. The ranks of a file are
+    those that its agent reports, if it does, and those between the ranks with lines in
+    it.
     """
     spoke = words.drop_nulls("rank").group_by("source").agg(pl.col("rank").unique())
     agents = frames["exits"].filter(pl.col("source").is_in(spoke["source"].implode()))

@@ -1,1 +1,1 @@
-"""Who is who: ranks, hosts, processes, GPUs, and the members of groups."""
+"""Identities: the host, process, GPU and groups of each rank."""

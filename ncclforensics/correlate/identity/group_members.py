@@ -1,8 +1,9 @@
 """Members of groups that no line lists, derived from each rank's number in its group.
 
-A watchdog's line holds a rank's number in the job and in its group. Launchers build the
-groups of one description alike: as large, and with the same step from seat to seat. So
-two seats of a group, or one and the step of its sisters, tell all others.
+A watchdog line holds both the global rank and the group rank. Launchers build all
+groups of one description alike: same size, same stride between consecutive group ranks.
+So two members of a group, or one member and the stride of its sister groups, give all
+the others.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from ncclforensics.correlate.traces.progress import UNLISTED, grouped
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-MOST = 1 << 16  # seats that are looked at
+MOST = 1 << 16  # rows examined at most
 
-Seats = dict[int, int]  # number in the group -> number in the job
+Seats = dict[int, int]  # group rank -> global rank
 
 
 def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
-    """Return `members` (`group members`) with those of groups whose seats are known.
+    """Return `members` (`group members`) with the derived members of unlisted groups.
 
-    `names` gives each `rank pg pg_desc pg_id` its `group`. Of groups that no line lists
-    `members` holds who was seen in them; those of a description whose seats do not fit
-    together stay so.
+    `names` maps each `rank pg pg_desc pg_id` to its `group`. For a group that no line
+    lists, `members` holds only the ranks seen in it. That stays so if the ranks of the
+    groups with its description do not fit one stride.
     """
     told = (
         grouped(frames["positions"].drop_nulls("pg_desc"), names)
@@ -49,7 +50,7 @@ def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.Dat
         {"group": list(found), "_": list(found.values())},
         {"group": pl.String(), "_": pl.List(pl.Int64())},
     )
-    # of a group that only has a number there is no row where nothing lists it
+    # an unlisted group that is known only by a number has no row in `members`
     joined = members.join(
         known, on="group", how="full", coalesce=True, maintain_order="left_right"
     )
@@ -59,7 +60,7 @@ def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.Dat
 
 
 def _of_sisters(told: pl.DataFrame, everyone: frozenset[int]) -> dict[str, list[int]]:
-    """Return the members of the groups of one description; nothing if they clash."""
+    """Return group -> members for groups of one description; {} if they conflict."""
     groups: dict[str, Seats] = {}
     for group, seat, rank in told.select("group", "group_rank", "rank").iter_rows():
         if groups.setdefault(group, {}).setdefault(seat, rank) != rank:
@@ -79,5 +80,5 @@ def _of_sisters(told: pl.DataFrame, everyone: frozenset[int]) -> dict[str, list[
 
 
 def _steps(seats: Seats) -> set[float]:
-    """Return by how much the ranks of neighbouring seats differ."""
+    """Return the strides in global rank between neighbouring known group ranks."""
     return {(seats[b] - seats[a]) / (b - a) for a, b in pairwise(sorted(seats))}

@@ -1,8 +1,8 @@
-"""Host names: the spellings that different programs print, mapped to one.
+"""Maps the spellings that different programs print of a host name to one.
 
-NCCL cuts a name at its first dot and torchelastic does not, so `gpu0001` and
-`gpu0001.cluster.local` are one host. What another writer left on a line without an end
-stands in front of NCCL's header and looks like a part of the name: `-1gpu0001`.
+NCCL cuts a host name at its first dot and torchelastic does not, so `gpu0001` and
+`gpu0001.cluster.local` are one host. If another writer left its line unterminated, that
+text precedes NCCL's header and looks like part of the host name: `-1gpu0001`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ PROCESS = ["source", "pid"]
 
 
 def same(frames: Frames) -> Frames:
-    """Return the frames with one name for each host."""
+    """Return `frames` with one spelling for each host."""
     return _by_path(_short(_described(_unglued(frames))))
 
 
 def _described(frames: Frames) -> Frames:
-    """Give the lines of `kubectl describe pod` the pod that they tell of.
+    """Set the host of `kubectl describe pod` lines to the pod that they describe.
 
-    One file may describe many pods; how the file is called says less than its text.
+    One file may describe many pods, so its text takes precedence over its name.
     """
     heads = frames.message("launchers.kubernetes.pod").select(
         "source", "line", pl.col("host").alias("_pod")
@@ -59,9 +59,9 @@ def _described(frames: Frames) -> Frames:
 
 
 def _by_path(frames: Frames) -> Frames:
-    """Give files the host that their path names, where others tell of such a host.
+    """Give files the host named in their path, if other evidence knows such a host.
 
-    Names like `a01` are too short to be known for a host by themselves.
+    Names like `a01` are too short to be recognized as a host on their own.
     """
     told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
     known = pl.concat(told).drop_nulls().unique()
@@ -89,7 +89,7 @@ def _by_path(frames: Frames) -> Frames:
 
 
 def _short(frames: Frames) -> Frames:
-    """Cut the domain off `host` where the same evidence has the name without it too."""
+    """Cut the domain off `host` if the evidence has the name without it too."""
     told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
     known = pl.concat(told).drop_nulls().unique()
     bare = known.str.extract(r"^([^.]*[A-Za-z][^.]*)\.")
@@ -110,9 +110,10 @@ def _short(frames: Frames) -> Frames:
 
 
 def _unglued(frames: Frames) -> Frames:
-    """Take off `host` what stood in front of it, where its process prints it bare.
+    """Strip the text before `host` if its process also prints the name without it.
 
-    A name counts as bare if the same process in the same file prints it more often.
+    A name counts as the bare one if the same process prints it more often in the same
+    file.
     """
     told = frames["events"].filter(
         pl.col("pid").is_not_null() & pl.col("host").is_not_null()

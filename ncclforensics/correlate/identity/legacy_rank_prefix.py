@@ -1,9 +1,9 @@
-"""`[Rank 3]` of a watchdog that names no group, as torch up to 2.1 prints it.
+"""`[Rank 3]` watchdog prefixes that name no group, as torch up to 2.1 prints them.
 
-It is the rank in whatever group the call was of: the global one where the job has one
-group. A second group shows as a named one, as communicators of several sizes, as one
-number that two processes have, or by Megatron, which makes several; any of these, and
-no such number is believed.
+The number is the rank in the group of the call, so it is the global rank only if the
+job has one group. A second group shows as a named group, as communicators of several
+sizes, as one number that two processes use, or by Megatron, which creates several. If
+any of these is found, the number is not used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INITS = ("nccl.init.start", "nccl.init.complete")
 PARALLEL = "launchers.megatron."
 TIMEOUT = "c10d.watchdog.timeout"
 DEFAULT = ("default_pg", "0")
-# what else a process is known by; a call that is over has one duration
+# other identifiers of a process
 PROCESS = ("host", "pid", "local_rank", "task", "device")
 NAMES = ("pg", "pg_id", "pg_desc")
 
@@ -59,13 +59,16 @@ def _second_group(frames: Frames) -> bool:
 
 
 def _two_processes(frames: Frames, said: pl.DataFrame) -> bool:
-    """Whether two processes say one number, or one process says two."""
+    """Whether two processes print the same number.
+
+    A timed-out call has one duration, so two durations of one call are two processes.
+    """
     for column in PROCESS:
         known = said.drop_nulls(column).unique([column, "host", "group_rank"])
         each = known.group_by("group_rank").agg(pl.col(column).n_unique())
         if (each[column] > 1).any():
             return True
-    # of one node: the numbers of its processes in order
+    # a global rank is never below its local rank
     below = said.drop_nulls("local_rank")
     if (below["local_rank"] > below["group_rank"]).any():
         return True

@@ -1,19 +1,19 @@
-"""Ranks of a node are consecutive: the known ones give the host of the others."""
+"""Ranks of a node are consecutive, so known ones give the host of the others."""
 
 from __future__ import annotations
 
 import polars as pl
 
-AGREE = 2  # places in one file that tell where its node's ranks begin
+AGREE = 2  # ranks in one file that must agree on the first rank of its node
 
 
 def owners(claims: pl.DataFrame, node: str) -> pl.DataFrame:
-    """Return `node` and local rank = rank for the places of nodes that number in turn.
+    """Return `{node} local_rank rank` of nodes whose ranks are consecutive.
 
-    A launcher deals out the ranks of a node one after the other. So the ones that are
-    known tell those between and beside them, where no other node has them. `node` is
-    the host, or the file that all of a node's ranks write to, of which two have to
-    agree: it may be the file of several nodes.
+    A launcher assigns consecutive ranks to a node. So the known ranks give those
+    between and beside them, unless another node has them. `node` is the column `host`,
+    or `source` for a file that all ranks of a node write to. In a file two ranks have
+    to agree, since it may hold the output of several nodes.
     """
     place = [node, "local_rank"]
     here = claims.drop_nulls(place).select(*place, "rank").unique(maintain_order=True)
@@ -39,9 +39,9 @@ def owners(claims: pl.DataFrame, node: str) -> pl.DataFrame:
 
 
 def placed(claims: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Give the claims of files that lie at a rank's place its rank.
+    """Return `claims` with null ranks filled in by host and local rank.
 
-    `known` has `host local_rank rank` of the places that are told themselves.
+    `known` has the `host local_rank rank` that claims state; the rest is from `owners`.
     """
     place = ["host", "local_rank"]
     both = pl.concat([known, owners(claims, "host")])

@@ -1,10 +1,10 @@
-"""Which host, process and GPU each global rank is, from all evidence together.
+"""Maps each global rank to its host, process and GPU, from all evidence together.
 
-Each line and each file claims some of it: a `[rank7]:` prefix, the agent's table, the
-path of a log, a communicator that spans the whole job. Claims are joined on what
-identifies a process (its file, its host and pid) and never on a number that only looks
-like a rank: the device, a communicator's own rank, a task that holds several ranks.
-Claims that contradict each other become a note, and the value stays unknown.
+Each line and each file makes claims: a `[rank7]:` prefix, the agent's table, the path
+of a log, a communicator that spans the whole job. Claims are joined on what identifies
+a process (its file, its host and pid) and never on a number that only looks like a
+rank: the device, a communicator's own rank, a task that holds several ranks. Claims
+that contradict each other become a note, and the value stays unknown.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
-PARALLEL = "launchers.pdsh.exited"  # a launcher of several nodes, whichever are seen
-CHILD = "launchers.spawn.raised"  # torch.multiprocessing.spawn, its child's index
+PARALLEL = "launchers.pdsh.exited"  # implies several nodes, even if one is seen
+CHILD = "launchers.spawn.raised"  # torch.multiprocessing.spawn prints the child's index
 TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 
 def identify(frames: Frames) -> Frames:
-    """Fill in `rank` and `host` everywhere, and resolve `ranks` to one row per rank."""
+    """Return frames with `rank` and `host` filled in, one `ranks` row per rank."""
     ranked = _with_children(_with_default_group(host_names.same(frames)))
     ranked = _filled(ranked, legacy_rank_prefix.speakers(ranked), ["source", "line"])
     claims = _claims(ranked)
@@ -51,7 +51,7 @@ def identify(frames: Frames) -> Frames:
     ranked = _filled(ranked, _beside(claims, ranked), ["source"])
     claims = _claims(ranked)
     if claims["attempt"].drop_nulls().n_unique() <= 1:
-        # where ranks are dealt out once, a place on a host is one rank's
+        # within one attempt, a host and local rank belong to one rank
         place = ["host", "local_rank"]
         ranked = _filled(ranked, _owners(claims, place), place)
         for node in ("source", "host"):
@@ -59,7 +59,7 @@ def identify(frames: Frames) -> Frames:
             ranked = _filled(ranked, turns, [node, "local_rank"])
         claims = _claims(ranked)
         claims = node_order.placed(claims, _owners(claims, place))
-    # what was read of one line is one rank's
+    # all rows read from one line belong to one rank
     spoken = ranked["events"].drop_nulls(["rank", "line"])
     ranked = _filled(ranked, _owners(spoken, ["source", "line"]), ["source", "line"])
     resolved, notes = _resolved(claims)
@@ -76,7 +76,7 @@ def identify(frames: Frames) -> Frames:
 
 
 def _with_default_group(frames: Frames) -> Frames:
-    """Take the group rank for the global one in the default group, which holds all."""
+    """Fill `rank` from the group rank in the default group, which holds all ranks."""
     default = (pl.col("pg_desc") == "default_pg") | (pl.col("pg_id") == "0")
     return _each(
         frames,
@@ -93,7 +93,7 @@ def _with_default_group(frames: Frames) -> Frames:
 
 
 def _with_children(frames: Frames) -> Frames:
-    """Give the traceback of a spawned child the number that stands in front of it."""
+    """Fill `local_rank` of a spawned child's traceback from the line in front of it."""
     told = frames.message(CHILD)
     raised = frames.message("python.traceback")
     if told.is_empty() or "span" not in raised.columns:
@@ -111,7 +111,7 @@ def _with_children(frames: Frames) -> Frames:
 
 
 def _claims(frames: Frames) -> pl.DataFrame:
-    """Return what the evidence claims of ranks, one row a claim, in schema `ranks`."""
+    """Return the claims on ranks in schema `ranks`, one row per claim."""
     told = [
         frames[name].select(
             *(
@@ -121,7 +121,7 @@ def _claims(frames: Frames) -> pl.DataFrame:
         )
         for name in ("sources", "events", "exits", "ranks")
     ]
-    # a dump is one rank's: millions of its calls claim no more than the first of them
+    # a dump belongs to one rank: one claim stands for its millions of calls
     dumped = outline(frames).select("rank", "source").unique(maintain_order=True)
     told.append(tables.conform("ranks", dumped))
     inits = frames.message(*COMPLETE)
@@ -135,10 +135,10 @@ def _claims(frames: Frames) -> pl.DataFrame:
 
 
 def _from_listing(frames: Frames) -> pl.DataFrame:
-    """Read ranks off the tasks of Slurm that say on which host they are.
+    """Return rank claims from Slurm task lines that name the host.
 
-    A task is one rank where a host holds several tasks; where each holds one, it may
-    be an agent of several ranks, and its number is its node's.
+    A task is one rank if a host holds several tasks. If each host holds one, the task
+    may be an agent of several ranks, and its number is that of the node.
     """
     lines = frames.message("slurm.listed")
     hosts = [c for c in ("after", "before") if c in lines.columns]
@@ -157,7 +157,7 @@ def _from_listing(frames: Frames) -> pl.DataFrame:
 
 
 def _from_words(frames: Frames) -> pl.DataFrame:
-    """Read ranks off the lines in which programs say `rank 3 of 8`."""
+    """Return rank claims from lines in which programs print `rank 3 of 8`."""
     lines = world.said(frames)
     told = lines.with_columns(pl.coalesce("rank", "told").alias("rank"))
     schema = tables.SCHEMAS["ranks"]
@@ -168,11 +168,11 @@ def _from_words(frames: Frames) -> pl.DataFrame:
 
 
 def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
-    """Read ranks off the communicators that span the job.
+    """Return rank claims from the communicators that span the job.
 
-    A communicator's rank is the global one only in a group of all ranks. Such a group
-    is the largest, and every rank in it has one GPU, in each attempt the same; where a
-    rank has two GPUs, these are several groups of that size and tell nothing.
+    A communicator rank is the global rank only in a group of all ranks. That group is
+    the largest, and each of its ranks has one GPU, the same in each attempt. If a rank
+    has two GPUs, there are several groups of that size, and `rank` is not filled in.
     """
     largest = inits.filter(pl.col("nranks") == pl.col("nranks").max())
     gpu = pl.when(pl.col("bus_id").is_null()).then("pid")
@@ -194,10 +194,10 @@ def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _from_trees(frames: Frames) -> pl.DataFrame:
-    """Read ranks off the trees of a communicator that never came to say its size.
+    """Return rank claims from tree lines of a communicator of unknown size.
 
-    A set-up that fails leaves nothing else. Where on one host two processes or more
-    show that ranks go by devices, the other processes' devices tell theirs.
+    A set-up that fails leaves nothing else. If at least two processes on the only host
+    show that rank equals device, the devices of the other processes give their ranks.
     """
     schema = tables.SCHEMAS["ranks"]
     process = ["host", "pid", "device"]
@@ -226,9 +226,9 @@ def _from_trees(frames: Frames) -> pl.DataFrame:
 
 
 def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
-    """Return the `source`s whose process is claimed to be another rank than theirs."""
+    """Return the `source`s whose process other claims give a different rank."""
     process = ["host", "pid"]
-    # a process may have a million lines, each of which claims the same
+    # a process may have a million lines that all make the same claim
     other = claims.drop_nulls([*process, "rank"]).select(
         *process, pl.col("rank").alias("other")
     )
@@ -244,11 +244,12 @@ def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
 
 
 def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
-    """Return the rank behind each `key` that only ever belongs to one.
+    """Return `key` and `rank` of each `key` that belongs to one rank only.
 
-    A file speaks for one rank if its path says so or if one process wrote it: that one
-    rank happens to print its name into a stream of many proves nothing. Nor does it
-    where an agent knows that process as another rank: the file holds others' lines.
+    A file belongs to one rank if its path says so or if one process wrote it. That only
+    one rank prints its name into a shared stream proves nothing. A file does not count
+    either if an agent knows its process as another rank: it holds the lines of other
+    ranks.
     """
     known = claims.drop_nulls(key)
     if key == ["source"]:
@@ -274,9 +275,9 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
 
 
 def _beside(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame:
-    """Return source = rank for what lies in one folder of torchrun's `--log-dir`.
+    """Return `source rank` of files beside a known file in torchrun's `--log-dir`.
 
-    A process writes stdout.log and stderr.log there; one of them may tell its rank.
+    A process writes stdout.log and stderr.log to one folder; either may show its rank.
     """
     folder = (
         pl.col("source").str.extract(r"^(.*attempt_\d+/\d+)/[^/]+$").alias("folder")
@@ -289,10 +290,10 @@ def _beside(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame:
 
 
 def _tasks(frames: Frames) -> pl.DataFrame | None:
-    """Return task = rank where a launcher's task is one rank, as lines show.
+    """Return `task rank` if each launcher task is shown to be one rank, else None.
 
-    Under torchrun a task is a node's agent. Wherever a rank is known, it has to be the
-    task's number, of one process each, and this has to be known of one at least.
+    Under torchrun a task is a node's agent. Every known rank must equal its task, each
+    task must have one process, and at least one rank must be known.
     """
     lines = frames["events"].filter(pl.col("task").is_not_null())
     both = lines.drop_nulls("rank")
@@ -310,7 +311,10 @@ def _tasks(frames: Frames) -> pl.DataFrame | None:
 
 
 def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
-    """Return local rank = global rank where the whole job ran under one agent."""
+    """Return `local_rank rank`, both equal, if one agent ran the whole job.
+
+    None otherwise.
+    """
     local = claims.drop_nulls("local_rank")
     both = local.drop_nulls("rank")
     hosts = claims["host"].drop_nulls().n_unique()
@@ -336,7 +340,7 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
 def _filled(
     frames: Frames, owners: pl.DataFrame, key: list[str], column: str = "rank"
 ) -> Frames:
-    """Fill nulls of `column` from `owners`, which has one row per `key`."""
+    """Return frames with nulls of `column` filled from `owners`, one row per `key`."""
     if owners.is_empty():
         return frames
 
@@ -366,9 +370,9 @@ def _each(frames: Frames, change: object) -> Frames:
 
 
 def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Give each rank one value for each column; more than one becomes a note."""
+    """Return one row per rank, and notes on conflicts, which become null."""
     known = claims.drop_nulls("rank").filter(pl.col("rank") >= 0)
-    # of a restarted job the last attempt counts; its agent's own log names none
+    # after a restart the last attempt counts; the log of its agent names no attempt
     attempt = pl.col("attempt")
     current = known.filter(attempt.is_null() | (attempt == attempt.max().over("rank")))
     values = current.group_by("rank").agg(
@@ -380,7 +384,7 @@ def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         pl.when(pl.col(c).list.len() == 1).then(pl.col(c).list.first()).alias(c)
         for c in TOLD
     )
-    # a process forks helpers and a host has two names: only these two mark a conflict
+    # only host and GPU mark a conflict: pids differ because a process forks helpers
     torn = [
         {
             "stage": "correlate",

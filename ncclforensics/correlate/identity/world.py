@@ -1,8 +1,9 @@
 """Which ranks the job has: all numbers below the world size, seen or not.
 
-Ranks are numbered without gaps, so one that is seen tells of all below it. A group is
-no larger than the job, and what an all_gather makes of its input tells its group's
-size. Agents tell how many processes they had, and many programs say `rank 3 of 8`.
+Ranks are numbered without gaps, so a rank that is seen implies all below it. A group is
+no larger than the job, and the input and output sizes of an all_gather or
+reduce_scatter give the size of its group. Agents report how many processes they had,
+and many programs print `rank 3 of 8`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ TIMEOUT = "c10d.watchdog.timeout"
 GATHERS = ("_ALLGATHER_BASE", "ALLGATHER_BASE")
 SCATTERS = ("_REDUCE_SCATTER_BASE", "REDUCE_SCATTER_BASE")
 DEFAULT = "default_pg"  # the group of all ranks
-MOST = 1 << 17  # a number above that counts something else
+MOST = 1 << 17  # larger numbers count something else
 
 
 @remembered
 def ranks(frames: Frames) -> frozenset[int]:
-    """Return the ranks that the job is known to have."""
+    """Return the ranks of the job: 0 to the highest that any evidence implies."""
     seen = {*frames["ranks"]["rank"].drop_nulls(), *agent_processes.ranks(frames)}
     told = [int(str(job.facts(frames)["world_size"] or 0)), *_gathered(frames)]
     told += said(frames)["world_size"].to_list()
@@ -36,9 +37,10 @@ def ranks(frames: Frames) -> frozenset[int]:
 
 
 def said(frames: Frames) -> pl.DataFrame:
-    """Return the lines in which ranks say their number (`told`) and the `world_size`.
+    """Return the lines in which ranks print their number (`told`) and the `world_size`.
 
-    Programs that count from 1 tell no rank, and several sizes are of several groups.
+    Empty if a number is not below its world size (the program counts from 1), or if
+    several sizes occur (they are of several groups).
     """
     lines = frames.message(SAID)
     if not {"told", "world_size"} <= set(lines.columns):
@@ -50,7 +52,7 @@ def said(frames: Frames) -> pl.DataFrame:
 
 
 def of_default(frames: Frames, members: pl.DataFrame) -> pl.DataFrame:
-    """Return `members`, where the default group that nothing lists holds all ranks."""
+    """Return `members` with all ranks in a default group that no line lists."""
     unlisted = pl.col("group").str.ends_with("?")
     default = unlisted & pl.col("group").str.contains(f"|{DEFAULT}|", literal=True)
     if members.filter(default).is_empty():
@@ -62,7 +64,7 @@ def of_default(frames: Frames, members: pl.DataFrame) -> pl.DataFrame:
 
 
 def _gathered(frames: Frames) -> list[int]:
-    """Return the sizes of the groups whose all_gather or reduce_scatter timed out."""
+    """Return the group sizes that timed-out all_gathers and reduce_scatters imply."""
     lines = frames.message(TIMEOUT)
     if not {"op", "numel_in", "numel_out"} <= set(lines.columns):
         return []

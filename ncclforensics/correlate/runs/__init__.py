@@ -1,1 +1,1 @@
-"""Jobs, restarts and clocks: evidence of several runs is separated here."""
+"""Separates evidence of several jobs and attempts, and puts hosts on one clock."""

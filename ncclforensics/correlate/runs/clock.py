@@ -1,10 +1,11 @@
-"""One clock: adds the year and zone that stamps lack, and corrects host offsets.
+"""One clock: adds the year and zone that stamps lack, and corrects host clock skew.
 
-c10 and torch's Python logging print month, day and time in local time. The year is that
-of the full dates of the evidence; the zone is told where a watchdog's line and a dump
-know the same timeout. Clocks of hosts are compared by events that all members of a
-communicator see at once: the end of the same collective, the end of its set-up. Only
-what is larger than the grain of these is corrected, and every correction is a note.
+c10 and torch's Python logging print month, day and time in local time. The year comes
+from the full dates in the evidence. The zone is known if a watchdog line and a dump
+record the same timeout. Host clocks are compared by events that all members of a
+communicator see at once: the end of the same collective, the end of communicator
+set-up. Only skew larger than the resolution of these events is corrected, and every
+correction becomes a note.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 QUARTER_NS = 15 * 60 * 1_000_000_000  # zones differ by multiples of this
-LATE_NS = 120 * 1_000_000_000  # a watchdog's line may come so much later than it fired
-GRAIN_NS = 1_000_000_000  # c10 prints whole seconds, and completion is polled for
-FEWEST = 3  # events that two hosts have to have seen
+LATE_NS = 120 * 1_000_000_000  # a watchdog may log this long after it fired
+GRAIN_NS = 1_000_000_000  # c10 prints whole seconds; completion is polled
+FEWEST = 3  # shared events needed to judge a host's clock
 
 
 def with_year(frames: Frames) -> Frames:
-    """Fill `t` from `yearless`, in UTC as far as known, and put hosts on one clock."""
+    """Return frames with `t` filled from `yearless`, in UTC if known, on one clock.
+
+    Unchanged if the evidence has no full date or spans more than two years.
+    """
     first, last = _dated(frames)
     if first is None or last is None:
         return frames
@@ -59,7 +63,7 @@ def with_year(frames: Frames) -> Frames:
 
 
 def on_one_clock(frames: Frames) -> Frames:
-    """Take off `t` what a host's clock is wrong by; a note says so of each host."""
+    """Subtract each host's clock skew from `t`; a note says so for each host."""
     errors = skew(frames).filter(pl.col("skew").abs() > GRAIN_NS)
     if errors.is_empty():
         return frames
@@ -82,10 +86,10 @@ def on_one_clock(frames: Frames) -> Frames:
 
 
 def skew(frames: Frames) -> pl.DataFrame:
-    """Return `host skew seen`: how many nanoseconds a host's clock is ahead.
+    """Return `host skew seen`: the nanoseconds by which each host's clock is ahead.
 
-    Ahead of the middle of all hosts, over `seen` events. Hosts that saw too few events
-    together with others are left out.
+    Ahead of the median of all hosts, over `seen` events. Hosts that saw too few events
+    together with others are left out, and so are hosts whose offset varies by a second.
     """
     hosts = frames["ranks"].drop_nulls(["rank", "host"]).select("rank", "host")
     ends = (
@@ -107,7 +111,7 @@ def skew(frames: Frames) -> pl.DataFrame:
     built = inits.select(pl.col("key").alias("event"), "host", "t")
     told = pl.concat([calls, built]).drop_nulls()
     shared = told.filter(pl.col("host").n_unique().over("event") > 1)
-    # one time a host and event: the ranks of a host share its clock
+    # one time per host and event: the ranks of a host share its clock
     each = shared.group_by("event", "host").agg(pl.col("t").dt.epoch("ns").median())
     apart = pl.col("t") - pl.col("t").median().over("event")
     return (
@@ -125,7 +129,7 @@ def skew(frames: Frames) -> pl.DataFrame:
 
 
 def _with_fed(frames: Frames) -> Frames:
-    """Give the rows that a line fed to another frame the time of that line."""
+    """Fill null `t` of `positions` and `exits` from the lines they were read from."""
     times = frames["events"].select("source", "line", pl.col("t").alias("_t"))
     times = times.drop_nulls().unique(["source", "line"], keep="first")
 
@@ -140,20 +144,20 @@ def _with_fed(frames: Frames) -> Frames:
 
 
 def _dated(frames: Frames) -> tuple[datetime | None, datetime | None]:
-    """Return the first and the last full date of the evidence."""
+    """Return the earliest and the latest full date in the evidence."""
     t = pl.concat([frames["events"]["t"], outline(frames)["t"]])
     return t.min(), t.max()  # type: ignore[return-value]
 
 
 def _in_year(stamp: pl.Expr, year: int) -> pl.Expr:
-    """Put a stamp of the leap year 1972 into another year; 29 February may be null."""
+    """Put a stamp of leap year 1972 into another year; 29 February may become null."""
     text = stamp.dt.to_string(f"{year}-%m-%dT%H:%M:%S%.9f")
     moved = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="ns", strict=False)
     return moved.dt.replace_time_zone("UTC")
 
 
 def _away(stamp: pl.Expr, first: datetime, last: datetime) -> pl.Expr:
-    """Return how far a time lies outside the dated part of the evidence."""
+    """Return how far a time lies outside the dated range of the evidence."""
     early, late = pl.lit(first) - stamp, stamp - pl.lit(last)
     return pl.max_horizontal(early, late, pl.duration(nanoseconds=0))
 
@@ -161,8 +165,9 @@ def _away(stamp: pl.Expr, first: datetime, last: datetime) -> pl.Expr:
 def _zone(frames: Frames, chosen: pl.Expr) -> int:
     """Return how many nanoseconds stamps without a zone are ahead of UTC.
 
-    A watchdog prints after how long it gave up a call, and a dump holds when that call
-    was made: the sum is the time of the line.
+    A watchdog prints how long a call ran before it gave up, and a dump holds when that
+    call was made: the sum is the time of the line. 0 if nothing shows a zone, or
+    several do.
     """
     lines = frames.message("c10d.watchdog.timeout")
     if not {"ran_ms", "timed_out"} <= set(lines.columns):

@@ -1,10 +1,10 @@
 """Two jobs interleaved in one log: both print under the same rank numbers.
 
-Two jobs that write to one file, or whose files were joined line by line, both have a
-rank 0. That shows where one rank is on two hosts, where one agent saw it end in two
-ways, where it makes one call in two ways, where communicators of all ranks on the same
-GPUs have no process in common and speak in turns, or where one rank's clock goes to and
-fro. One job after the other in a file is no such case: its lines do not cross.
+If two jobs write to one file, or their files were merged line by line, both have a rank
+0. It shows if a rank is on two hosts, if one agent saw it exit in two ways, if it makes
+one call in two ways, if communicators of all ranks on the same GPUs share no process
+and their lines alternate, or if a rank's clock jumps back and forth. Two jobs one after
+the other in a file are no such case: their lines are not interleaved.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 PROCESS = ["host", "pid"]
-APART = pl.duration(minutes=10)  # more than lines wait in any buffer
+APART = pl.duration(minutes=10)  # longer than lines stay in any buffer
 
 
 def told(frames: Frames) -> str:
-    """Say by what two jobs are known to be woven together; nothing where they are not.
+    """Return what shows that two jobs are interleaved; empty if nothing does.
 
-    `frames` are correlated: who printed a line is filled in.
+    `frames` are correlated: the rank that printed a line is filled in.
     """
     return (
         _on_two_hosts(frames)
@@ -37,9 +37,9 @@ def told(frames: Frames) -> str:
 
 
 def _on_two_hosts(frames: Frames) -> str:
-    """Find a rank on two hosts, which NCCL, or agents, call by these names.
+    """Find a rank on two hosts, by the host names that NCCL or agents print.
 
-    What another program calls a host may be a second name of it.
+    A host name from another program may be an alias.
     """
     events = frames["events"]
     nccl = events.filter(pl.col("message").str.starts_with("nccl."))
@@ -61,9 +61,9 @@ def _on_two_hosts(frames: Frames) -> str:
 
 
 def _ended_twice(frames: Frames) -> str:
-    """Find a rank with two exit codes in one agent's log, or a process with two ranks.
+    """Find a rank with two exit codes in one agent's log, or a pid with two ranks.
 
-    Of one attempt: a restarted rank ends again.
+    Only within one attempt: a restarted rank exits again.
     """
     exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     known = exits.drop_nulls(["rank", "code", "source"])
@@ -86,7 +86,7 @@ def _ended_twice(frames: Frames) -> str:
 
 
 def _called_twice(frames: Frames) -> str:
-    """Find a rank whose fingerprints of one call differ, its own or as peers saw it."""
+    """Find a rank with differing fingerprints of one call, its own or its peers'."""
     lines = frames.message("c10d.fingerprint")
     if not {"is_peer", "dtype"} <= set(lines.columns):
         return ""
@@ -106,7 +106,7 @@ def _called_twice(frames: Frames) -> str:
 
 
 def _in_turns(frames: Frames) -> str:
-    """Find communicators of all ranks whose processes write between those of others."""
+    """Find communicators of all ranks whose processes' lines are interleaved."""
     strange = communicators.strangers(frames)
     if strange.is_empty():
         return ""
@@ -131,8 +131,9 @@ def _in_turns(frames: Frames) -> str:
 def _to_and_fro(frames: Frames) -> str:
     """Find a rank whose clock goes back twice in one file.
 
-    Once it does where a file was pasted behind itself. Each clock is looked at alone:
-    torch's and NCCL's are of their process, a launcher's may be of another time zone.
+    It goes back once if a file was appended to itself. Each clock is checked
+    separately: torch's and NCCL's belong to their process; a launcher's may be in
+    another time zone.
     """
     events = frames["events"].drop_nulls(["source", "rank"]).sort("line")
     key = ["source", "rank"]

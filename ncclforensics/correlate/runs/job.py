@@ -1,4 +1,4 @@
-"""What the evidence says of the job as a whole, and whether anything failed in it."""
+"""Facts on the job as a whole, and whether anything failed in it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ncclforensics.model.tables import FAILING, TROUBLED
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# programs that see the machine: what they tell need not have to do with the job
+# programs that report on the machine: their lines need not concern the job
 MACHINE = r"^(?:kernel|nvidia)\."
-# lines that the last ranks of a job print when the first ones have already ended
+# printed by the last ranks of a job after the first ones have exited
 CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
     "torchelastic.rendezvous.lost",
 )
-# what tells nothing of a job: a store that is gone at its end and after rank 0 alike,
-# a stranger's connection
+# no sign of failure: a store is gone after a normal end as well as after rank 0 died; a
+# connection may come from outside the job
 SAYS_NOTHING = ("c10d.store.lost", "c10d.dump.flag_unreadable", "nccl.socket.stranger")
-# what NCCL tries while it builds a communicator, and may do without
+# what NCCL tries while it builds a communicator, and can do without
 TRIED = (
     *("nccl.ib.device_unusable", "nccl.ib.call_failed", "nccl.ib.call_failed.early"),
     *("nccl.cuda.failure", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable"),
@@ -34,25 +34,25 @@ STEPS = (
     *("python.step", "python.step.equals", "python.step.iteration"),
     "launchers.megatron.iteration",
 )
-# what an exception says of a step is no step
+# a step number in an exception's text is not a step
 AN_EXCEPTION = r"^\s*raise |^[\w.]+(?:Error|Exception): "
-# what NCCL prints of its topology, once all ranks of a communicator have met
+# topology lines that NCCL prints once all ranks of a communicator have joined
 TOPOLOGY = (
     *("nccl.topology.affinity", "nccl.comm.layout", "nccl.trees", "nccl.p2p.none"),
     *("nccl.nvls.support", "nccl.init.connected"),
 )
 LAST_WORDS = 4  # lines at the end of a log
-REFUSED = 5  # tries to connect in a row, of a peer that is not only slow
-WENT_ON = 3  # steps after a traceback that only a living process makes
-# results of a call: CUDA, system and internal error, invalid usage, lost peer
+REFUSED = 5  # connect retries that a peer which is only slow does not cause
+WENT_ON = 3  # steps after a traceback that prove the job went on
+# NCCL result codes: CUDA, system and internal error, invalid usage, lost peer
 BROKE = (1, 2, 3, 5, 6)
-# what agents say of children that end as they were told to, and of nodes that move
+# agent lines on children that end as told, and on nodes that leave or join
 AGENTS_AT_WORK = (
     *("torchelastic.closing", "torchelastic.restart", "torchelastic.rendezvous.left"),
     *("torchelastic.exit_barrier", "torchelastic.error_file_missing"),
     *("launchers.deepspeed.told", "launchers.horovod.exit"),
 )
-BUFFER = 4096  # what C's stdio hands on at a time where stdout is a file
+BUFFER = 4096  # C's stdio flushes stdout in blocks of this size if it is a file
 LAUNCHERS = {
     "torchelastic": "torchrun",
     "launchers.horovod": "horovodrun",
@@ -65,7 +65,11 @@ LAUNCHERS = {
 
 
 def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
-    """Return world size, ranks and hosts seen, versions and launcher, or None each."""
+    """Return world size, ranks and hosts seen, versions and launcher, or None each.
+
+    `ranks_seen` is a count, `hosts` a sorted list; `torch_version` is always None. A
+    given `world_size` overrides that of the evidence.
+    """
     ranks = frames["ranks"]
     hosts = ranks["host"].drop_nulls().unique().sort().to_list()
     if not hosts:
@@ -82,16 +86,16 @@ def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
 
 @remembered
 def signs_of_failure(frames: Frames) -> int:
-    """Count the signs that not all is well; a set-up without an end is one."""
+    """Count the signs of failure, including set-ups that never completed."""
     return signs_told(frames) + _never_met(frames)
 
 
 def signs_told(frames: Frames) -> int:
-    """Count the lines that a healthy job does not print, and bad exits.
+    """Count the lines that a healthy job does not print, and nonzero exits.
 
-    What an agent says of a child that failed is one, though it tells no cause. Lines of
-    a kernel do not count: a machine has its troubles, and most harm nobody.
-    So is a log whose end never left its buffer: its process was killed, or still runs.
+    An agent's line on a failed child counts, though it gives no cause. Kernel lines do
+    not count: machines have errors, and most do no harm. A log whose end never left its
+    buffer counts too: its process was killed, or still runs.
     """
     message = pl.col("message")
     agents = (pl.col("role") == "agent") & ~message.is_in(AGENTS_AT_WORK)
@@ -119,7 +123,7 @@ def failing(frames: Frames) -> pl.DataFrame:
 
 
 def is_unseen(frames: Frames) -> bool:
-    """Whether all is of machines, or of dumps cut before any call, not of the job."""
+    """Whether all evidence is of machines, or of dumps truncated before any call."""
     lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
     cut = call_summary.dumps(frames)["cut"].fill_null(True)
     torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
@@ -128,7 +132,7 @@ def is_unseen(frames: Frames) -> bool:
 
 
 def steps(frames: Frames) -> pl.DataFrame:
-    """Return the lines that count steps, with `step`; no line where none is counted."""
+    """Return the lines that count steps, with `step`; empty if no line does."""
     lines = frames.message(*STEPS)
     if "step" not in lines.columns:
         return lines.clear()
@@ -138,8 +142,8 @@ def steps(frames: Frames) -> pl.DataFrame:
 def survived(frames: Frames) -> pl.DataFrame:
     """Return `source` and `line` of the tracebacks after which the job went on.
 
-    Whoever catches an exception may print it. All ranks go on together, so nobody died
-    of it where several more steps stand below, and nothing else fails or ends badly.
+    A caught exception may be printed. All ranks advance together, so no rank died of it
+    if several more steps follow in the file and nothing else fails or exits nonzero.
     """
     raised = frames.message("python.traceback").select("source", "line")
     made = frames.message(*STEPS)
@@ -174,9 +178,9 @@ def survived(frames: Frames) -> pl.DataFrame:
 
 
 def _done_without(frames: Frames) -> pl.DataFrame:
-    """Return `source` and `line` of failed tries of processes that NCCL then served.
+    """Return `source` and `line` of failed tries that NCCL then did without.
 
-    Their communicator was complete afterwards: they had another device, or none.
+    The communicator of the process completed afterwards, with another device or none.
     """
     tries = frames.message(*TRIED).select(*PROCESS, "line")
     served = (
@@ -192,9 +196,9 @@ def _done_without(frames: Frames) -> pl.DataFrame:
 
 
 def _uncaught(frames: Frames) -> int:
-    """Count ends of tracebacks, in files that have no whole one and no step since.
+    """Count ends of tracebacks in files with no whole traceback and no later step.
 
-    Where tracebacks are, they tell themselves which of them a healthy job prints.
+    Whole tracebacks show by themselves whether a healthy job prints them.
     """
     lines = frames.message("uncaught.exception", "uncaught.of_rank")
     whole = frames.message("python.traceback")["source"].unique()
@@ -212,9 +216,9 @@ def _uncaught(frames: Frames) -> int:
 
 
 def _unwound(frames: Frames) -> int:
-    """Count the calls of NCCL that came back with an error, whatever brought it.
+    """Count the NCCL calls that returned an error, whatever caused it.
 
-    Probes of health fail as well (no IB here), and none of them ends the whole call.
+    Probes fail in a healthy job as well (no IB here), but do not fail the whole call.
     """
     lines = frames.message("nccl.backtrace")
     if "tail" not in lines.columns:
@@ -224,7 +228,7 @@ def _unwound(frames: Frames) -> int:
 
 
 def _never_met(frames: Frames) -> int:
-    """Count the processes whose log ends where they wait for their communicator."""
+    """Count the processes whose log ends while they wait for their communicator."""
     known = communicators.inits(frames)
     began = known.filter((pl.col("phase") == "START") & (pl.col("nranks") > 1))
     last = began.group_by(PROCESS).agg(pl.col("line").max())
@@ -235,9 +239,10 @@ def _never_met(frames: Frames) -> int:
 
 
 def _never_built(known: pl.DataFrame, events: pl.DataFrame) -> int:
-    """Count the processes that began, if none got through and each host has its log.
+    """Count the processes in set-up, if none completed it and each host has its log.
 
-    One stream of all may be copied up to there; several do not all end by chance.
+    A single merged stream may be copied only up to there; several do not all end there
+    by chance.
     """
     began = known.filter(pl.col("nranks") > 1).select(PROCESS).drop_nulls().unique()
     through = (known["phase"] == "COMPLETE").any()
@@ -248,16 +253,16 @@ def _never_built(known: pl.DataFrame, events: pl.DataFrame) -> int:
 
 
 def _orphaned(frames: Frames) -> int:
-    """Count the lines that say nothing of the job, where nothing else is told.
+    """Count the SAYS_NOTHING lines, if there are no others.
 
-    They stand at the end of a job that ended well, too: then there is more of it.
+    They also end the log of a job that ended well, but then it has other lines.
     """
     lines = frames["events"].filter(pl.col("message").is_in(SAYS_NOTHING))
     return lines.height if lines.height == frames["events"].height else 0
 
 
 def _last_warnings(frames: Frames) -> int:
-    """Count the warnings that nobody knows, where nothing else was told.
+    """Count the unknown warnings at the end of logs, if there are no other lines.
 
     A healthy job prints such lines too, among those of its communicators and steps.
     """
@@ -271,7 +276,7 @@ def _last_warnings(frames: Frames) -> int:
 
 
 def _refused(frames: Frames) -> int:
-    """Count the processes whose last words are a row of refused tries to connect."""
+    """Count the processes whose last lines are repeated refused connects."""
     tries = frames.message("nccl.socket.connect_retry")
     own = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
     counted = tries.group_by(PROCESS).agg(pl.col("line").max(), pl.len().alias("tries"))
@@ -279,7 +284,7 @@ def _refused(frames: Frames) -> int:
 
 
 def _last_words(said: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """Keep the rows of `said` (`line` of a process) after which it said no more."""
+    """Keep the rows of `said` (`line` of a process) after which it printed no more."""
     ends = events.group_by(PROCESS).agg(pl.col("line").max().alias("end"))
     later = ends.join(said, on=PROCESS, nulls_equal=True)
     return later.filter(pl.col("line") >= pl.col("end")).select(said.columns)
@@ -291,9 +296,9 @@ def _cut_by_buffer(frames: Frames) -> int:
 
 
 def ended_in_order(frames: Frames) -> bool:
-    """Whether the job is known to have ended well: every exit 0, or all groups closed.
+    """Whether the job ended well: every exit 0, or all communicators destroyed.
 
-    A communicator is closed where each of its ranks printed `Destroy COMPLETE`.
+    A communicator is destroyed if each of its ranks printed `Destroy COMPLETE`.
     """
     codes = frames["exits"]["code"].drop_nulls()
     if codes.len():
@@ -310,9 +315,9 @@ def ended_in_order(frames: Frames) -> bool:
 
 
 def _world_size(frames: Frames) -> int | None:
-    """Return the size of the largest group that the evidence knows of.
+    """Return the size of the largest group in the evidence.
 
-    None if a rank that is known does not fit into it: then it is not the whole job.
+    None if a known rank does not fit into it: then it is not the whole job.
     """
     members = frames["groups"]["members"]
     sizes = [members.list.len().max()]

@@ -1,9 +1,9 @@
 """Jobs: evidence of several in one directory, separated before it is compared.
 
-A scheduler numbers jobs, and names of files carry the number. A number may be that of a
-process or a day as well: two of them are two jobs only where the files of each hold
-lines of most ranks. The last job that failed is the one to explain; files without a
-number, such as a kernel's log, belong to all.
+A scheduler numbers jobs, and file names carry the number. Such a number may also be a
+pid or a date: two numbers are two jobs only if the files of each hold lines of most
+ranks. The last job that failed is the one to explain. Files without a number, such as a
+kernel log, belong to all jobs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ NUMBER = (
 )
 NO_NUMBER = r"(?i)^(?:19|20)\d\d(?:\d{4})?$"
 OF_A_PROCESS = r"(?i)(?:^|/)nccl|(?:^|/)(?:dmesg|kern|journal|syslog)|pid"
-MOST_FOLDERS = 6  # within each other
-MOST = 0.5  # of the ranks that any numbered file knows
+MOST_FOLDERS = 6  # nesting depth
+MOST = 0.5  # share of the ranks that numbered files have
 
 
 def last(frames: Frames, wanted: str | None = None) -> Frames:
     """Keep the rows of the job to explain, or of the one that is `wanted`.
 
-    The others leave a note each, and a row in `others`.
+    Each other job leaves a note and a row in `others`.
     """
     numbers = _numbers(frames)
     told = _ranks(frames).join(numbers, on="source")
@@ -68,9 +68,10 @@ def last(frames: Frames, wanted: str | None = None) -> Frames:
 def _dumps_of_one(
     frames: Frames, numbers: pl.DataFrame
 ) -> tuple[pl.Series, int | None]:
-    """Return the dumps that no name gives to a job, and the one that ran meanwhile.
+    """Return the dumps that no name assigns to a job, and the job that ran then.
 
-    Where their times do not tell, they are of the job to explain, and of no other.
+    The job is None if times do not show one. The dumps are then of the job to explain,
+    and of no other.
     """
     named = pl.col("source").is_in(numbers["source"].implode())
     dumps = call_summary.dumps(frames).filter(~named)["source"]
@@ -91,16 +92,16 @@ def _dumps_of_one(
 
 
 def without_dumps(frames: Frames) -> Frames:
-    """Leave out the dumps: those that no other attempt wrote over are of the last."""
+    """Leave out the dumps: each attempt overwrites them, so they are the last one's."""
     return _without(frames, call_summary.dumps(frames)["source"], ())
 
 
 def _numbers(frames: Frames) -> pl.DataFrame:
-    """Return `source job name`: the number of a job in a file's name, if it has one."""
+    """Return `source job name`: the job number in a file's path, if it has one."""
     names = frames["sources"].select("source").unique(maintain_order=True)
     name = pl.col("source")
     found = name.str.extract_groups(NUMBER).struct
-    # what stands in the name of such a file is a process or a host
+    # the number in such a file's name is a process or a host
     file = pl.when(~name.str.contains(OF_A_PROCESS)).then(
         pl.coalesce(found.field("2"), found.field("3"))
     )
@@ -120,9 +121,9 @@ def _numbers(frames: Frames) -> pl.DataFrame:
 def _folders(frames: Frames) -> pl.DataFrame:
     """Return `source job name`: the folder of a job, if each is known to have one.
 
-    That is where communicators are strangers to each other, where torchrun started a
-    rank twice, or where two dumps of a rank tell of other calls. They are numbered by
-    when they began.
+    That is known if communicators share no process, if torchrun started a rank twice,
+    if two agents had the same rank, or if two dumps of a rank hold different calls.
+    Jobs are numbered by start time.
     """
     parts = pl.col("source").str.split("/")
     met = communicators.strangers(frames).explode("sources")
@@ -131,7 +132,7 @@ def _folders(frames: Frames) -> pl.DataFrame:
         files = files if files.height else told(frames)
     for depth in range(1, MOST_FOLDERS):
         name = parts.list.head(depth).list.join("/")
-        # a file is no folder, and what lies above all of them is none of theirs
+        # `name` must be a folder, and a folder above all of them is of no one job
         inside = files.filter(parts.list.len() > depth).with_columns(name.alias("name"))
         if inside["name"].n_unique() > 1:
             break
@@ -159,8 +160,8 @@ def _folders(frames: Frames) -> pl.DataFrame:
 def _launches(frames: Frames) -> pl.DataFrame:
     """Return `key source rank`: torchrun's log folders, if it started a rank twice.
 
-    Each launch on each host makes a folder with a name of its own; of the first attempt
-    in it each process has one file of errors.
+    Each launch on each host creates a folder with a unique name. In its first attempt
+    each process has one stderr file there.
     """
     own = frames["sources"].filter(
         (pl.col("stream") == "stderr")
@@ -176,9 +177,9 @@ def _launches(frames: Frames) -> pl.DataFrame:
 
 
 def _agents(frames: Frames) -> pl.DataFrame:
-    """Return `key source rank`: agents' logs, if two of them had a rank of one number.
+    """Return `key source rank`: agents' logs, if two of them had the same rank.
 
-    Each then tells of another process.
+    Each must then name another process for it.
     """
     ended = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     told = ended.select(key="source", source="source", rank="rank", pid="pid")
@@ -191,11 +192,11 @@ def _agents(frames: Frames) -> pl.DataFrame:
 def _dumps(frames: Frames) -> pl.DataFrame:
     """Return `key source rank`: dumps, if two of a rank date one call differently.
 
-    The same call keeps its time in every dump of its process: of several looks at one
-    process, in folders of their own, only the last is returned.
+    A call keeps its time in every dump of its process. Of several looks at one process,
+    in separate folders, only the last is returned.
     """
     call = ["rank", "pg_id", "is_p2p", "seq"]
-    # messages share a number, and so do the calls of a coalesced group
+    # P2P messages share a number, and so do the calls of a coalesced group
     within = ["p2p_seq", "op_id", "op"]
     told = call_summary.outline(frames).select("source", "t", *call, *within)
     told = told.drop_nulls(["source", "t", *call])
@@ -213,7 +214,7 @@ def _dumps(frames: Frames) -> pl.DataFrame:
 
 
 def _ranks(frames: Frames) -> pl.DataFrame:
-    """Return `source rank`: whose lines a file holds, as far as lines tell."""
+    """Return `source rank`: the ranks whose lines a file holds, if lines show it."""
     events = frames["events"]
     parts = [
         events.select("source", pl.coalesce("rank", "task").alias("rank")),
@@ -241,7 +242,7 @@ def _note(
 def _without(
     frames: Frames, gone: pl.Series, notes: Iterable[dict[str, object]]
 ) -> Frames:
-    """Leave out the rows of some sources, and say so where the sources are listed."""
+    """Drop the rows of the sources in `gone`, and mark these in `sources`."""
 
     def keep(frame: pl.DataFrame) -> pl.DataFrame:
         if "source" not in frame.columns:

@@ -1,11 +1,11 @@
 """Restarts: evidence of several attempts of one job, separated before comparison.
 
-An elastic agent starts all workers again under new pids; counts of calls begin anew.
-Which attempt a row belongs to is told by the path (`attempt_1/`), by how often the
-agent has said `failed (exitcode: …)` above it, or by a new communicator of all ranks
-on the same GPUs under new pids. The last attempt that began to work is the one to
-explain: one that could not even connect says how the restart failed, not what came
-first.
+An elastic agent restarts all workers under new pids, and sequence numbers start over.
+The attempt of a row is known from the path (`attempt_1/`), from the number of the
+agent's `failed (exitcode: …)` lines above it, or from a new communicator of all ranks
+on the same GPUs under new pids. The attempt to explain is the last one that began to
+work: one that could not even connect shows how the restart failed, not the original
+failure.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FAILED = "torchelastic.failed"
-# what an agent prints once: when it starts, and when it gives up
+# printed once by an agent: when it starts, and when it gives up
 ONCE = ("torchelastic.started", "torchelastic.child_failed")
 RAISED = ("python.traceback", "torchelastic.error_file")
-# a job that fails with these alone never began to work
+# an attempt with only these failures never began to work
 START_UP = (
     r"^(?:c10d\.(?:store\.(?:connect|bind|missing|unresolved|wait_timeout)|env_missing"
     r"|gloo\.connect_failed)|torchelastic\.rendezvous\.(?:failed|lost|left)"
@@ -37,7 +37,7 @@ NOT_SPLIT = ("sources", "notes", "ranks", "stacks", "entries")
 
 
 def labelled(frames: Frames) -> Frames:
-    """Fill in `attempt` where the lines themselves tell it; with notes of two jobs."""
+    """Fill in `attempt` where lines show it; note communicators of two jobs."""
     bounds = pl.concat([_by_agent(frames), _by_wave(frames)])
     bounds = bounds.unique(["source", "line"], keep="first").sort("line")
     told = Frames(
@@ -69,8 +69,8 @@ def labelled(frames: Frames) -> Frames:
 def last(frames: Frames, wanted: int | None = None) -> Frames:
     """Keep the rows of the attempt to explain, or of the one that is `wanted`.
 
-    The others leave a note each, and a row in `others`. Rows whose attempt is unknown
-    are kept.
+    Each other attempt leaves a note and a row in `others`. Rows of unknown attempt are
+    kept.
     """
     seen = frames["events"].drop_nulls("attempt")
     numbers = sorted(seen["attempt"].unique().to_list())
@@ -103,7 +103,7 @@ def last(frames: Frames, wanted: int | None = None) -> Frames:
 
 
 def _reached(frames: Frames) -> pl.DataFrame:
-    """Return `attempt first_step step text source line`: how far each attempt came."""
+    """Return `attempt first_step step text source line`: how far each attempt got."""
     steps = job.steps(frames).drop_nulls("attempt").sort("source", "line")
     if steps.is_empty():
         return pl.DataFrame(schema={"attempt": pl.Int64()})
@@ -114,7 +114,7 @@ def _reached(frames: Frames) -> pl.DataFrame:
 
 
 def _worked(events: pl.DataFrame) -> bool:
-    """Whether an attempt came further than to the meeting of its processes."""
+    """Whether an attempt got further than the rendezvous of its processes."""
     message = events["message"]
     if message.str.contains(WORKED).any():
         return True
@@ -141,9 +141,9 @@ def _note(frames: Frames, number: int, chosen: int) -> dict[str, object]:
 
 
 def _by_agent(frames: Frames) -> pl.DataFrame:
-    """Return `source line _attempt`: attempt n begins behind an agent's failure n."""
+    """Return `source line _attempt`: attempt n begins after an agent's failure n."""
     lines = frames.message(FAILED).filter(pl.col("attempt").is_null())
-    # failures that several agents tell into one stream are of one attempt
+    # failures that several agents log to one stream are of one attempt
     agents = frames["events"].filter(pl.col("message").is_in(ONCE))
     printed = agents.group_by("source", "message").len().group_by("source")
     alone = lines.join(
@@ -151,7 +151,7 @@ def _by_agent(frames: Frames) -> pl.DataFrame:
         on="source",
         how="semi",
     )
-    # behind the last failure stands the table of that same attempt
+    # the last failure is followed by the table of that same attempt
     return (
         alone.sort("source", "line")
         .with_columns(pl.int_range(1, pl.len() + 1).over("source").alias("_attempt"))
@@ -161,10 +161,10 @@ def _by_agent(frames: Frames) -> pl.DataFrame:
 
 
 def _by_wave(frames: Frames) -> pl.DataFrame:
-    """Return `source line _attempt`: where processes take the place of others.
+    """Return `source line _attempt`: where new processes replace earlier ones.
 
-    That is where a rank of the communicator of all ranks has the same GPU and another
-    pid than before, in one stream.
+    There a rank of the communicator of all ranks has the same GPU and another pid than
+    before, in one stream.
     """
     known = communicators.inits(frames).filter(pl.col("attempt").is_null())
     world = known.filter(pl.col("nranks") == pl.col("nranks").max())
@@ -196,7 +196,7 @@ def _none() -> pl.DataFrame:
 
 
 def _two_jobs(frames: Frames) -> pl.DataFrame:
-    """Note communicators of all ranks that have no process in common."""
+    """Return notes on communicators of all ranks that share no process."""
     members = communicators.strangers(frames)
     if members.is_empty():
         return tables.empty("notes")

@@ -1,8 +1,8 @@
-"""The time window that a user asked for: failures outside of it are left out.
+"""Drops failures outside the time window that the user asked for.
 
-A kernel's log or an agent's tells of weeks. What says that something failed at another
-time goes, with all that was read of the same line; lines without a time stay, as do
-those that tell who is who, and dumps, which are of one moment.
+A kernel or agent log covers weeks. A line that reports a failure at another time is
+dropped, with all rows read from it. Lines without a time are kept, and so are lines
+that identify ranks, and dumps, which are of one moment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FED = ("events", "exits", "positions")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `since` to `until`, both included, in UTC nanoseconds; null is open."""
+    """From `since` to `until`, both included, in UTC nanoseconds; None is open."""
 
     since: int | None = None
     until: int | None = None
@@ -32,10 +32,10 @@ ALWAYS = Span()
 
 
 def within(frames: Frames, span: Span) -> Frames:
-    """Return frames without the failures outside of `span`; a note counts the lines."""
+    """Return frames without the failures outside `span`; a note counts the lines."""
     if span == ALWAYS:
         return frames
-    # years and zones are known only of all lines together
+    # years and zones can only be derived from all lines together
     dated = clock.with_year(frames)
     failed = dated["events"].filter(pl.col("role").is_in(FAILING).fill_null(False))
     rows = [rows.select(*CITE, "t") for rows in (failed, dated["exits"])]

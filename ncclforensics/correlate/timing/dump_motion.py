@@ -1,10 +1,10 @@
 """What a rank did between two dumps of its process.
 
-It moved if it made a call, or one that was open ended or began on its GPU, or if what
-`pg_status` counts has risen. A call that the later dump leaves out has ended where that
-dump holds active calls only. Where nothing has changed the rank stands, if enough time
-has passed: that is told by the files' names or times, or by the calls that others made
-in the meantime.
+It moved if it made a call, if an open call completed or started on its GPU, or if a
+`pg_status` count rose. A call that the later dump leaves out has completed if that dump
+holds active calls only. If nothing changed, the rank is at a standstill, provided that
+enough time passed. The time comes from the files' names or modification times, or from
+the calls that others made in the meantime.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 
 def moved(pairs: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFrame:
-    """Return a row of `looks` for each pair of dumps, as `dump_series` returns both."""
+    """Return a row of `looks` for each pair of dumps, in the order of `pairs`.
+
+    `pairs` and `made` are as `dump_series.paired` and `dump_series.calls` return them.
+    `moved` is null if too little time passed or a dump is truncated.
+    """
     told = pairs
     for part in (
         _new(pairs, made),
@@ -32,7 +36,7 @@ def moved(pairs: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFra
     ):
         told = told.join(part, on="dump", how="left", maintain_order="left")
     told = told.with_columns(pl.col("finished", "began", "risen").fill_null(0))
-    # what a dump has lost at its end was not made after it
+    # calls missing at the end of a truncated earlier dump are not new
     new = pl.when(~pl.col("cut_a").fill_null(False)).then(
         pl.coalesce("by_id", "by_time")
     )
@@ -67,7 +71,8 @@ def moved(pairs: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFra
 def _new(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
     """Return `dump by_id by_time since`: calls that only the later dump can hold.
 
-    `since` is the least time in which they were made, in ms.
+    `by_id` counts them by record id, `by_time` by time. `since` is the least time in
+    which they were made, in ms.
     """
     later = made.join(pairs.select("dump", "newest_a", "last_id_a"), on="dump")
     is_new = pl.col("t") > pl.col("newest_a")
@@ -84,7 +89,7 @@ def _new(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
 def _changed(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
     """Return `dump finished began none`: what became of calls that were open.
 
-    `none`: all of them are there, and none has ended.
+    `none`: all of them are still there, and none has completed.
     """
     key = ["dump", "group", "seq", "p2p_seq", "record_id", "t"]
     earlier = made.filter(~pl.col("is_done")).join(
@@ -101,7 +106,7 @@ def _changed(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
         pl.len().cast(pl.Int64).alias("met"),
     )
     before = earlier.group_by("dump").agg(open_before=pl.len().cast(pl.Int64))
-    # only these dumps say by leaving out a call that it ended
+    # only in these dumps does a missing call mean that it completed
     active = pairs.filter(
         (pl.col("open") == pl.col("height")) & ~pl.col("cut").fill_null(False)
     )
@@ -120,7 +125,7 @@ def _changed(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
 
 
 def _counted(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
-    """Return `dump risen`: how many counts of `pg_status` are greater than before."""
+    """Return `dump risen`: how many `pg_status` counts rose since the dump before."""
     both = counted(pairs, frames)
     risen = pl.sum_horizontal(
         (pl.col(c) > pl.col(f"{c}_right")).fill_null(False) for c in COUNTS
@@ -130,10 +135,10 @@ def _counted(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
 
 
 def _place(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
-    """Return `dump call line is_open`: the first call that is open, or the newest.
+    """Return `dump call line is_open`: the first open call, else the newest call.
 
-    Of the open ones those behind the last that ended come first: messages of a batch
-    that is long over stay open in every dump.
+    Open calls after the last completed one come first: messages of a batch that ended
+    long ago stay open in every dump.
     """
     later = made.join(pairs.select("dump"), on="dump", how="semi")
     ended = later.filter("is_done").group_by("dump").agg(last=pl.col("record_id").max())
@@ -155,7 +160,7 @@ def _place(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
 
 
 def _apart() -> pl.Expr:
-    """Return the time between two looks in ms, as far as something tells it."""
+    """Return the time between two looks in ms; null if nothing shows it."""
     named = pl.col("stamp") - pl.col("stamp_a")
     files = (pl.col("modified") - pl.col("modified_a")).dt.total_milliseconds()
     same_folder = pl.col("folder") == pl.col("folder_a")

@@ -1,11 +1,10 @@
-"""When dumps were written, as far as the modification times of their files tell.
+"""When dumps were written, as far as the modification times of their files show.
 
-A dump does not say when it was taken, and its file does, unless it was copied. Torch
-writes one when a call has been open for its timeout: the watchdog of the rank that is
-in it finds that, and tells the others, which write theirs within a minute. So a file
-whose time is right behind a timeout of its own calls was written then; nobody's copy
-comes at that minute but by chance. And a file that is as old as its newest call is of
-a job of which nobody can say yet that it has stopped.
+A dump does not record when it was taken, but its file does, unless it was copied. Torch
+writes one when a call exceeds its timeout: the watchdog of a rank in that call finds it
+and signals the others, which write theirs within a minute. So a file modified right
+after a timeout of its own calls was written then; a copy hits that minute only by
+chance. A file as old as its newest call is of a job that may not have stopped yet.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ import polars as pl
 
 from ncclforensics.correlate.timing.late_arrivals import timeout
 
-# how long after a timeout a dump is there, with what all ranks take to write theirs
+# time from a timeout until all ranks have written their dumps
 WRITES_MS = 120_000
-# by how much the clock of a file server may be behind that of a host
+# how far a file server's clock may be behind a host's
 CLOCK_MS = 1_000
-# who has not waited longer, or for no more of a timeout, may be about to go on
+# a rank that has waited no longer, or for no more of its timeout, may still proceed
 EARLY_MS = 60_000
 EARLY = 1 / 10
 
@@ -29,8 +28,8 @@ def ages(
     """Return how long each rank had waited when its dump was written.
 
     `held` are the calls that hold ranks up, `outline` is that of all calls. Columns
-    `rank source line waited timeout_ms`, both in ms; nobody whose file has no time, or
-    one before its own calls.
+    `rank source line waited timeout_ms`, the last two in ms. Ranks whose file has no
+    time, or one before its own calls, are left out.
     """
     own = held.filter(pl.col("choice") == 0).select("rank", "t", "source", "line")
     waited = (pl.col("modified") - pl.col("t")).dt.total_milliseconds()
@@ -50,7 +49,7 @@ def ages(
 
 
 def timed_out(told: pl.DataFrame) -> pl.DataFrame:
-    """Return the ages of the dumps that were written as a timeout of theirs passed."""
+    """Return the `ages` of dumps that were written just after their timeout."""
     over = pl.col("waited") - pl.col("timeout_ms")
     return told.filter(over.is_between(-CLOCK_MS, WRITES_MS))
 

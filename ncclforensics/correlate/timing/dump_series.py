@@ -1,8 +1,9 @@
 """Which dumps of a rank are of one process, in the order they were taken.
 
-The same call keeps its time in every dump of its process. Where a ring has wrapped so
-that two dumps share no call, or only active calls were dumped, they are of one process
-if its groups are the same and its records and times go on at the pace of its calls.
+A call keeps its time in every dump of its process. Two dumps share no call if the ring
+buffer wrapped in between, or if only active calls were dumped. They are of one process
+if its groups are the same and its record ids and times continue at the pace of its
+calls.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ncclforensics.model.tables import TIME, begun, done
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# by how much the calls between two looks may come slower or faster than in either
+# factor by which the call rate between two looks may differ from that in either
 PACE = 10
-# where no pace is known: whoever looks again at a hang does so within the hour
+# if no pace is known: a second look at a hang is taken within the hour
 LONGEST = pl.duration(hours=1)
-# the clock of a file server may be behind that of a host
+# a file server's clock may be behind a host's
 CLOCK = pl.duration(seconds=1)
 OWN = ["dump", "group", "op", "is_p2p", "seq", "p2p_seq", "record_id", "t", "line"]
 NO_CALLS = {
@@ -36,10 +37,10 @@ COUNTS = ("last_enqueued", "last_started", "last_completed")
 
 
 def calls(frames: Frames, dumps: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls of some dumps, in OWN and with `is_done has_begun`.
+    """Return the calls of `dumps`: columns OWN, `is_done` and `has_begun`.
 
-    `dump` numbers the rows of `dumps`. Of millions of calls no text is made: what is
-    text stays one number of a template's.
+    `dump` numbers the rows of `dumps`. Millions of calls are not turned into text: a
+    text column stays one hash or category per template.
     """
     numbered = dumps.select("source").with_row_index("dump")
     label = [
@@ -52,7 +53,7 @@ def calls(frames: Frames, dumps: pl.DataFrame) -> pl.DataFrame:
     parts = []
     if frames.has("entries"):
         few = frames["templates"].drop("line").join(numbered, on="source")
-        # of a template in parts each call has times of its own
+        # each call has start times of its own, so the template's are dropped
         few = few.with_columns(t_started=pl.lit(None, TIME)).with_columns(label)
         few = few.drop("t_started", "source")
         made = frames["entries"].lazy().join(few.lazy(), on="template")
@@ -65,10 +66,10 @@ def calls(frames: Frames, dumps: pl.DataFrame) -> pl.DataFrame:
 
 
 def described(frames: Frames, dumps: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
-    """Add to `source rank` what orders dumps, sorted by it within each rank.
+    """Return `dumps` (`source rank`) with the columns that order them, sorted.
 
-    A dump without calls is ordered by what `pg_status` counts, its file's time and its
-    name; so are the others of its rank then.
+    If a dump of a rank has no calls, all dumps of that rank are ordered by `pg_status`
+    counts, file time and file name.
     """
     of_calls = made.group_by("dump").agg(
         pl.col("record_id").min().alias("first_id"),
@@ -105,9 +106,9 @@ def described(frames: Frames, dumps: pl.DataFrame, made: pl.DataFrame) -> pl.Dat
 
 
 def paired(told: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFrame:
-    """Return each dump with the one before it (`…_a`) of the same rank and process.
+    """Return each dump with the previous one (`…_a`) of its rank and process.
 
-    `told` is as `described` returns it. In the order of `told`.
+    `told` is as `described` returns it; its order is kept.
     """
     before = [pl.col(c).shift(1).over("rank").alias(f"{c}_a") for c in told.columns]
     pairs = told.with_columns(before).drop_nulls("source_a")
@@ -134,10 +135,10 @@ def paired(told: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFra
 
 
 def _shared(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
-    """Return `source shares` of the dumps that hold a call of the one before them.
+    """Return `source shares` of the dumps that hold a call of the previous one.
 
-    If any call is in both, so is the newest of the earlier one, or one that is open
-    there, or the oldest of the later one where its end is lost.
+    If they share a call, they share the newest of the earlier dump, or one that is open
+    there, or, if the later dump is truncated, its oldest.
     """
     key = ["dump", "group", "seq", "t"]
     t = pl.col("t")
@@ -155,7 +156,7 @@ def _shared(pairs: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
 
 
 def _groups_agree(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
-    """Return `source agree`: whether a number of a group means the same in both."""
+    """Return `source agree`: whether group ids mean the same group in both dumps."""
     named = (
         frames["groups"].drop_nulls("pg_id").select("source", "pg_id", "pg", "pg_desc")
     )
@@ -171,7 +172,10 @@ def _groups_agree(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
 
 
 def counted(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
-    """Return `source pg_id` with COUNTS of each group, and those before (`…_right`)."""
+    """Return `source pg_id` and COUNTS of each group, and the previous dump's.
+
+    Those of the previous dump are `…_right`.
+    """
     told = frames["positions"].drop_nulls("pg_id").select("source", "pg_id", *COUNTS)
     return told.join(pairs.select("source", "source_a"), on="source").join(
         told, left_on=["source_a", "pg_id"], right_on=["source", "pg_id"]
@@ -179,13 +183,13 @@ def counted(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
 
 
 def _fell(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
-    """Return `source fell`: whether some count was higher in the dump before."""
+    """Return `source fell`: whether any count was higher in the previous dump."""
     less = pl.any_horizontal(pl.col(c) < pl.col(f"{c}_right") for c in COUNTS)
     return counted(pairs, frames).group_by("source").agg(less.any().alias("fell"))
 
 
 def _goes_on() -> pl.Expr:
-    """Whether records and times of a dump follow those of the one before it."""
+    """Whether record ids and times of a dump continue those of the previous one."""
     after = (pl.col("first_id") > pl.col("last_id_a")) & (
         pl.col("oldest") > pl.col("newest_a")
     )

@@ -1,9 +1,9 @@
 """Which files are copies of others, and the times that their names give.
 
-Of a hang torch writes the same bytes twice: a dump holds no time of its own. So equal
-bytes are a copy only where neither names nor times of files tell two moments apart, nor
-another rank's dumps in the same two folders. A copy that got a later time of its own
-cannot be told from a second look.
+During a hang torch writes the same bytes twice: a dump holds no time of its own. So
+equal bytes are a copy only if nothing shows two moments: no file names, no file times,
+no dumps of another rank in the same two folders. A copy with a later file time of its
+own cannot be distinguished from a second look.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-# less time between two looks proves nothing: a healthy call may take as long
+# a shorter gap between two looks proves nothing: a healthy call may take as long
 LEAST_MS = 1_000
-# of names; what stands for a place in an order
+# words in file names that give an order
 WORDS = (("first", "before", "earlier"), ("second", "after", "later"), ("third",))
 ORDINAL = (
     rf"(?<![a-z])(?:{'|'.join(word for words in WORDS for word in words)})(?![a-z])"
@@ -25,7 +25,7 @@ A_COPY = r"(?i)cop(?:y|ies)|backup|\.bak|\.orig|~"
 
 
 def without_copies(told: pl.DataFrame) -> pl.DataFrame:
-    """Leave out dumps that are copies of another one of their rank."""
+    """Return `told` without the dumps that are copies of another one of their rank."""
     pair = told.select("rank", "folder", "sha256")
     two = pair.join(pair, on="rank", suffix="_").filter(
         (pl.col("folder") < pl.col("folder_"))
@@ -47,9 +47,9 @@ def without_copies(told: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_retaken(kept: dict[str, object], other: dict[str, object]) -> bool:
-    """Whether two files with the same bytes tell that they were written apart.
+    """Whether two files with the same bytes were written at different times.
 
-    A file of exactly the same time is the same one, collected twice.
+    Files of exactly the same time are one file, collected twice.
     """
     first, second = kept["modified"], other["modified"]
     if re.search(A_COPY, f"{kept['source']} {other['source']}"):
@@ -67,7 +67,7 @@ def _ordinal(told: dict[str, object]) -> list[str]:
 
 
 def _place(name: str) -> str:
-    """Return a key that sorts names as they count: first, second; 2, 10."""
+    """Return a key that sorts names as people count: first, second; 2, 10."""
     key = name.lower()
     for place, words in enumerate(WORDS, 1):
         key = re.sub(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])", str(place), key)
@@ -75,9 +75,10 @@ def _place(name: str) -> str:
 
 
 def places(names: pl.Series) -> pl.DataFrame:
-    """Return `source place stamp folder` of names of files.
+    """Return `source place stamp folder` of file names.
 
-    `place` is a key that sorts them, `stamp` a time that they tell, of some zone.
+    `place` is a sort key. `stamp` is the time in the name, whose real zone is unknown,
+    in ns and labelled UTC; null if there is none.
     """
     name = pl.col("source")
     digits = pl.concat_str(

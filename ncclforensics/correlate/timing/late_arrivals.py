@@ -1,8 +1,8 @@
-"""Members that arrived after the timeout of those who waited had passed.
+"""Members that arrived after the timeout of the waiting ranks had passed.
 
-The time of a call is its own host's, so two hosts are compared by the earlier calls of
-the same group. Who comes too late may even finish the call: its peers' dumps were
-written when they gave up, and they wait in it there for ever.
+The time of a call is its own host's, so two hosts are compared by earlier calls of the
+same group. A member that comes too late may even complete the call: its peers' dumps
+were written when they gave up, and show them waiting in it for ever.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ import polars as pl
 
 from ncclforensics.correlate.traces.progress import grouped
 
-# of torch, for dumps that do not tell theirs (up to schema 2.1)
+# torch's defaults, for dumps without a timeout (up to schema 2.1)
 TIMEOUT_MS = {"nccl": 600_000, "gloo": 1_800_000}
-EARLIER = 20  # calls of the group by which two clocks are compared
-NEARLY = 0.9  # of a timeout, where the clocks may be to blame for what is lacking
+EARLIER = 20  # earlier calls of the group that compare two clocks
+NEARLY = 0.9  # share of a timeout; clock skew may account for the rest
 GROUP = ("pg", "pg_desc")
 
 
 def overdue(held: pl.DataFrame, outline: pl.DataFrame) -> pl.Series:
     """Return the ranks that had been in a call for longer than its timeout.
 
-    That is when their dump was taken.
-
-    A dump is no older than its newest time: when the GPU began a call that is open is
-    found only as the dump is taken. `held` are the calls that hold ranks up, `outline`
-    is that of all calls.
+    That is when their dump was taken. A dump is no older than its newest time: the GPU
+    start of an open call is found only as the dump is taken. `held` are the calls that
+    hold ranks up, `outline` is that of all calls.
     """
     times = pl.max_horizontal("t", "t_started", "t_completed")
     newest = outline.group_by("rank").agg(times.max().alias("newest_t"))
@@ -41,7 +39,7 @@ def overdue(held: pl.DataFrame, outline: pl.DataFrame) -> pl.Series:
 
 
 def timeout() -> pl.Expr:
-    """Return the timeout of an entry in ms: torch's own where the dump has none."""
+    """Return the timeout of an entry in ms: torch's default if the dump has none."""
     default = pl.col("backend").replace_strict(TIMEOUT_MS, default=None)
     return pl.coalesce("timeout_ms", default)
 
@@ -49,10 +47,10 @@ def timeout() -> pl.Expr:
 def late(
     calls: pl.DataFrame, collectives: pl.LazyFrame, names: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the entries of those who came later than all others by a timeout.
+    """Return the entries of members later than all others by a timeout.
 
-    `calls` is that frame, `names` has the `group` of each `rank pg pg_desc pg_id`. The
-    columns are those of `collectives`, `call`, and how late in ms they came: `after`.
+    `calls` is that frame; `names` has the `group` of each `rank pg pg_desc pg_id`. The
+    columns are those of `collectives`, `call`, and `after`: how late they came, in ms.
     """
     states = pl.concat_list("waiting", "behind", "done")
     held = calls.filter(
@@ -67,7 +65,7 @@ def late(
     collectives = collectives if held.height else collectives.head(0)
     group = (
         collectives.filter(
-            # the numbers alone leave few of millions of calls to be put together
+            # filtering by number and rank first leaves few of millions of calls to join
             pl.col("seq").is_in(near["seq"].unique().implode())
             & pl.col("rank").is_in(came["rank"].unique().implode())
             & pl.col("t").is_not_null()
@@ -100,13 +98,13 @@ def late(
         .join(usual, on=["call", "rank"], how="left", maintain_order="left")
         .with_columns(own.alias("after"), pl.col("after").alias("told"))
     )
-    # of two, the other one; of many, what most did
+    # compared with the other of two, or with the (lower) median of many
     by = [
         pl.col(c)
         - pl.col(c).quantile(0.5, interpolation="lower").over("call").fill_null(0)
         for c in ("after", "told")
     ]
-    # who is late at every call as well is that by its clock or by its work
+    # a rank that is late at every call is late by its clock or its workload
     nearly = by[0] > NEARLY * pl.col("timeout_ms")
     over = nearly & (pl.max_horizontal(*by) > pl.col("timeout_ms"))
     few = 2 * over.sum().over("call") < pl.len().over("call") + 1

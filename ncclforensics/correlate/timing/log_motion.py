@@ -1,7 +1,7 @@
 """Progress between two observations other than dumps: py-spy, RAS, watchdog lines.
 
-Two stacks of one process that are equal say less than two equal dumps: a loop comes by
-the same line again and again.
+Two equal stacks of one process prove less than two equal dumps: a loop passes the same
+line again and again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ GROUP = ["rank", "attempt", "pg", "pg_id"]
 
 
 def stacks(frames: Frames) -> pl.DataFrame:
-    """Return the looks of py-spy at each process, the last one last.
+    """Return py-spy's looks at each process that has several, the last one last.
 
-    Columns: PROCESS, LOOK, `stack`, `what` (the innermost line), and those of a file.
-    A process that neither a rank nor a host tells is left out: a pid alone may be that
-    of another host's.
+    Columns: PROCESS, LOOK, `stack`, `t`, `what` (the innermost frame), and those of the
+    file. A process without a rank or host is left out: its pid alone may be that of
+    another host's process.
     """
     looked = frames.message(SPY)
     if not {"stack", "depth", "command"} <= set(looked.columns):
@@ -54,7 +54,7 @@ def stacks(frames: Frames) -> pl.DataFrame:
 
 
 def spied(told: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of `looks` of what `stacks` returns."""
+    """Return `looks` rows for the result of `stacks`."""
     if told.is_empty():
         return tables.empty("looks")
     pairs = _paired(told, PROCESS)
@@ -70,7 +70,7 @@ def spied(told: pl.DataFrame) -> pl.DataFrame:
 
 
 def reported(frames: Frames) -> pl.DataFrame:
-    """Return rows of `looks` of the ranks that two reports of RAS count."""
+    """Return `looks` rows for the ranks that two RAS reports count."""
     if ras_members.COUNTS not in frames.messages:
         return tables.empty("looks")
     counts = ras_members.reported(frames).filter(pl.col("kind") == "count")
@@ -83,7 +83,7 @@ def reported(frames: Frames) -> pl.DataFrame:
     pairs = _paired(told, NUMBER).with_columns(
         (pl.col("operation") - pl.col("operation_a")).alias("new")
     )
-    # a rank has moved if it has in any of its communicators
+    # a rank moved if it did in any of its communicators
     most = pairs.sort("rank", "new", descending=[False, True]).unique(
         "rank", keep="first", maintain_order=True
     )
@@ -103,10 +103,10 @@ def reported(frames: Frames) -> pl.DataFrame:
 
 
 def logged(frames: Frames) -> pl.DataFrame:
-    """Return rows of `looks` of the ranks whose watchdog counts more calls later.
+    """Return `looks` rows for the ranks whose watchdog counts more calls later.
 
-    A host enqueues calls that never begin: where it is known how many ended, that
-    number has to rise. A count that stands is no row; a timeout tells of it.
+    A host enqueues calls that never start: if the number of completed calls is known,
+    it has to rise too. A count that does not rise gives no row; its timeout shows that.
     """
     dumps = call_summary.dumps(frames)["source"]
     lines = frames["positions"].drop_nulls(["rank", "t", "last_enqueued"])
@@ -143,9 +143,9 @@ def _of_files(frames: Frames, told: pl.DataFrame) -> pl.DataFrame:
 
 
 def _paired(told: pl.DataFrame, key: list[str]) -> pl.DataFrame:
-    """Return the last look of each `key` with the one before it (`…_a`).
+    """Return the last look of each `key` with the previous one (`…_a`).
 
-    Files with the same bytes are two looks only where something tells them apart.
+    Files with the same bytes are two looks only if something shows them to be.
     """
     before = [pl.col(c).shift(1).over(key).alias(f"{c}_a") for c in told.columns]
     pairs = told.with_columns(before).drop_nulls("source_a")
@@ -164,7 +164,7 @@ def _paired(told: pl.DataFrame, key: list[str]) -> pl.DataFrame:
 def _rows(
     pairs: pl.DataFrame, kind: str, moved: pl.Expr, what: pl.Expr
 ) -> pl.DataFrame:
-    """Return rows of `looks`; who stands does so only where some time has passed."""
+    """Return `looks` rows; no movement counts only if enough time has passed."""
     apart = pl.coalesce(
         pl.col("t") - pl.col("t_a"),
         pl.col("stamp") - pl.col("stamp_a"),

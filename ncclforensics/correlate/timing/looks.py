@@ -1,9 +1,8 @@
 """Two looks: evidence of one rank that was taken twice while its process lived.
 
-What moved between two looks is at work, and what stands in both has stopped; neither
-can be told from one. So it is read off here, as `looks`. After that the last look at
-each rank counts, and the earlier ones are left out: two states of one rank would be
-taken for one.
+A rank that moved between two looks works; one that did not is at a standstill. One look
+shows neither. So `looks` is derived here. After that the last look at each rank counts,
+and the earlier ones are left out: two states of one rank would be taken for one.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from ncclforensics.correlate.traces import call_summary
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 
-# frames of which a dump's rows are left out; stacks are those of other dumps as well
+# frames that a dump's rows are dropped from; `stacks` are shared with other dumps
 OF_A_DUMP = ("templates", "outline", "collectives", "positions", "groups")
 MOST_NAMED = 8  # ranks in a note
 
 
 def last(frames: Frames) -> Frames:
-    """Keep the last look at each rank, and add `looks` where there are two.
+    """Keep the last look at each rank, and add `looks` if a rank has two.
 
-    Earlier dumps stay in `sources` under another kind, with a note. Of RAS and of logs
-    nothing is left out: who reads them knows that they go on.
+    Earlier dumps stay in `sources` under another kind, with a note. RAS reports and
+    logs are kept whole: what reads them expects them to continue.
     """
     spied = log_motion.stacks(frames)
     told = [
@@ -71,9 +70,9 @@ def _several(frames: Frames) -> pl.DataFrame:
 
 
 def _alone(frames: Frames, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of `looks` of the ranks that are only in an earlier look.
+    """Return `looks` rows for the ranks that are only in an earlier look.
 
-    That is known where looks have folders of their own.
+    That is known if looks have folders of their own.
     """
     early = pairs["folder_a"].unique()
     early = early.filter(~early.is_in(pairs["folder"].unique().implode()))
@@ -125,7 +124,7 @@ def _without_dumps(
     twice: pl.Series,
     notes: list[dict[str, object]],
 ) -> Frames:
-    """Leave out the rows of some dumps, and say so where the sources are listed."""
+    """Drop the rows of the `earlier` and `twice` dumps, and mark these in `sources`."""
     gone = pl.concat([earlier, twice])
     if gone.is_empty():
         return frames
@@ -154,7 +153,7 @@ def _without_dumps(
 
 
 def _without_stacks(frames: Frames, spied: pl.DataFrame) -> Frames:
-    """Leave out what py-spy saw of a process before it looked at it again."""
+    """Drop py-spy's earlier looks at a process that it looked at again."""
     if spied.is_empty():
         return frames
     last_ = spied.unique(log_motion.PROCESS, keep="last", maintain_order=True)

@@ -1,8 +1,9 @@
 """Dumps that are older than the logs beside them.
 
-A dump lies where torch wrote it until the next job's dump takes its name, and with
-fewer ranks some are never written over. One of this job holds a call as late as its
-hang; so all dumps that end days before the first line of any log are hardly of it.
+A dump stays where torch wrote it until a later job's dump takes its name; if that job
+has fewer ranks, some are never overwritten. A dump of this job holds a call as late as
+its hang. So dumps that all end days before the first line of any log are probably of
+another job.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MOST = timedelta(days=2)
 
 @remembered
 def age(frames: Frames) -> timedelta | None:
-    """Return by how much all dumps are older than all logs; None where they are not."""
+    """Return how much older all dumps are than all logs; None if not by MOST."""
     newest = call_summary.outline(frames).select(pl.col("t").max()).item()
     dumps = call_summary.dumps(frames)["source"]
     lines = frames["events"].filter(~pl.col("source").is_in(dumps.implode()))
@@ -33,7 +34,7 @@ def age(frames: Frames) -> timedelta | None:
 
 
 def noted(frames: Frames) -> Frames:
-    """Note dumps that are too old for the logs."""
+    """Return frames with a note if the dumps are too old for the logs."""
     older = age(frames)
     if older is None:
         return frames

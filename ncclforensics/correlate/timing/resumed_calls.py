@@ -1,8 +1,8 @@
 """Calls made after a pause of a whole timeout, in a job that went on afterwards.
 
-A watchdog writes its dump when the timeout of a call passes. Where the rank that was
-waited for comes just then, the dumps show a job that runs; but a rank that made no call
-for as long as a timeout shows where it had been.
+A watchdog writes its dump when the timeout of a call passes. If the straggler arrives
+just then, the dumps show a running job; but a rank that made no call for as long as a
+timeout shows where it was.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ KEY = ["group", "seq"]
 
 
 def calls(frames: Frames) -> pl.DataFrame:
-    """Return rows of the frame `calls` for the calls behind such pauses.
+    """Return rows of the frame `calls` for the calls after such pauses.
 
-    Of those that hold nobody any more, which that frame does not have; `done` are all
-    that made them, and `call` is numbered on. Only pauses that ended less than a
-    timeout before the newest call of their rank: what waits now has not waited for as
-    long.
+    They block no rank any more, so that frame lacks them. `done` are all ranks that
+    made the call, and `call` continues the numbering. Only pauses that ended less than
+    a timeout before the newest call of their rank count: what waits now has not waited
+    for as long.
     """
     first = _first(frames)
     if first is None:
@@ -63,7 +63,7 @@ def calls(frames: Frames) -> pl.DataFrame:
 
 
 def _first(frames: Frames) -> pl.DataFrame | None:
-    """Return the calls behind a pause of their timeout; None where there is none."""
+    """Return the calls after a pause of their timeout; None if there are none."""
     if not frames.has("entries"):
         return None
     entries, templates = frames["entries"], frames["templates"]
@@ -72,7 +72,7 @@ def _first(frames: Frames) -> pl.DataFrame | None:
     if told.is_empty():
         return None
     least = timedelta(milliseconds=int(str(told["timeout_ms"].min())))
-    # of millions of calls nothing more is made than the times between them
+    # of millions of calls only the times in between are computed
     pause = entries["t"].diff()
     rows = (pause >= least).fill_null(False).arg_true()
     if rows.is_empty():

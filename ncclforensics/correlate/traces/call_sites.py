@@ -1,9 +1,9 @@
 """Where in the code each rank stood: tracebacks of timeouts, and py-spy stacks.
 
-Gloo's calls raise where they are made, so the traceback over a timeout tells where its
+Gloo's calls raise where they are made, so the traceback above a timeout shows where its
 rank waited; so does the stack that a watchdog prints of the call that failed. In
-py-spy's dump a main thread that stands in a call of torch.distributed waits there, and
-one that stands elsewhere is in no call, unless it waits for its GPU.
+py-spy's dump a main thread in a torch.distributed call waits there. One in other code
+is in no call, unless it waits for its GPU.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ OPS = (
     r"|i?send|i?recv|batch_isend_irecv|wait_tensor|_store_barrier"
     r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
 )
-# a message waits for one rank, in the order of a pipeline
+# a P2P call waits for one rank, in the order of a pipeline
 MESSAGES = r"^(?:i?send|i?recv|batch_isend_irecv|(?:send|recv)_object_list)$"
-# whose members may make their call at different lines: who sends, and who receives
+# members may make these calls at different lines: the root and the others
 ROOTED = r"^(?:broadcast|reduce|gather|scatter)(?:_object(?:_list|s)?)?$"
 DEVICE = r"torch/cuda/(?:__init__|streams)\.py$"  # the host waits for its GPU
-# of no user: torch itself, Python's own modules
+# not user code: torch itself, Python's own modules
 LIBRARY = (
     r"(?:^|/)(?:site-packages|dist-packages)/(?:torch|torchvision)/|<frozen |<string>"
     r"|^(?:torch|torchvision)/|/lib(?:64)?/python3[.\d]*/[^/]+$"
@@ -59,21 +59,21 @@ SCHEMA = pl.Schema(
 
 
 def is_own() -> pl.Expr:
-    """Whether a frame's `file` is the user's own, and no library's."""
+    """Whether a frame's `file` is the user's own, and not a library's."""
     return ~pl.col("file").str.contains(LIBRARY)
 
 
 @remembered
 def sites(frames: Frames) -> pl.DataFrame:
-    """Return where each rank stood, in SCHEMA, one row a rank.
+    """Return where each rank stood, in SCHEMA, one row per rank.
 
-    `op` is the function of torch.distributed that it called, where that is shown. A
-    rank that `waits` stood in a call; one that does not was seen in other code. Where
-    nothing of the user's code is shown a rank has no row.
+    `op` is the torch.distributed function that it called, if shown. `waits` is true if
+    the rank was in a call, and false if it was seen in other code. A rank has no row if
+    nothing of the user's code is shown.
     """
     found = pl.concat([_raised(frames), _shown(frames, FAILED), _shown(frames, LOOK)])
     key = pl.struct("file", pl.coalesce("line_of", pl.lit(-1)), "function")
-    # the two sides of one call may stand at two lines of one function
+    # the sides of one rooted call may be at two lines of one function
     rooted = pl.col("op").str.contains(ROOTED).fill_null(False)
     return (
         found.drop_nulls(["rank", "file"])
@@ -87,7 +87,7 @@ def sites(frames: Frames) -> pl.DataFrame:
 
 
 def stacks(frames: Frames) -> pl.DataFrame:
-    """Return the rows of the frame `stacks` that the stacks of `sites` stand for."""
+    """Return the rows of the frame `stacks` for the stack numbers in `sites`."""
     seen = sites(frames).unique("stack", keep="first", maintain_order=True)
     return tables.conform(
         "stacks",
@@ -96,7 +96,7 @@ def stacks(frames: Frames) -> pl.DataFrame:
 
 
 def _raised(frames: Frames) -> pl.DataFrame:
-    """Read the traceback over the first line of each rank that tells of its wait."""
+    """Return the traceback above the first line on each rank's wait."""
     raised = frames.message(TRACEBACK)
     if not {*SITE, "span", "op"} <= set(raised.columns):
         return pl.DataFrame(schema=SCHEMA)
@@ -118,11 +118,11 @@ def _raised(frames: Frames) -> pl.DataFrame:
 
 
 def shown(frames: Frames, message: str) -> pl.DataFrame:
-    """Read the stacks that are told frame by frame, one row each, in order.
+    """Return the stacks that `message` prints frame by frame, one row per stack.
 
-    Columns `source line rank pid t`, `op` (the outermost call of torch.distributed
-    in it), `synchronizes` (it waits for its GPU) and SITE, the innermost own frame. A
-    stack without a rank has that of its pid, where one rank alone has it.
+    Columns `source line rank pid t`, `op` (the outermost torch.distributed call in it),
+    `synchronizes` (it waits for its GPU) and SITE, the innermost own frame. A stack
+    without a rank gets that of its pid, if only one rank has that pid.
     """
     lines = frames.message(message)
     if not {*SITE, "depth"} <= set(lines.columns):
@@ -154,7 +154,7 @@ def shown(frames: Frames, message: str) -> pl.DataFrame:
 def _shown(frames: Frames, message: str) -> pl.DataFrame:
     """Return the sites of `shown` stacks, the last look first."""
     seen, looked = shown(frames, message), message == LOOK
-    # which call its GPU is in, the host does not show
+    # the host does not show which call its GPU is in
     placed = seen.filter(~pl.col("synchronizes") | pl.col("op").is_not_null())
     waits = pl.col("op").is_not_null() | pl.lit(not looked)
     return _as_sites(placed.with_columns(waits=waits, was_looked_at=looked).reverse())

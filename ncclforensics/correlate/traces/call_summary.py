@@ -1,8 +1,8 @@
 """The few calls of a dump that show how far its rank came.
 
-A ring holds thousands of calls that finished long ago, and nothing but the first, the
-last and the extreme ones among them says anything of a hang. So the rest is left out
-before dumps are compared: what is looked up in an outline is what all calls would say.
+A ring buffer holds thousands of calls that finished long ago. Only the first, the last
+and the extreme ones among them matter for a hang. So the rest is left out before dumps
+are compared: a lookup in an outline gives what all calls would give.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def dumps(frames: Frames) -> pl.DataFrame:
 
 
 def outlined(frames: Frames) -> Frames:
-    """Add `outline`, made of `entries` and `templates`, which may be of many dumps."""
+    """Add `outline`, made of the `entries` and `templates` of any number of dumps."""
     if not frames.has("entries"):
         return frames
     return Frames({**frames.tables, "outline": _outline(frames)}, frames.messages)
 
 
 def outline(frames: Frames) -> pl.DataFrame:
-    """Return the outline of all calls; those that no dump tells of stand in full."""
+    """Return the outline of all calls; rows of `collectives` are kept in full."""
     others = frames.tables.get("collectives")
     made = frames["outline"]
     if made.is_empty() and others is None:
@@ -41,9 +41,9 @@ def outline(frames: Frames) -> pl.DataFrame:
 
 
 def emptied(frames: Frames) -> pl.Series:
-    """Return the ranks whose dump has no entries, and counts calls that are open.
+    """Return the ranks whose dump has no entries, but counts open calls.
 
-    Such a rank waits in one of them, and which one is lost.
+    Such a rank waits in one of them; which one is lost.
     """
     open_ = frames["positions"].filter(
         pl.col("source").is_in(dumps(frames)["source"].implode())

@@ -1,12 +1,12 @@
 """NCCL's COLL log lines as calls: the rank, the communicator, the ordinal in it.
 
-The host prints such a line when it enqueues a call, so it proves that the call was
-made and never that it ended. The number of a call is its place among the collectives of
-its communicator; `opCount` stands still inside one node since 2.27.3, and is only used
-to see that no line was lost. A call that some member never made, or made differently,
-cannot end: such calls become rows of `collectives`. How far each rank came goes to
-`positions`. Where lines may be lost, or a log ends inside a line because the rest never
-left a buffer, counts say nothing: then there is only a note.
+The host prints such a line when it enqueues a call, so it proves that the call was made
+and never that it ended. The number of a call is its place among the collectives of its
+communicator; `opCount` does not advance within one node since 2.27.3, and is only used
+to detect lost lines. A call that some member never made, or made differently, cannot
+end: such calls become rows of `collectives`. How far each rank came goes to
+`positions`. If lines may be lost, or a log ends inside a line because the rest never
+left a buffer, counts prove nothing: then there is only a note.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MESSAGE = "nccl.coll"
-# point to point calls pair up in any order, so they have no number in common
+# P2P calls pair up in any order, so the two sides share no number
 P2P = ("Send", "Recv", "PutSignal", "Signal", "WaitSignal")
 DTYPES = (
     *("int8", "uint8", "int32", "uint32", "int64", "uint64"),
     *("float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"),
 )
 SAME = ("op", "count", "datatype")  # what all members of a call agree on
-LEADERS = 2  # ranks that have to be equally far before another is called late
-AHEAD = 40  # calls that a host makes before it notices that one does not end
-SLIP = 3  # lost lines in a row that are looked for,
-BEHIND = 500  # in so many calls behind a difference
+LEADERS = 2  # ranks that must be equally far before another is called late
+AHEAD = 40  # calls that a host enqueues before it notices that one does not end
+SLIP = 3  # lost lines in a row that are tried
+BEHIND = 500  # calls after a difference that are compared
 
 Told = list[dict[str, object]]
 
 
 def with_calls(frames: Frames) -> Frames:
-    """Add what COLL lines tell to `collectives`, `positions`, `groups` and `notes`.
+    """Add calls from COLL lines to `collectives`, `positions`, `groups` and `notes`.
 
-    Where Flight Recorder dumps tell of calls, these are better and stand alone.
+    Unchanged if Flight Recorder dumps have calls: they are better evidence.
     """
     if MESSAGE not in frames.messages or frames.has("collectives"):
         return frames
@@ -83,8 +83,8 @@ def with_calls(frames: Frames) -> Frames:
 def _calls(frames: Frames, known: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
     """Return the COLL lines with `key comm_rank nranks rank` and `seq` from 1.
 
-    `seq` is null on calls that are not numbered. Lines of one process that two files
-    hold (a rank's own, and the launcher's) are taken from the fuller file.
+    `seq` is null on P2P calls, which are not numbered. If two files hold the lines of
+    one process (a rank's own, and the launcher's), the fuller file is taken.
     """
     lines = frames.message(MESSAGE)
     joined = communicators.named(lines, known).drop_nulls("key")
@@ -119,16 +119,16 @@ def _calls(frames: Frames, known: pl.DataFrame, owners: pl.DataFrame) -> pl.Data
 def _doubts(
     frames: Frames, lines: pl.DataFrame, own: pl.DataFrame
 ) -> tuple[str | None, int]:
-    """Say why the counts of one communicator prove nothing, or from which call on.
+    """Return why one communicator's counts prove nothing, or None and a first call.
 
     `lines` are its COLL lines, `own` its members. The number is that of the first call
-    that cannot have ended; behind the last one if all may have.
+    that cannot have ended, or the one after the last if all may have; 0 with a reason.
     """
     if lines.unique(["comm_rank", *PROCESS])["comm_rank"].is_duplicated().any():
         return "two processes claim one of its ranks", 0
     if lines["rank"].null_count() or own["nranks"].n_unique() > 1:
         return "whose they are is not known", 0
-    # NCCL began to print START with 2.18.3; a lost line there is a lost line elsewhere
+    # NCCL prints START since 2.18.3; if one is lost, COLL lines may be lost too
     there = own.filter(pl.col("comm_rank").is_in(lines["comm_rank"].unique().implode()))
     if not there["joined"].all() or there["began"].n_unique() > 1:
         return "lines of the log are missing", 0
@@ -165,7 +165,7 @@ def _doubts(
     if not _failing(frames):
         if leading < LEADERS:
             return "no two ranks are ahead, and nothing says that the job failed", 0
-        # of a stream that several ranks write, somebody may have copied a part
+        # a stream that several ranks write may have been copied only in part
         shared = counted.filter(pl.len().over("source") > 1)["source"].unique()
         if late["source"].is_in(shared.implode()).any():
             return "the log may end where the job still ran", 0
@@ -180,10 +180,10 @@ def _ends_inside(cut: pl.DataFrame) -> str:
 
 
 def _counts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
-    """Return a row per member: how many calls, and what its log is worth.
+    """Return a row per member: its number of calls, and how reliable its log is.
 
-    `unbroken`: opCount begins at 0 and no step of it is left out; `moving`: it counts
-    at all; `cut`: the file ends inside a line; `closed`: the communicator was closed.
+    `unbroken`: opCount starts at 0 and skips no step; `moving`: it counts at all;
+    `cut`: the file ends inside a line; `closed`: the communicator was destroyed.
     """
     step = pl.col("op_count").diff()
     by_member = lines.group_by("rank", "comm", *PROCESS, maintain_order=True).agg(
@@ -219,14 +219,14 @@ def _strings() -> dict[str, pl.DataType]:
 
 
 def _alike(lines: pl.DataFrame) -> bool:
-    """Whether all members print the same opCount at the same call: nothing is lost."""
+    """Whether all members print the same opCount at each call: no line is lost."""
     numbered = lines.drop_nulls("seq")
     differ = numbered.group_by("seq").agg(pl.col("op_count").n_unique())
     return bool((differ["op_count"] == 1).all())
 
 
 def _first_difference(numbered: pl.DataFrame) -> int | None:
-    """Return the first call in which two members differ."""
+    """Return the first call in which two members differ; None if none do."""
     signature = pl.struct(SAME).n_unique()
     split = numbered.group_by("seq").agg(signature.alias("sides"))
     found = split.filter(pl.col("sides") > 1)["seq"].min()
@@ -234,7 +234,7 @@ def _first_difference(numbered: pl.DataFrame) -> int | None:
 
 
 def _undecided(numbered: pl.DataFrame, first: int, size: int) -> bool:
-    """Whether no side of a difference is the smaller one as some members are unseen."""
+    """Whether the smaller side of a difference depends on members that are unseen."""
     made = numbered.filter(pl.col("seq") == first)
     sides = made.group_by(SAME).len()["len"]
     tied = int((sides == sides.max()).sum()) > 1
@@ -242,7 +242,7 @@ def _undecided(numbered: pl.DataFrame, first: int, size: int) -> bool:
 
 
 def _slipped(numbered: pl.DataFrame, first: int) -> bool:
-    """Whether lost lines explain a difference better: shifted, two members agree."""
+    """Whether lost lines explain a difference better: once shifted, members agree."""
     later = numbered.filter(pl.col("seq") >= first).sort("seq")
     tails = {
         tuple(part.select(SAME).head(BEHIND).rows())
@@ -264,7 +264,7 @@ def _agreement(a: Sequence[object], b: Sequence[object]) -> int:
 
 
 def _failing(frames: Frames) -> bool:
-    """Whether anything at all says that the job did not end in health."""
+    """Whether anything at all shows that the job did not end well."""
     roles = frames["events"]["role"].is_in(["culprit", "victim", "either"])
     return bool(roles.any()) or bool((frames["exits"]["code"] != 0).any())
 
@@ -277,7 +277,7 @@ def _as_calls(lines: pl.DataFrame) -> pl.DataFrame:
             dict(enumerate(DTYPES)), default=None, return_dtype=pl.String
         )
     )
-    # one tensor of one dimension a call
+    # one tensor of one dimension per call
     shape = pl.col("count").reshape((-1, 1, 1)).cast(pl.List(pl.List(pl.Int64)))
     return tables.conform(
         "collectives",

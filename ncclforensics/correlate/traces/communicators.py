@@ -1,10 +1,10 @@
 """Which communicator a pointer means: NCCL's `Init` lines, joined per process.
 
-A pointer is good inside one process only, and is used again once its communicator is
-closed, so a line means what the last `Init` line above it said. `commId` is the same on
-all members; a split since 2.23 prints none, and is told by its parent's name, the
+A pointer is valid in one process only, and is reused once its communicator is closed,
+so a line means what the last `Init` line above it said. `commId` is the same on all
+members. A split since 2.23 prints none, and is identified by its parent's name, the
 number of the split there, and its color. Before 2.16 there is no name at all: then a
-communicator is told by its size, where only one of that size was built.
+communicator is identified by its size, if only one of that size was built.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 INITS = ("nccl.init.start", "nccl.init.complete")
 PROCESS = ["source", "host", "pid"]
-NESTED = 4  # splits of splits that are followed
+NESTED = 4  # depth of nested splits that are resolved
 _CAPTURED = {
     "comm": pl.String(),
     "comm_rank": pl.Int64(),
@@ -63,8 +63,8 @@ def inits(frames: Frames) -> pl.DataFrame:
 def named(lines: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Add `key comm_rank nranks` to lines that have `comm` and a process.
 
-    `known` comes from `inits`. A line whose pointer no `Init` line above it explains
-    gets nulls.
+    `known` comes from `inits`. The columns are null if no `Init` line above the line
+    explains its pointer.
     """
     meanings = (
         known.drop_nulls(["pid", "comm", "key"])
@@ -80,9 +80,11 @@ def named(lines: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
 
 
 def owners(known: pl.DataFrame) -> pl.DataFrame:
-    """Return whose each `key`'s `comm_rank` is: the process, and its rank if known.
+    """Return the process of each `key`'s `comm_rank`, and its rank if known.
 
-    The members of a communicator as large as the job are its ranks.
+    Columns `key comm_rank nranks source host pid rank began joined`; the last two say
+    whether START and COMPLETE were printed. The members of a communicator as large as
+    the job are its ranks.
     """
     largest = known.filter(pl.col("nranks") == pl.col("nranks").max())
     world = largest.drop_nulls(["key", "pid"]).select(
@@ -107,7 +109,7 @@ def owners(known: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_size(lines: pl.DataFrame) -> pl.Series:
-    """Name communicators that print no id by their size, where it was built once."""
+    """Name communicators that print no id by their size, if it was built once."""
     nameless = pl.col("comm_id").is_null() & pl.col("parent").is_null()
     sizes = (
         lines.filter(nameless)
@@ -142,7 +144,7 @@ def _with_splits(known: pl.DataFrame) -> pl.DataFrame:
     joined = known.join_asof(
         parents, on="line", by=[*PROCESS, "parent"], check_sortedness=False
     )
-    # START and COMPLETE of one split are one: they are of one pointer and color
+    # START and COMPLETE of one split count once: they share pointer and color
     begun = pl.col("line").min().over(*PROCESS, "parent", "comm")
     order = begun.rank("dense").over(*PROCESS, "parent").cast(pl.Int64) - 1
     number = pl.coalesce("child", order)
@@ -156,10 +158,10 @@ def _with_splits(known: pl.DataFrame) -> pl.DataFrame:
 
 
 def strangers(frames: Frames) -> pl.DataFrame:
-    """Return communicators of all ranks that have no process in common, one row each.
+    """Return communicators of all ranks that share no process, one row each.
 
-    They are those of two jobs or attempts; groups of other GPUs are one job's. Columns
-    `key nranks source line sources`; no rows for one job.
+    They are those of two jobs or attempts; communicators on other GPUs are one job's.
+    Columns `key nranks source line sources`; no rows for one job.
     """
     known = inits(frames).drop_nulls(["key", "pid"])
     largest = pl.col("nranks") == pl.col("nranks").max().over("host", "pid")

@@ -1,10 +1,10 @@
-"""Watchdog lines that name no group: which of them their numbers put into one group.
+"""Watchdog lines without a group: which of them are of one group, by their numbers.
 
-torch up to 2.4 prints `SeqNum=41` and no group, and `[Rank 3]` says the rank in it. A
-group's calls end in their order, and one that needs all its members ends for nobody
-before each of them has begun it. So ranks of one group give up the same call, or two
-that follow each other; what lies further apart are two groups. One rank's two timeouts
-are two groups as well.
+torch up to 2.4 prints `SeqNum=41` and no group, and `[Rank 3]` is the rank in it. A
+group's calls end in order, and one that needs all members ends for none of them before
+each has started it. So ranks of one group give up the same call or consecutive ones;
+calls further apart are of two groups. Two timeouts of one rank are of two groups as
+well.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 REACH = 1  # calls that two members of a group can be apart
-PREFIX = "lines|"  # begins the name of a group that only numbers tell
+PREFIX = "lines|"  # prefix of a group that is known by numbers only
 NAME = ("pg", "pg_id", "pg_desc")
 
 
 @remembered
 def timeouts(frames: Frames) -> pl.DataFrame:
-    """Return the rows of `positions` that gave up a call without a group, with `group`.
+    """Return the `positions` rows that gave up a call without a group, with `group`.
 
-    Their `group` is the same for what can be of one group; `t` is when the rank began
-    to wait. The rows keep their columns.
+    Rows that can be of one group have the same `group`; `t` is when the rank began to
+    wait. The other columns are unchanged.
     """
     nameless = pl.all_horizontal(pl.col(c).is_null() for c in NAME)
     said = (
@@ -56,9 +56,9 @@ def timeouts(frames: Frames) -> pl.DataFrame:
 
 
 def grouped(frames: Frames) -> pl.DataFrame:
-    """Return `positions` with `group`: of rows without a name, as `timeouts` says.
+    """Return `positions` with `group`, from `timeouts` for rows without a name.
 
-    It is null where a row has a name of its own, or gave up no call.
+    It is null if a row names its group, or gave up no call.
     """
     told = timeouts(frames).select("rank", "timed_out", "op", "group")
     nameless = pl.all_horizontal(pl.col(c).is_null() for c in NAME)
@@ -75,7 +75,7 @@ def grouped(frames: Frames) -> pl.DataFrame:
 def _clashes(said: pl.DataFrame) -> dict[int, str]:
     """Return the numbers that cannot share a group with their neighbour, and why.
 
-    "seq" where one rank gave up two numbers within reach, "op" where it gave up two
+    "seq" if one rank gave up two numbers within REACH, "op" if it gave up two
     operations of one number.
     """
     ordered = said.sort("rank", "timed_out")

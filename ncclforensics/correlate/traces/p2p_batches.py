@@ -1,10 +1,10 @@
-"""Batched P2P: the state of a batch's closing entry holds for all its messages.
+"""Batched P2P: the state of a batch's closing entry applies to all its messages.
 
 `batch_isend_irecv` records an entry per message, none of which c10d ever marks
-(pytorch#137969), and one named `coalesced` behind them that it does mark. They share
-their numbers, of which a batch counts up one: that of messages, or in older torch that
-of collectives, where the closing entry does not even say that it is point to point. A
-dump of active calls leaves it out when the batch is over, and keeps its messages.
+(pytorch#137969), and one named `coalesced` after them that it does mark. They share
+their numbers, of which a batch advances one: that of messages, or in older torch that
+of collectives, where the closing entry is not even marked as P2P. A dump of active
+calls leaves the closing entry out when the batch is over, and keeps its messages.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ncclforensics.model.frames import Frames
 HALVES = ("send", "recv")
 BATCH = ("source", "rank", "pg", "pg_desc", "pg_id", "batch")
 TOLD = ("state", "retired", "t_started", "t_completed")
-SHARED = ("state", "retired", "is_p2p")  # of these, what templates hold
+SHARED = ("state", "retired", "is_p2p")  # the ones that templates hold
 NUMBERS = ("seq", "p2p_seq")
 NEEDED = ("is_p2p", "op", "record_id", *BATCH[:-1], *NUMBERS, *TOLD)
 
 
 def with_ends(frames: Frames) -> Frames:
-    """Give the messages of all frames their ends.
+    """Return frames whose P2P messages have the state and times of their batch.
 
-    What dumps hold in two parts is put together for the messages only; those that got
-    another state are calls of another template then, and the outline is made anew.
+    Entries and templates are joined for the messages only. Messages whose state changes
+    become calls of a new template, and the outline is rebuilt.
     """
     eager = frames.tables.get("collectives")
     if eager is not None:
@@ -71,12 +71,11 @@ def with_ends(frames: Frames) -> Frames:
 
 
 def ended(collectives: pl.DataFrame) -> pl.DataFrame:
-    """Give the messages of batches the state and times of the entry that closes them.
+    """Return `collectives` with batch messages marked like their closing entry.
 
-    That entry is point to point as they are. Takes and returns the frame `collectives`,
-    in its order.
+    The closing entry is marked as P2P, as they are. Row order is kept.
     """
-    # both numbers only rise, so their sum is another one for each batch
+    # both numbers only rise, so their sum is unique to a batch
     talk = (
         collectives.with_row_index("row")
         .filter(_may_be_talk() & pl.col("p2p_seq").is_not_null())
@@ -130,15 +129,15 @@ def _may_be_talk() -> pl.Expr:
 
 
 def _closes() -> pl.Expr:
-    """Whether a call closes a batch: of messages, or of collectives."""
+    """Whether a call closes a batch, of messages or of collectives."""
     return (pl.col("op") == "coalesced").fill_null(False)
 
 
 def _is_left_out() -> pl.Expr:
-    """Whether the entry that closes a batch is not in the dump, as the batch is over.
+    """Whether a batch's closing entry is not in the dump because the batch is over.
 
-    That is known where something follows the batch. The newest one is such a batch as
-    well if behind an earlier one an entry is left out: so batches have one.
+    That is known if a record follows the batch. It holds for the newest batch as well
+    if an entry is left out after an earlier one: so batches have one.
     """
     unclosed = pl.col("_state").is_null()
     newest = pl.col("record_id").max().over(BATCH)
@@ -148,7 +147,7 @@ def _is_left_out() -> pl.Expr:
 
 
 def _next(collectives: pl.DataFrame) -> pl.DataFrame:
-    """Return the record that follows each one in its dump: `source record_id next`."""
+    """Return `source record_id next`: the record that follows each in its dump."""
     made = collectives.select("source", "record_id").drop_nulls().unique()
     return made.sort("source", "record_id").with_columns(
         pl.col("record_id").shift(-1).over("source").alias("next")

@@ -1,7 +1,7 @@
 """Messages between two ranks: how many were posted, and which were delivered.
 
-The number of a P2P call is its rank's own, so the two sides of a message take its
-place; a batch is over as a whole only, though single messages of it may be delivered.
+The number of a P2P call is its rank's own, so a message is identified by its two ends.
+A batch completes only as a whole, though single messages of it may be delivered.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ ENDS = ("pg", "pg_desc", "src", "dst")
 def messages(
     collectives: pl.DataFrame, names: pl.DataFrame, members: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return how many halves of messages each rank posted.
+    """Return how many halves of messages (sends, receives) each rank posted.
 
-    `rank group src dst op total finished posted` with global ranks; `posted` counts
-    those that are not over.
+    Columns `rank group src dst op total finished posted` with global ranks; the counts
+    are Int64. `posted` counts those that are not finished.
     """
     ends = ("rank", "pg", "pg_desc", "pg_id", "src", "dst", "op")
     over = (pl.col("state") == "completed").fill_null(False)
@@ -46,7 +46,7 @@ def messages(
 def undelivered(
     held: pl.DataFrame, told: pl.DataFrame, evidence: pl.DataFrame
 ) -> pl.DataFrame:
-    """Leave out the messages of a batch that the other side has finished.
+    """Return `held` without messages of a batch that the other side has finished.
 
     They were delivered; the batch as a whole waits for its other messages.
     """
@@ -76,17 +76,17 @@ def undelivered(
     if over.is_empty():
         return held
     left = held.join(over, on=[*batch, *ends[1:]], how="anti", nulls_equal=True)
-    # of a batch that was delivered as a whole, its rank's GPU has not seen the end
+    # keep a batch that was delivered as a whole: its rank's GPU has not seen it end
     gone = held.join(left.select(batch).unique(), on=batch, how="anti")
     return pl.concat([left, gone]).sort("rank", "choice", maintain_order=True)
 
 
 def posted(calls: pl.DataFrame, collectives: pl.LazyFrame) -> pl.DataFrame:
-    """Return `calls` without absent ones whose ring shows that they posted their half.
+    """Return `calls` without absent peers whose ring buffer shows their half.
 
-    Rings that lost their beginning are counted from the last collective that both sides
-    made before the message: there each has posted as many halves as the other. Without
-    such a one, a side of whose halves some are kept is unseen.
+    A ring buffer that evicted its beginning is counted from the last collective that
+    both sides made before the message: by then each has posted as many halves as the
+    other. Without one, a peer of whose halves some are kept is unseen.
     """
     wanted = (
         calls.filter(
@@ -171,7 +171,10 @@ def posted(calls: pl.DataFrame, collectives: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _anchors(told: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
-    """Return the last collective of both sides before a message: `call mine theirs`."""
+    """Return `call mine theirs`: the last collective of both ends before a message.
+
+    `mine` and `theirs` are its record ids on the two ranks.
+    """
     key = (*ENDS[:2], "seq", "op")
     together = made.filter(
         ~pl.col("is_p2p") & ~pl.col("op").str.ends_with("coalesced")

@@ -1,8 +1,8 @@
 """The calls that may block a rank, in the order in which it made them.
 
-A rank is held up by its first unfinished call that nothing it made later has passed;
-what it enqueued behind that one says nothing. The messages of a batch are in flight at
-once, so a rank may be held up in several.
+A rank is held up by its first unfinished call that no later call has passed; what it
+enqueued after that one proves nothing. The messages of a batch are in flight at once,
+so a rank may be held up in several.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import polars as pl
 from ncclforensics.correlate.traces.progress import ROOTED
 from ncclforensics.model.tables import begun
 
-# what two sides have to agree on to be in one call; the number of a P2P call is its
-# rank's own, so the two sides take its place
+# columns that are equal on all ranks of one call; the number of a P2P call is its
+# rank's own, so `src` and `dst` take its place
 SAME = ("group", "seq", "src", "dst")
-# the half of a message that its other side makes
+# the half of a message that its other side posts
 OTHER_SIDE = {"send": "recv", "recv": "send"}
 
 
@@ -25,13 +25,13 @@ def held_up(
     standings: pl.DataFrame,
     members: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Return the calls that may hold up each rank, the likeliest first (`choice`).
+    """Return the calls that may hold up each rank, the likeliest first (`choice` 0).
 
-    `open_calls` are unfinished collectives with `group`, `made` their summary,
-    `members` has the `members` of each `group`. A rank without any
-    takes the call that its watchdog gave up. P2P calls get global `src` and `dst`, and
-    `members` of the two; a receive from anybody has no `src`. `members` of other calls
-    may be null: those of the group.
+    `open_calls` are unfinished collectives with `group`, `made` is their summary,
+    `members` has the `members` of each `group`. A rank without open calls gets the call
+    that its watchdog gave up. P2P calls get global `src` and `dst`, and `members` of
+    the two; a receive from any rank has no `src`. `members` of other calls may be null:
+    those of the group.
     """
     newest_done = made.group_by("rank").agg(pl.col("newest_done").max())
     p2p = pl.col("is_p2p").fill_null(False)
@@ -45,9 +45,9 @@ def held_up(
     ordered = _without_delivered(ordered, standings)
     marked = bool(made["marks_p2p"].any())
     if not marked:
-        # nobody's messages are marked as over: those that were passed tell nothing
+        # no message is marked as finished: those that were passed prove nothing
         ordered = ordered.filter(~(p2p & pl.col("passed")))
-    # the first that nothing passed, and the first collective that something did
+    # the first call that no later one passed, and the first collective that one did
     chosen = ordered.filter(
         pl.int_range(pl.len()).over("rank", "passed", p2p & pl.col("passed")) == 0
     )
@@ -55,10 +55,10 @@ def held_up(
         pl.int_range(pl.len()).over("rank").alias("choice")
     )
     both = pl.concat([numbered, _batched(ordered, numbered)])
-    # only messages need the list here; beside every rank it would be the square of it
+    # only messages need the member list here; one list per rank would be quadratic
     named = both.filter(p2p)["group"].unique()
     ends = members.filter(pl.col("group").is_in(named.implode()))
-    # where no message was ever marked as begun, this one may have been
+    # if no message was ever marked as started, this one may have been
     timed = pl.col("rank").is_in(made.filter("times_p2p")["rank"].implode())
     from_dumps = _with_ends(both.join(ends, on="group", how="left")).select(
         "rank",
@@ -90,10 +90,10 @@ def held_up(
 def _without_delivered(
     open_calls: pl.DataFrame, standings: pl.DataFrame
 ) -> pl.DataFrame:
-    """Leave out the messages of ranks that others have got past in a collective.
+    """Drop the messages of ranks that peers have passed in a collective.
 
-    It is that call which such a rank's GPU is in: the others finished it with what the
-    rank had sent.
+    The rank's GPU is in that collective: the others finished it with what the rank had
+    sent.
     """
     front = standings.group_by("group").agg(pl.col("completed").max().alias("front"))
     p2p = pl.col("is_p2p").fill_null(False)
@@ -108,11 +108,11 @@ def _without_delivered(
 def _in_turn(
     open_calls: pl.DataFrame, chosen: pl.DataFrame, *, of_messages: bool
 ) -> pl.DataFrame:
-    """Take the oldest open call of its stream for each one that was chosen.
+    """Replace each chosen call with the oldest open call of its stream.
 
-    Collectives of one group end in their order, whatever calls of others do meanwhile,
-    and so do the messages between two ranks; of messages that are not marked when they
-    are over, none is known to be open.
+    Collectives of one group end in order, whatever calls of other groups do meanwhile,
+    and so do the messages between two ranks. If messages are not marked when they are
+    over (not `of_messages`), none is known to be open, and the chosen ones are kept.
     """
     place = chosen.with_row_index("place")
     stream = ["rank", "group", "p2p", "low", "high"]
@@ -137,7 +137,7 @@ def _in_turn(
 
 
 def _with_stream(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add what tells the stream of a call beside its group: for messages, both ends."""
+    """Add what identifies a call's stream beside its group: for messages, both ends."""
     p2p = pl.col("is_p2p").fill_null(False)
     return calls.with_columns(
         p2p.alias("p2p"),
@@ -161,7 +161,7 @@ def _batched(open_calls: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_ends(calls: pl.DataFrame) -> pl.DataFrame:
-    """Turn `src` and `dst` into global ranks, and `members` of P2P calls into both."""
+    """Turn `src` and `dst` into global ranks, and P2P `members` into both of them."""
     p2p = pl.col("is_p2p").fill_null(False)
     members = pl.col("members")
     sender = pl.when(p2p).then(members.list.get(pl.col("src"), null_on_oob=True))

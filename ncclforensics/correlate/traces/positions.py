@@ -38,7 +38,10 @@ def named(
 def _without_messages(told: pl.DataFrame) -> pl.DataFrame:
     """Drop the numbers of messages, which are a rank's own and not a group's.
 
-    If batches are counted among these, all numbers of the group are of that kind.
+    If batches are counted among these, all numbers of the group are of that kind. In a
+    group with other messages a row is kept only if a line names a collective for the
+    call it gave up; if the row itself names no operation, its `last_*` counts become
+    null.
     """
     op = pl.col("op").str.to_lowercase()
     key = ["source", *NAME]
@@ -102,7 +105,7 @@ def _from_dumps(
     """Name positions by creation order, and drop those that count something else."""
     gloo = made.filter(pl.col("backend") == "gloo")["source"].unique().implode()
     # if any rank has messages in a group, its numbers may be theirs, unless this dump
-    # has entries of the group, of which its parser saw the last
+    # has entries of the group and its parser saw the last one
     talks = made.filter("has_p2p").select("pg", "pg_desc").unique()
     seen = made.select("source", "pg_id").unique()
     kept = _numbered(told.filter(~pl.col("source").is_in(gloo)), groups)

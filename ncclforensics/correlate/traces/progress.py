@@ -1,14 +1,14 @@
 """How far each rank came in each process group, from dumps and logs together.
 
-A group is told by its name and its members, never by `pg_id`, which counts the groups
-of one process. A dump says of every call whether it finished; a watchdog line says
-which call its rank gave up; both count calls per group, so both give a standing.
+A group is identified by its name and its members, never by `pg_id`, which counts the
+groups of one process. A dump shows for every call whether it finished; a watchdog line
+shows which call its rank gave up. Both count calls per group, so both give a standing.
 
 Finished means: `completed`, or `retired` on a backend that retires what it finishes
 (Gloo; NCCL retires what it aborts, too), or not above the group's last completed call.
-A rank that says that it failed did not finish its last call on Gloo, retired or not.
-A P2P call that later ones between the same two have passed is finished as well: batched
-P2P entries of NCCL are often never marked (pytorch#137969).
+A rank that reports a failure did not finish its last call on Gloo, retired or not. A
+P2P call that later ones between the same two ranks have passed is finished as well:
+batched P2P entries of NCCL are often never marked (pytorch#137969).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNEVEN = (
     *("ALLTOALL", "ALLTOALL_BASE", "GATHER", "SCATTER", "COALESCED", "ALLGATHER"),
     *("_reduce_oop", "coalesced", "BARRIER", "barrier", "monitored_barrier"),
 )
-# ends the name of a group whose members nothing lists
+# suffix of the name of a group whose members nothing lists
 UNLISTED = "?"
 NAME = ("rank", "pg", "pg_desc", "pg_id")
 KEY = ("rank", "group")
@@ -45,17 +45,20 @@ def count(calls: pl.DataFrame, which: pl.Expr | None = None) -> pl.Expr:
 
 
 def signature() -> pl.Expr:
-    """Return what tells one call of a program from another, as far as sizes do."""
+    """Return a hash that identifies a call of a program, to compare it between ranks.
+
+    It covers `op`, dtypes and sizes; sizes only for ops whose members pass equal ones.
+    """
     even = pl.when(~pl.col("op").is_in(UNEVEN)).then("in_sizes")
     return pl.struct("op", even.alias("sizes"), "in_dtypes").hash(seed=0)
 
 
 def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
-    """Return one row per rank, group name and source: what its entries tell.
+    """Return one row per rank, group name and source: a summary of its entries.
 
     `enqueued` is the highest number, `finished` the highest that is done, `proves` the
     highest that no member can have finished before all had made it; `newest` is the
-    last entry's record. `failed` are the ranks that say that they failed, whose last
+    last entry's record id. `failed` are the ranks that report a failure: their last
     call on Gloo did not finish.
     """
     collective = pl.col("is_p2p").not_().fill_null(True)
@@ -83,7 +86,7 @@ def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
         (pl.col("retired") & ~done()).any().fill_null(False).alias("aborted"),
         pl.col("seq").filter(done() & together).max().alias("proves"),
     )
-    # what others have passed, or this rank itself, did finish
+    # a call that others or this rank itself have passed did finish
     last = (
         gave_up
         & (pl.col("finished") == pl.col("enqueued"))
@@ -99,12 +102,13 @@ def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
 def name_groups(
     groups: pl.DataFrame, made: pl.DataFrame, positions: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return which group a rank means (`rank pg pg_desc pg_id group`), and `members`.
+    """Return the group of each rank's name for it, and the `members` of groups.
 
-    `group` is the same on all members and differs between groups that share a name;
-    `members` has `group members`, the global ranks in the group's own order. Where no
-    evidence lists them, they are the ranks seen in a call of that name; of a group
-    without a name and with a number other than 0 they are unknown.
+    The first frame is `rank pg pg_desc pg_id group`. `group` is the same on all members
+    and differs between groups that share a name. The second is `group members`, the
+    global ranks in the group's own order. If no evidence lists them, they are the ranks
+    seen in a call of that name; of a group without a name and with a number other than
+    0 they are unknown.
     """
     used = pl.concat(part.select(NAME) for part in (made, positions)).unique(
         maintain_order=True
@@ -138,7 +142,7 @@ def name_groups(
         listed.filter(nameless)
         .drop_nulls("pg_id")
         .unique(["rank", "pg_id"], keep="first", maintain_order=True)
-        # two groups of the same members: told apart by which of them came first
+        # two groups with the same members are distinguished by order of creation
         .with_columns(number.rank("dense").over("rank", "hash").cast(pl.String))
         .select("rank", "pg_id", "hash", pl.col("number").alias("turn"))
     )
@@ -173,7 +177,7 @@ def name_groups(
 
 
 def _world(listed: pl.DataFrame) -> pl.DataFrame:
-    """Return the members of the default group where a dump lists it without its name.
+    """Return the members of the default group if a dump lists it without its name.
 
     Gloo does so while there is no other group.
     """
@@ -192,7 +196,7 @@ def grouped(frame: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 
 
 def told_apart(collectives: pl.LazyFrame, names: pl.DataFrame) -> pl.LazyFrame:
-    """Let the `group` of a call stand for a `pg` that names none, or several groups."""
+    """Replace `pg` with the `group` if it names no group, or several."""
     vague = _vague(names)
     if vague.is_empty():
         return collectives
@@ -217,7 +221,7 @@ def unfinished(
 ) -> pl.DataFrame:
     """Return the calls of `collectives` that did not finish, with `group`.
 
-    `positions` have `group`; `failed` are the ranks that say that they failed.
+    `positions` have `group`; `failed` are the ranks that report a failure.
     """
     unmarked = collectives.filter(~done())
     gloo = collectives.filter(pl.col("backend") == "gloo")
@@ -236,8 +240,8 @@ def unfinished(
         .group_by(ends)
         .agg(pl.col("record_id").max().alias("passed"))
     )
-    # the messages between two ranks are one stream: what is before one that the GPU
-    # has begun is over
+    # the messages between two ranks are one stream: those before one that the GPU has
+    # started are over
     pair = ("rank", "pg", "pg_desc", "low", "high")
     low, high = (f("src", "dst") for f in (pl.min_horizontal, pl.max_horizontal))
     now = (
@@ -246,7 +250,7 @@ def unfinished(
         .group_by(pair)
         .agg(pl.col("p2p_seq").max().alias("now"))
     )
-    # the entry that ends a batch tells of the messages in it
+    # the entry that closes a batch applies to the messages in it
     batched = (
         collectives.filter(pl.col("op").str.ends_with("coalesced") & done())
         .group_by(NAME)
@@ -276,7 +280,7 @@ def unfinished(
 def standings(
     made: pl.DataFrame, open_calls: pl.DataFrame, positions: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the `standings` frame.
+    """Return the `standings` frame: how far each rank came in each group.
 
     `made` is the summary of all collectives and `open_calls` the unfinished ones, both
     with `group`; `positions` likewise.
@@ -328,7 +332,7 @@ def standings(
     )
     both = from_dumps.join(from_logs, on=KEY, how="full", coalesce=True, suffix="_told")
     in_dump = pl.col("source").is_not_null()
-    # what a dump counts as finished may be a retired failure: an open call ends it
+    # `finished` may include a retired failure: it ends before the first open call
     finished = pl.min_horizontal("finished", pl.col("waits_in") - 1)
     return tables.conform(
         "standings",

@@ -1,8 +1,8 @@
-"""Which ranks and hosts a status report of NCCL's RAS means.
+"""Maps members in a status report of NCCL's RAS to ranks and hosts.
 
 RAS names a member by communicator hash, its rank there, its pid and an address. The
-hash is the `commId` of the debug output, which tells the rank. Without any, the members
-of a communicator as large as the job are the ranks themselves.
+hash is the `commId` of NCCL's debug output, which gives the rank. Without that output,
+the members of a communicator as large as the job are the ranks themselves.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _COLUMNS = {
 
 
 def reported(frames: Frames) -> pl.DataFrame:
-    """Return what reports say of members: captures of `ncclras`, `rank` and `host`.
+    """Return what reports say of members: captures of `ncclras`, `rank`, `host`.
 
-    `host` is the name that logs give an address, or the address itself.
+    `host` is the name that logs give for an address, or the address itself.
     """
     told = frames.message(COUNTS, MISSING, *PROCESSES)
     told = told.select(
@@ -93,7 +93,7 @@ def reported(frames: Frames) -> pl.DataFrame:
 
 
 def _hosts(frames: Frames) -> pl.DataFrame:
-    """Return which host prints an address as its own, where only one does."""
+    """Return `node named`: the only host that prints an address as its own."""
     told = [
         lines.select(pl.col(column).alias("node"), "host")
         for message, column in ADDRESSES.items()
@@ -118,7 +118,7 @@ def _spanning(frames: Frames, told: pl.DataFrame) -> pl.DataFrame:
     sizes = (
         told.filter(pl.col("ranks").is_not_null() | (pl.col("kind") == "count"))
         .with_columns(
-            # a group that is counted is not counted again by its list
+            # members given as a number are not counted again by their list
             pl.when(pl.col("ranks").is_not_null())
             .then("ranks")
             .when(pl.col("ranks").is_not_null().any().over(*_ONE_OP, "operation"))

@@ -1,1 +1,1 @@
-"""Who waits for whom, from dumps and from lines: blocking calls and their graph."""
+"""Blocking calls and the wait-for graph, from dumps and from log lines."""

@@ -1,10 +1,10 @@
 """The calls that ranks are blocked in, and the state of each member there.
 
-A rank is held up by its first unfinished call that nothing it made later has passed, in
-the order in which it made them; what it enqueued behind that one says nothing. Members
-of that call are waiting in it, done with it, absent (they have evidence and never made
-it), behind (they made it, and are held up in an earlier call themselves) or unseen
-(nothing of them was given that would show it).
+A rank is held up by its first unfinished call, in the order in which it made them, that
+no later one has passed; what it enqueued after that proves nothing. Members of that
+call are waiting in it, done with it, absent (they have evidence and never made it),
+behind (they made it, but are held up in an earlier call) or unseen (no evidence was
+given that would show it).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ncclforensics.correlate.traces.progress import KEY, ROOTED
 from ncclforensics.model import tables
 
 STATES = ("waiting", "behind", "done", "absent", "unseen")
-# members of all calls together; a thousand calls of a group of 4,096 have half of it
+# total members of all calls; a thousand calls of a group of 4,096 need half of it
 MOST_MEMBERS = 1 << 23
 
 
@@ -28,16 +28,16 @@ def calls(
     evidence: pl.DataFrame,
     groups: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Return the `calls` frame: each call that holds somebody up, once.
+    """Return the `calls` frame: each call that holds up a rank, once.
 
-    `told` are `messages`, `groups` has the `members` of each `group`, and of the calls
-    those are left out that would bring more than MOST_MEMBERS rows; `evidence` has
-    `rank whole since is_sparse is_stale is_gloo` of every rank whose evidence would
-    show its calls; see `standstill.evidence`.
+    `told` is the result of `p2p_messages.messages`. `groups` has the `members` of each
+    `group`; calls beyond MOST_MEMBERS rows in total are left out. `evidence` has `rank
+    whole since is_sparse is_stale is_gloo` of every rank whose evidence would show its
+    calls; see `standstill.evidence`.
     """
     held = _begun(p2p_messages.undelivered(held, told, evidence))
-    # a rank is in what it made before the call that holds it, if later ones passed it,
-    # and in the message that its GPU has begun
+    # a rank is also in a call that it made before the one that holds it, if later ones
+    # passed it, and in the message that its GPU has started
     p2p = pl.col("is_p2p").fill_null(False)
     beside = held.filter(
         (pl.col("choice") > 0)
@@ -47,8 +47,8 @@ def calls(
     first = _calls(
         held.filter(pl.col("choice") == 0), beside, standings, told, evidence, groups
     )
-    # everybody came, so this call holds nobody up: it waits for an earlier one to end
-    # on the GPU, which other calls have passed on the host
+    # all members came, so this call blocks none: it waits for an earlier one to end on
+    # the GPU, which other calls have passed on the host
     full = first.filter(
         pl.all_horizontal(
             pl.col(c).list.len() == 0 for c in ("behind", "done", "absent", "unstarted")
@@ -69,7 +69,7 @@ def calls(
 
 
 def _keyed(held: pl.DataFrame) -> pl.DataFrame:
-    """Take the number off messages, which is their rank's own; keep it as `printed`."""
+    """Null the number of messages, which is a rank's own; keep it as `printed`."""
     p2p = pl.col("is_p2p").fill_null(False)
     return held.with_columns(
         pl.when(p2p).then(None).otherwise("seq").alias("seq"),
@@ -78,9 +78,9 @@ def _keyed(held: pl.DataFrame) -> pl.DataFrame:
 
 
 def _begun(held: pl.DataFrame) -> pl.DataFrame:
-    """Take the call that a rank's GPU is in, where it has not begun the likeliest one.
+    """Take the call that a rank's GPU is in, if it has not started the likeliest.
 
-    Calls of another group run beside it, so that such a one may have passed it.
+    Calls of another group run concurrently, so such a call may have passed it.
     """
     started = pl.col("started") & ~pl.col("is_p2p").fill_null(False)
     place = pl.col("choice")
@@ -109,9 +109,9 @@ def _calls(
     own = beside.filter(p2p & pl.col("started")).select(*SAME, "rank", mine=True)
     begun_beside = own.select(*SAME, begun=True)
     begun = pl.col("started").any() | pl.col("begun").any()
-    # of a dump whose last entries are lost nobody knows what its GPU has begun
+    # a dump whose last entries are lost does not show what its GPU has started
     stale = evidence.filter("is_stale")["rank"].implode()
-    # of a batch's messages one that has begun shows that the rank's GPU is in it
+    # one started message of a batch shows that the rank's GPU is in the batch
     mine = (pl.col("started") | pl.col("mine").fill_null(False)).any()
     distinct = (
         _keyed(held)
@@ -161,7 +161,7 @@ def _calls(
     members = distinct.select(
         *("call", *SAME, "is_p2p", "half", "t"),
         pl.when(p2p).then(pl.col("stuck").list.first()).alias("waiter"),
-        # where nothing lists the members, those are known that came
+        # if nothing lists the members, only those that came are known
         pl.coalesce("members", "stuck").alias("rank"),
     ).explode("rank")
     stuck = distinct.select("call", pl.col("stuck").alias("rank")).explode("rank")
@@ -172,7 +172,7 @@ def _calls(
         stuck, on=["call", "rank"], how="left", maintain_order="left"
     )
     states = _states(members, standings, told, evidence)
-    # who finished a call that needs all members has seen even the unseen ones come
+    # if a rank finished a call that needs all members, the unseen ones came too
     together = distinct.filter(
         ~pl.col("is_p2p").fill_null(False) & ~pl.col("op").is_in(ROOTED)
     )
@@ -184,7 +184,7 @@ def _calls(
         states.with_columns(pl.when(~came).then("state").alias("state"))
         .group_by("call", maintain_order=True)
         .agg(
-            # a group whose members nothing tells has a row of nobody
+            # a group with unknown members has one row, with a null rank
             pl.col("rank")
             .filter(pl.col("state") == state)
             .drop_nulls()
@@ -205,7 +205,10 @@ def _calls(
 
 
 def _with_members(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-    """Give calls the members of their group; keep those in which most are stuck."""
+    """Give calls their group's members, up to MOST_MEMBERS rows in total.
+
+    The calls in which most ranks are stuck are kept first.
+    """
     of_group = groups.select("group", pl.col("members").alias("all"))
     size = groups.select("group", pl.col("members").list.len().alias("size"))
     own = pl.col("members").list.len()
@@ -257,7 +260,7 @@ def _states(
             how="left",
         )
     )
-    # the waiter's first open half is the one behind those that are over
+    # the waiter's first open half comes after its finished ones
     wanted = pl.col("mine").fill_null(0) + 1
     counted = (pl.col("whole") & pl.col("w")).fill_null(False)
     posted = pl.when(counted).then(pl.col("total") >= wanted)

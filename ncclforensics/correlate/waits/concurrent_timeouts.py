@@ -1,8 +1,8 @@
 """Ranks that gave up calls of several groups at once, known from log lines only.
 
-The order in which such a rank made them is not known. In a call that everybody came to
-it is held by another, of which somebody is missing: its GPU is there. So what is behind
-what follows from the calls that lack somebody.
+The order in which such a rank made them is unknown. A call that all members came to
+does not hold it up; another one that lacks a member does, and the rank's GPU is there.
+So which calls a rank is behind in follows from the calls that lack a member.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ncclforensics.correlate.waits import wait_graph
 
 
 def settled(calls: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
-    """Return `calls` with ranks `behind` where another call is known to hold them.
+    """Return `calls` with ranks `behind` if another call is known to hold them.
 
-    `held` tells which ranks are held in several calls alike. A call in which nobody is
-    left waiting holds nobody up, and goes.
+    `held` shows which ranks are held in several calls alike. A call that is left
+    without waiting ranks is dropped.
     """
     first = held.filter((pl.col("choice") == 0) & ~pl.col("is_p2p").fill_null(False))
     several = {*first.filter(pl.len().over("rank") > 1)["rank"]}
@@ -32,7 +32,8 @@ def settled(calls: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
         calls.join(moved, on="call", how="left", maintain_order="left")
         .with_columns(
             pl.coalesce(still, "waiting").alias("waiting"),
-            # all came to a call that ranks are moved in: nobody was behind before
+            # ranks are only moved in calls that all came to, where none was behind
+            # before
             pl.coalesce("_", "behind").alias("behind"),
         )
         .filter(pl.col("waiting").list.len() > 0)
@@ -42,7 +43,7 @@ def settled(calls: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
 
 
 def _behind(told: wait_graph.Graph, several: set[int]) -> dict[int, set[int]]:
-    """Return by call those of `several` that a call which lacks somebody holds."""
+    """Return by call the ranks of `several` that a call lacking a member holds."""
     full = {call for call, lacking in told.why.items() if not lacking} - told.done
     found: dict[int, set[int]] = {}
     wave = told.why.keys() - full

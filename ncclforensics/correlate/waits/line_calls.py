@@ -1,8 +1,8 @@
 """Calls known from log lines only, as rows of the frame `calls`.
 
 A call is known by a number without a group, by the place in the code where its ranks
-stood, or by nothing but that they waited. It waits for the silent ranks; where nobody
-is silent, those wait for each other that stand in two calls.
+stood, or only by the fact that they waited. It waits for the silent ranks. If no rank
+is silent, ranks that stand in two calls wait for each other.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from ncclforensics.correlate.waits.roll_call import Roll
 
 SILENCE = f"{groupless_timeouts.PREFIX}silence{UNLISTED}"
-MESSAGES = ("SEND", "RECV")  # as watchdogs call them
-LEAST = 2  # one rank alone that waited may only have been the first to say so
+MESSAGES = ("SEND", "RECV")  # as watchdogs print them
+LEAST = 2  # a single rank that waited may only be the first to report it
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What lines tell of the ranks that `calls` does not place.
+    """What lines show of the ranks that `calls` does not place.
 
-    `all_sites` is `call_sites.sites`, `sites` those of these ranks, `numbers` what
-    `groupless_timeouts` has of them; `placed` are the ranks that `calls` places.
-    `is_parted` says that ranks may have reason to be in different calls.
+    `all_sites` is `call_sites.sites`, `sites` those of these ranks, `numbers` their
+    rows of `groupless_timeouts`; `placed` are the ranks that `calls` places.
+    `is_parted` says that ranks may be in different calls for a valid reason.
     """
 
     roll: Roll
@@ -63,7 +63,7 @@ def by_number(heard: Heard) -> Iterator[dict[str, Any]]:
                 (enqueued < seq) & pl.col("last_enqueued").is_not_null()
             )
             done = everyone - waiting - {*early["rank"]}
-            # who has finished it has seen all members come
+            # if a rank finished the call, all members came
             wanted = _wanted(heard, others) if seq == last else set()
             wanted = set() if is_message else wanted
             absent = {*late["rank"]} | wanted
@@ -86,19 +86,19 @@ def by_number(heard: Heard) -> Iterator[dict[str, Any]]:
 
 
 def by_site(heard: Heard) -> Iterator[dict[str, Any]]:
-    """Yield a call for each place in the code, where ranks stood at several."""
+    """Yield a call for each place in the code, if ranks stood at several."""
     seen = heard.sites.filter(
         ~pl.col("rank").is_in(heard.numbers["rank"].implode())
         & (pl.col("was_looked_at") | pl.col("rank").is_in(list(heard.roll.waited)))
     )
     waits = seen.filter("waits")
     idle = {*seen.filter(~pl.col("waits"))["rank"]} - heard.roll.waited
-    # what nobody saw but a traceback needs others' timeouts beside it
+    # a place known only from tracebacks needs timeouts of several ranks beside it
     counted = len(heard.roll.waited) >= LEAST and heard.roll.timed_out
     if waits.is_empty() or not (counted or waits["was_looked_at"].any()):
         return
     if waits["stack"].n_unique() == 1 and not idle and counted:
-        return  # the one call that all waited in: told by its silence
+        return  # the one call that all waited in: see `by_silence`
     places = waits.sort("rank").partition_by("stack", maintain_order=True)
     for at in places:
         stack = at["stack"][0]
@@ -106,7 +106,7 @@ def by_site(heard: Heard) -> Iterator[dict[str, Any]]:
         is_message = bool(at["op"].str.contains(call_sites.MESSAGES).any())
         others = {*waits["rank"]} - waiting
         wanted = _wanted(heard, set() if is_message else others)
-        # one that was seen at work is the first of those that are waited for
+        # a rank seen at work is waited for before any other
         absent = idle or wanted
         printed = heard.roll.lines.filter(pl.col("rank").is_in(list(waiting)))
         yield _row(
@@ -124,7 +124,7 @@ def by_site(heard: Heard) -> Iterator[dict[str, Any]]:
 
 
 def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
-    """Yield the one call that ranks waited in, of which only their wait is known."""
+    """Yield the one call that ranks waited in, if only their wait is known."""
     told = heard.roll
     numbered = {*heard.numbers["rank"]}
     placed = heard.placed | numbered
@@ -133,7 +133,7 @@ def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
     named = told.named and bool(waiting)
     if not (named or (len(told.waited) >= LEAST and told.timed_out)):
         return
-    # all came who are known: they wait for nobody of whom lines could tell
+    # all known ranks came: lines show no rank that they wait for
     if not waiting or (placed and not told.silent) or _died(told):
         return
     lines = told.lines.filter(pl.col("rank").is_in(list(waiting)))
@@ -152,15 +152,15 @@ def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
 
 
 def _died(told: Roll) -> bool:
-    """Whether the only ones that did not wait failed or left: no silence is told."""
+    """Whether all ranks that did not wait failed or left, so that none is silent."""
     return bool(told.apart - told.ended) and not told.silent
 
 
 def _wanted(heard: Heard, others: Iterable[int]) -> set[int]:
-    """Return whom a call waits for: who is silent or ended, or is in another call.
+    """Return the ranks that a call waits for: silent, ended, or in another call.
 
-    Where several groups are known to be, or messages are sent, who stands in another
-    call may belong to another group.
+    If several groups are known, or messages are sent, a rank in another call may belong
+    to another group.
     """
     if heard.roll.gone:
         return set(heard.roll.gone)
@@ -168,7 +168,7 @@ def _wanted(heard: Heard, others: Iterable[int]) -> set[int]:
 
 
 def _stack(heard: Heard, ranks: Iterable[int]) -> int | None:
-    """Return the place where most of some ranks stood."""
+    """Return the place where most of `ranks` waited; None if none is known."""
     at = heard.sites.filter(pl.col("waits") & pl.col("rank").is_in(list(ranks)))
     return int(str(at["stack"].mode().sort()[0])) if at.height else None
 
@@ -184,8 +184,8 @@ def _row(
 ) -> dict[str, Any]:
     """Return a row of `calls` that cites the first of `lines` of its first rank.
 
-    `t` is the earliest of `lines`. Of a call that others have finished (not `is_last`)
-    nobody is unseen: all its members came.
+    `t` is the earliest of `lines`. If others have finished the call (not `is_last`), no
+    rank is unseen: all members came.
     """
     done, behind = told.get("done", []), told.get("behind", [])
     absent = absent - waiting - {*done, *behind}

@@ -1,9 +1,10 @@
-"""The calls that log lines tell of: who waits there, who is absent, and where.
+"""The calls that log lines show: who waits there, who is absent, and where.
 
-Dumps and positions with a group tell best; of ranks that `calls` places this says
-nothing. Of the others a watchdog's number places them, or the place in the code where
-they stood; and where neither is known, that they waited at all. Whom they wait for is
-silent. Where everybody speaks, those wait for each other that stand in two calls.
+Dumps and positions with a group are better evidence, so ranks that `calls` places are
+left out. The others are placed by a watchdog's number, or by the place in the code
+where they stood; if neither is known, by the fact that they waited at all. The rank
+that they wait for is silent. If all ranks report, ranks in two calls wait for each
+other.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ LISTS = ("waiting", "behind", "done", "absent", "unstarted")
 def meetings(
     frames: Frames, calls: pl.DataFrame, standings: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return rows of the frame `calls` for what lines tell beyond `calls`.
+    """Return rows of the frame `calls` for what lines show beyond `calls`.
 
-    They are numbered on from its last `call`. A row with the `group` and `seq` of one
-    of `calls` says more of the same call and takes its place, and no row of `calls`
-    without `members` stands beside these; see `joined`.
+    Their numbering continues from its last `call`. A row with the `group` and `seq` of
+    one of `calls` says more of the same call and replaces it, and rows of `calls`
+    without `members` give way to these; see `joined`.
     """
     told = roll_call.call(frames)
     placed = _placed(calls, standings)
@@ -64,16 +65,16 @@ def _heard(
     at = sites.filter(mine)
     sends = at["op"].str.contains(call_sites.MESSAGES).any()
     is_parted = bool(sends) or frames["groups"]["members"].n_unique() > 1
-    # in a group of all ranks a rank's own number is its number in the group
+    # in a group of all ranks the group rank is the global rank
     is_parted |= bool((numbers["group_rank"] != numbers["rank"]).any())
     return Heard(told, sites, at, numbers.filter(mine), placed, is_parted)
 
 
 def joined(calls: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
-    """Return `calls` and what `meetings` adds: one row a call, the fuller one.
+    """Return `calls` and the rows of `meetings`: one row per call, the fuller one.
 
-    What nothing but numbers told of, without members, is in `told` with its members.
-    Each row's `call` is its place, as everywhere; so `roots` are to be found after it.
+    A call known only by numbers, without members, is in `told` with its members. Each
+    row's `call` is its position again, so `roots` have to be found afterwards.
     """
     if told.is_empty():
         return calls
@@ -91,7 +92,7 @@ def joined(calls: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
 
 
 def _placed(calls: pl.DataFrame, standings: pl.DataFrame) -> frozenset[int]:
-    """Return the ranks that calls with members place, and those with a named group."""
+    """Return the ranks that calls with members place, and those in a named group."""
     whole = calls.filter(pl.col("members").list.len().fill_null(0) > 0)
     lists = [whole[c].explode() for c in LISTS]
     told = (pl.col("pg").fill_null("") != "") & pl.col("waits_in").is_not_null()
@@ -101,11 +102,11 @@ def _placed(calls: pl.DataFrame, standings: pl.DataFrame) -> frozenset[int]:
 
 
 def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
-    """Say of the `unseen` members of calls what their own lines tell.
+    """Yield calls with `unseen` members that their own lines place.
 
-    A rank without a name for its group is in any whose number it gave up, and one whose
-    peers waited at the same place waited with them; one that is silent or ended in
-    peace did not come.
+    A rank whose line names no group is in any group whose number it gave up. A rank
+    whose peers waited at the same place in the code waited with them. A rank that is
+    silent or exited normally did not come.
     """
     collective = ~pl.col("is_p2p").fill_null(False)
     for row in calls.filter(collective).to_dicts():
@@ -128,10 +129,10 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
 def _parted(
     calls: pl.DataFrame, heard: Heard, dumped: set[int]
 ) -> Iterator[dict[str, Any]]:
-    """Part a call to which all came, where they came to it at places of their own.
+    """Split a call to which all came, if they came to it at different places.
 
-    A counter gives two calls one number where one rank makes one that the others do
-    not: then each waits for the others in its own. Dumps tell their places themselves.
+    A counter gives two calls one number if one rank makes a call that the others do
+    not: then each side waits for the other. Ranks with dumps are left to their dumps.
     """
     full = calls.filter(
         ~pl.col("is_p2p").fill_null(False)
@@ -160,7 +161,7 @@ def _parted(
 
 
 def _beside(heard: Heard, waiting: list[int]) -> set[int]:
-    """Return the ranks that timed out where all that is seen of some others waits."""
+    """Return the ranks that timed out at the one place where `waiting` ranks stood."""
     raised = heard.all_sites.filter("waits")
     places = raised.filter(pl.col("rank").is_in(waiting))["stack"].unique()
     here = raised.filter(pl.col("stack").is_in(places.implode()))

@@ -52,7 +52,7 @@ LINE = ("rank", "message", "t", *CITE)
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """The known ranks of a job of which calls timed out.
+    """The known ranks of a job in which calls timed out.
 
     `timed_out` ranks report it of a call of their own; `waited` are these, and those
     that lost a peer then. `silent` ranks have output, neither waited nor failed, and
@@ -190,7 +190,8 @@ def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[
     emptied = logs.filter(_is_emptied(frames))
     files = ranks_of(_current(frames, logs)) | _at_places(frames, logs)
     beside = frozenset(uncollected.beside_others(frames, own))
-    # a program that says its rank in the file where others time out writes there
+    # a program that prints its rank in a file where other ranks time out writes to that
+    # file
     said = world.said(frames)
     said = said.filter(pl.col("source").is_in(own["source"].implode()))
     beside |= {*said["told"]}

@@ -70,7 +70,8 @@ def evidence(
     `is_sparse` that calls in between are left out, `is_stale` that the last ones are,
     `is_older` that this is because the dump is older than its peers'. The call that
     holds an `is_blind` rank was evicted from its ring buffer: all that is kept is open.
-    On an `is_gloo` rank a call that ended may have failed.
+    On an `is_gloo` rank a call that ended may have failed. `made`, `standings` and
+    `positions` have `group`.
     """
     dumps = call_summary.dumps(frames).filter(pl.col("bytes") > 0)
     seen = pl.concat(
@@ -114,7 +115,11 @@ def evidence(
 def _older(
     made: pl.DataFrame, standings: pl.DataFrame, positions: pl.DataFrame
 ) -> pl.Series:
-    """Return the ranks that had not yet made a call which a peer finished."""
+    """Return the ranks that had not yet made a call which a peer finished.
+
+    Peers' calls are those that dumps prove, and the `last_completed` that lines print
+    of groups with no rooted operation.
+    """
     together = ~pl.col("op").str.to_lowercase().is_in(ROOTED)
     from_lines = (
         positions.group_by("group")

@@ -1,10 +1,10 @@
 """The wait-for graph: who waits for whom, and its roots.
 
 A rank waits in its call for each member that is absent or behind, or whose GPU has not
-begun the call when others' have; in a batch of messages it waits in all of them. A rank
-that others wait for and that waits for nobody is a root; ranks that wait for each other
-in a circle have none. Ranks and calls are the nodes, so a thousand ranks in one call
-share its edges, and everything is linear.
+started the call when others' have; in a batch of messages it waits in all of them. A
+rank that others wait for and that waits for nobody is a root; ranks that wait for each
+other in a cycle have none. Ranks and calls are the nodes, so a thousand ranks in one
+call share its edges, and everything is linear.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Calls by number: who waits in each, and for whom; and back from the ranks.
+    """Calls by number: who waits in each, and for whom; and the reverse by rank.
 
-    `calls_of` has the calls that a rank is held in; `why` a word per call and wanted
-    rank; `done` are the calls that somebody has finished, `collective` those that are
-    not point to point.
+    `calls_of` has the calls that a rank is held in, `wanted_in` those that wait for it;
+    `why` has a word per call and wanted rank. `done` are the calls that some rank has
+    finished, `collective` those that are not P2P.
     """
 
     waiters: dict[int, list[int]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Graph:
 
 
 def graph(calls: pl.DataFrame) -> Graph:
-    """Lay out the `calls` frame as a graph."""
+    """Return the wait-for graph of the `calls` frame."""
     waiters: dict[int, list[int]] = {}
     why: dict[int, dict[int, str]] = {}
     calls_of: dict[int, list[int]] = defaultdict(list)
@@ -71,10 +71,11 @@ def roots(
 ) -> pl.DataFrame:
     """Return the `roots` frame of the `calls` frame.
 
-    `why` is "absent" (the rank is in no call at all), "mute" (nor is this one, but not
-    all of what it may wait in is recorded; `mute` are such ranks), "stalled" (it is in
-    a call that its peers have finished), "unstarted" (its GPU has not begun one that
-    its peers' have) or "stuck" (in one that nobody has finished).
+    `why` is "absent" (the rank is in no call at all), "mute" (the same, but the rank is
+    in `mute`: not all of what it may wait in is recorded), "stalled" (it is in a call
+    that its peers have finished), "unstarted" (its GPU has not started one that its
+    peers' have) or "stuck" (in one that no rank has finished). `blocked` is the number
+    of ranks that wait for it, directly or through others.
     """
     told = graph(calls)
     blocked: dict[tuple[int, ...], int] = {}
@@ -107,7 +108,7 @@ def roots(
 
 
 def _is_end(told: Graph, rank: int, own: list[int]) -> bool:
-    """Whether a rank waits for nobody: not even in its own calls."""
+    """Whether a rank waits for no other, not even in its own calls."""
     for call in own:
         wanted = told.why[call]
         if wanted.get(rank) == "unstarted":
@@ -119,7 +120,7 @@ def _is_end(told: Graph, rank: int, own: list[int]) -> bool:
 
 
 def behind(told: Graph, ranks: list[int]) -> set[int]:
-    """Return the ranks that wait for some ranks, directly or through others."""
+    """Return the ranks that wait for `ranks`, directly or through others."""
     blocked: set[int] = set()
     done_calls: set[int] = set()
     pending = list(ranks)
@@ -135,8 +136,8 @@ def behind(told: Graph, ranks: list[int]) -> set[int]:
 def components(told: Graph) -> dict[int, int]:
     """Number the strongly connected components; ranks are nodes, calls negative ones.
 
-    Ranks of which nothing is seen are nodes as well, from which no wait is known to
-    lead. Tarjan's algorithm without recursion.
+    Ranks without evidence are nodes as well, with no known outgoing edge. Tarjan's
+    algorithm without recursion.
     """
     steps = {rank: [~c for c in own] for rank, own in told.calls_of.items()}
     for call, wanted in told.why.items():

@@ -1,7 +1,7 @@
-"""The failure classes that are about calls, one file each: the stories they propose.
+"""The stories that each failure class about calls proposes, one module per class.
 
-`propose` takes a case and one end of its waits, and yields stories with what speaks
-against each. Nothing is decided here: `weigh` compares them.
+`propose` takes a case and one end of its waits, and yields stories with the costs of
+what speaks against each. Nothing is decided here: `weigh` compares the stories.
 """
 
 from __future__ import annotations
@@ -36,6 +36,6 @@ CLASSES = (
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Yield the stories of all classes that may explain an end."""
+    """Yield all stories, of all classes, that may explain an end."""
     for module in CLASSES:
         yield from module.propose(case, end)

@@ -1,4 +1,4 @@
-"""Ranks that enter two groups in another order than those of their role."""
+"""Ranks that enter two groups in a different order than the ranks of their role."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from ncclforensics.theory.case import Case, End
 
-# what it costs that the program does not foresee the call a little later
+# the cost if the program does not predict the call a little later
 AGAINST = {"extra": 1.5, "other": 2.0, "left": 1.5}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame sides of a circle; or all of it, for where no side is the odd one."""
+    """Blame each side of a cycle; and the whole cycle, in case no side is odd."""
     if end.kind != "circle":
         return
     for side in sides.odd(case, end):
@@ -39,7 +39,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             ),
         )
     calls = [case.calls[n] for n in end.calls]
-    # all do the same half first, and the other halves are there, or still to come
+    # all ranks do the same half first; the other halves are posted, or still to come
     ops = {call["op"] if call["is_p2p"] else None for call in calls}
     posted = not any(call["absent"] for call in calls)
     alike = ops == {"send"} or (ops == {"recv"} and posted)
@@ -54,7 +54,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
 
 
 def _went_on(case: Case, side: sides.Side) -> bool:
-    """Whether a side left out a message, a call of the same group, or went on since."""
+    """Whether a side skipped a message or a call of this group, or went on since."""
     assert side.edit is not None
     made, now = case.program.calls, side.edit.row
     return side.edit.behind > 0 or any(

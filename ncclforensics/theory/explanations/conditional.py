@@ -1,4 +1,4 @@
-"""Ranks that make a call which the others never make, behind a condition."""
+"""Ranks that make a call, behind a condition, that the others never make."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Case, End
 
 SLUG = "rank-conditional-collective"
-# what it costs that the program foresaw the call later, or had its place for another
+# the cost if the program predicted the call later, or another call in its place
 AGAINST = {"other": 0.5, "skip": 1.5, "swap": 2.0, "left": 1.25, "usual": 1.0}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame sides that are in a call of their own."""
+    """Blame sides that are in a call that the others are not in."""
     if end.kind not in ("circle", "absent", "full"):
         return
     lowest = min(sides.around(case, end), default=None)
@@ -36,7 +36,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "uneven")),
-                # where nobody is held in the loop all have left it
+                # if nobody waits in the loop, all have left it
                 ("out of the loop", float(place.outside and end.kind != "absent")),
                 ("barrier", float(place.barrier)),
                 ("first rank", float(lowest not in side.ranks)),
@@ -46,6 +46,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
 
 
 def _without(case: Case, side: sides.Side) -> list[int]:
-    """Return the ranks that only surprise because they did not make a side's call."""
+    """Return the ranks that surprise only because they did not make a side's call."""
     told = {rank: case.deviation(rank) for rank in side.call["absent"] or ()}
     return [rank for rank, d in told.items() if d is not None and d.left_out]

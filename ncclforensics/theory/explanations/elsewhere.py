@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame nobody, for what no evidence shows."""
+    """Blame nobody: the cause is in no evidence."""
     costs = (("elsewhere", 1.0), *sides.unexplained(case, end, ()))
     yield Story("", (), None, what="elsewhere", costs=costs)

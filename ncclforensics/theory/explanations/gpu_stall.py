@@ -1,4 +1,4 @@
-"""Ranks whose GPU is in a call that its peers have finished, or begun."""
+"""Ranks whose GPU has not finished, or not begun, a call as its peers have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame who is left in a call that others finished, or has not begun it."""
+    """Blame ranks left in a call that others finished, or that have not begun it."""
     stalled = end.kind == "stalled"
     for number in end.calls:
         call = case.calls[number]
@@ -38,7 +38,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.blame(case, end, "gpu-stall", ranks),
                 ("older", float(_is_older(case, call, ranks))),
                 ("early file", float(bool({*ranks} & case.early))),
-                # of several in a rooted call one may wait for the other
+                # in a rooted call, one of several ranks may wait for another
                 ("rooted", 2.0 * (stalled and _is_rooted(call) and len(ranks) > 1)),
                 ("rooted", float(stalled and not _is_proved(case, call))),
                 (
@@ -54,7 +54,7 @@ def _is_rooted(call: Call) -> bool:
 
 
 def _is_older(case: Case, call: Call, ranks: tuple[int, ...]) -> bool:
-    """Whether the hosts of some ranks have enqueued less than their peers as well."""
+    """Whether some ranks' host sides have also enqueued less than their peers."""
     there = case.frames["standings"].filter(pl.col("group") == call["group"])
     mine = pl.col("rank").is_in(list(ranks))
     late = pl.col("enqueued").filter(mine).max() < pl.col("enqueued").max()

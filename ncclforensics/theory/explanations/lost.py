@@ -1,6 +1,6 @@
-"""Ranks of which nothing was collected: dead, or their files were lost.
+"""Ranks of which nothing was collected: they died, or their files were lost.
 
-Those that their agent had to end were alive, and did not come.
+Ranks that their agent had to kill were alive, and did not come.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame the unseen ranks that everybody at an end hangs on."""
+    """Blame the unseen ranks that all ranks at an end wait for."""
     calls = [c for n in end.calls if (c := case.calls[n])["unseen"]]
     unseen = end.ranks if end.kind == "unseen" else end.unseen
     if end.kind == "absent":
@@ -30,14 +30,14 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     if not unseen or not calls:
         return
     call = max(calls, key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]))
-    # who was seen to wait, in a call or for its GPU, is not the one
+    # a rank that was seen to wait, in a call or for its GPU, is not the culprit
     held = pyspy_stacks.held(case.frames)
     if not (unseen := tuple(r for r in unseen if r not in held)):
         return
     lived = {*unseen} <= agent_processes.lived(case.frames)
     if lived and roll_call.call(case.frames).apart:
-        return  # somebody else failed, and these were ended because of it
-    # one way to be lost explains all of a host; of others each is a story of its own
+        return  # another rank failed, and these were killed because of it
+    # one loss explains all ranks of a host; otherwise each rank is a separate story
     whole = len(unseen) > 1 and case.units(unseen)[0] == 1
     for ranks in [tuple(unseen)] if whole else [(rank,) for rank in unseen]:
         left = {*ranks} & _left_something(case)
@@ -56,6 +56,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
 
 
 def _left_something(case: Case) -> set[int]:
-    """Return the ranks that left a line or a file, though none that tells of calls."""
+    """Return the ranks that left a log line or a file, though nothing about calls."""
     lines = pl.concat([case.frames[name]["rank"] for name in ("events", "sources")])
     return {*lines.drop_nulls()}

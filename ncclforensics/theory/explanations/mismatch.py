@@ -1,4 +1,4 @@
-"""Members of one call that run another operation, or pass other sizes."""
+"""Members of one call that run a different operation, or pass different sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLUGS = {"op": "collective-mismatch", "shape": "shape-mismatch"}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame each side of each call of the end on which members differ."""
+    """Blame each side of each call of an end on which members differ."""
     for number in end.calls:
         call = case.calls[number]
         if number in case.unbalanced:
@@ -57,7 +57,7 @@ def _side(case: Case, end: End, ranks: tuple[int, ...]) -> sides.Side | None:
 
 
 def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
-    """Return how much the program says that a call is extra, not in another's place."""
+    """Return, from 0 to 1, how clearly a call is extra and does not replace another."""
     side = _side(case, end, ranks)
     if side is None or side.bits is None or side.kind not in EXTRA:
         return 0.0
@@ -66,15 +66,15 @@ def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
 
 
 def _is_named(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
-    """Whether the ranks are in functions that few come to, or at the end."""
+    """Whether the ranks are in a function that few ranks, or all at the end, reach."""
     side = _side(case, end, ranks)
     return side is not None and call_sites.of(case, side).named != ""
 
 
 def _is_wanted(case: Case, end: End, number: int, ranks: tuple[int, ...]) -> bool:
-    """Whether others wait for some ranks in a call before the one in question.
+    """Whether others wait for some ranks in another call of the end.
 
-    Who only passes something else in a call has made all that comes before it.
+    A rank that only differs in one call has made all calls before it.
     """
     calls = (case.calls[n] for n in end.calls if n != number)
     return any({*ranks} & {*(call["absent"] or ())} for call in calls)

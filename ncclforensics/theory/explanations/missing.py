@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame absent ranks, and those of a circle that skipped a collective."""
+    """Blame absent or idle ranks, and sides of a cycle that skipped a collective."""
     if end.kind == "absent":
         yield _absent(case, end, end.ranks)
         free = tuple(rank for rank in end.ranks if rank not in case.waited)
@@ -46,7 +46,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.blame(case, end, "off program", side.ranks),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", float(sides.skips_messages(case, side))),
-                # who has made nothing since may still make it
+                # a rank that has made no call since may still make it
                 ("came back", float(side.edit.behind == 0 and bool(side.edit.skips))),
             ),
         )
@@ -66,7 +66,7 @@ def _absent(case: Case, end: End, ranks: tuple[int, ...]) -> Story:
 
 
 def _hidden(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
-    """Return what it costs to blame ranks that waited in what is not recorded."""
+    """Return what it costs to blame ranks that may wait in an unrecorded call."""
     return (
         ("timed out itself", len(case.waited & {*ranks})),
         ("mute", len(case.mute & {*ranks})),
@@ -74,7 +74,7 @@ def _hidden(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]
 
 
 def _main(case: Case, end: End) -> Call:
-    """Return the call in which most wait for the ranks of an end."""
+    """Return the call in which most ranks wait for the ranks of an end."""
     return max(
         (case.calls[n] for n in end.calls),
         key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]),
@@ -82,7 +82,7 @@ def _main(case: Case, end: End) -> Call:
 
 
 def _wants(case: Case, end: End, ranks: tuple[int, ...]) -> Call | None:
-    """Return the call of a circle in which others wait for some ranks."""
+    """Return the call of a cycle in which most others wait for some ranks, or None."""
     found = [
         case.calls[n]
         for n in end.calls

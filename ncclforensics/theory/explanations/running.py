@@ -1,7 +1,7 @@
 """The rival story that the job was still running.
 
-Dumps are taken because a job hangs, so it has to overcome that; and where something
-proves that the job stands, it is none.
+Dumps are taken because a job hangs, so this story is expensive. It is not proposed if
+something proves that the job stands still.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame nobody, unless the job is known to stand."""
+    """Blame nobody; nothing is proposed if the job is known to stand still."""
     if facts.standing(case.frames).answer != "yes":
         costs = (("running", 1.0), *sides.unexplained(case, end, ()))
         yield Story("", (), None, what="running", costs=costs)

@@ -1,4 +1,4 @@
-"""Ranks that came to a call after the timeout of the others."""
+"""Ranks that joined a call after the timeout of the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame who came later to a call of the end than all others, by its timeout."""
+    """Blame the ranks that joined a call of the end later than its timeout."""
     for number in end.calls:
         if number not in case.late:
             continue

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame nobody where all came to one call."""
+    """Blame nobody if all members joined one call."""
     if end.kind != "full":
         return
     call = case.calls[end.calls[0]]

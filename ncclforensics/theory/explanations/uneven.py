@@ -1,4 +1,4 @@
-"""Ranks that left their loop early and wait behind it, or exited."""
+"""Ranks that left their loop early and wait in a call after it, or exited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.theory.case import Case, End
 
-# what it costs that the call is none that the program has behind the loop
+# the cost if the call is not one that the program makes after the loop
 AGAINST = {
     "other": 0.5,
     "skip": 1.5,
@@ -24,7 +24,7 @@ AGAINST = {
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame sides that are in a call behind the loop, or that exited normally."""
+    """Blame sides that are in a call after the loop, or that exited normally."""
     if end.kind == "absent" and {*end.ranks} <= case.ended:
         yield Story(
             "uneven-inputs",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame who owes messages; counts or programs show that they were left out."""
+    """Blame sides that owe messages; counts or programs show that they skipped them."""
     if end.kind not in ("circle", "absent"):
         return
     for side in sides.odd(case, end):
