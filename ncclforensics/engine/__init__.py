@@ -1,4 +1,4 @@
-"""How evidence is read at scale: processes, executors, cache, datasets, excerpts.
+"""Reads evidence at scale: processes, executors, cache, datasets, excerpts.
 
-`reading.read` is what an analysis calls: sources in, frames of all of them out.
+An analysis calls `reading.read`: sources in, the joined frames of all of them out.
 """

@@ -1,10 +1,10 @@
-"""Keeps parsed evidence that was expensive: a second analysis does not parse it again.
+"""Caches parsed evidence that is expensive to parse, for later analyses.
 
-An entry is a dataset under a key of what is cheap to ask: the tool that read, and the
-names, kinds, sizes and times of all files. It counts only if the files' hashes are the
-same as well, so the first analysis of any evidence hashes nothing for it, and a file
-that changed is read. Only parsed frames are kept, never a conclusion; whatever is wrong
-with an entry, it is as if there were none.
+An entry is a dataset. Its key covers what is cheap to obtain: the version of the code,
+and the names, kinds, sizes and times of all files. A hit also requires equal file
+hashes, so the first analysis of any evidence hashes nothing for the cache, and a
+changed file is parsed again. Only parsed frames are cached, never a conclusion. A
+broken entry counts as a miss.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from ncclforensics.model.notes import Note
     from ncclforensics.sources import Source
 
-# bytes of evidence from which on reading an entry beats parsing, hashes included
+# bytes of evidence from which reading an entry beats parsing, hashing included
 PAYS_BYTES = 32 * 1024**2
-# bytes of all entries together; the ones not used for the longest time go first
+# bytes of all entries; the least recently used are evicted first
 MOST_BYTES = 2 * 1024**3
 
 
 def find(root: Path, sources: Sequence[Source], notes: Iterable[Note]) -> Frames | None:
-    """Return the frames of an earlier run over the same files, or None."""
+    """Return the cached frames of an earlier run over the same files, or None."""
     if not _pays(sources):
         return None
     entry = root / _key(sources, notes)
@@ -64,7 +64,11 @@ def find(root: Path, sources: Sequence[Source], notes: Iterable[Note]) -> Frames
 def keep(
     root: Path, sources: Sequence[Source], notes: Iterable[Note], frames: Frames
 ) -> None:
-    """Keep what was parsed, if that pays and the disk allows; raises nothing."""
+    """Cache parsed frames if that pays off; never raises, even if the disk is full.
+
+    The frames of an interrupted run, or with a file that could not be hashed, are not
+    cached.
+    """
     if not _pays(sources) or frames["sources"]["sha256"].has_nulls():
         return
     if (frames["notes"]["stage"] == INTERRUPTED).any():
@@ -75,7 +79,7 @@ def keep(
         draft = Path(tempfile.mkdtemp(prefix=".part-", dir=root))
         try:
             dataset.save(frames, str(draft))
-            if entry.exists():  # of files that have changed since
+            if entry.exists():  # stale: the files have changed since
                 entry.rename(draft / "replaced")
             draft.rename(entry)
         finally:
@@ -91,7 +95,7 @@ def _pays(sources: Sequence[Source]) -> bool:
 
 
 def _key(sources: Iterable[Source], notes: Iterable[Note]) -> str:
-    """Return what names an entry: who read, and what is known of the files unread."""
+    """Return the key of an entry: a hash of code, grammars, file metadata and notes."""
     key = hashlib.sha256(f"{__version__} {pl.__version__}".encode())
     package = Path(__file__).parents[1]
     code = [
@@ -99,7 +103,7 @@ def _key(sources: Iterable[Source], notes: Iterable[Note]) -> str:
         for stage in ("model", "engine", "sources", "parsers")
         for file in (package / stage).rglob("*.py")
     ]
-    # made where dumps are read
+    # its frames are built where dumps are read
     code.append(package / "correlate" / "traces" / "call_summary.py")
     for file in sorted([*code, *grammar.grammar_folder().glob("*.toml")]):
         key.update(file.read_bytes())
@@ -111,7 +115,7 @@ def _key(sources: Iterable[Source], notes: Iterable[Note]) -> str:
 
 
 def _forget(root: Path) -> None:
-    """Remove what was not used for the longest time, down to MOST_BYTES."""
+    """Evict the least recently used entries, down to MOST_BYTES."""
     left = MOST_BYTES
     entries = [path for path in root.iterdir() if path.is_dir()]
     for entry in sorted(entries, key=lambda path: path.stat().st_mtime, reverse=True):

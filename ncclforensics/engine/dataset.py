@@ -1,11 +1,12 @@
 """Parsed evidence as parquet: what one host read, for others to analyze.
 
-A dataset is a folder, here or in an object store: `FRAME/SHARE.parquet` holds what a
-share gave to a frame, `message.ID/SHARE.parquet` a message's captures, and
-`shares/SHARE.parquet`, which is written last, what it wrote. So several hosts write
-side by side, and a share that was broken off is not there. A share is named after what
-it read: the same evidence twice is one share. It knows its files' hashes: polars ends
-the process on some that are damaged, so what has changed since is not given to it.
+A dataset is a local folder or one in an object store. `FRAME/SHARE.parquet` holds the
+rows of a share in a frame, `message.ID/SHARE.parquet` the captures of a message, and
+`shares/SHARE.parquet`, written last, the list of these files. So several hosts can
+write in parallel, and an incomplete share is not visible. A share is named after the
+hashes of what it read: the same evidence twice is one share. It also lists the hashes
+of its own local files, because polars aborts the process on some damaged files: a file
+that has changed is not passed to polars.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ SHARES = "shares"
 STAGE = "dataset"
 NAMED = re.compile(r"[/\\]([0-9a-f]{16})\.parquet$")
 ORDER = "_order"
-# what a share tells of each of its frames; no hash of one in a store
+# columns of the list of a share's frames; there is no hash in an object store
 LISTED = {"frame": pl.String(), "rows": pl.Int64(), "sha256": pl.String()}
 
 
 def save(frames: Frames, root: str) -> str:
     """Write `frames`, as the parsers gave them, as one share of the dataset `root`.
 
-    Returns the share's name. Raises UsageError where `root` cannot be written.
+    Returns the name of the share. Raises UsageError if `root` cannot be written.
     """
     share = name(frames)
     named = {
@@ -61,27 +62,27 @@ def save(frames: Frames, root: str) -> str:
 
 
 def name(frames: Frames) -> str:
-    """Return what a share of these frames is called: 16 digits of its files' hashes."""
+    """Return the name of a share: 16 hex digits of a hash over its sources' hashes."""
     files = frames["sources"].select("source", "bytes", "sha256").rows()
     return hashlib.sha256(repr(sorted(map(str, files))).encode()).hexdigest()[:16]
 
 
 def is_one(path: str) -> bool:
-    """Say whether `path` is a dataset: a folder with shares, or a store's address."""
+    """Whether `path` is a dataset: a folder with shares, or an object store URL."""
     return "://" in path or any((Path(path) / SHARES).glob("*.parquet"))
 
 
 def load(
     roots: Sequence[str], beside: Frames | None = None, *, is_ours: bool = False
 ) -> Frames:
-    """Read all shares of some datasets, in the order in which one host would have read.
+    """Load all shares of several datasets, in the order in which one host would read.
 
     `beside` are frames of evidence that was parsed just now. A share that cannot be
-    read is a note. One that `is_ours`, that nobody else can have written, is read in
-    this process.
+    read yields a note. Trusted datasets (`is_ours`) are read in this process, others
+    in processes of their own.
 
-    Raises UsageError where nothing is read, and where two shares hold different files
-    of one name.
+    Raises UsageError if nothing was read, or if two shares hold different files with
+    the same name.
     """
     attempt = pool.here if is_ours else untrusted.apart
     parts = [] if beside is None else [beside]
@@ -107,7 +108,10 @@ def load(
 
 
 def _fresh(part: Frames, read: dict[str, str | None]) -> Frames:
-    """Return a share without the files that were `read` in another one."""
+    """Return a share without the files in `read`, which another share provided.
+
+    Adds its own files to `read`. Raises UsageError if a file in both has changed.
+    """
     files = dict(part["sources"].select("source", "sha256").iter_rows())
     again = [file for file in files if file in read]
     for file in again:
@@ -120,7 +124,7 @@ def _fresh(part: Frames, read: dict[str, str | None]) -> Frames:
         return part
     fresh = ~pl.col("source").is_in(again) | pl.col("source").is_null()
 
-    # calls have their source in their templates, which are put to them where asked for
+    # entries have no source column: their templates do
     def only(frame: pl.DataFrame) -> pl.DataFrame:
         return frame.filter(fresh) if "source" in frame.columns else frame
 
@@ -133,9 +137,9 @@ def _fresh(part: Frames, read: dict[str, str | None]) -> Frames:
 
 
 def _share(at: tuple[str, str]) -> Frames:
-    """Read the share of a name in a dataset.
+    """Read one share, given (root, share name).
 
-    Raises ValueError or PolarsError on one that is not as it should be.
+    Raises ValueError or PolarsError on a malformed one.
     """
     root, share = at
     told = _frame(f"{root}/{SHARES}/{share}.parquet", None)
@@ -154,7 +158,7 @@ def _share(at: tuple[str, str]) -> Frames:
 
 
 def _listed(told: pl.DataFrame) -> pl.DataFrame:
-    """Return what a share says of its frames; of what another version wrote, nulls."""
+    """Return the list of a share's frames; columns of other versions become null."""
     return told.select(
         pl.col(c).cast(kind) if c in told.columns else pl.lit(None, kind).alias(c)
         for c, kind in LISTED.items()
@@ -162,7 +166,7 @@ def _listed(told: pl.DataFrame) -> pl.DataFrame:
 
 
 def _frame(file: str, sha256: str | None) -> pl.DataFrame:
-    """Read a file of a share. Raises ValueError where it has changed since."""
+    """Read a file of a share. Raises ValueError if its hash is not `sha256`."""
     if sha256 is not None and "://" not in file and digest(Path(file)) != sha256:
         raise ValueError(f"{file} is not as it was written")
     return untrusted.parquet(file)
@@ -180,26 +184,26 @@ def _shares(root: str) -> list[str]:
             extra_columns="ignore",
         )
         files = listed.select("path").unique().collect()["path"].to_list()
-    else:  # a folder here may have a name that looks like a pattern
+    else:  # the name of a local folder may look like a glob pattern
         files = [str(file) for file in Path(root, SHARES).glob("*.parquet")]
     return sorted({found[1] for file in files if (found := NAMED.search(file))})
 
 
 def _lacking(names: Iterable[str]) -> str | None:
-    """Return what frame the others of a share cannot be read without."""
+    """Return a required frame that a share lacks, None if it is complete."""
     needed = {"sources", *({"templates"} if "entries" in names else ())}
     return min(needed.difference(names), default=None)
 
 
 def _plain(frames: Iterable[str]) -> bool:
-    """Refuse names that would lead elsewhere: a dataset is evidence as well."""
+    """Whether no name leads out of the folder: a dataset is untrusted evidence."""
     return all("/" not in frame and ".." not in frame for frame in frames)
 
 
 def _ordered(frames: Frames) -> Frames:
     """Sort rows by file, as if one process had read all files in order."""
     files = frames["sources"].select("source").sort("source").with_row_index(ORDER)
-    found = pl.col("stage") == "sources"  # what the search for files noted comes first
+    found = pl.col("stage") == "sources"  # notes of discovery come first
 
     def sort(frame: pl.DataFrame) -> pl.DataFrame:
         if "source" not in frame.columns:
@@ -218,9 +222,9 @@ def _ordered(frames: Frames) -> Frames:
 
 
 def _write(frame: pl.DataFrame, target: str) -> str | None:
-    """Write a file as a whole: here by renaming it, in a store by its nature.
+    """Write a file atomically: locally by renaming; object stores do so themselves.
 
-    Returns its SHA-256 where it lies here.
+    Returns the SHA-256 of a local file, None for one in an object store.
     """
     if "://" in target:
         frame.write_parquet(target)

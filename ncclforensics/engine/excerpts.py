@@ -1,7 +1,7 @@
-"""Reads the lines around what a report cites, out of the evidence.
+"""Reads the lines around a report's citations from the evidence.
 
-Only text has lines to show: what a dump says stands in the cited text itself. Files are
-read once, in blocks, so a gigabyte of log costs its reading and no memory.
+Only text files have lines to show; a citation of a dump already contains its text.
+Files are read once, in blocks, so a gigabyte of log takes time but no memory.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
 CONTEXT = 3  # lines before and after a cited one
-REACH = 40  # lines after a cited one that are searched for what the cite tells
-HEAD = 60  # characters of it that are looked for
+REACH = 40  # lines after a cited one that are searched for the cited text
+HEAD = 60  # leading characters of the cited text that are searched for
 SEARCHED = 4000  # characters of a line that are searched
-MOST = 60  # cited lines of a report that are shown with what is around them
-MOST_OTHERS = 3  # of each finding that is not the verdict
-WIDTH = 400  # characters of a line
+MOST = 60  # cited lines of a report that are shown with context
+MOST_OTHERS = 3  # per finding or suspect, other than the verdict
+WIDTH = 400  # characters of a line that are shown
 KINDS = frozenset({"log", "error_json"})
-Cited = tuple[int, str]  # a line's number, and what a finding says of it
+Cited = tuple[int, str]  # line number, cited text
 
 
 def cited(report: Report) -> dict[str, list[Cited]]:
-    """Return the lines to show, by file: the verdict's first, then some of the others'.
+    """Return the cited lines to show, by file: at most MOST in total.
 
-    Of suspects as well, and at most MOST lines in all.
+    All of the verdict come first, then MOST_OTHERS per suspect and per finding.
     """
     found: dict[tuple[str, int], str] = {}
     verdict = () if report.verdict is None else report.verdict.evidence
@@ -52,7 +52,7 @@ def cited(report: Report) -> dict[str, list[Cited]]:
 def read(report: Report, sources: Iterable[Source]) -> tuple[Excerpt, ...]:
     """Return the excerpts of a report, in the order in which it cites the files.
 
-    A file that cannot be read any more gives none; nothing raises.
+    Never raises: a file that can no longer be read yields no excerpt.
     """
     files = {source.name: source for source in sources if source.kind in KINDS}
     excerpts: list[Excerpt] = []
@@ -63,7 +63,7 @@ def read(report: Report, sources: Iterable[Source]) -> tuple[Excerpt, ...]:
 
 
 def _of_file(source: Source, cites: Sequence[Cited]) -> list[Excerpt]:
-    """Return the excerpts of one file; cited lines that are near share one."""
+    """Return the excerpts of one file; nearby cited lines share one."""
     text = _lines(source, [number for number, _ in cites])
     spans: list[tuple[int, int, list[int]]] = []
     for number, told in cites:
@@ -83,7 +83,7 @@ def _of_file(source: Source, cites: Sequence[Cited]) -> list[Excerpt]:
 
 
 def _lines(source: Source, numbers: Sequence[int]) -> dict[int, str]:
-    """Return the lines around those of some numbers, as far as they can be read."""
+    """Return the lines around `numbers`, by line number, as far as readable."""
     text: dict[int, str] = {}
     try:
         with source.open() as stream:
@@ -101,7 +101,7 @@ def _lines(source: Source, numbers: Sequence[int]) -> dict[int, str]:
 
 
 def _said(text: Mapping[int, str], number: int, told: str) -> int:
-    """Return the line that says what a cite tells: a traceback says it at its end."""
+    """Return the line that contains the cited text, e.g. the end of a traceback."""
     head = told.rstrip(ELLIPSIS)[:HEAD]
     reached = range(number, number + REACH + 1)
     if not head:
@@ -113,7 +113,7 @@ def _said(text: Mapping[int, str], number: int, told: str) -> int:
 
 
 def _shown(raw: str) -> str:
-    """Return a line cleaned and cut, with the spaces that it starts with."""
+    """Return a line sanitized and truncated, with its indentation."""
     head = raw[:WIDTH].expandtabs(4)
     indent = min(len(head) - len(head.lstrip(" ")), 40)
     return " " * indent + line(raw, WIDTH)

@@ -1,7 +1,7 @@
-"""Executors of running clusters, for evidence that one host reads too slowly.
+"""Executors of running clusters, for evidence that is too large for one host.
 
 Dask rather than Ray: its client is an `Executor`, it is pure Python, and a task whose
-worker is killed runs again elsewhere. The workers need ncclforensics installed and the
+worker is killed is rescheduled. The workers need ncclforensics installed and the
 evidence under the same paths.
 """
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor
 
-RETRIES = 3  # of a task that raised; a worker that was lost does not count
-SECONDS = 15  # to reach the scheduler
+RETRIES = 3  # of a task that raised; a lost worker does not count
+SECONDS = 15  # timeout to reach the scheduler
 
 
 @contextmanager
 def executor(address: str) -> Iterator[Executor]:
-    """Give the executor that an address like `dask:tcp://host:8786` names.
+    """Yield the executor of an address such as `dask:tcp://host:8786`.
 
-    Raises UsageError on another kind, where dask is not installed, and where nobody
-    answers.
+    Raises UsageError on another kind, if dask is not installed, or if the scheduler
+    does not answer.
     """
     kind, _, where = address.partition(":")
     if kind != "dask" or not where:

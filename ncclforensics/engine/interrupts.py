@@ -1,8 +1,8 @@
 """Interrupt-safe sections: where Ctrl-C may raise, and where it has to wait.
 
 Python raises KeyboardInterrupt wherever the program happens to be: in a destructor,
-which can only ignore it, in a library that makes another error of it, or in the start
-of polars, which panics.
+which can only ignore it; in a library, which may convert it to another error; or while
+polars is being imported, which panics.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _striking = threading.Lock()
-AGAIN = 0.1  # seconds until an interrupt that came to nothing strikes once more
+AGAIN = 0.1  # seconds until an interrupt that had no effect is raised again
 
 
 @contextlib.contextmanager
 def noticed() -> Iterator[Callable[[], bool]]:
-    """Give a function that says whether Ctrl-C was pressed since; none is ignored.
+    """Yield a function that says whether Ctrl-C was pressed since; none gets lost.
 
-    Outside the main thread, where Python takes no signals, nobody is asked.
+    Outside the main thread, where Python handles no signals, it always returns False.
     """
     came = threading.Event()
 
@@ -52,15 +52,15 @@ def noticed() -> Iterator[Callable[[], bool]]:
 
 
 def _starting(module: str) -> bool:
-    """Whether a module is being imported, which Python notes in its specification."""
+    """Whether a module is being imported, according to its import specification."""
     spec = getattr(sys.modules.get(module), "__spec__", None)
     return bool(getattr(spec, "_initializing", False))
 
 
 def _never_ignored(unraisable: sys.UnraisableHookArgs) -> None:
-    """Let an interrupt strike again that struck where Python can only ignore it.
+    """Raise an interrupt again that was raised where Python can only ignore it.
 
-    Not before this hook has returned: here it would be ignored once more.
+    This happens after the hook has returned: inside, it would be ignored again.
     """
     if unraisable.exc_type is KeyboardInterrupt:
         _again()
@@ -69,19 +69,19 @@ def _never_ignored(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _again() -> None:
-    """Let an interrupt strike a little later; one that comes meanwhile is the same."""
+    """Raise an interrupt a little later; one that arrives meanwhile counts as it."""
     again = threading.Timer(AGAIN, _thread.interrupt_main)
     again.daemon = True
-    # no thread starts while Python ends
+    # threads cannot start during interpreter shutdown
     with _striking, contextlib.suppress(RuntimeError):
         again.start()
 
 
 @contextlib.contextmanager
 def put_off() -> Iterator[None]:
-    """Put a Ctrl-C off; processes that are started meanwhile it does not reach at all.
+    """Defer Ctrl-C; processes started meanwhile inherit SIGINT blocked.
 
-    Else a worker would print Python's own error before it is ready to ignore one.
+    Otherwise a worker would print Python's own traceback before it can ignore SIGINT.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -111,8 +111,8 @@ def _masked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Give a folder of its own, which no Ctrl-C leaves behind."""
-    # most commands need none, and start without these
+    """Yield a temporary folder that is removed even on Ctrl-C."""
+    # imported here, because most commands need no folder and start faster without
     import shutil
     import tempfile
     from pathlib import Path

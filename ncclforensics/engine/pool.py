@@ -1,9 +1,9 @@
 """Worker processes: how many are worth starting, and what happens when one dies.
 
-Python's unpickler holds the interpreter, so only processes read dumps side by side.
-They are forked where this process has no thread that a fork would lose. Where it has
-they are spawned, without the program's `__main__`: a script that calls us needs no
-guard, and nothing of it runs twice.
+Python's unpickler holds the GIL, so reading dumps in parallel takes processes. They are
+forked if this process has no thread that a fork would lose. Otherwise they are spawned
+without the program's `__main__`: a script that calls us needs no guard, and none of it
+runs twice.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
-# a process takes half a second to start; in that time one reads as many bytes of dumps,
-# and two threads as many of logs; one that is forked is there at once, and needs no
-# child of its own to try a dump
+# Bytes of input per process from which it pays off. Spawning takes half a second; in
+# that time one process reads that many bytes of dumps, and two threads that many of
+# logs. A forked process starts at once, and needs no child of its own to probe a dump.
 PAYS_BYTES = 24 * 1024**2
 PAYS_BYTES_FORKED = 64 * 1024
 PAYS_LOG_BYTES = 512 * 1024**2
 
-# what a worker's libraries are told: there are as many processes as cores
+# environment of a worker: there is one process per core
 ENVIRONMENT = {"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-# memory that glibc gives back is soon asked for again, page by page: it keeps so much
+# glibc keeps that much freed memory, which is soon needed again, page by page
 KEPT_BYTES = 1 << 30
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
-# threads that polars starts with itself; each does without, or starts again by itself
+# threads that polars starts on import; a fork can lose them, or they restart
 OWN_THREADS = {"jemalloc_bg_thd", "polars-ooc-clea"}
 TASKS = Path("/proc/self/task")
-# processes that take the place of lost ones: a kernel that is short of memory would
-# kill them as well
+# how many lost processes are replaced: if the kernel runs out of memory, it would kill
+# the replacements as well
 RESTARTS = 4
 _spawning = threading.Lock()
 
 
 class Here(Executor):
-    """Does everything in this process, one thing after the other."""
+    """An executor that runs everything in this process, sequentially."""
 
     def map(
         self, fn: Callable[..., Made], *iterables: Iterable[Any], **_: object
     ) -> Iterator[Made]:
-        """Call `fn` when its result is asked for."""
+        """Call `fn` lazily, when its result is requested."""
         return map(fn, *iterables)
 
 
@@ -87,7 +87,7 @@ class _Context(SpawnContext):
 def may_fork() -> bool:
     """Whether a fork loses no thread of this process.
 
-    Elsewhere than on Linux nobody says which threads there are, or fork is no way.
+    False except on Linux: other systems do not list threads, or forking is unsafe.
     """
     try:
         names = [(task / "comm").read_text().strip() for task in TASKS.iterdir()]
@@ -97,8 +97,8 @@ def may_fork() -> bool:
 
 
 def _begin() -> None:
-    """Begin a worker: it reads with one thread, and does not outlive its parent."""
-    # sets the environment, and lets polars look at it again
+    """Set up a worker: it uses one thread, and does not outlive its parent."""
+    # sets the environment, and makes polars read it again
     pl.Config.load(json.dumps({"environment": ENVIRONMENT}))
     if keep := getattr(ctypes.CDLL(None), "mallopt", None):  # only glibc has it
         keep(M_MMAP_THRESHOLD, KEPT_BYTES)
@@ -116,14 +116,14 @@ def _end_with_parent() -> None:
 
 
 class LostError(Exception):
-    """A process that worked for us was killed, or ended by itself."""
+    """A worker process was killed, or ended by itself."""
 
 
 class _Worker:
-    """A process, and the pipe over which it is given work and answers."""
+    """A worker process, and the pipe for its tasks and results."""
 
     def __init__(self) -> None:
-        """Start it, forked where no thread is lost by that."""
+        """Start the process, forked if that loses no thread."""
         context: Any = get_context("fork") if may_fork() else _Context()
         if isinstance(context, _Context):
             _track()
@@ -135,11 +135,11 @@ class _Worker:
             self.pipe.close()
             raise
         finally:
-            # with nobody else that holds it, the pipe ends when the process does
+            # the worker holds the only other end, so the pipe closes when it ends
             other.close()
 
     def ask(self, function: Callable[..., Made], args: Sequence[Any]) -> Made:
-        """Return or raise what `function` does there; LostError where that ended."""
+        """Return or raise what `function` does in the worker; LostError if it ended."""
         try:
             self.pipe.send((function, args))
             is_made, made = self.pipe.recv()
@@ -152,20 +152,20 @@ class _Worker:
         return cast("Made", made)
 
     def kill(self) -> None:
-        """End it; a thread that waits for its answer is told."""
+        """Kill the process; a thread that waits for its result gets LostError."""
         self.process.kill()
         self.process.join()
 
 
 class Pool(ThreadPoolExecutor):
-    """Processes, and as many threads that hand them work and wait for their answers.
+    """Worker processes, and one thread each that sends tasks and awaits results.
 
-    What is asked of a process that ends, also in the midst of its answer, raises
-    LostError; the others go on, and another one takes its place, `restarts` times.
+    A task raises LostError if its process ends, even while sending the result. The
+    others continue, and a new process replaces the lost one, up to `restarts` times.
     """
 
     def __init__(self, jobs: int, restarts: int = RESTARTS) -> None:
-        """Prepare a pool of `jobs` processes, which start with the first work."""
+        """Prepare a pool of `jobs` processes, which start with the first task."""
         super().__init__(max(jobs, 1))
         self.jobs, self._restarts = max(jobs, 1), restarts
         self._workers: list[_Worker] = []
@@ -175,20 +175,20 @@ class Pool(ThreadPoolExecutor):
 
     @property
     def pids(self) -> list[int]:
-        """The processes that are there now."""
+        """The pids of the current processes."""
         return [worker.process.pid for worker in list(self._workers)]
 
     def submit(self, *args: Any, **_: Any) -> Future[Any]:
-        """Have `function(*args)` called in a process; raises OSError without any."""
-        # threads that begin here are not interrupted, nor what they start
+        """Call `function(*args)` in a process; raises OSError if none can start."""
+        # threads started here do not receive SIGINT, nor do their processes
         with put_off():
             if not (self._workers or self._is_over):
-                # all at once, while there is no thread that forbids a fork
+                # all at once, while there is no thread that prevents a fork
                 self._start(self.jobs)
             return super().submit(self._ask, *args)
 
     def close(self) -> None:
-        """End the processes at once, whatever they do."""
+        """Kill all processes at once, and cancel pending tasks."""
         with put_off():
             with self._changing:
                 self._is_over = True
@@ -206,7 +206,7 @@ class Pool(ThreadPoolExecutor):
     def _ask(self, function: Callable[..., Made], *args: Any) -> Made:
         worker = self._idle.get()
         if worker is None:
-            self._idle.put(None)  # for the others that wait
+            self._idle.put(None)  # wakes the next waiting thread
             raise LostError("no process is left")
         try:
             made = worker.ask(function, args)
@@ -234,7 +234,7 @@ class Pool(ThreadPoolExecutor):
 
 
 def _work(pipe: Connection) -> None:
-    """Do what comes through a pipe until it ends: the life of a process."""
+    """Main loop of a worker: run the tasks from the pipe until it closes."""
     _begin()
     while True:
         try:
@@ -247,11 +247,11 @@ def _work(pipe: Connection) -> None:
             told = False, error
         pipe.send(told)
         del told
-        gc.collect()  # nothing else does; what was there before is frozen
+        gc.collect()  # automatic collection is off; earlier objects are frozen
 
 
 def _ended(code: int | None) -> str:
-    """Return how a process ended, as `multiprocessing` tells it."""
+    """Return in words how a process ended, given its `multiprocessing` exit code."""
     if code is None or code >= 0:
         return f"ended with {code}"
     try:
@@ -261,14 +261,15 @@ def _ended(code: int | None) -> str:
 
 
 def pays_bytes() -> int:
-    """Return of how many bytes of dumps a process pays."""
+    """Return from how many bytes of dumps a further process pays off."""
     return PAYS_BYTES_FORKED if may_fork() else PAYS_BYTES
 
 
 def paying(sizes: Sequence[int], pays: int) -> int:
-    """Return how many processes pay for sources of so many bytes, each for `pays`.
+    """Return how many processes pay off for sources of these sizes, in bytes.
 
-    One source is read by one process: what it takes, nobody else can shorten.
+    Each further process needs `pays` bytes. One source is read by one process, so the
+    largest one does not count.
     """
     beside = sum(sizes) - max(sizes, default=0)
     return min(cores(), 1 + beside // pays)
@@ -276,7 +277,7 @@ def paying(sizes: Sequence[int], pays: int) -> int:
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor]:
-    """Give a pool of `jobs` processes, this process alone for fewer than 2."""
+    """Yield a pool of `jobs` processes, or this process alone for fewer than 2."""
     if jobs < 2:
         yield Here()
         return
@@ -285,10 +286,10 @@ def processes(jobs: int) -> Iterator[Executor]:
 
 
 def _track() -> None:
-    """Start what tracks the processes' locks, while stderr is a file.
+    """Start multiprocessing's resource tracker with the real stderr.
 
-    It is handed the descriptor of `sys.stderr`. What Textual puts there has none, and
-    says so with a number that no process can be given.
+    The tracker inherits the file descriptor of `sys.stderr`. Textual's replacement has
+    none, and returns an invalid number.
     """
     if os.name != "posix":
         return
@@ -301,7 +302,7 @@ def _track() -> None:
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
@@ -311,7 +312,7 @@ def cores() -> int:
 def here(
     function: Callable[[Item], Made], items: Iterable[Item]
 ) -> Iterator[Made | Exception]:
-    """Yield what `function` makes of each item, or what it raised, in order."""
+    """Yield the result of `function` for each item, or its exception, in order."""
     for item in items:
         try:
             yield function(item)
@@ -322,9 +323,9 @@ def here(
 def apart(
     function: Callable[[Item], Made], items: Sequence[Item]
 ) -> Iterator[Made | Exception]:
-    """Do what `here` does in processes; LostError is for an item that ended its own.
+    """Like `here`, in processes; an item that ends its process yields LostError.
 
-    Each is tried once, by a process that nothing went wrong in before.
+    Each item is tried once; a process that was lost is replaced by a new one.
     """
     with closing(Pool(min(cores(), len(items)), restarts=len(items))) as pool:
         asked = deque(_asked(function, item, pool) for item in items)
@@ -337,10 +338,10 @@ def spread(
     executor: Executor,
     lost: Callable[[BaseException], None],
 ) -> Iterator[Made]:
-    """Yield what `function` makes of each batch, in order.
+    """Yield the result of `function` for each batch, in order.
 
-    Where work is lost, because the kernel killed a worker or a cluster went away,
-    `lost` is told why, and this process does it.
+    If work is lost because the kernel killed a worker or a cluster went away, calls
+    `lost` with the exception and does that batch in this process.
     """
     if isinstance(executor, Here):
         yield from map(function, batches)
@@ -350,7 +351,7 @@ def spread(
         for batch in batches:
             try:
                 made = asked.popleft().result()
-            except Exception as error:  # what breaks is the executor's own
+            except Exception as error:  # the executor failed, not `function`
                 lost(error)
                 made = function(batch)
             yield made
@@ -362,7 +363,7 @@ def spread(
 def _asked(
     function: Callable[[Item], Made], item: Item, executor: Executor
 ) -> Future[Made]:
-    """Return an executor's promise, one that is broken where it takes no work."""
+    """Submit a task; returns a failed future if the executor accepts none."""
     try:
         return executor.submit(function, item)
     except Exception as error:

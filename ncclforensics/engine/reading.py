@@ -1,8 +1,9 @@
 """Reads all sources: in this process, in a pool, or on a given executor.
 
-What each source gives does not depend on who reads it or beside what; the parts are put
-together in the order of the sources. Work of a process that is lost is done again here,
-where each dump is tried in a child first: one of them may have been what killed it.
+The result for a source does not depend on which process reads it or on other sources;
+the parts are joined in the order of the sources. The work of a lost process is repeated
+in this process, where each dump is probed in a child first, because a dump may have
+killed the worker.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 
     from ncclforensics.sources import Source
 
-# sources that are read together, for much is done once for all of them; more of many,
-# but in so many parts for each process that all of them end at a time
+# Bytes of sources that are read together, because much work is per batch. More evidence
+# makes larger batches, but PARTS per process, so that all processes finish together.
 BATCH_BYTES = 4 * 1024**2
 MOST_BYTES = 16 * 1024**2
 PARTS = 16
-# logs are read by threads, side by side
+# logs are read in parallel by threads, so their batches are larger
 MOST_LOG_BYTES = 512 * 1024**2
 HERE_LOG_BYTES = 1024**3
 
@@ -41,11 +42,12 @@ def read(
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Frames:
-    """Parse every source, in order, and stack what they give; `notes` come first.
+    """Parse all sources and return their joined frames, in order; `notes` come first.
 
-    Without an executor, processes are started where there is enough to read. A keyboard
-    interrupt ends the reading; what was read by then is kept, with a note. It is raised
-    where nothing was read.
+    Without an executor, starts processes if there is enough to read. A keyboard
+    interrupt ends reading; what was read so far is returned, with a note. It is
+    re-raised if nothing was read. `progress` is called with (files read, files in
+    total) after each file.
     """
     told = list(notes)
     lost: dict[Note, None] = {}  # once each, for whatever was lost by it
@@ -53,7 +55,7 @@ def read(
     done = shown = 0
     with ExitStack() as stack:
         if any(source.kind == "log" for source in sources):
-            grammar.load()  # the processes that are forked have it then, too
+            grammar.load()  # before forking, so that the workers inherit it
         if executor is None:
             executor = stack.enter_context(pool.processes(_paying(sources)))
         here = isinstance(executor, pool.Here)
@@ -94,14 +96,14 @@ def _paying(sources: Sequence[Source]) -> int:
 
 
 def parsed(sources: Sequence[Source]) -> Frames:
-    """Parse some sources, stack what they give and outline their calls."""
+    """Parse sources, join their frames and add the outline of their calls."""
     return outlined(parse_all(sources))
 
 
 def _batches(
     sources: Sequence[Source], is_log: bool, here: bool
 ) -> Iterator[Sequence[Source]]:
-    """Cut sources into runs of as many bytes, worth a message between processes."""
+    """Split sources into runs of similar size, large enough to send to a process."""
     ends = list(accumulate(source.bytes for source in sources))
     if not is_log:
         share = ends[-1] // (pool.cores() * PARTS)

@@ -1,8 +1,8 @@
 """Reads parquet and frames from untrusted files: no error in them ends this process.
 
-polars aborts on some files that are damaged, and a small one may unpack to all memory.
-So a process of its own reads them, with a limit to its memory and its time; what it
-hands on conforms to the schemas, and no number in it asks for more than a job can have.
+polars aborts on some damaged files, and a small file may expand to fill all memory. So
+a separate process reads them, with limits on memory and time. What it returns conforms
+to the schemas and has plausible numbers only.
 """
 
 from __future__ import annotations
@@ -33,31 +33,32 @@ Made = TypeVar("Made")
 
 STDERR = 2
 MESSAGE = "message."
-# what other frames are joined to by a column: twice the same would be twice their rows
+# frames that others are joined to, by this column: a duplicate would duplicate rows
 KEYS = {"sources": "source", "templates": "template"}
-# columns of ranks, or of how many there are, which size frames elsewhere
+# names of columns with ranks or rank counts, which determine the size of other frames
 COUNTS = re.compile(r"(?:^|_)n?ranks?$|^world_size$|^members$")
 
 
 def apart(
     read: Callable[[Item], Made], items: Sequence[Item]
 ) -> Iterator[Made | Exception]:
-    """Yield what `read` makes of each item in a process, or what it raised, in order.
+    """Yield the result of `read` for each item, or its exception, in order.
 
-    LostError is for one that ended its process, or took more than MAX_SHARE_BYTES or
-    the time that so much of a pickle may take.
+    Each call runs in a worker process. An item yields LostError if it ended its
+    process or exceeded the time limit (that of a pickle of MAX_SHARE_BYTES). Memory is
+    capped at MAX_SHARE_BYTES.
     """
     return pool.apart(partial(_bounded, read, MAX_SHARE_BYTES), items)
 
 
 def _bounded(read: Callable[[Item], Made], most: int, item: Item) -> Made:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), STDERR)  # what Rust says as it ends
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STDERR)  # drops Rust's panic messages
     with ceiling(most), deadline(most):
         return read(item)
 
 
 def why(error: Exception) -> str:
-    """Return in words what `apart` or a reader raised."""
+    """Describe an exception of `apart` or of a reader in words."""
     if isinstance(error, pool.LostError):
         most = f"more than {MAX_SHARE_BYTES >> 30} GiB in memory"
         return f"damaged, or {most}: the process that read it {error}"
@@ -66,7 +67,7 @@ def why(error: Exception) -> str:
 
 @contextmanager
 def unpanicked() -> Iterator[None]:
-    """Raise ValueError where polars panics, which is no Exception."""
+    """Convert a polars panic, which is not an Exception subclass, to ValueError."""
     try:
         yield
     except PanicException as error:
@@ -74,7 +75,7 @@ def unpanicked() -> Iterator[None]:
 
 
 def parquet(file: str | Path) -> pl.DataFrame:
-    """Read a file, whatever its name looks like. Raises ValueError or PolarsError."""
+    """Read a parquet file; its name is not a glob. Raises ValueError or PolarsError."""
     with unpanicked():
         return pl.read_parquet(file, glob=False)
 
@@ -85,9 +86,9 @@ def is_known(name: str) -> bool:
 
 
 def conformed(part: Mapping[str, pl.DataFrame]) -> Frames:
-    """Return frames of known names as an analysis takes them.
+    """Return the frames with known names, conformed to their schemas.
 
-    Raises ValueError or PolarsError on what no parser of ours would have made.
+    Raises ValueError or PolarsError on content that our parsers never produce.
     """
     named = {n: tables.conform(n, f) for n, f in part.items() if n in tables.SCHEMAS}
     if "sources" in named and named["sources"]["source"].has_nulls():
@@ -106,7 +107,7 @@ def conformed(part: Mapping[str, pl.DataFrame]) -> Frames:
 
 
 def check(frame: pl.DataFrame) -> None:
-    """Raise ValueError on a rank, a count or a time that no parser lets through."""
+    """Raise ValueError on a rank, count or time that every parser would reject."""
     sized = {"size"} if "members" in frame.columns else set()
     for column, dtype in frame.schema.items():
         is_count = COUNTS.search(column) or column in sized

@@ -1,1 +1,1 @@
-"""The vocabulary that every stage speaks: schemas, frames, findings, notes, errors."""
+"""The data model that all stages share: schemas, frames, findings, notes, errors."""

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a finished command tells the shell."""
+    """The exit code of a command."""
 
     OK = 0
     FAILURE_NAMED = 1  # only with --exit-code
@@ -24,9 +24,9 @@ class NcclForensicsError(Exception):
 
 
 class UsageError(NcclForensicsError):
-    """A path that does not exist, a grammar that is not well formed, a bad option."""
+    """A path that does not exist, a malformed grammar, or an invalid option."""
 
 
 def reason(error: Exception) -> str:
-    """Say why something failed, without the place of its file on this machine."""
+    """Return why something failed, without the local path of the file."""
     return getattr(error, "strerror", None) or str(error)

@@ -1,7 +1,7 @@
-"""What a diagnoser says: findings, what is ruled out, what could not be checked.
+"""The output of diagnosers: findings, what is ruled out, what could not be checked.
 
-Plain records between the diagnosers, the ranking and the report. `slug` is a class of
-failure_classes.md; `explains` names the classes whose findings are echoes of this one.
+Plain records passed between the diagnosers, the ranking and the report. `slug` names a
+failure class.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Role = Literal["root", "echo", "witness"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cite:
-    """A line of the evidence: the file's name there, its 1-based line, its text."""
+    """A line of the evidence: file name as in `sources`, 1-based line, text."""
 
     source: str
     line: int | None
@@ -27,7 +27,7 @@ class Cite:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """The call that failed; `seq` counts as the evidence counts it."""
+    """The call that failed; `seq` is the sequence number as the evidence counts it."""
 
     process_group: str | None = None
     process_group_desc: str | None = None
@@ -38,11 +38,11 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One failure class that the evidence shows, and whom it names.
+    """One failure class shown by the evidence, and the ranks and hosts it names.
 
-    `headline` is one line that stands alone. `ranks` are global ranks; they, `hosts`
-    and `devices` stay empty where the evidence names nobody. `first_seen` is UTC
-    nanoseconds. `own`: the evidence itself says that no other rank brought it about.
+    `headline` is one self-contained line. `ranks` are global ranks; `ranks`, `hosts`
+    and `devices` are empty if the evidence names none. `first_seen` is UTC nanoseconds.
+    `own`: the evidence itself says that no other rank caused this.
     """
 
     slug: str
@@ -61,9 +61,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A rank to look at first; suspected is not accused.
+    """A rank to look at first; a suspicion, not a verdict.
 
-    `weight` is its share, from 0 to 1.
+    `weight` is its share of the suspicion, from 0 to 1.
     """
 
     rank: int
@@ -75,7 +75,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """A class that was looked for with the evidence to see it, and is not there."""
+    """A class that the evidence would show, and that was checked and not found."""
 
     slug: str
     why: str
@@ -84,7 +84,7 @@ class RuledOut:
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """A class that this evidence cannot show, and what would show it next time."""
+    """A class that this evidence cannot show, and what to collect next time."""
 
     slug: str
     missing: str
@@ -96,11 +96,11 @@ Statement = Finding | RuledOut | NotChecked
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The findings in order of blame, and what that makes of the whole job.
+    """The findings in order of blame, and the outcome for the job.
 
-    The first finding is the verdict, unless two stories fit equally. `causes` has for
-    each finding the number of the one that brought it about. `suspects` come with the
-    heaviest first, at most eight.
+    The first finding is the verdict, unless two explanations fit equally well. `causes`
+    has, for each finding, the index of the finding that caused it, or None. `suspects`
+    are ordered by weight, highest first, at most eight.
     """
 
     outcome: Literal["failure", "no-failure", "inconclusive"]
@@ -115,7 +115,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What many printed because of the failure: one kind of message, counted."""
+    """A message that many ranks printed because of the failure, with its count."""
 
     message: str
     meaning: str
@@ -126,10 +126,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Onset:
-    """When the job really stopped, and when anybody could know; UTC nanoseconds.
+    """When the job really stopped (`t`), and when that was `noticed`; UTC nanoseconds.
 
-    `how` says by what the time is known. `last_line` is the last one that the culprits
-    printed before.
+    `how` says what the time is derived from. `last_line` is the last line that the
+    culprits printed before.
     """
 
     t: int
@@ -142,9 +142,9 @@ class Onset:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The course of a failure beside its findings.
+    """The course of a failure, in addition to its findings.
 
-    `held` are those who wait for the culprits, as dumps show it.
+    `held` are the ranks that wait for the culprits, according to dumps.
     """
 
     onset: Onset | None = None

@@ -21,15 +21,15 @@ Answer = TypeVar("Answer")
 class Frames:
     """All frames of one analysis; `messages` holds the captures of each message.
 
-    `tables` has a frame for every schema. A message's frame has the columns of `events`
-    and one more per capture of its grammar.
+    `tables` maps schema names to frames; absent ones count as empty. A message's frame
+    has the columns of `events` and one per capture of its grammar.
     """
 
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> pl.DataFrame:
-        """Return the frame of schema `name`, without rows if nothing fed it."""
+        """Return the frame of schema `name`, without rows if it has no data."""
         if name == "collectives" and "entries" in self.tables:
             return self.scan(name).collect()
         frame = self.tables.get(name)
@@ -38,8 +38,8 @@ class Frames:
     def scan(self, name: str) -> pl.LazyFrame:
         """Return the frame of schema `name`, lazily.
 
-        Of `collectives`, which may have millions of rows, only those that a filter asks
-        for are put together: name the ranks first.
+        `collectives` may have millions of rows, and only those that pass a filter are
+        joined: filter by rank first.
         """
         if name != "collectives" or "entries" not in self.tables:
             return self[name].lazy()
@@ -65,15 +65,15 @@ class Frames:
 
     @property
     def names(self) -> list[str]:
-        """The frames that something fed, by name."""
+        """The names of the frames that are present, sorted, without internal ones."""
         whole = {"collectives"} if "entries" in self.tables else set()
         return sorted((self.tables.keys() - tables.INNER.keys()) | whole)
 
     def message(self, *ids: str) -> pl.DataFrame:
-        """Return the captures of the messages `ids` together, in order of reading.
+        """Return the captures of the messages `ids` in one frame, by source and line.
 
-        Columns that only some of them capture are null elsewhere. Without any such
-        line the frame has the columns of `events` and no rows.
+        Columns that only some of them capture are null in the others. Without any such
+        line, the frame has the columns of `events` and no rows.
         """
         found = [self.messages[i] for i in ids if i in self.messages]
         if not found:
@@ -83,7 +83,7 @@ class Frames:
 
 
 def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:
-    """Ask a question that several have once of each analysis' frames."""
+    """Cache a function of Frames, once per analysis."""
     answers: WeakKeyDictionary[Frames, Answer] = WeakKeyDictionary()
 
     @wraps(ask)
@@ -96,7 +96,7 @@ def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:
 
 
 def join(parts: Iterable[Frames]) -> Frames:
-    """Stack the frames of several sources; the order of `parts` is kept."""
+    """Concatenate the frames of several sources in the order of `parts`."""
     tables: dict[str, list[pl.DataFrame]] = {}
     messages: dict[str, list[pl.DataFrame]] = {}
     for part in parts:
@@ -105,7 +105,7 @@ def join(parts: Iterable[Frames]) -> Frames:
         for name, frame in part.messages.items():
             messages.setdefault(name, []).append(frame)
     return Frames(
-        # calls are many and stay in the pieces they came in: a copy costs their memory
+        # entries are many, so they stay chunked: a copy would double their memory
         {n: pl.concat(f, rechunk=n != "entries") for n, f in tables.items()},
         {
             name: typed(pl.concat(frames, how="diagonal_relaxed", rechunk=True))
@@ -115,7 +115,7 @@ def join(parts: Iterable[Frames]) -> Frames:
 
 
 def typed(frame: pl.DataFrame) -> pl.DataFrame:
-    """Give the columns of a message that are null in every line the type they have."""
+    """Cast a message's all-null columns to their type in `events`, or else String."""
     nulls = [c for c, dtype in frame.schema.items() if dtype == pl.Null]
     if not nulls:
         return frame
@@ -125,9 +125,9 @@ def typed(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 class PartialRead(KeyboardInterrupt):
-    """An interrupt of a reading: the `frames` of the first `done` sources are kept."""
+    """Reading was interrupted: carries the `frames` of the first `done` sources."""
 
     def __init__(self, frames: Frames, done: int) -> None:
-        """Keep what was read by then."""
+        """Keep what was read so far."""
         super().__init__()
         self.frames, self.done = frames, done

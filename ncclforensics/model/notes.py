@@ -1,19 +1,19 @@
 """A note: what a stage found damaged, skipped or assumed.
 
-Damage is normal input, so no stage raises on it: it keeps what was readable and leaves
-a note, which the report prints with the file and the line.
+Damaged input is normal, so no stage raises on it: it keeps what is readable and leaves
+a note, which the report prints with file and line.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-INTERRUPTED = "interrupted"  # the stage that speaks where somebody ended the reading
+INTERRUPTED = "interrupted"  # the stage of the note left by Ctrl-C during reading
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Note:
-    """A row of the `notes` frame; `stage` is the package that speaks."""
+    """A row of the `notes` frame; `stage` is the package that left it."""
 
     stage: str
     text: str

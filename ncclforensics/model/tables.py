@@ -1,10 +1,10 @@
 """The schema of every frame, in one place.
 
-A parser hands over what it read through `conform`, which fills the columns that the
-format does not have with nulls and fails at the parser that is wrong. `rank` is always
-the global rank; a rank inside a group is `group_rank`. Times are UTC nanoseconds. The
-last two columns of every row cite where it was read: `source` is the evidence's own
-name of the file, `line` its 1-based line (in a dump: the 1-based entry).
+Parsers pass their frames through `conform`, which adds the columns that a format lacks
+as nulls and raises on a parser's mistake. `rank` is always the global rank; the rank
+within a process group is `group_rank`. Times are UTC nanoseconds. The last two columns
+of a row cite its origin: `source` is the name of the file within the evidence, `line`
+its 1-based line (in a dump: the 1-based entry).
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
 Schema = dict[str, pl.DataType]
 
-# roles of lines (of `events`) that a healthy job does not print
+# roles of `events` that a healthy job does not print
 FAILING = ("culprit", "victim", "either")
-# and what an agent says of a child that failed
+# the same, and an agent's message about a failed child
 TROUBLED = (*FAILING, "agent")
-# backends that set `retired` on a call that they abort as well
+# backends that also set `retired` on a call that they abort
 ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
 
 TIME = pl.Datetime("ns", "UTC")
 CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
 
-# Who says something: whatever of it the line, its prefixes and its path tell. `task` is
-# a launcher's number of the process: its global rank only where a task is one rank.
+# Who wrote something, as far as the line, its prefixes and its path identify it. `task`
+# is the launcher's number of the process; it is the global rank only if each task is
+# one rank.
 WHO: Schema = {
     "rank": pl.Int64(),
     "local_rank": pl.Int64(),
@@ -74,8 +75,8 @@ CALLS: Schema = {
 }
 
 SCHEMAS: dict[str, Schema] = {
-    # a file of the evidence; `why` is the reason for `kind`; `cut`: its last line is
-    # not whole, or a dump could not be read to its end; `modified`: the file's time
+    # a file of the evidence; `why` is the reason for `kind`; `cut`: the last line is
+    # incomplete, or a dump could not be read to its end; `modified`: the mtime
     "sources": {
         "kind": pl.String(),
         "why": pl.String(),
@@ -92,8 +93,8 @@ SCHEMAS: dict[str, Schema] = {
         "modified": TIME,
         **CITE,
     },
-    # a recognised log line; `role` is the grammar's word on who prints such a line,
-    # `yearless` the time of a stamp without a year (see parsers.logs.timestamps)
+    # a recognised log line; `role` is who prints such a line, according to the grammar;
+    # `yearless` is the time of a stamp without a year (see parsers.logs.timestamps)
     "events": {
         "message": pl.String(),
         "role": pl.String(),
@@ -105,7 +106,7 @@ SCHEMAS: dict[str, Schema] = {
         **GROUP,
         **CITE,
     },
-    # who is who: a claim before `correlate`, one row per rank after it
+    # identities of ranks: claims before `correlate`, one row per rank after it
     "ranks": {
         "rank": pl.Int64(),
         "local_rank": pl.Int64(),
@@ -124,8 +125,8 @@ SCHEMAS: dict[str, Schema] = {
         "size": pl.Int64(),
         **CITE,
     },
-    # one rank's one call; sizes are one shape per tensor, `src`/`dst` group ranks.
-    # Of dumps it is kept in two parts, and joined where somebody asks: see Frames.scan
+    # one call of one rank; sizes are one shape per tensor, `src`/`dst` group ranks.
+    # Calls of dumps are stored in two frames and joined on demand: see Frames.scan
     "collectives": {
         "rank": pl.Int64(),
         **GROUP,
@@ -152,7 +153,7 @@ SCHEMAS: dict[str, Schema] = {
         "stack": pl.UInt64(),
         **CITE,
     },
-    # how far a rank came in a group; `timed_out` is the call that its watchdog gave up
+    # a rank's progress in a group; `timed_out` is the call that its watchdog gave up on
     "positions": {
         "rank": pl.Int64(),
         **GROUP,
@@ -188,7 +189,7 @@ SCHEMAS: dict[str, Schema] = {
         "t": TIME,
         **CITE,
     },
-    # correlated: how far a rank came in a group, from dumps and logs together;
+    # correlated: a rank's progress in a group, from dumps and logs together;
     # `waits_in` is its first unfinished call there, `place` its order on that rank
     "standings": {
         "rank": pl.Int64(),
@@ -203,22 +204,23 @@ SCHEMAS: dict[str, Schema] = {
         "t": TIME,
         **CITE,
     },
-    # correlated: a call that somebody cannot get past, and what each member does there:
-    # `behind` has joined it but is held up earlier; of `unseen` there is no evidence;
-    # `unstarted` are those of `waiting` whose GPU has not begun it, while others' have
+    # correlated: a call that blocks some rank, and the state of each member in it:
+    # `behind` have joined it but are blocked earlier; `unseen` have no evidence;
+    # `unstarted` are those of `waiting` whose GPU has not started it while others' have
     "calls": CALLS,
-    # correlated: a rank that others wait for and that waits for nobody; `call` is where
-    # most of them wait directly, `blocked` counts all ranks that hang on it
+    # correlated: a root of the wait-for graph: others wait for this rank, it waits for
+    # none; `call` is where most of them wait directly, `blocked` counts all ranks that
+    # depend on it
     "roots": {
         "rank": pl.Int64(),
         "why": pl.String(),
         "call": pl.Int64(),
         "blocked": pl.Int64(),
     },
-    # correlated: what a rank did between two looks at it, of a `kind`: dump, py-spy,
-    # ras or log (the watchdog's counts). `moved` is null where nothing changed and
-    # nothing tells that time has passed, or where there is no second look; `t` is that
-    # of the last look, which is cited, `apart_ms` what is known of the time between
+    # correlated: whether a rank moved between two observations of a `kind`: dump,
+    # py-spy, ras or log (the watchdog's counts). `moved` is null if nothing changed and
+    # it is unknown whether time passed, or if there is no second observation. `t` is
+    # the time of the last one, which is cited; `apart_ms` the known time between both
     "looks": {
         "rank": pl.Int64(),
         "kind": pl.String(),
@@ -229,8 +231,8 @@ SCHEMAS: dict[str, Schema] = {
         "earlier_source": pl.String(),
         **CITE,
     },
-    # jobs and attempts whose rows `correlate` left out; null is that of the others.
-    # An attempt came from `first_step` to `step`, which the cited line tells
+    # jobs and attempts whose rows `correlate` left out; a null stands for the others.
+    # An attempt ran from `first_step` to `step`, according to the cited line
     "others": {
         "job": pl.String(),
         "attempt": pl.Int64(),
@@ -244,8 +246,8 @@ SCHEMAS: dict[str, Schema] = {
 }
 
 
-# What repeats from step to step stands in a dump's few templates, and each call is a
-# number of one of them and what is its own.
+# Fields that repeat from step to step are stored in a dump's few templates. Each entry
+# refers to a template and holds only its own fields.
 OWN = (
     *("seq", "p2p_seq", "op_id", "record_id", "t", "t_started", "t_completed"),
     *("duration_ms", "stack", "line"),
@@ -258,10 +260,10 @@ INNER: dict[str, Schema] = {
         **{c: dtype for c, dtype in _CALL.items() if c not in OWN},
         "line": pl.Int64(),  # of the first entry
     },
-    # the calls that did not finish, and of the others those that are first, last or
-    # extreme in something; each stands for `times` calls, together for all
+    # the unfinished calls, and of the finished ones those that are first, last or
+    # extreme in some respect; each stands for `times` calls, and together for all
     "outline": {"times": pl.Int64(), **_CALL},
-    # the calls that may hold up each rank, the likeliest first (`choice` 0)
+    # the calls that may block each rank, the most likely first (`choice` 0)
     "held": {
         "rank": pl.Int64(),
         "choice": pl.Int64(),
@@ -274,7 +276,7 @@ INNER: dict[str, Schema] = {
         "t": TIME,
         **CITE,
     },
-    # which group a rank means; without a name only `pg_id` tells its groups apart
+    # the group that a rank refers to; without a name, only `pg_id` distinguishes groups
     "group_names": {
         "rank": pl.Int64(),
         **dict.fromkeys(("pg", "pg_desc", "pg_id", "group"), pl.String()),
@@ -284,11 +286,11 @@ SCHEMAS |= INNER
 
 
 def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Give a frame exactly the columns, order and dtypes of schema `name`.
+    """Return a frame with exactly the columns, order and dtypes of schema `name`.
 
-    Missing columns become null. Raises ValueError on a column that the schema does not
-    have and polars' InvalidOperationError on a value that does not fit its dtype: both
-    are mistakes of the parser that calls.
+    Missing columns become null. Raises ValueError on a column that is not in the
+    schema, and polars' InvalidOperationError on a value that does not fit its dtype:
+    both are mistakes of the calling parser.
     """
     schema = SCHEMAS[name]
     strangers = [column for column in frame.columns if column not in schema]
@@ -329,18 +331,18 @@ def rows(name: str, records: Iterable[Mapping[str, object]]) -> pl.DataFrame:
 
 
 def noted(notes: Iterable[Note]) -> pl.DataFrame:
-    """Return notes as the frame `notes`."""
+    """Return notes as a frame of schema `notes`."""
     return rows("notes", (asdict(note) for note in notes))
 
 
 def begun() -> pl.Expr:
-    """Whether an entry of `collectives` itself says that its GPU has begun its call."""
+    """Return an expression: whether a row of `collectives` shows that it started."""
     started = pl.col("t_started").is_not_null() | (pl.col("state") == "started")
     return started.fill_null(False)
 
 
 def done() -> pl.Expr:
-    """Whether an entry of `collectives` itself says that its call finished."""
+    """Return an expression: whether a row of `collectives` shows that it finished."""
     aborts = pl.col("backend").is_in(ABORTS_RETIRE)
     retired = pl.col("retired").fill_null(False) & ~aborts.fill_null(True)
     return (pl.col("state") == "completed").fill_null(False) | retired

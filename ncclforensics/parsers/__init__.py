@@ -41,22 +41,23 @@ READERS: Mapping[str, Reader] = {
 }
 
 
-# what a source gave is the rows of these frames
+# a source's `rows` count is the number of its rows in these frames
 GIVEN = ("events", "groups", "positions", "exits")
-THREADS = 2  # that hash files while these are read
+THREADS = 2  # for hashing files while they are parsed
 
 
 def parse(source: Source) -> Frames:
-    """Read one source by its kind: see `parse_all`."""
+    """Parse one source according to its kind: see `parse_all`."""
     return parse_all([source])
 
 
 def parse_all(sources: Sequence[Source]) -> Frames:
-    """Read sources by their kinds; one without a parser gives its row in `sources`.
+    """Parse sources by kind; each gets a row in `sources`, even without a parser.
 
-    Never raises on bytes: what is damaged becomes a row of `notes`. What a source gives
-    does not depend on those beside it, though some are read together. An interrupt
-    raises PartialRead, with what was read by then, if that is anything.
+    Never raises on content: damage becomes a row of `notes`. Some sources are parsed
+    together, but the result for one does not depend on the others. On an interrupt,
+    raises PartialRead with the frames of the sources parsed so far, or re-raises
+    KeyboardInterrupt if there are none.
     """
     parts: list[Frames] = []
     done = 0
@@ -78,7 +79,7 @@ def parse_all(sources: Sequence[Source]) -> Frames:
 def _read(reader: Reader | None, sources: Sequence[Source]) -> Frames:
     with ExitStack() as stack:
         futures: dict[str, Future[str | None]] = {}
-        # logs leave the processor to others, but for those in a worker of a pool
+        # Parsing logs leaves cores idle, except in a pool worker (one polars thread).
         if reader is log_reader.read_all and pl.thread_pool_size() > 1:
             threads = ThreadPoolExecutor(THREADS)
             stack.callback(threads.shutdown, cancel_futures=True)
@@ -97,9 +98,9 @@ def _with_manifest(
     sources: Sequence[Source],
     futures: Mapping[str, Future[str | None]],
 ) -> Frames:
-    """Add a row of `sources` for each source, and a note where one has changed.
+    """Add a row of `sources` for each source, and a note if its size changed.
 
-    `futures` are the hashes of those that are hashed beside the reading.
+    `futures` holds, by source name, hashes computed in parallel with parsing.
     """
     told = {row["source"]: row for row in read["sources"].to_dicts()}
     counted: Counter[str] = Counter()
@@ -123,9 +124,9 @@ def _with_manifest(
 def _row(
     source: Source, counted: int, told: Mapping[str, Any], sha256: str | None
 ) -> dict[str, object]:
-    """Return a row of `sources`: what the file is, and how much it gave.
+    """Return a row of `sources`: what the file is and how many rows it yielded.
 
-    What its reader `told` goes before what was `counted`.
+    The reader's own row count in `told` takes precedence over `counted`.
     """
     rows = told.get("rows")
     modified = source.modified or 0
@@ -148,7 +149,7 @@ def _row(
 
 
 def _changed(source: Source) -> Note | None:
-    """Return a note if a file is not as large any more as when it was found."""
+    """Return a note if the file's size changed since discovery or it disappeared."""
     if source.kind not in READERS:
         return None
     try:
@@ -164,7 +165,7 @@ def _changed(source: Source) -> Note | None:
 
 
 def digest(source: Source) -> str | None:
-    """Return the SHA-256 of the file as it lies there, None where it cannot be read."""
+    """Return the SHA-256 of the file as stored on disk, None if it is unreadable."""
     try:
         return compression.digest(source.path)
     except OSError:

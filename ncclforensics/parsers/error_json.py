@@ -1,8 +1,9 @@
-"""torchelastic's `error.json`: the exception of a worker whose main is `@record`ed.
+"""Parser for torchelastic's `error.json`: the exception of an `@record`ed worker.
 
 `{"message": {"message": "RuntimeError: boom", "extraInfo": {"py_callstack": "…",
 "timestamp": "1795167676"}}}`, as torch 1.9 to 2.13 write it
-(`elastic/multiprocessing/errors/error_handler.py`); older ones hold a plain string.
+(`elastic/multiprocessing/errors/error_handler.py`). Older versions write the message
+as a plain string.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CAPTURES = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one error file says; `stamp` is seconds since 1970 as they stand there."""
+    """Content of one error file; `stamp` is epoch seconds as text, as written."""
 
     text: str
     stack: str
@@ -45,7 +46,10 @@ class Told:
 
 
 def read_all(sources: Sequence[Source]) -> Frames:
-    """Read error files: an `events` row of each, with captures as of a traceback."""
+    """Parse error files: one `events` row each, with the captures of a traceback.
+
+    A file that cannot be parsed yields a row of `notes` instead.
+    """
     files = [(source, content(source)) for source in sources]
     refused = [
         {"stage": "parsers", "text": told, "source": source.name}
@@ -58,7 +62,7 @@ def read_all(sources: Sequence[Source]) -> Frames:
 
 
 def content(source: Source) -> Told | str:
-    """Return what a file says, or why it is no error file."""
+    """Return the content of a file, or the reason why it is not an error file."""
     try:
         with source.open() as stream:
             data = stream.read(MAX_ERROR_BYTES + 1)
@@ -85,7 +89,7 @@ def content(source: Source) -> Told | str:
 
 
 def frames(files: Sequence[tuple[Source, Told]]) -> Frames:
-    """Return the rows of some files, in order."""
+    """Return `events` and the captures of MESSAGE, one row per file, in order."""
     events = tables.rows("events", [_event(*file) for file in files])
     seconds = pl.Series("t", [_seconds(told.stamp) for _, told in files], pl.Int64())
     events = events.with_columns((seconds * 1_000_000_000).cast(TIME))
@@ -116,7 +120,7 @@ def _seconds(stamp: str) -> int | None:
 
 
 def _raised(told: Told) -> dict[str, Any]:
-    """Return the exception that is told last, by its traceback if there is one."""
+    """Return the exception from the traceback, or from the message without one."""
     if found := traceback.parse(told.stack):
         return found[0]
     name, _, rest = told.text.partition(":")

@@ -1,9 +1,9 @@
-"""`ncclras -f json` of NCCL 2.28 to 2.30: every member of every communicator.
+"""Parser for `ncclras -f json` of NCCL 2.28 to 2.30: members of all communicators.
 
 `{"communicators": [{"hash", "size", "ranks": [{"rank", "host", "pid", "cuda_dev",
 "collective_counts": {op: calls}}], "missing_ranks": [{…, "status": {…}}]}]}`, as
-`src/ras/client_support.cc` prints it. 2.28.9 leaves out a comma between two keys of a
-missing rank. The rows are those that the text form of the client gives.
+`src/ras/client_support.cc` prints it. 2.28.9 omits a comma between two keys of a
+missing rank. The rows equal those parsed from the client's text output.
 """
 
 from __future__ import annotations
@@ -43,14 +43,17 @@ CAPTURES = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one report says: its time, and (message id, captures) in order."""
+    """Content of one report: its time, and (message id, captures) in order."""
 
     timestamp: str
     rows: Sequence[tuple[str, dict[str, Any]]]
 
 
 def read(source: Source) -> Frames:
-    """Read one status report: rows of the messages `ncclras.*`, and `events`."""
+    """Parse one status report into the messages `ncclras.*` and `events`.
+
+    A source that cannot be parsed yields a row of `notes` instead.
+    """
     report = content(source)
     if isinstance(report, str):
         note = {"stage": "parsers", "text": report, "source": source.name}
@@ -59,7 +62,7 @@ def read(source: Source) -> Frames:
 
 
 def content(source: Source) -> Report | str:
-    """Return what a source says, or why it is no report."""
+    """Return the content of a source, or the reason why it is not a report."""
     try:
         with source.open() as stream:
             data = stream.read(MAX_RAS_BYTES + 1)
@@ -81,7 +84,7 @@ def content(source: Source) -> Report | str:
 
 
 def frames(source: Source, report: Report) -> Frames:
-    """Return the rows that a report gives."""
+    """Return `events` and the frame of each message of a report."""
     stamp = pl.DataFrame({"stamp": [report.timestamp]})
     t = stamp.select(timestamps.absolute("stamp")).to_series()[0]
     messages: dict[str, pl.DataFrame] = {}
@@ -115,7 +118,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
 
 
 def _messages(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (message id, captures) of each communicator that is not at one."""
+    """Yield (message id, captures) of each inconsistent communicator, then the job."""
     processes = set()
     for comm in told["communicators"]:
         comm_id = str(comm["hash"]).removeprefix("0x")
@@ -133,7 +136,7 @@ def _messages(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _behind(comm_id: str, members: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the counts of the operations in which members differ."""
+    """Yield the counts of each operation whose count differs between members."""
     names = dict.fromkeys(op for m in members for op in m["collective_counts"])
     for op in names:
         counts = Counter(_number(m["collective_counts"].get(op, 0)) for m in members)
@@ -158,7 +161,7 @@ def _who(member: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(told: Any) -> int:
-    """Read a count or an id; raises ValueError where no column can hold it."""
+    """Read a count or an id; raises ValueError if it exceeds 2^62."""
     number = int(told)
     if abs(number) > 2**62:
         raise ValueError(f"a number of {number.bit_length()} bits")

@@ -1,8 +1,8 @@
-"""Finds the files, says what each is and why, and what its path tells of its writer.
+"""Discovers the files: the kind of each, and the rank and host that its path names.
 
-`discover` is the stage's one entry. Kinds are decided from the content; names serve for
-rank, host, attempt and stream only. Nothing in here opens a pickle or follows a link,
-and nothing an archive holds is written anywhere but to numbered files in scratch.
+`discover` is the only entry point. Kinds are decided by content; names are used only
+for rank, host, attempt and stream. Nothing here loads a pickle or follows a link out of
+the evidence, and archive members are written only to numbered files in scratch.
 """
 
 from ncclforensics.sources.discovery import discover

@@ -1,4 +1,4 @@
-"""The members of an archive, and the rules that they must pass."""
+"""The members of an archive, and the rules for accepting them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# notes kept of one archive; a hostile one would fill the report with refusals
+# notes kept per archive; a hostile one would fill the report with refusals
 MOST_NOTES = 50
 NOTED = 80  # characters of a path that is too long
 
@@ -22,7 +22,7 @@ class Contents:
     """The members of one archive: name to file, later ones replacing earlier ones.
 
     `notes` are (text, member or None for the archive as a whole). `why_not` is set if
-    the archive is no evidence and was left closed.
+    the archive is not evidence and was not unpacked.
     """
 
     to: Scratch
@@ -31,7 +31,7 @@ class Contents:
     why_not: str | None = None
 
     def note(self, text: str, member: str | None = None) -> None:
-        """Keep a note, but no more than a reader can stand."""
+        """Add a note; beyond MOST_NOTES, notes on members are dropped."""
         if len(self.notes) < MOST_NOTES or member is None:
             self.notes.append((text, member))
         elif len(self.notes) == MOST_NOTES:
@@ -44,9 +44,10 @@ class Contents:
         packed_bytes: int,
         modified: float = 0,
     ) -> None:
-        """Keep what `read` gives as `member`; EndlessError once there is no end.
+        """Store what `read` returns as `member`.
 
-        `modified` are the seconds since 1970 at which it was written, 0 for unknown.
+        `modified` is its modification time in seconds since 1970, 0 if unknown. Raises
+        EndlessError if it exceeds the limits; what was written is kept.
         """
         name = plain(member)
         stored = self.to.keep(read, packed_bytes, modified)
@@ -59,7 +60,7 @@ class Contents:
             raise EndlessError("what came before is kept")
 
     def accepts(self, member: str) -> bool:
-        """Tell whether `member` lies inside the archive's own place; note if not."""
+        """Whether the path of `member` stays inside the archive; adds a note if not."""
         if len(member) > limits.MAX_PATH:
             text = f"refused: its path has {len(member):,} characters"
             self.note(text, member[:NOTED] + "…")
@@ -72,5 +73,5 @@ class Contents:
 
 
 def plain(member: str) -> str:
-    """Return a member's path without `.` and empty parts."""
+    """Return the path of a member without `.` and empty parts."""
     return "/".join(part for part in member.split("/") if part not in ("", "."))

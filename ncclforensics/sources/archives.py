@@ -1,8 +1,8 @@
 """Unpacks tar and zip archives into scratch space, member by member.
 
-An archive is told by its content. Members that would land elsewhere (absolute paths,
-`..`), links, devices and encrypted ones are refused; one that is cut gives what lies
-before the cut; one without end is left when the account of scratch.py is empty.
+Archives are recognised by content. Members with unsafe paths (absolute, `..`), links,
+devices and encrypted members are refused. A truncated archive yields everything before
+the cut. Unpacking of an endless archive stops when the quota of scratch.py is used up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def format_of(head: bytes) -> str | None:
-    """Return "tar" or "zip" if a file with these (unpacked) first bytes is one."""
+    """Return "tar" or "zip" given a file's first bytes (decompressed), else None."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
     block = head[: tarfile.BLOCKSIZE]
@@ -35,7 +35,7 @@ def format_of(head: bytes) -> str | None:
 
 
 def unpack(form: str, path: Path, compression: str | None, to: Scratch) -> Contents:
-    """Unpack the archive at `path` into `to`; whatever its bytes, it does not raise."""
+    """Unpack the archive at `path` into `to`; never raises on its content."""
     contents = Contents(to)
     take = take_zip if form == "zip" else take_tar
     try:
@@ -45,7 +45,7 @@ def unpack(form: str, path: Path, compression: str | None, to: Scratch) -> Conte
                 contents.note(f"{form} archive: {packed.damage}")
     except EndlessError as error:
         contents.note(f"the archive unpacks without end: {error}")
-    except Exception as error:  # damage shows as any exception of the two modules
+    except Exception as error:  # on damage, both modules may raise any exception
         reason = str(error) or type(error).__name__
         contents.note(f"{form} archive is cut or damaged: {reason}")
     return contents

@@ -1,8 +1,8 @@
-"""Compressed streams, told apart by their first bytes and read without trust.
+"""Compressed streams, recognised by their first bytes and read as untrusted input.
 
-Damage is normal: a stream that is cut, corrupt or endless gives what was readable and
-then ends, and `Reader.damage` says why. All four decoders are driven in one way, with
-little input at a time, so that no single call can fill the memory.
+Damage is normal: a truncated, corrupt or endless stream yields what was readable and
+then ends, and `Reader.damage` says why. All four decoders get little input at a time,
+so that no single call can exhaust memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Decoder(Protocol):
-    """What zlib, lzma, bz2 and zstandard objects have in common."""
+    """The common interface of zlib, lzma, bz2 and zstandard decoders."""
 
     def decompress(self, data: bytes, /) -> bytes: ...  # noqa: D102
     @property
@@ -41,7 +41,7 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A compression: its magic bytes and a fresh decoder for each frame."""
+    """A compression format: its magic bytes, and a factory for decoders."""
 
     magic: bytes
     decoder: Callable[[], Decoder]
@@ -65,7 +65,7 @@ ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, MemoryError)
 
 
 def compression_of(head: bytes) -> str | None:
-    """Name the compression that a file with these first bytes has, or None."""
+    """Return the compression of a file given its first bytes, a key of CODECS or None."""
     for name, codec in CODECS.items():
         if head.startswith(codec.magic) and (name != "bzip2" or head[4:7] == b"1AY"):
             return name
@@ -73,13 +73,13 @@ def compression_of(head: bytes) -> str | None:
 
 
 class Unpacked(io.RawIOBase):
-    """The unpacked bytes of a compressed stream, up to the limits.
+    """The decompressed bytes of a stream, up to the limits.
 
     `damage` is None until the stream ends early, then one line that says why.
     """
 
     def __init__(self, packed: io.RawIOBase, compression: str) -> None:
-        """Read `packed` from where it stands as a stream of `compression`."""
+        """Decompress `packed` from its current position as `compression`."""
         self._packed = packed
         self._name = compression
         self._codec = CODECS[compression]
@@ -94,7 +94,7 @@ class Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill `buffer` with the next bytes; 0 at the end, be it clean or not."""
+        """Fill `buffer` with the next bytes; returns 0 at the end, damaged or not."""
         while not self._ready and not self._ended:
             self._ready = memoryview(self._next())
         target = memoryview(buffer).cast("B")
@@ -104,7 +104,7 @@ class Unpacked(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        """Close the packed file as well."""
+        """Close the compressed file as well."""
         self._packed.close()
         super().close()
 
@@ -140,9 +140,9 @@ class Unpacked(io.RawIOBase):
 
 
 class Hashed(io.FileIO):
-    """A file that is hashed while it is read, from its beginning to its end."""
+    """A file that is hashed while it is read sequentially."""
 
-    sha256: str | None = None  # of all of it, once its end was read
+    sha256: str | None = None  # of the whole file, set once its end was read
 
     def __init__(self, path: Path) -> None:
         """Open `path`. Raises OSError."""
@@ -150,7 +150,7 @@ class Hashed(io.FileIO):
         self._hash = hashlib.sha256()
 
     def seekable(self) -> bool:
-        """Return False: each byte is hashed once."""
+        """Return False, because each byte has to be hashed once."""
         return False
 
     def readinto(self, buffer: WriteableBuffer, /) -> int | None:
@@ -172,10 +172,10 @@ class Hashed(io.FileIO):
 
 
 class Reader(io.BufferedReader):
-    """A file's content; `damage` says why it ended early, None if it did not."""
+    """The content of a file; `damage` says why it ended early, None if it did not."""
 
     def __init__(self, packed: io.FileIO, compression: str | None) -> None:
-        """Read `packed`, unpacked if `compression` names a codec."""
+        """Read `packed`, decompressed if `compression` names a codec."""
         self._packed = packed
         super().__init__(
             packed if compression is None else Unpacked(packed, compression)
@@ -183,32 +183,32 @@ class Reader(io.BufferedReader):
 
     @property
     def damage(self) -> str | None:
-        """One line on the damage met so far."""
+        """One line on the damage found so far, or None."""
         return getattr(self.raw, "damage", None)
 
     @property
     def sha256(self) -> str | None:
-        """The SHA-256 of the file as it lies there, if it was hashed to its end."""
+        """The SHA-256 of the file as stored, None unless it was hashed to its end."""
         return getattr(self._packed, "sha256", None)
 
 
 def open_file(path: Path, compression: str | None, hashed: bool = False) -> Reader:
-    """Open `path` and unpack it if `compression` names a codec. Raises OSError."""
+    """Open `path`, decompressed if `compression` names a codec. Raises OSError."""
     file = Hashed(path) if hashed else io.FileIO(path, opener=regular)
     return Reader(file, compression)
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file as it lies there. Raises OSError."""
+    """Return the SHA-256 of a file as stored. Raises OSError."""
     with open(path, "rb", opener=regular) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def regular(path: str, flags: int) -> int:
-    """Open a file for who opens files, and nothing that has come to its place.
+    """Opener for `open`: accepts regular files only, even if the path was replaced.
 
-    A pipe would be waited for, and a device may have no end; so may a file of holes.
-    Raises OSError.
+    Opening a pipe would block, and a device or a sparse file may be endless. Raises
+    OSError.
     """
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     try:
@@ -224,9 +224,9 @@ def regular(path: str, flags: int) -> int:
 
 
 def _is_hollow(descriptor: int, size: int) -> bool:
-    """Whether less was written of a file than a compressed one would have of it.
+    """Whether a file is so sparse that it exceeds MAX_RATIO, like a compressed bomb.
 
-    A file system that knows no holes calls all of a file written.
+    File systems without sparse files report all of a file as data.
     """
     if size <= limits.RATIO_FREE_BYTES or not hasattr(os, "SEEK_DATA"):
         return False
@@ -237,8 +237,8 @@ def _is_hollow(descriptor: int, size: int) -> bool:
             end = os.lseek(descriptor, start, os.SEEK_HOLE)
             written += end - start
     except OSError as error:
-        if error.errno == errno.ENXIO:  # nothing is written any further
+        if error.errno == errno.ENXIO:  # no data beyond this offset
             return True
-        # some file systems do not tell
+        # some file systems do not support SEEK_DATA
     os.lseek(descriptor, 0, os.SEEK_SET)
     return False

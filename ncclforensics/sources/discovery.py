@@ -1,4 +1,4 @@
-"""From a user's paths to sources: finds files, opens archives, tells kinds."""
+"""Turns a user's paths into sources: finds files, opens archives, decides kinds."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ STDIN = "-"
 
 
 def discover(paths: Sequence[str], scratch: Path) -> Discovery:
-    """Find every file under `paths` and say what each is; sorted by name.
+    """Find all files under `paths` and determine their kinds; sorted by name.
 
-    `paths` are directories, files, patterns, or `-` for stdin. Archives are unpacked
-    into a new directory in `scratch`, which must outlive the sources. Raises UsageError
-    for a path or pattern that matches nothing; whatever else is wrong becomes a note.
+    `paths` are directories, files, glob patterns, or `-` for stdin. Archives are
+    unpacked into a new directory in `scratch`, which must outlive the sources. Raises
+    UsageError for a path or pattern that matches nothing; any other problem becomes a
+    note.
     """
     found, notes = files.files(roots([path for path in paths if path != STDIN]))
     stage = _Stage(Scratch(scratch), notes)
@@ -48,7 +49,7 @@ def discover(paths: Sequence[str], scratch: Path) -> Discovery:
 
 @dataclass(slots=True)
 class _Stage:
-    """The sources and notes of one discovery while it runs."""
+    """The sources and notes of a discovery in progress."""
 
     scratch: Scratch
     notes: list[Note]
@@ -69,7 +70,7 @@ class _Stage:
         self.take(Found("stdin", stored.path, "stdin"), depth=0)
 
     def take(self, file: Found, depth: int) -> None:
-        """List a file, or the members of the archive that it is."""
+        """Add a file, or if it is an archive, its members."""
         source = Source(file.name, file.path, "unknown", "")
         try:
             told = file.path.stat()
@@ -128,7 +129,7 @@ class _Stage:
 
 
 def _ends(path: Path) -> tuple[str | None, bytes, bytes, str | None]:
-    """Return compression, (unpacked) first bytes, last bytes if they matter, damage."""
+    """Return compression, first bytes (decompressed), last bytes if needed, damage."""
     with open_file(path, None) as file:
         head = file.read(limits.HEAD_BYTES)
         tail = b""

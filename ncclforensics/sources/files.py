@@ -1,7 +1,8 @@
 """Finds the regular files under the paths that a user gives.
 
-Nothing but regular files is ever opened. Links are not followed to directories, which
-ends every loop, nor out of the evidence; what is passed over leaves a note.
+Only regular files are ever opened. Links to directories are not followed, which rules
+out loops, nor are links that lead out of the evidence. Everything skipped leaves a
+note.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ncclforensics.sources.names import own_names, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# what version control and Python keep for themselves is no evidence
+# folders of version control and of Python's bytecode are not evidence
 SKIPPED = frozenset({".git", ".hg", ".svn", ".jj", "__pycache__"})
 
 NO_FILE = {
@@ -32,10 +33,10 @@ NO_FILE = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A regular file: its name in the evidence, and the path that layouts read.
+    """A regular file: its name in the evidence, and the path for `layouts`.
 
-    `layout` also has the name of the directory that the user gave, which may tell a
-    rank or a host.
+    `layout` starts with the name of the directory that the user gave, which may contain
+    a rank or a host.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Found:
 
 
 def files(given: Sequence[str]) -> tuple[list[Found], list[Note]]:
-    """Find the regular files under real, distinct paths `given`."""
+    """Find the regular files under the real, distinct paths `given`."""
     notes: list[Note] = []
     found: list[Found] = []
     own = own_names(given)

@@ -1,8 +1,8 @@
-"""Tells JSON that is evidence of its own (dumps, error files, reports) from log text.
+"""Distinguishes JSON evidence (dumps, error files, reports) from log text.
 
-Only the keys of the first value are looked at, level by level, so a log that quotes a
-dump, or a JSON line whose text holds one, stays a log; a file that is cut is known by
-its head.
+Only the keys of the first value are examined, by level. So a log that quotes a dump, or
+a JSON line whose text contains one, stays a log. A truncated file is recognised by its
+head.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENTRY_KEYS = frozenset(
 ERROR_KEYS = frozenset({"message", "extraInfo", "errorCode"})
 RAS_KEYS = frozenset({"communicators", "communicators_count"})
 REPORT = re.compile(r'"tool"\s*:\s*\{\s*"name"\s*:\s*"ncclforensics"')
-# tokens looked at: a dump is known after some twenty
+# tokens examined; about twenty are enough to recognise a dump
 MOST_TOKENS = 4000
 
 
@@ -36,9 +36,9 @@ class _Key(NamedTuple):
 
 
 def json_kind(head: bytes) -> tuple[str, str] | None:
-    """Return kind and reason if `head` opens a JSON value of a known kind, or None.
+    """Return (kind, reason) if `head` starts a JSON value of a known kind, else None.
 
-    `head` begins with the value's bracket; text that is no JSON gives None.
+    `head` begins with the value's bracket.
     """
     text = head.decode("utf-8", "replace")
     if _OPENS.match(text) is None:
@@ -72,7 +72,7 @@ def _listed(words: list[str]) -> str:
 
 
 def _keys(text: str) -> Iterator[_Key]:
-    """Walk the keys of the first value: their depth, name and top-level parent."""
+    """Yield the keys of the first value: depth, name and top-level parent."""
     depth, parent = 0, ""
     for match in _TOKEN.finditer(text):
         word, colon, unfinished, bracket = match.groups()

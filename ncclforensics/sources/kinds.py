@@ -1,8 +1,8 @@
-"""Says what a file is, from its first bytes and never from its name.
+"""Determines what a file is from its first bytes, never from its name.
 
-A dump is told by the keys at its head, so one that is cut is still known; text is told
-by its share of printable characters, so a few bad bytes, colours or a run of NULs that
-a crash left do not hide a log. Everything else is named as well as its magic allows.
+A dump is recognised by the keys at its head, even if it is truncated. Text is
+recognised by its share of printable characters, so a few bad bytes, colour codes or a
+run of NULs left by a crash do not hide a log. Other files are named by their magic.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ KINDS = (
     "unknown",
 )
 
-# noise has some 45 % of bytes that no text holds; a log with a damaged block far less
+# random bytes are about 45 % non-text; a log with a damaged block has far fewer
 TEXT_SHARE = 0.7
 
 NUL_RUN = re.compile(rb"\0{16,}")
-CONTROLS = bytes([*range(9), *range(14, 27), *range(28, 32), 127])  # ESC begins colours
+CONTROLS = bytes([*range(9), *range(14, 27), *range(28, 32), 127])  # no ESC: colours
 WIDE = (  # the longer mark first: UTF-32 begins like UTF-16
     (b"\xff\xfe\0\0", "utf-32"),
     (b"\0\0\xfe\xff", "utf-32"),
@@ -40,14 +40,14 @@ WIDE = (  # the longer mark first: UTF-32 begins like UTF-16
 
 
 class Kind(NamedTuple):
-    """A kind and, in one plain line, what decided it."""
+    """A kind, and in one line the reason for it."""
 
     kind: str
     why: str
 
 
 def kind_of(head: bytes, tail: bytes = b"") -> Kind:
-    """Decide the kind of a file from its first and (if it has more) last bytes."""
+    """Return the kind of a file from its first and, for leading NULs, its last bytes."""
     if not head:
         return Kind("empty", "0 bytes")
     if why := pickle_heads.dump(head):
@@ -75,7 +75,7 @@ def kind_of(head: bytes, tail: bytes = b"") -> Kind:
 def _text(head: bytes) -> Kind:
     plain = NUL_RUN.sub(b"", head).strip(b"\0") if b"\0" in head else head
     controls = len(plain) - len(plain.translate(None, CONTROLS))
-    # a character cut at the end of the head is no damage
+    # a character truncated at the end of the head is not damage
     broken = 0 if plain.isascii() else plain.decode("utf-8", "replace").count("\ufffd")
     share = 1 - min(len(plain), controls + max(0, broken - 1)) / len(plain)
     percent = int(share * 100)

@@ -1,9 +1,9 @@
-"""What a path tells of rank and host: a table of launchers' directory layouts.
+"""Rank and host from a path: a table of launchers' directory layouts.
 
-`FOLDERS` are tried on the directories, innermost last, and add up; of `FILES` the first
-that fits the file's stem counts. A pattern names what it captures. An index that could
-mean something else (a rotation, a date, a device, a rank inside a group) is not read:
-a path that tells nothing costs less than one that lies.
+`FOLDERS` are tried on each directory, innermost last, and their matches add up; of
+`FILES`, the first that matches the file's stem counts. Capture names are field names.
+An index that could mean something else (a rotation, a date, a device, a rank within a
+group) is ignored: no information does less harm than wrong information.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 Who = dict[str, int | str]
 
-# a host by a name that only hosts have; `gpu3` may be a device and `node1` a label
+# an unambiguous host name; `gpu3` may be a device and `node1` a label
 SHORT_HOST = (
     r"(?:(?:gpu-?node|compute|node|host|dgx|hgx|nid|cn|gn)-?[a-z]?\d{2,}|gpu-?\d{3,}"
     r"|(?:gpu-node|compute-node|gpu-host)-[a-z0-9]+|ip(?:-\d{1,3}){4})"
 )
 HOST = SHORT_HOST + r"(?:[.-][a-z0-9][a-z0-9.-]*)?"
-# a host at a place where only a host stands: a letter, and no word of file names
+# a host where only a host can be: has a letter, and is not a usual word of file names
 ANY_HOST = (
     r"(?!(?:logs?|debug|info|trace|out|err|rank|tests?|file|pid|old|new|all|v|exp|run"
     r"|job|step|try|part|boot|node|gpu)[.\d-]*(?:[._-]|$))(?=[a-z0-9.-]*[a-z])[a-z0-9][a-z0-9.-]*?"
 )
-# options that stand in the name of what a command printed
+# command options that occur in the names of saved command output
 ASKED = r"(?:[a-z]|b?-?\d|ctime|boot|full|all|tail|short|iso|human|current|utc)"
 POD = r"(?:[a-z0-9][a-z0-9.-]*-)?(?:worker|master|launcher)-\d+"
-# a rank of something smaller than the job
+# a rank within something smaller than the job
 SUBRANK = (
     r"(?:local|node|machine|group|role|host|shard|replica|tensor|data|pipeline|model"
     r"|expert|context|(?<![a-z])(?:tp|pp|dp|ep|cp|sp|mp|fsdp|hsdp))[-_.]?rank"
@@ -45,7 +45,7 @@ FOLDERS = (
     rf"(?P<host>{POD})",
     r"attempt_(?P<attempt>\d+)",
 )
-# several directories together, on the whole path
+# matched against the whole path
 PATHS = (
     # torchrun --log-dir: the index is the rank on that node, not in the job
     r"/attempt_\d+/(?P<local_rank>\d+)/[^/]+$",
@@ -53,11 +53,11 @@ PATHS = (
     r"/pods/[^/_]+_(?P<host>[^/_]+)_[0-9a-f-]{8,}/[^/]+/(?P<attempt>\d+)\.log[^/]*$",
     r"[/._-](?P<stream>stdout|stderr)(?:\.(?:log|txt|out))?$",
     r"/(?P<stream>stdout|stderr)[._-][^/]*$",
-    # Slurm %j_%t; a year or a day in front is no job
+    # Slurm %j_%t; a year or a date in front is not a job id
     r"/(?!(?:19|20)\d\d(?:\d{4})?_)\d{4,}_(?P<rank>\d{1,5})\.(?:out|err)$",
 )
 FILES = (
-    # a host and a rank side by side: nccl.gpu0002.rank2, rank2_gpu0002
+    # a host next to a rank: nccl.gpu0002.rank2, rank2_gpu0002
     rf"(?!.*{SUBRANK})(?:[a-z][a-z_.-]*[._-])?(?P<host>{SHORT_HOST}(?:\.[a-z][a-z0-9-]*)*?)"
     rf"(?:[._-](?P<pid>\d{{3,}}))?[._-]{RANK}(?:[._-](?!\d)[^/]*)?",
     rf"(?!.*{SUBRANK})(?:[a-z][a-z_.-]*[._-])?{RANK}[._-](?P<host>{SHORT_HOST})",
@@ -78,7 +78,7 @@ FILES = (
     r".*(?<![a-z])local[-_]?rank[-_.=]?(?P<local_rank>\d{1,3})(?!\d|[-_.]\d{1,4}(?!\d))",
     rf".*{SUBRANK}.*",
     rf"(?:.*(?<![a-z]))??(?:global[-_]?)?{RANK}(?![-_]\d{{1,5}}(?!\d)).*",
-    # dmesg -T, journalctl -k, nvidia-smi -q, and what was asked of them
+    # dmesg -T, journalctl -k, nvidia-smi -q, with their options
     rf"(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|nvidia[._-]?smi|systemctl"
     rf"|ibstat|ibv[._-]devinfo|dcgmi?)(?:[._-]{ASKED})*"
     rf"(?:[._-](?P<host>(?!{ASKED}$)(?:{HOST}|{ANY_HOST})))?",
@@ -87,7 +87,7 @@ FILES = (
     # kubelet's /var/log/containers: <pod>_<namespace>_<container>-<id>
     r"(?P<host>[a-z0-9][a-z0-9.-]*)_[a-z0-9-]+_[a-z0-9.-]+-[0-9a-f]{64}",
 )
-# Flight Recorder: the rank is told by the name alone, in whatever form a writer chose
+# Flight Recorder: only the name has the rank, in any form that a dump writer chose
 DUMPS = (
     rf".*{SUBRANK}.*",
     rf".*?(?P<host>{HOST})",
@@ -115,11 +115,11 @@ _FOLDERS, _PATHS, _FILES, _DUMPS = map(_compiled, (FOLDERS, PATHS, FILES, DUMPS)
 
 
 def read(path: str, kind: str) -> Mapping[str, int | str]:
-    """Return what `path` tells: some of rank, local_rank, attempt, pid, host, stream.
+    """Return the fields found in `path`: rank, local_rank, attempt, pid, host, stream.
 
-    `path` is the name in the evidence with the given directory's own name in front; an
-    archive counts as a directory. `kind` is the file's kind: of a dump's name the last
-    number is its rank, of a log's name it is not.
+    Fields not found are absent. `path` is the name in the evidence, preceded by the name
+    of the directory that the user gave; an archive counts as a directory. `kind` is the
+    file's kind: the last number in a dump's name is its rank, in a log's name it is not.
     """
     *folders, name = path.replace("!", "/").split("/")
     folders = [_bare(folder, _PACKED) for folder in folders]

@@ -1,6 +1,6 @@
-"""Formats that are no evidence but lie beside it: images, programs, checkpoints.
+"""Formats that are found beside evidence: images, programs, checkpoints.
 
-Only marks that no text begins with are listed, so that a log cannot be mistaken.
+Only magics that no text begins with are listed, so that a log cannot match.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ANY = [(re.compile(pattern, re.DOTALL), what) for pattern, what in MAGICS]
 
 
 def magic_of(head: bytes) -> str | None:
-    """Return what the first bytes say a file is, or None."""
+    """Return the format of a file given its first bytes, or None."""
     for pattern, what in _ANY:
         if pattern.match(head):
             return what

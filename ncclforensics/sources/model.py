@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file of the evidence, or a member of an archive there.
+    """A file of the evidence, or a member of an archive in it.
 
-    `name` is unique, printable and the same on every machine; `path` is where the bytes
-    lie now. `kind` is one of kinds.KINDS, decided from the content, and `why` says in
-    one line from what. `bytes` is the size as it lies there (of a compressed file: the
-    packed size), `modified` when the file was last written, in UTC nanoseconds, None
-    where that is not known (in a zip, whose times have no zone). The rest is what the
-    layout of the path tells, None where it does not: `rank` is global, `attempt` counts
-    restarts from 0, `stream` is stdout or stderr.
+    `name` is unique, printable and the same on every machine; `path` is the local path
+    of the bytes. `kind` is one of kinds.KINDS, decided by content, and `why` is the
+    reason in one line. `bytes` is the stored size (compressed, if it is), `modified`
+    the modification time in UTC nanoseconds, None if unknown (in a zip, whose times
+    have no zone). The other fields come from the layout of the path, None if it lacks
+    them: `rank` is global, `attempt` counts restarts from 0, `stream` is stdout or
+    stderr.
     """
 
     name: str
@@ -42,25 +42,25 @@ class Source:
     pid: int | None = None
 
     def open(self, hashed: bool = False) -> Reader:
-        """Return the content as a binary stream, unpacked if it is compressed.
+        """Return the content as a binary stream, decompressed if necessary.
 
-        Reading never raises on damage: the stream ends where the file is cut, damaged
-        or unpacks without end, and its `damage` then says why, for the reader to note.
-        `hashed`, it knows the file's SHA-256 when it comes to the end. Raises OSError
-        where the file cannot be opened or read at all.
+        Reading never raises on damage: the stream ends where the file is truncated,
+        damaged or unpacks without end, and its `damage` then says why. With `hashed`,
+        its `sha256` is set once the end was read. Raises OSError if the file cannot be
+        opened or read at all.
         """
         return open_file(self.path, self.compression, hashed)
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """All sources, sorted by name, and what was skipped or refused on the way."""
+    """All sources, sorted by name, and notes on what was skipped or refused."""
 
     sources: tuple[Source, ...]
     notes: tuple[Note, ...]
 
     def under(self, name: str) -> Discovery:
-        """Return the same, with all files in a folder `name`; the same for ""."""
+        """Return a copy with all names below the folder `name`; itself for ""."""
         if not name:
             return self
         prefix = f"{printable(name)}/"

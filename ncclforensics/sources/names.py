@@ -1,8 +1,8 @@
 r"""Names of evidence: printable, unique, and without a path outside the evidence.
 
-A byte that is no UTF-8, a control or another unprintable character is written as an
-escape (`\xff`, `\x0a`, `\u202e`), and a backslash as two, so that different names stay
-different and none can forge a line of the report.
+Invalid UTF-8 bytes, control and other unprintable characters are escaped (`\xff`,
+`\x0a`, `\u202e`), and backslashes doubled, so that different names stay different and
+no name can forge a line of the report.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def printable(name: str) -> str:
-    """Return `name` (as os.fsdecode gives it) without unprintable characters."""
+    """Return `name` (as from os.fsdecode) with unprintable characters escaped."""
     if name.isprintable() and "\\" not in name:
         return name
     return "".join(map(_escaped, name))
@@ -35,7 +35,7 @@ def _escaped(char: str) -> str:
 
 
 def own_names(roots: Sequence[str]) -> dict[str, str]:
-    """Give each of several distinct absolute paths the shortest names that differ.
+    """Map several distinct absolute paths to the shortest suffixes that differ.
 
     `/a/x/logs` and `/a/y/logs` become `x/logs` and `y/logs`.
     """
@@ -49,7 +49,7 @@ def own_names(roots: Sequence[str]) -> dict[str, str]:
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Number the names that are there twice: `a`, `a (2)`; the order is kept."""
+    """Number duplicate names: `a`, `a (2)`; the order is kept."""
     taken: set[str] = set()
     result = []
     for name in names:

@@ -1,8 +1,8 @@
 """Checks the rank and host of a log's path against the log's own lines.
 
-A task of Slurm is a rank under one process per task, a node under torchrun, and in a
-job array it is neither; a file named after one node may hold the output of all. The
-lines tell: torch labels them `[rank3]:`, torchrun `[default3]:`, NCCL `host:pid:tid`.
+A Slurm task is a rank with one process per task, a node with torchrun, and neither in a
+job array. A file named after one node may hold the output of all nodes. The lines
+decide: torch labels them `[rank3]:`, torchrun `[default3]:`, NCCL `host:pid:tid`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _RANK = re.compile(rb"\[rank(\d{1,6})\]")
 _LOCAL = re.compile(rb"\[default(\d{1,4})\]:")
-# begins with a colon, which is quick to search for; the host stands in front of it
+# begins with a colon, which is fast to search for; the host precedes it
 _NCCL = re.compile(
     rb":(\d{1,7}):\d{1,7} (?:\[\d+\] )?(?:\S{1,80} )?NCCL (?:INFO|WARN|CALL)"
 )
@@ -23,7 +23,7 @@ _HOST = re.compile(rb"[\w.-]{1,80}\Z")
 
 
 def objections(head: bytes, who: Mapping[str, int | str]) -> dict[str, str]:
-    """Return the fields of `who` that the lines in `head` contradict, and how."""
+    """Return the fields of `who` that lines in `head` contradict, with the reason."""
     against: dict[str, str] = {}
     if not who.keys() & {"rank", "host"}:
         return against

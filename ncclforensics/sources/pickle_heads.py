@@ -1,8 +1,8 @@
-"""Tells a Flight Recorder pickle from any other by its head, without opening it.
+"""Recognises a Flight Recorder pickle by its head, without loading it.
 
-torch writes a dict of version, pg_config, pg_status and entries, torch 2.2 a bare list
-of entries; both begin within a few bytes with keys that no other pickle holds. Strings
-are looked for with the opcode and the length in front of them, never as loose words.
+torch writes a dict of version, pg_config, pg_status and entries; torch 2.2 writes a
+bare list of entries. Within a few bytes, both have keys that no other pickle has. A key
+is matched together with its opcode and length, never as a loose word.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import itertools
 import pickletools
 import re
 
-# keys that decide alone, wherever in the head they stand; the order is that of `why`
+# keys that suffice alone, anywhere in the head; in the order of `why`
 KEYS = (
     "pg_config",
     "pg_status",
@@ -25,17 +25,17 @@ KEYS = (
     "nccl_comm_state",
 )
 MOST_TOLD = 3
-# a word of many vocabularies: believed only as the first or second key
+# a common word: counts only as the first or second key
 COMMON = "entries"
 COMMON_WITHIN = 256
-# keys a torch 2.2 entry begins with, and a dump that is cut in its first entry
+# first keys of a torch 2.2 entry, and of a dump truncated in its first entry
 OPENING_KEYS = ("entries", "pg_id", "record_id", "frames", "seq_id", "process_group")
-# up to here a dump may be cut before any key that decides alone
+# a truncated dump of up to so many bytes may lack any key that suffices alone
 SHORT = 400
 
 
 def _openings(word: str) -> tuple[bytes, ...]:
-    """Return what stands before `word` where a pickle holds it as a string."""
+    """Return the opcodes and lengths that may precede `word` as a pickled string."""
     size = len(word)
     return b"X" + size.to_bytes(4, "little"), b"\x8c%c" % size, b"U%c" % size
 
@@ -56,7 +56,7 @@ _OPENING = re.compile(
 
 
 def pickle(head: bytes) -> str | None:
-    """Say "pickle protocol N" if the first opcodes are those of a pickle."""
+    """Return "pickle protocol N" if `head` starts like a pickle, else None."""
     if head[:1] != b"\x80" or head[1:2] not in {b"\2", b"\3", b"\4", b"\5"}:
         return None
     count = 0
@@ -66,14 +66,14 @@ def pickle(head: bytes) -> str | None:
             if opcode.name == "STOP":
                 break
     except Exception:  # genops raises whatever its argument readers raise
-        # cut within one of the first opcodes, or no pickle
+        # truncated within one of the first opcodes, or not a pickle
         if count < 2 or len(head) > SHORT:
             return None
     return f"pickle protocol {head[1]}" if count > 1 else None
 
 
 def dump(head: bytes) -> str | None:
-    """Say by which keys this is a Flight Recorder dump, or None if it is none."""
+    """Return why this is a Flight Recorder dump (its keys), None if it is not one."""
     protocol = pickle(head)
     if protocol is None:
         return None

@@ -1,4 +1,4 @@
-"""The real paths of what a user typed."""
+"""Resolves the paths and patterns that a user typed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def roots(paths: Sequence[str]) -> list[str]:
-    """Return the real paths that `paths` mean, patterns expanded, each once.
+    """Return the distinct real paths of `paths`, with patterns expanded, sorted.
 
-    A path inside another one that is given is left out. Raises UsageError for a path
-    or a pattern that matches nothing. `-` is not expected here.
+    A path inside another given one is left out. Raises UsageError for a path or pattern
+    that matches nothing. `-` must not be among them.
     """
     expanded: set[str] = set()
     for path in paths:

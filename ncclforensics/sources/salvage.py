@@ -1,8 +1,8 @@
 """Reads the members of a zip archive whose central directory is lost.
 
-Each member has a header of its own in front. Stored and deflated ones can be read in
-order until the cut; deflate says itself where it ends, so sizes that were written only
-behind the data (bit 3 of the flags) are not needed.
+Each member is preceded by its own header. Stored and deflated members can be read in
+order up to the cut. A deflate stream marks its own end, so sizes that are written only
+after the data (bit 3 of the flags) are not needed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Read = Callable[[int], bytes]
 
 
 def members_before_cut(packed: BinaryIO) -> Iterator[tuple[str, Read, int]]:
-    """Yield name, reader and packed size (0: unknown) of the members from the start.
+    """Yield (name, reader, packed size or 0 if unknown) of the members, in order.
 
-    Each must be read to its end before the next is asked for. A reader raises EOFError
-    at the cut. Ends at the first header that cannot be read or used.
+    Each must be read to its end before the next one is requested. A reader raises
+    EOFError at the cut. Stops at the first header that is unreadable or unsupported.
     """
     packed.seek(0)
     while True:
@@ -53,7 +53,7 @@ def members_before_cut(packed: BinaryIO) -> Iterator[tuple[str, Read, int]]:
 
 
 def _inflated(packed: BinaryIO) -> Read:
-    """Read one raw deflate stream and leave the file right behind it."""
+    """Return a reader of one raw deflate stream; it leaves the file at its end."""
     decoder = zlib.decompressobj(-zlib.MAX_WBITS)
 
     def read(_: int) -> bytes:
@@ -71,7 +71,7 @@ def _inflated(packed: BinaryIO) -> Read:
 
 
 def _slice(packed: BinaryIO, size: int) -> Read:
-    """Read the next `size` bytes."""
+    """Return a reader of the next `size` bytes."""
     left = size
 
     def read(most: int) -> bytes:
@@ -86,7 +86,7 @@ def _slice(packed: BinaryIO, size: int) -> Read:
 
 
 def _skip_descriptor(packed: BinaryIO) -> None:
-    """Move to the next header: checksum and sizes take 12 to 24 bytes."""
+    """Seek to the next header: checksum and sizes take 12 to 24 bytes."""
     start = packed.tell()
     at = packed.read(24 + len(MAGIC)).find(MAGIC)
     packed.seek(start + max(at, 0))

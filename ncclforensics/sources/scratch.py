@@ -1,4 +1,4 @@
-"""Where unpacked bytes go: numbered files, with one quota for all archives.
+"""Scratch space for unpacked bytes: numbered files, with one quota for all archives.
 
 A member's name never becomes a path, so nothing can be written outside the directory.
 """
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class EndlessError(Exception):
-    """The account is empty: what unpacks further is not wanted."""
+    """The quota is used up; nothing more may be unpacked."""
 
 
 class Scratch:
-    """Numbered files in a fresh directory of `parent`, made when first needed."""
+    """Numbered files in a new directory below `parent`, created on first use."""
 
     def __init__(self, parent: Path) -> None:
-        """Open an account with the limits of limits.py."""
+        """Start with the full quota of limits.py."""
         self._parent = parent
         self._folder: Path | None = None
         self._files = 0
@@ -33,12 +33,12 @@ class Scratch:
     def keep(
         self, read: Callable[[int], bytes], packed_bytes: int, modified: float = 0
     ) -> Stored:
-        """Copy what `read(size)` gives into a new file, as far as it can be read.
+        """Copy what `read(size)` returns into a new file, as far as it is readable.
 
-        `packed_bytes` is what it took in the archive, to tell a bomb by its ratio, and
-        `modified` becomes the file's time: seconds since 1970, 0 for unknown. The file
-        stands also where reading or writing ends early; `Stored.damage` says why.
-        Raises EndlessError if there may be no further file at all.
+        `packed_bytes` is its size in the archive, to detect a bomb by its ratio.
+        `modified` becomes the file's mtime: seconds since 1970, 0 if unknown. The file
+        is kept even if reading or writing ends early; `Stored.damage` says why. Raises
+        EndlessError if the quota of files is used up.
         """
         if self._files >= limits.MAX_MEMBERS:
             raise EndlessError(f"more than {limits.MAX_MEMBERS} members")
@@ -60,7 +60,7 @@ class Scratch:
                         stored.is_endless = True
                         stored.damage = "it unpacks without end"
                         break
-            except Exception as error:  # decoders raise whatever they like on damage
+            except Exception as error:  # on damage, decoders may raise any exception
                 stored.damage = str(error) or type(error).__name__
         _stamp(stored.path, modified)
         return stored
@@ -69,17 +69,17 @@ class Scratch:
 def _stamp(path: Path, modified: float) -> None:
     try:
         os.utime(path, (modified, modified))
-    except (OverflowError, ValueError, OSError):  # whatever a header holds
+    except (OverflowError, ValueError, OSError):  # a header may hold any time
         os.utime(path, (0, 0))
 
 
 class Stored:
-    """A kept file: where, how many bytes, and why it is not whole (None if it is)."""
+    """A stored file: path, size in bytes, and why it is incomplete (None if not)."""
 
     __slots__ = ("bytes", "damage", "is_endless", "path")
 
     def __init__(self, path: Path) -> None:
-        """Describe the file at `path`, still empty."""
+        """Describe the file at `path`, which is still empty."""
         self.path = path
         self.bytes = 0
         self.damage: str | None = None

@@ -1,4 +1,4 @@
-"""Tar archives, read as a stream, so that a compressed one needs no second copy."""
+"""Tar archives, read as a stream, so that a compressed one needs no temporary copy."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ EXTENDED = (
 
 
 def take_tar(packed: BinaryIO, contents: Contents) -> None:
-    """Store the regular members of the tar stream `packed`, note the others.
+    """Store the regular members of the tar stream `packed`; note the others.
 
-    tarfile ends silently at a header that it cannot read; only a block of zeros is the
-    end that a writer meant, so the last block is remembered and anything else noted.
+    tarfile stops silently at an unreadable header. The regular end mark is a block of
+    zeros, so the last block is remembered, and anything else leaves a note.
     """
 
     class Header(tarfile.TarInfo):
@@ -57,7 +57,7 @@ def take_tar(packed: BinaryIO, contents: Contents) -> None:
 
 
 def _packed_bytes(member: tarfile.TarInfo) -> int:
-    """Return what a member takes in the tar; a sparse one unpacks to more."""
+    """Return the size of a member within the tar; a sparse one unpacks to more."""
     if member.issparse():
         return sum(size for _, size in getattr(member, "sparse", None) or ())
     return member.size

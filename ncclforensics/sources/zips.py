@@ -1,4 +1,4 @@
-"""Zip archives; without a central directory, members are read by their own headers."""
+"""Zip archives; without a central directory, members are read by local headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ncclforensics.sources.scratch import EndlessError
 if TYPE_CHECKING:
     from ncclforensics.sources.archive_members import Contents
 
-# zip is also a container of other programs; their members are no evidence
+# zip is also the container of other formats, whose members are not evidence
 NOT_EVIDENCE = (
     ("/data.pkl", "a torch checkpoint"),
     ("META-INF/MANIFEST.MF", "a Java archive"),
@@ -24,7 +24,7 @@ NOT_EVIDENCE = (
 
 
 def take_zip(packed: BinaryIO, contents: Contents) -> None:
-    """Store the regular members of the zip archive `packed`, note the others."""
+    """Store the regular members of the zip archive `packed`; note the others."""
     try:
         archive = zipfile.ZipFile(packed)
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
@@ -54,7 +54,7 @@ def _take_cut(packed: BinaryIO, contents: Contents) -> None:
         if contents.accepts(name):
             contents.store(name, read, packed_bytes)
         else:
-            while read(limits.COPY_BYTES):  # the next header lies behind it
+            while read(limits.COPY_BYTES):  # skip to the next header
                 pass
 
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from ncclforensics.theory.program import Deviation
+
 if TYPE_CHECKING:
-    from ncclforensics.theory.program import Deviation, Program
+    from ncclforensics.theory.program import Program
 
 Kind = Literal["swap", "skip", "extra", "other", "left", "unknown"]
 FEW = 3  # collectives that a condition may skip; a rank that skips more left its loop
@@ -37,8 +39,14 @@ class Edit:
 def edit(told: Program, deviation: Deviation) -> Edit:
     """Return how the calls of a rank differ from what its program predicted."""
     row = deviation.row
-    if deviation.left_out:
-        return Edit("skip", row)
+    if deviation.peers is not None:
+        theirs = edit(told, Deviation(deviation.rank, deviation.bits, deviation.peers))
+        labels = told.calls["label"]
+        kept = theirs.kind == "skip" and labels[row] in [
+            labels[r] for r in theirs.skips
+        ]
+        # it makes a call that its peers skipped, or skipped one that they made
+        return Edit("extra" if kept else "skip", row)
     foreseen, made = told.foreseen(row), told.actual(row)
     if not foreseen:
         return Edit("unknown", row)

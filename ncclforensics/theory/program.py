@@ -44,13 +44,19 @@ class Deviation:
     """Where a rank left the program of its role.
 
     `bits` is its surprise above the median of its role. `row` is the row of the call in
-    `Program.calls`. `left_out`: the others made a call there that this rank did not.
+    `Program.calls`. If the rank kept to the program where its peers left it, `peers` is
+    the row of the call with which one of them did, and `row` the rank's last call.
     """
 
     rank: int
     bits: float
     row: int
-    left_out: bool = False
+    peers: int | None = None
+
+    @property
+    def left_out(self) -> bool:
+        """Whether the peers left the program, and this rank did not."""
+        return self.peers is not None
 
 
 @dataclass(frozen=True)
@@ -165,6 +171,8 @@ class Program:
         )
         odd = last.filter(pl.col("bits") >= weights.NOISE)
         made = set(odd.select("rank", "label").iter_rows())
+        left = dict(odd.sort("row", descending=True).select("label", "row").iter_rows())
+        ends = dict(last.group_by("rank").agg(pl.col("row").max()).iter_rows())
         found: dict[int, Deviation] = {}
         for rank, bits, row, usual, theirs in most.select(
             "rank", "bits", "row", "usual", "theirs"
@@ -172,8 +180,10 @@ class Program:
             above = bits - usual
             # a rank that made the call that surprises on its peers left nothing out
             lacks = above < 0 and theirs is not None and (rank, theirs) not in made
-            found[rank] = Deviation(
-                rank, abs(above) if lacks else max(above, 0.0), row, left_out=lacks
+            found[rank] = (
+                Deviation(rank, -above, ends[rank], left[theirs])
+                if lacks and theirs in left
+                else Deviation(rank, max(above, 0.0), row)
             )
         return found
 

@@ -1,1 +1,1 @@
-"""Flight Recorder dumps of torch, pickle or JSON: read without executing anything."""
+"""Parser for torch Flight Recorder dumps, pickle or JSON; executes nothing in them."""

@@ -1,8 +1,8 @@
-"""Entries of dumps as rows of `entries` and `templates`.
+"""Converts dump entries to rows of `entries` and `templates`.
 
-Most of a call (group, name, sizes, dtypes, state) repeats: a training step makes the
-same few dozen calls again and again. So entries are interned by those fields, Python
-looks at each distinct call once, and polars hands the result out to all of them.
+Most fields of a call (group, name, sizes, dtypes, state) repeat: every training step
+makes the same few dozen calls. So entries are interned by those fields, Python
+processes each distinct call once, and polars maps the result to all entries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.parsers.flight_recorder.fields import Columns
 
-# group ranks: `send 0->3` goes from 0 to 3, `recv 3<-0` as well; `?` is any source
+# group ranks: both `send 0->3` and `recv 3<-0` go from 0 to 3; `?` is any source
 P2P = re.compile(r"(send|recv) (\d{1,9})(?:->|<-)(\d{1,9}|\?)")
 ENTRY_BITS = 20  # a dump has fewer entries, so fewer distinct calls, than 2^20
 BACKEND = re.compile(r"[A-Za-z][\w-]*")
@@ -37,11 +37,11 @@ GroupKey = tuple[str | None, str | None, str | None]  # pg_id, pg, pg_desc
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """The distinct calls of a dump, and which of them each entry is.
+    """The distinct calls of a dump, and the distinct call of each entry.
 
-    `fields` has a column per field of SHARED, `groups` and `p2p` say which group each
-    distinct call is made in and whether it is point to point; `numbers` has one index
-    per entry, `firsts` the first entry of each distinct call, which rises.
+    `fields` has a column per field of SHARED. `groups` and `p2p` give the process group
+    of each distinct call and whether it is point-to-point. `numbers` maps each entry to
+    its distinct call; `firsts` is the first entry of each distinct call, ascending.
     """
 
     fields: Mapping[str, Sequence[Any]]
@@ -52,16 +52,16 @@ class Calls:
 
     @property
     def first(self) -> dict[GroupKey, int]:
-        """Return the index of each group's first entry, in order of the entries."""
+        """Return the index of each group's first entry, in entry order."""
         result: dict[GroupKey, int] = {}
         for first, group in zip(self.firsts, self.groups, strict=True):
             result.setdefault(group, first)
         return result
 
     def last(self, latest: Iterable[int]) -> dict[str | None, bool]:
-        """Return for each pg_id whether the last entry is point to point.
+        """Return for each pg_id whether its last entry is point-to-point.
 
-        `latest` are the entries, or some of each distinct call, from the last one on.
+        `latest` lists entry indices, newest first; one per distinct call is enough.
         """
         result: dict[str | None, bool] = {}
         for number in dict.fromkeys(map(self.numbers.__getitem__, latest)):
@@ -75,7 +75,7 @@ def operation(
 ) -> tuple[str | None, str | None, int | None, int | None]:
     """Split a profiling_name into backend, op, src and dst (group ranks).
 
-    `nccl:all_reduce` has no src and dst; a name without a backend is all op.
+    `nccl:all_reduce` has no src or dst. A name without a backend is all op.
     """
     if name is None:
         return None, None, None, None
@@ -91,7 +91,7 @@ def operation(
 
 
 def calls(columns: Columns) -> Calls:
-    """Intern the entries by what their calls have in common."""
+    """Intern the entries by the fields of SHARED."""
     missing = [None] * columns.height
     shared = [columns.shared.get(key, missing) for key in SHARED]
     rows = list(zip(*shared, strict=True))
@@ -118,23 +118,23 @@ def _group(pg_id: int | None, process_group: Sequence[str] | None) -> GroupKey:
 
 
 def _is_p2p(name: str | None, told: bool | None) -> bool | None:
-    """Torch before 2.4 does not tell, but its names do."""
+    """Return `told`, or derive it from the name: torch before 2.4 has no `is_p2p`."""
     if told is None and name is not None:
         return operation(name)[1] in ("send", "recv")
     return told
 
 
 def template_base(source: str) -> int:
-    """Return what a source's templates are counted from: no other's come so close."""
+    """Return the base of a source's template ids: a hash, so that sources differ."""
     digest = blake2b(source.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> ENTRY_BITS << ENTRY_BITS
 
 
 def numbers(told: Sequence[tuple[Columns, Calls, int]]) -> pl.DataFrame:
-    """Return the plain numbers of the entries of some dumps, and their `template`.
+    """Return the fields of NUMBERS of all entries of several dumps, and `template`.
 
-    With each comes what its templates are counted from. A field that none has is left
-    out.
+    `told` has columns, calls and the template base per dump. A field that no dump has
+    is left out. `template` is UInt64.
     """
     keys = [key for key in NUMBERS if any(key in own.numbers for own, _, _ in told)]
     found = {
@@ -152,10 +152,10 @@ def numbers(told: Sequence[tuple[Columns, Calls, int]]) -> pl.DataFrame:
 
 
 def counted(rows: pl.DataFrame, made: Calls, base: int) -> pl.Series:
-    """Return `record_id` of the `numbers` of all entries of a dump of torch 2.2.
+    """Return `record_id` for all entries of a torch 2.2 dump, given their `numbers`.
 
-    It writes none, so they are counted in their order: from 1 where a group's first
-    calls have left the ring, and else from 0.
+    Torch 2.2 does not write it, so entries are numbered in order: from 1 if a group's
+    first calls were evicted from the ring buffer, otherwise from 0.
     """
     oldest: dict[str | None, int] = {}
     for template, seq in rows.group_by("template").agg(pl.col("seq_id").min()).rows():
@@ -166,17 +166,17 @@ def counted(rows: pl.DataFrame, made: Calls, base: int) -> pl.Series:
 
 
 def entries(plain: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of `entries`, of their `numbers` and whatever else is there.
+    """Return the rows of `entries` from their `numbers`; other columns are kept.
 
-    Times that are 0 (JSON's null) or negative are null.
+    Times that are 0 (null in JSON dumps), negative, or beyond MAX_TIME become null.
     """
     missing = [key for key in NUMBERS if key not in plain.columns]
     micros = pl.col("time_created_us")
-    created = pl.when(micros < 2**53).then(micros * 1000)  # ns beyond do not fit
+    created = pl.when(micros < 2**53).then(micros * 1000)  # beyond, ns overflow
     return plain.with_columns(
         pl.lit(None, pl.Int64).alias(key) for key in missing
     ).select(
-        # calls of torch 2.2 and 2.3 count collectives and P2P together
+        # torch 2.2 and 2.3 count collectives and P2P in one sequence number
         pl.coalesce("seq_id", "collective_seq_id").alias("seq"),
         pl.col("p2p_seq_id").alias("p2p_seq"),
         "op_id",
@@ -197,9 +197,10 @@ def _time(nanoseconds: pl.Expr) -> pl.Expr:
 def templates(
     told: Sequence[tuple[Calls, Callable[[GroupKey], int | None], int]],
 ) -> pl.DataFrame:
-    """Return the rows of `templates` of some dumps, without rank, source and line.
+    """Return the rows of `templates` of several dumps, without rank, source and line.
 
-    With a dump's calls come its places in its groups, and what these are counted from.
+    `told` has, per dump, its calls, a lookup of its rank within each group, and the
+    template base.
     """
     schema = tables.SCHEMAS["collectives"]
 
@@ -239,7 +240,7 @@ def templates(
 
 
 def nested(columns: Mapping[str, Sequence[Any]], schema: tables.Schema) -> pl.DataFrame:
-    """Build columns of lists by way of JSON, 20 times faster than from the lists."""
+    """Build list columns through JSON, 20 times faster than from Python lists."""
     texts = {name: msgspec.json.encode(v).decode() for name, v in columns.items() if v}
     if not texts:
         return pl.DataFrame(schema={name: schema[name] for name in columns})

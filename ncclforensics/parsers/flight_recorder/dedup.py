@@ -1,10 +1,10 @@
 """Removes from a dump's pickle the entries that repeat an earlier one.
 
-A training loop makes the same calls again and again: of some thousand entries all but a
-few dozen have the bytes of an earlier one except for the arguments of a few number
-opcodes. Unpickled, such an entry is the earlier one with other numbers. So numpy reads
-these where they stand, all entries of one length at a time, and only what is left is
-unpickled. A pickle that is not as regular as this is not shortened at all.
+A training loop repeats its calls: of a few thousand entries, all but a few dozen have
+the bytes of an earlier entry except for the arguments of a few number opcodes. Such an
+entry unpickles to the earlier one with different numbers. So numpy reads those numbers
+in place, for all entries of one length at a time, and only the remaining entries are
+unpickled. A pickle that is not that regular is not shortened.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-# entries of one length that are worth a look together
+# entries of one length that are worth comparing
 FEWEST = 4
-# entries that may stay: some that every dump has, and a share of all
+# distinct entries allowed: a fixed number, plus a share of all entries
 SOME, SHARE = 64, 1 / 2
-# places of the memo, for each that is written, up to which a table of them pays
+# highest memo index per written index for which a lookup table pays off
 SPARSEST = 8
 
 _PUT = rb"(?:q.|r.{4}|\x94)?"
 _KEPT = re.compile(_PUT[:-1], re.DOTALL)
-# a list of entries up to the name of its first one's first member
+# the list of entries, up to the key of the first member of the first entry
 _LIST = re.compile(
     rb"(?:X\x07\0\0\0|\x8c\x07)entries"
     + _PUT
@@ -56,17 +56,17 @@ _LIST = re.compile(
     rb"(?:X(?P<long>[\x01-\x40])\0\0\0|\x8c(?P<short>[\x01-\x40]))",
     re.DOTALL,
 )
-# what stands between entries where a pickler ends one batch and begins the next
+# opcodes between entries where the pickler ends one batch and begins the next
 _BETWEEN = re.compile(rb"(?:e\(|\x95.{8})*", re.DOTALL)
 _TYPES = {ord("K"): "<u1", ord("M"): "<u2", ord("J"): "<i4", ord("G"): ">f8"}
 
 
 @dataclass(slots=True)
 class _Entries:
-    """The entries of a pickle between its first and its last one, as a Layout has them.
+    """The entries of a pickle between the first and the last, while laid out.
 
-    `kinds` has what each byte of them is, `numbers` has by key and type some entries,
-    and where they hold such numbers.
+    Fields are as in Layout. `kinds` is the kind of each byte. `numbers` maps (key,
+    dtype) to pairs of entry numbers and the offsets of their values.
     """
 
     data: bytes
@@ -85,10 +85,10 @@ class _Entries:
 
 
 def shortened(data: bytes, walks: Walks, known: list[Layout]) -> Shortened | None:
-    """Take repeated entries out of a pickle; None if it is not regular enough.
+    """Remove repeated entries from a pickle; None if it is not regular enough.
 
-    `walks` and `known` are those of the dumps beside it, whose entries are built alike,
-    and often lie alike.
+    `walks` and `known` are shared with the other dumps of the job, whose entries have
+    the same structure and often the same layout.
     """
     try:
         head = _head(data, walks)
@@ -122,7 +122,7 @@ def _head(data: bytes, walks: Walks) -> Head:
 
 
 def _laid_out(data: bytes, head: Head, walks: Walks) -> Layout:
-    """Find out which entries repeat others, and where they differ."""
+    """Find which entries repeat others, and at which bytes they differ."""
     found = list(map(re.Match.start, head.entry.finditer(data, head.end)))
     if len(found) < FEWEST:
         raise IrregularError
@@ -179,13 +179,13 @@ def _columns(own: _Entries, kept: Array) -> Iterator[Column]:
 
 
 def _places(data: bytes, start: int, part: Part) -> Array:
-    """Return the places in the memo that a part writes out."""
+    """Return the memo indices that a part writes explicitly."""
     row = data[start : start + len(part.kinds)]
     return np.array([ops.number(row[at]) for at in part.places], np.int64)
 
 
 def _compare(own: _Entries, entries: Array, length: int) -> Array:
-    """Find the repeats among entries of one length; return those built otherwise."""
+    """Find repeats among entries of one length; return those of another structure."""
     start = own.head.end + int(own.starts[entries[0] - 1])
     part = _entry(own, int(entries[0]))
     row = own.data[start : start + length]
@@ -200,7 +200,7 @@ def _compare(own: _Entries, entries: Array, length: int) -> Array:
     at = own.starts[entries - 1]
     rows = _windows(own.data, own.head.end, own.starts[-1], length)[at]
     first, which, repeat = _alike(rows, kinds <= ops.CONTENT)
-    # what repeats an entry of another structure has that structure, too
+    # a repeat has the same structure as the entry that it repeats
     fixed = kinds == ops.STRUCTURE
     other = ((rows[first] != rows[0]) & fixed).any(axis=1)
     alike = ~other[which] & repeat
@@ -218,15 +218,15 @@ def _compare(own: _Entries, entries: Array, length: int) -> Array:
 
 
 def _windows(data: bytes | Array, start: int, size: int, length: int) -> Array:
-    """Return a view of all stretches of a length, each a byte behind the one before."""
+    """Return a view of all windows of `length` bytes, each one byte after the last."""
     return np.ndarray((size - length + 1, length), np.uint8, data, start, (1, 1))
 
 
 def _alike(rows: Array, same: Array) -> tuple[Array, Array, Array]:
-    """Sort rows by their bytes where `same` is set.
+    """Group rows by their bytes where `same` is set.
 
-    Returns which rows are the first of their sort, which of these each row is like, and
-    whether it is: their sums may agree by chance, or on purpose.
+    Returns the first row of each group, the group of each row, and whether the row
+    really equals the first one: checksums may collide by chance or on purpose.
     """
     count, length = rows.shape
     masked = np.zeros((count, -(-length // 8) * 8), np.uint8)
@@ -240,7 +240,7 @@ def _alike(rows: Array, same: Array) -> tuple[Array, Array, Array]:
 
 
 def _keep_places(own: _Entries, rows: Array, kinds: Array) -> None:
-    """Read the places in the memo that entries of one kind write out."""
+    """Read the memo indices that entries of one structure write explicitly."""
     at = np.flatnonzero(kinds == ops.PLACE)
     if not len(at):
         return
@@ -251,7 +251,7 @@ def _keep_places(own: _Entries, rows: Array, kinds: Array) -> None:
 
 
 def _entry(own: _Entries, number: int) -> Part:
-    """Walk one entry, which has to be whole and nothing but an entry."""
+    """Walk one entry; raises IrregularError unless it is exactly one whole entry."""
     start, end = (own.starts[number - 1 : number + 1] + own.head.end).tolist()
     part = own.walks.walk(own.data, start, end)
     if part.closed is None or not _BETWEEN.fullmatch(
@@ -264,13 +264,13 @@ def _entry(own: _Entries, number: int) -> Part:
 def _without_repeats(
     data: bytes, head: Head, layout: Layout, walks: Walks
 ) -> Shortened:
-    """Leave out what repeats, in a pickle of this layout."""
+    """Drop the repeated entries of a pickle that has this layout."""
     start = head.end + len(layout.data)
     last = walks.walk(data, start, len(data))
     if last.closed is None:
         raise IrregularError
     outer = [_places(data, 0, head.part), _places(data, start, last)]
-    # a place that is written twice would be another value for those in between
+    # a memo index written twice would change the value for the entries in between
     places = np.concatenate([*outer, layout.places])
     if not _differ(places):
         raise IrregularError
@@ -287,7 +287,7 @@ def _without_repeats(
 
 
 def _differ(numbers: Array) -> bool:
-    """Whether no number comes twice; a pickler counts, so few are left out."""
+    """Whether all numbers are distinct; picklers count up, so they are dense."""
     top = int(numbers.max(initial=0))
     if top > SPARSEST * len(numbers):
         return len(np.unique(numbers)) == len(numbers)
@@ -299,7 +299,7 @@ def _differ(numbers: Array) -> bool:
 def _pieces(
     data: bytes, head: Head, layout: Layout, last: Part
 ) -> Iterator[tuple[int, int, int, Part]]:
-    """Yield each kept entry's number and where it stands; the head is the first's."""
+    """Yield (number, start, end, part) per kept entry; the first one is the head."""
     yield 0, 0, head.end, head.part
     between = layout.kept[1:-1]
     starts = (layout.starts[between - 1] + head.end).tolist()
@@ -319,7 +319,7 @@ def _as_they_are(
 def _written_out(
     data: bytes, head: Head, layout: Layout, last: Part
 ) -> Iterator[bytes]:
-    """Write out the places of the memo, which protocol 4 counts; drop its frames."""
+    """Make protocol 4's implicit memo indices explicit, and drop its frames."""
     before = len(head.part.memoized) + np.cumsum(layout.counts) - layout.counts
     for number, start, end, part in _pieces(data, head, layout, last):
         place = int(before[number]) if number else 0

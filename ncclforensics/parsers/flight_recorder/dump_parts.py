@@ -1,8 +1,8 @@
-"""The parts of a loaded Flight Recorder dump, and what is wrong with it.
+"""Finds the parts of a loaded Flight Recorder dump, and what is wrong with it.
 
-The schema's version says little that the keys do not say better: torch 2.2 writes a
-bare list of entries, 2.3 (schema 1.4) counts everything in `seq_id`, 2.4 (2.1) brings
-group names, 2.5 (2.4) `pg_status`.
+The keys identify the format better than the schema version: torch 2.2 writes a bare
+list of entries, 2.3 (schema 1.4) counts everything in `seq_id`, 2.4 (2.1) adds group
+names, 2.5 (2.4) adds `pg_status`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PLACES = ("entries", "pg_config", "pg_status", "version")
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """A dump's parts; `lines` are the ordinals of those entries that are dicts."""
+    """The parts of a dump; `entries` are its dicts, `lines` their 1-based ordinals."""
 
     entries: list[dict[Any, Any]]
     lines: list[int]
@@ -37,7 +37,7 @@ class Dump:
 
 
 def parse_version(text: object) -> tuple[int, int] | None:
-    """Read a schema version: "2.10" is (2, 10), later than (2, 9)."""
+    """Parse a schema version: "2.10" is (2, 10), later than (2, 9); None if invalid."""
     if type(text) is not str or len(text) > 20:
         return None
     major, _, minor = text.partition(".")
@@ -47,7 +47,7 @@ def parse_version(text: object) -> tuple[int, int] | None:
 
 
 def parts(value: object) -> Dump:
-    """Find the parts of a dump in what was loaded, whatever that is."""
+    """Find the parts of a dump in a loaded value of any type."""
     if isinstance(value, list):
         found: object = value
         dump: dict[Any, Any] = {}
@@ -93,9 +93,9 @@ def parts(value: object) -> Dump:
 
 
 def _beyond(entries: Sequence[dict[Any, Any]]) -> int:
-    """Return how many of the oldest entries lie before the last of MAX_GROUPS groups.
+    """Return how many of the oldest entries to drop to stay within MAX_GROUPS groups.
 
-    What is no name of a group is that of none, and counts once.
+    All invalid group names count together as one.
     """
     if len(entries) <= MAX_GROUPS:
         return 0
@@ -112,7 +112,7 @@ def _beyond(entries: Sequence[dict[Any, Any]]) -> int:
 
 
 def ending(loaded: Loaded, size: int, dump: Dump) -> Iterator[str]:
-    """Say where and why the reading of the file ended, if not at its end."""
+    """Yield a note on where and why reading ended, if not at the end of the file."""
     count = f"{len(dump.entries)} entries before that were read"
     if loaded.problem is None:
         if loaded.end < size:
@@ -130,9 +130,10 @@ def ending(loaded: Loaded, size: int, dump: Dump) -> Iterator[str]:
 
 
 def remarks(dump: Dump, oldest: object, cut: bool) -> Iterator[str]:
-    """Note what a sound dump cannot show; one that is `cut` may lack its version.
+    """Yield notes on what an intact dump cannot show.
 
-    `oldest` is the smallest record_id, None where there is none.
+    `oldest` is the smallest record_id, None if there is none. A `cut` (truncated) dump
+    may lack its version.
     """
     if not dump.entries and dump.problem is None:
         yield "no entries: what this rank called is unknown"
@@ -150,7 +151,7 @@ def remarks(dump: Dump, oldest: object, cut: bool) -> Iterator[str]:
 
 
 def oddities(dump: Dump, fields: Columns, config: int, status: int) -> Iterator[str]:
-    """Note what was not of the type that it should have."""
+    """Yield notes on values of the wrong type, and on limits that were hit."""
     if dump.problem:
         yield dump.problem
     for table in (dump.config, dump.status):

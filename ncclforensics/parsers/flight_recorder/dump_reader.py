@@ -1,7 +1,7 @@
 """Reads Flight Recorder dumps, pickle or JSON, of torch 2.2 and later.
 
-A file knows neither rank nor world: the rank is that of its name. Whatever is damaged
-becomes null and a note.
+A dump contains neither rank nor world size: the rank comes from the file name. Damaged
+values become null, with a note.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ncclforensics.parsers.flight_recorder.recovery import Loaded
     from ncclforensics.sources.model import Source
 
-# smaller pickles are unpickled as fast as they are shortened
+# smaller pickles gain nothing from being shortened first
 FEWEST_BYTES = 1 << 16
 STACK_TYPES = (list, tuple, type(None))
 
@@ -55,9 +55,9 @@ def _layouts() -> list[Layout]:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What dumps read together share: stacks, and how entries are built and lie.
+    """State shared by dumps: interned stacks, entry structures and layouts.
 
-    The latter is as good for any other dump, and kept for those that come later.
+    Stacks are shared by dumps read together; the other two by all of the process.
     """
 
     stacks: Interner = field(default_factory=Interner)
@@ -66,16 +66,16 @@ class Beside:
 
 
 def read(source: Source) -> Frames:
-    """Read a dump: see `read_all`."""
+    """Parse one dump: see `read_all`."""
     return read_all([source])
 
 
 def read_all(sources: Sequence[Source]) -> Frames:
-    """Read dumps into entries, templates, groups, positions, stacks and notes.
+    """Parse dumps into entries, templates, groups, positions, stacks and notes.
 
-    A `source.kind` is flight_recorder_pickle or flight_recorder_json. Never raises on
-    what a file holds; `line` is the 1-based entry. `sources` has a row of each, in
-    order, with `cut` and `rows`.
+    Each `source.kind` is flight_recorder_pickle or flight_recorder_json. Never raises
+    on file content. `line` is the 1-based ordinal of the entry. `sources` has one row
+    per dump, in order, with `cut`, `rows` and `sha256`.
     """
     beside = Beside()
     found = []
@@ -97,9 +97,10 @@ def read_all(sources: Sequence[Source]) -> Frames:
 def _content(
     source: Source, beside: Beside
 ) -> tuple[Content | None, list[str], str | None]:
-    """Read one file, and say what is odd about it; None where nothing can be read.
+    """Return (content, notes, SHA-256) of one file.
 
-    The third is its SHA-256, if it was read to its end.
+    The content is None if nothing can be read; the hash is None unless the file was
+    read to its end.
     """
     try:
         with source.open(hashed=True) as stream:
@@ -129,12 +130,12 @@ def _of_data(
 
 
 def _parts(source: Source, data: bytes, beside: Beside) -> tuple[Content, list[str]]:
-    """Turn a file's bytes into what it holds, and notes."""
+    """Parse the bytes of a file; returns its content and notes."""
     if source.kind != "flight_recorder_pickle":
         return _read(source, beside, json_dump.load(data), len(data))
     short = None
     if len(data) >= FEWEST_BYTES:
-        # numpy takes a tenth of a second to import, which small dumps do not need
+        # importing numpy takes a tenth of a second; small dumps do without it
         from ncclforensics.parsers.flight_recorder.dedup import shortened
 
         short = shortened(data, beside.walks, beside.layouts)
@@ -156,10 +157,11 @@ def _read(
     size: int,
     short: Shortened | None = None,
 ) -> tuple[Content, list[str]]:
-    """Turn a dump of `size` bytes, whole or shortened, into what it holds, and notes.
+    """Parse a dump of `size` bytes, whole or shortened; returns content and notes.
 
-    Raises IrregularError where a shortened one holds what is not of its field's type,
-    no entry, or a list of all entries, for then every entry has to be looked at.
+    Raises IrregularError if a shortened dump has a value of the wrong type, an item
+    that is not an entry, or a stack that is the list of entries itself: every entry
+    then has to be checked.
     """
     dump = dump_parts.parts(loaded.value)
     notes = list(dump_parts.ending(loaded, size, dump))
@@ -184,11 +186,11 @@ def _read(
 def _entries(
     dump: Dump, beside: Beside, short: Shortened | None
 ) -> tuple[Entries, Columns]:
-    """Turn entries, of which there are some, into columns, calls and stacks."""
+    """Convert the entries of a dump that has some to columns, calls and stacks."""
     fields = columns(dump.entries)
     try:
         made = calls(fields)
-    except UnicodeEncodeError:  # half of a surrogate pair, which no dump writes
+    except UnicodeEncodeError:  # half a surrogate pair, which torch never writes
         fields = columns(dump.entries, careful=True)
         made = calls(fields)
     frames = pluck(dump.entries, "frames")
@@ -204,13 +206,13 @@ def _entries(
 
 
 def _any_is(stacks: list[Any] | None, entries: list[dict[Any, Any]]) -> bool:
-    """Whether one of the stacks is the list of entries, which may hold itself."""
+    """Whether a stack is the list of entries itself, which may be self-referential."""
     lists = (stack for stack in stacks or () if type(stack) is list)
     return any(stack and stack[0] is entries[0] for stack in lists)
 
 
 def _last(own: Entries) -> dict[str | None, bool]:
-    """Return for each pg_id whether the last entry is point to point."""
+    """Return for each pg_id whether its last entry is point-to-point."""
     every = range(own.columns.height - 1, -1, -1)
     return own.calls.last(own.short.latest() if own.short else every)
 

@@ -1,7 +1,7 @@
-"""Frames of several dumps, made of what was read of each.
+"""Builds the frames of several dumps at once from their parsed contents.
 
-A frame costs more than the few rows that a dump gives of groups, positions, templates
-and stacks. So what dumps hold stays plain until some are together.
+Creating a frame costs more than the few rows of groups, positions, templates and stacks
+of one dump. So contents stay plain Python values until several dumps are collected.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """The entries of a dump: a `line`, a call and the number of a stack of each.
+    """The entries of a dump: line, call and stack number of each.
 
-    `stacks` says of each stack at which line it comes first. Where the dump is `short`,
-    they are those that it keeps.
+    `stacks` maps each stack number to the line where it first occurs. If the dump is
+    `short`, only the kept entries are included.
     """
 
     columns: Columns
@@ -51,19 +51,19 @@ class Entries:
 
     @property
     def height(self) -> int:
-        """How many entries the whole dump has."""
+        """The number of entries of the whole dump."""
         return len(self.short.repeats) if self.short else self.columns.height
 
     @property
     def is_uncounted(self) -> bool:
-        """Whether torch 2.2 wrote them, without a number of their own."""
+        """Whether torch 2.2 wrote the entries, without `record_id`."""
         told = self.columns.numbers
         return "seq_id" in told and "record_id" not in told
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a dump holds. `positions` are pg_id, name, description, place, counts."""
+    """Content of a dump; `positions` rows: pg_id, pg, pg_desc, group rank, counts."""
 
     groups: Groups
     positions: Sequence[tuple[Any, ...]]
@@ -72,7 +72,7 @@ class Content:
 
     @property
     def rows(self) -> int:
-        """How many rows it gives, without templates and stacks."""
+        """The number of rows of the dump, without templates and stacks."""
         height = self.entries.height if self.entries else 0
         return height + len(self.groups.members) + len(self.positions)
 
@@ -80,9 +80,10 @@ class Content:
 def frames(
     told: Sequence[tuple[Source, Content]], interner: Interner
 ) -> dict[str, pl.DataFrame]:
-    """Return `groups`, `positions`, `entries`, `templates` and `stacks` of dumps.
+    """Return the frames groups, positions, entries, templates and stacks of dumps.
 
-    `interner` knows the stacks. The last three are left out where no dump has entries.
+    `interner` holds the stacks. The last three frames are absent if no dump has
+    entries.
     """
     if not told:
         return {}
@@ -154,12 +155,12 @@ def _lines(told: Sequence[Sequence[int]]) -> pl.Series:
 
 
 def _first_lines(own: Entries | None) -> Mapping[Any, int]:
-    """Return the line of each group's first entry."""
+    """Return the line of the first entry of each group."""
     return {g: own.lines[n] for g, n in own.calls.first.items()} if own else {}
 
 
 def _cites(sources: Sequence[Source], heights: Iterable[int]) -> list[pl.Series]:
-    """Return `rank` and `source` of so many rows of each source."""
+    """Return the columns `rank` and `source`, `heights` rows per source."""
     each = list(zip(sources, heights, strict=True))
     ranks = [source.rank for source, height in each for _ in range(height)]
     names = [source.name for source, height in each for _ in range(height)]

@@ -1,8 +1,8 @@
 """The byte layout of a pickle's entries, shared between the dumps of a job.
 
-Ranks of one job make the same calls. So their entries are of the same bytes, but for
-numbers, and lie in the same places. What was found out of one dump's is true of all
-that are laid out like it, which a comparison of bytes tells in a moment.
+Ranks of one job make the same calls. So their entries have the same bytes at the same
+offsets, except for numbers. The analysis of one dump holds for every dump with the same
+layout, and a fast comparison of bytes detects that.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-MOST = 8  # layouts that are kept
-MOST_BYTES = 8 * 1024**2  # of entries whose layout is kept
+MOST = 8  # layouts kept
+MOST_BYTES = 8 * 1024**2  # largest entries, in bytes, whose layout is kept
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Where the values of one member stand, in some entries.
+    """The offsets of the values of one member, in some entries.
 
-    `at` and `kept` are those of its Numbers.
+    `at` and `kept` are as in Numbers.
     """
 
     key: str
@@ -42,7 +42,7 @@ class Column:
     kept: Sequence[int]
 
     def read(self, data: bytes, start: int) -> Numbers:
-        """Read the values; `places` count from `start`."""
+        """Read the values; `places` are offsets from `start`."""
         height = len(data) - start - self.dtype.itemsize + 1
         anywhere: Array = np.ndarray((height,), self.dtype, data, start, (1,))
         values = anywhere[self.places]
@@ -51,15 +51,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The entries between the first and the last, which both are looked at by others.
+    """The layout of all entries but the first and the last, which are read separately.
 
-    Entry n is between `starts[n - 1]` and `starts[n]`, counted from the first of these.
-    `kept` are the numbers of the entries that repeat no other, the first and the last
-    one among them, `repeats` says of all which of these they repeat but for the
-    `columns`, `counts` how many values they keep without writing out their places.
-    `places` are those in the memo that are written out, `parts` are kept entries as
-    they were walked. `texts` are the keys of the columns, by what fetches them. `data`
-    are the bytes, `fixed` says which of them make the layout.
+    Entry n spans `starts[n - 1]` to `starts[n]`, relative to the first start. `kept`
+    are the numbers of the entries that repeat no other one, including the first and the
+    last. `repeats` maps every entry to the index in `kept` that it repeats, except for
+    the `columns`. `counts` is how many values an entry memoizes implicitly. `places`
+    are the explicit memo indices. `parts` are the kept entries as walked. `texts` are
+    the keys of the columns, by the opcode that fetches them. `data` holds the bytes;
+    `fixed` marks those that define the layout.
     """
 
     starts: Array
@@ -74,7 +74,7 @@ class Layout:
     fixed: Array
 
     def fits(self, data: bytes, head: Head) -> bool:
-        """Whether the entries of a pickle with such a head are laid out so."""
+        """Whether the entries of a pickle with this head have this layout."""
         last = head.end + len(self.data)
         if not head.entry.match(data, last) or head.entry.search(data, last + 1):
             return False
@@ -86,9 +86,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stands before the second entry: it ends there, and keeps `texts`.
+    """The bytes before the second entry, up to offset `end`.
 
-    These are there by what fetches them. An `entry` begins in this way.
+    `texts` maps each fetching opcode to a memoized text. `entry` matches the beginning
+    of an entry.
     """
 
     part: Part
@@ -98,19 +99,19 @@ class Head:
 
 
 def find(known: Sequence[Layout], data: bytes, head: Head) -> Layout | None:
-    """Return the one of the known layouts that a pickle has."""
+    """Return the known layout of a pickle, None if it has none of them."""
     return next((layout for layout in known if layout.fits(data, head)), None)
 
 
 def keep(known: list[Layout], layout: Layout) -> None:
-    """Keep a layout for the pickles to come, instead of the oldest one."""
+    """Cache a layout for later pickles; evicts the oldest one if the cache is full."""
     if len(layout.data) <= MOST_BYTES:
         del known[MOST - 1 :]
         known.insert(0, layout)
 
 
 def fixed(kinds: Array, free: Sequence[slice]) -> Array:
-    """Return which bytes make a layout: all but numbers, and what `free` parts hold."""
+    """Mark the bytes that define a layout: all but numbers and content in `free`."""
     made: Array = kinds != ops.NUMBER
     for part in free:
         made[part] &= kinds[part] != ops.CONTENT

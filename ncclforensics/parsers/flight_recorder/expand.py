@@ -1,8 +1,8 @@
 """Restores the rows of entries that `dedup` removed.
 
-An entry that repeats an earlier one is that one with other numbers. So what was read of
-the kept entries is handed out to all, and the numbers that differ are put in: for some
-dumps at once, since each column costs more than its rows.
+A repeated entry is an earlier one with different numbers. So the rows of the kept
+entries are copied to all entries, and the differing numbers are filled in. This is done
+for several dumps at once, because each column costs more than its rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Numbers:
     """The values of one member in some entries.
 
-    Of these, those of the index `at` are kept, as the kept entries of the index `kept`.
+    The items at the indices `at` belong to kept entries; `kept` are the indices of
+    these among the kept entries.
     """
 
     key: str
@@ -37,8 +38,8 @@ class Numbers:
 class Shortened:
     """A pickle without repeated entries.
 
-    `kept` are the numbers of the entries that it still has, `repeats` says of all which
-    of these they repeat, but for `numbers`.
+    `kept` are the 0-based numbers of the remaining entries. `repeats` maps every entry
+    to the index in `kept` that it repeats, except for `numbers`.
     """
 
     data: bytes
@@ -47,7 +48,7 @@ class Shortened:
     numbers: tuple[Numbers, ...]
 
     def agrees(self, entries: Sequence[dict[Any, Any]]) -> bool:
-        """Whether the unpickler reads the same numbers out of the kept entries."""
+        """Whether the unpickler reads the same numbers from the kept entries."""
         if len(entries) != len(self.kept):
             return False
         return all(
@@ -59,12 +60,12 @@ class Shortened:
         )
 
     def least(self, key: str) -> int | None:
-        """Return the smallest value of a member among those that differ."""
+        """Return the smallest of a member's differing values, None if it has none."""
         found = [int(n.values.min()) for n in self.numbers if n.key == key]
         return min(found, default=None)
 
     def latest(self) -> list[int]:
-        """Return the kept entries, by their index, from who was repeated last."""
+        """Return the indices of the kept entries, the last repeated one first."""
         last = np.empty(len(self.kept), np.int64)
         last[self.repeats] = np.arange(len(self.repeats))
         order: list[int] = np.argsort(last)[::-1].tolist()
@@ -74,11 +75,11 @@ class Shortened:
 def spread(
     kept: pl.DataFrame, told: Iterable[tuple[int, Shortened | None]]
 ) -> pl.DataFrame:
-    """Hand out the rows of the kept entries of some dumps to all of their entries.
+    """Copy the rows of the kept entries of several dumps to all of their entries.
 
-    `told` says of each dump how many rows it has, and of what they are repeated, if of
-    anything. `kept` has the entries' numbers by their keys, whatever else all entries
-    have of those that they repeat, and their `line`.
+    `told` has, per dump, the number of its rows in `kept`, and its Shortened if it was
+    shortened. `kept` has a column per number, `line`, and the columns that repeats
+    share with the entry that they repeat.
     """
     where: list[Array] = []
     patches: dict[str, list[tuple[Any, Array]]] = {name: [] for name in kept.columns}

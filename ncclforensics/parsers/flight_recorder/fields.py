@@ -1,8 +1,8 @@
-"""The fields of a dump's entries: their types, and what to do with a wrong one.
+"""The fields of dump entries: their types, and the cleanup of values of a wrong type.
 
 A column is checked as a whole, without a Python step per entry; only a column that
-fails is cleaned value by value. Lengths are bounded because a pickle of some bytes may
-hold one list a billion times, and frames share nothing.
+fails is cleaned value by value. Lengths are bounded because a pickle of a few bytes can
+reference one list a billion times, and frames copy every value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Count = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Name = Annotated[str, Meta(max_length=MAX_NAME)]
 Sizes = list[Annotated[list[Count], Meta(max_length=MAX_DIMENSIONS)]]
 
-# what calls have in common; it repeats from step to step
+# fields that repeat from step to step
 SHARED: Mapping[str, Any] = {
     "pg_id": Count,
     "process_group": Annotated[list[Name], Meta(max_length=2)],
@@ -45,7 +45,7 @@ LISTS = {
     "input_dtypes",
     "output_dtypes",
 }
-# what differs from call to call: plain numbers
+# fields that differ from call to call: plain numbers
 NUMBERS: Mapping[str, Any] = {
     "record_id": Count,
     "seq_id": Count,
@@ -58,7 +58,7 @@ NUMBERS: Mapping[str, Any] = {
     "time_discovered_completed_ns": Count,
     "duration_ms": float,
 }
-# not known for every call, or not yet
+# fields that are unknown for some calls, or until they complete
 OPTIONAL = {"time_discovered_started_ns", "time_discovered_completed_ns", "duration_ms"}
 
 
@@ -66,8 +66,8 @@ OPTIONAL = {"time_discovered_started_ns", "time_discovered_completed_ns", "durat
 class Columns:
     """Entries as columns of clean values; a field that no entry has is left out.
 
-    `numbers` are integers, or floats. `odd` counts, per field, the entries whose value
-    was missing or of another type and is null now.
+    `numbers` are integers or floats. `odd` counts, per field, the entries whose value
+    was missing or of another type and is now null.
     """
 
     height: int
@@ -81,10 +81,10 @@ class Columns:
 
 
 def columns(entries: Sequence[dict[Any, Any]], careful: bool = False) -> Columns:
-    """Turn entries into clean columns. Raises nothing for what they hold.
+    """Convert entries to clean columns. Never raises on their content.
 
-    Only with `careful`, which costs a step per value, UTF-8 can hold every text: the
-    check is left to whoever encodes them.
+    `careful` checks value by value that every text can be encoded as UTF-8. Without
+    it, the caller has to handle UnicodeEncodeError when it encodes them.
     """
     result = Columns(len(entries))
     for key, kind in SHARED.items():
@@ -118,19 +118,19 @@ def pluck(entries: Sequence[dict[Any, Any]], key: str) -> list[Any] | None:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a string that UTF-8 can hold and of bounded length, None if it is none."""
+    """Return a string, valid as UTF-8 and cut to MAX_TEXT; None for other types."""
     if type(value) is not str:
         return None
     return value[:MAX_TEXT].encode("utf-8", "replace").decode()
 
 
 def dtype(key: str) -> pl.DataType:
-    """Return the type of a field of NUMBERS: Int64 or Float64."""
+    """Return the polars type of a field of NUMBERS: Int64 or Float64."""
     return pl.Float64() if NUMBERS[key] is float else pl.Int64()
 
 
 def _fits(kind: Any, values: list[Any], listed: bool = False) -> bool:
-    """Tell whether every value is of type `kind`, in a bounded amount of work."""
+    """Whether every value is of type `kind`; the work is bounded."""
     try:
         if listed and sum(map(len, values)) > MAX_TENSORS:
             return False
@@ -141,7 +141,7 @@ def _fits(kind: Any, values: list[Any], listed: bool = False) -> bool:
 
 
 def _cleaned(values: list[Any], kind: Any, listed: bool = False) -> list[Any]:
-    """Give None for what is not of its field's type, and for all beyond MAX_TENSORS."""
+    """Replace values of the wrong type, and all beyond MAX_TENSORS, by None."""
     left = MAX_TENSORS
     encoder = msgspec.msgpack.Encoder()
     result: list[Any] = []

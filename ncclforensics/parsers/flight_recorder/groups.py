@@ -1,8 +1,8 @@
-"""The groups that a dump lists, and how far its rank came in each.
+"""The process groups that a dump lists, and the rank's progress in each.
 
-`pg_config` knows names and members, entries know which rank-local `pg_id` a name has,
-and `pg_status` is keyed by `pg_id`: only together do they tell the position in a group.
-A rank without entries has no such link, and its positions stay without a name.
+`pg_config` has names and members, entries map a name to its rank-local `pg_id`, and
+`pg_status` is keyed by `pg_id`: the position in a named group needs all three. A rank
+without entries lacks that mapping, so its positions have no group name.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ COUNTS = {
 
 @dataclass(slots=True)
 class Groups:
-    """A rank's groups: their members and its place among them, None where not known.
+    """A rank's process groups: their members and its group rank, None if unknown.
 
-    `odd` counts what of `pg_config` was not as it should be.
+    `odd` counts the malformed parts of `pg_config`.
     """
 
     members: dict[GroupKey, list[int] | None]
@@ -42,7 +42,7 @@ class Groups:
 
 
 def groups(config: object, learned: Iterable[GroupKey], rank: int | None) -> Groups:
-    """Join `pg_config` (by name, in torch 2.3 by pg_id) with the entries' groups."""
+    """Join `pg_config` (keyed by name, in torch 2.3 by pg_id) with entries' groups."""
     result = Groups(dict.fromkeys(learned))
     same: dict[object, list[GroupKey]] = {}
     for group in result.members:
@@ -71,7 +71,7 @@ def _items(table: object) -> Iterable[tuple[Any, Any]]:
 
 
 def _group(key: Any, told: Any) -> GroupKey | None:
-    """Name the group of a member of pg_config; `told` is None if the key is a pg_id."""
+    """Return the key of a group in pg_config; `told` is None if `key` is a pg_id."""
     known = _text(key)
     if known is None:
         return None
@@ -81,7 +81,7 @@ def _group(key: Any, told: Any) -> GroupKey | None:
 
 
 def _text(key: Any) -> str | None:
-    """Return a key as text, None if it is neither a name nor a number of sane size."""
+    """Return a key as text, None unless it is a name or a number up to MAX_SEQ."""
     return str(key) if type(key) is int and abs(key) <= MAX_SEQ else text_of(key)
 
 
@@ -104,9 +104,9 @@ def _members(ranks: Any, budget: int) -> list[int] | None:
 def group_rows(
     told: Sequence[tuple[Groups, Mapping[GroupKey, int]]],
 ) -> pl.DataFrame:
-    """Return the rows of `groups` of some dumps, without rank and source.
+    """Return the rows of `groups` of several dumps, without rank and source.
 
-    With a dump's groups comes the line of the first entry of each that has one.
+    `told` has, per dump, its groups and the line of each group's first entry, if any.
     """
     keyed = [(key, found, lines) for found, lines in told for key in found.members]
     members = [found.members[key] for key, found, _ in keyed]
@@ -130,12 +130,11 @@ def group_rows(
 def positions(
     status: object, p2p: Mapping[str | None, bool], found: Groups
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """Return what `pg_status` says of each group, and how many of its members are odd.
+    """Return the rows of `pg_status`, and the number of malformed values in it.
 
-    A row is pg_id, name, description, place in the group and the values of COUNTS.
-    Where the last call of a group is point to point, as `p2p` says by pg_id,
-    `pg_status` counts those calls: its numbers say nothing about collectives and are
-    left out.
+    A row is pg_id, pg, pg_desc, group rank and the values of COUNTS. If the last call
+    of a group is point-to-point (`p2p`, by pg_id), `pg_status` counts those calls: its
+    numbers do not refer to collectives and become None.
     """
     names = {group[0]: group for group in found.members}
     rows: list[tuple[Any, ...]] = []
@@ -157,7 +156,7 @@ def _is_beyond(value: object) -> bool:
 
 
 def _seq(value: object) -> int | None:
-    """Read a sequence number, which JSON writes as a string."""
+    """Read a sequence number, which JSON dumps write as a string; None if invalid."""
     if type(value) is str and value.isascii() and value.isdecimal() and len(value) < 20:
         value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_SEQ else None

@@ -1,7 +1,7 @@
-"""Decodes a JSON dump; a truncated one gives what stands before the cut.
+"""Decodes a JSON dump; of a truncated one, everything before the cut.
 
-c10d writes one object on one line with its keys in order of the alphabet, so a cut one
-has entries but no pg_config, no pg_status and no version.
+c10d writes one object on one line with its keys in alphabetical order, so a truncated
+dump has entries but no pg_config, pg_status or version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _LONGEST_LITERAL = 5
 
 
 def load(data: bytes) -> Loaded:
-    """Decode the dump `data`; never raises. `problem` says why it ends early, if so."""
+    """Decode the dump `data`; never raises. `problem` says why it ends early, if so.
+
+    It is "cut" or starts with "damaged".
+    """
     try:
         return Loaded(msgspec.json.decode(data), len(data), None)
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -29,7 +32,7 @@ def load(data: bytes) -> Loaded:
     except json.JSONDecodeError as error:
         cut = error.msg.startswith("Unterminated")
         cut = cut or len(text.rstrip()) - error.pos < _LONGEST_LITERAL
-        # a bad byte takes three where it was replaced
+        # U+FFFD takes three bytes in place of one bad byte
         end = min(len(data), len(data) if cut else len(text[: error.pos].encode()))
         return Loaded(_recover(text), end, "cut" if cut else f"damaged: {error.msg}")
     except (ValueError, RecursionError) as error:  # a huge number, too deep
@@ -37,7 +40,7 @@ def load(data: bytes) -> Loaded:
 
 
 def _recover(text: str) -> object:
-    """Decode member by member, and entry by entry, up to where it breaks."""
+    """Decode member by member and entry by entry, up to the damage."""
     members: dict[str, object] = {}
     items: list[object] = []
     listed = text.lstrip(_BLANKS)[:1] == "["
@@ -53,7 +56,7 @@ def _recover(text: str) -> object:
 
 
 def _members(text: str, at: int, into: dict[str, object]) -> None:
-    """Decode the object at `at` into a dict. Raises where it breaks."""
+    """Decode the object at `at` into a dict. Raises at the damage."""
     at += 1
     while text[at := _past(text, at, _BLANKS + ",")] != "}":
         key, at = _DECODER.raw_decode(text, at)
@@ -67,7 +70,7 @@ def _members(text: str, at: int, into: dict[str, object]) -> None:
 
 
 def _items(text: str, at: int, into: list[object]) -> int:
-    """Decode the array at `at` into a list, return the place behind it."""
+    """Decode the array at `at` into a list; returns the index after it."""
     at += 1
     while text[at := _past(text, at, _BLANKS + ",")] != "]":
         item, at = _DECODER.raw_decode(text, at)

@@ -1,9 +1,9 @@
-"""Limits the memory of the C unpickler, and keeps the garbage collector out of it.
+"""Limits the memory of the C unpickler and pauses the garbage collector while it runs.
 
-A pickle of a few bytes may ask for a memo table of 30 GB (LONG_BINPUT with a large
-index, which one flipped bit can make), and CPython fills it before it reads on. Only
-the kernel can refuse that, so the address space is capped while an unpickler runs.
-Where there is no such cap (not Linux) the size limit on files is what remains.
+A pickle of a few bytes can request a memo table of 30 GB (LONG_BINPUT with a large
+index, which one flipped bit can produce), and CPython fills it before it reads on. Only
+the kernel can refuse that, so the address space is capped while an unpickler runs. On
+systems other than Linux there is no such cap, only the limit on file size.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
 _STATM = Path("/proc/self/statm")
-# the cap is one per process: a second thread must not take it for the limit to restore
+# The cap is per process: a second thread must not save it as the limit to restore.
 _lock = threading.RLock()
 
 
 @contextmanager
 def ceiling(headroom: int = HEADROOM_BYTES) -> Iterator[None]:
-    """Let the body allocate `headroom` bytes at most, then MemoryError."""
+    """Cap what the body may allocate at `headroom` bytes; beyond, MemoryError."""
     with _lock:
         used = _address_space()
         if used is None:
@@ -47,7 +47,7 @@ def ceiling(headroom: int = HEADROOM_BYTES) -> Iterator[None]:
 
 
 def _address_space() -> int | None:
-    """Return the bytes of address space in use, None where Linux does not tell."""
+    """Return the bytes of address space in use, None if /proc does not provide it."""
     try:
         pages = int(_STATM.read_text().split()[0])
     except (OSError, ValueError, IndexError):
@@ -57,9 +57,9 @@ def _address_space() -> int | None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Pause the cycle collector, which would walk a growing dump again and again.
+    """Pause the cycle collector, which would traverse a growing dump repeatedly.
 
-    A dump's values hold no cycles, and the pause takes a third off the load.
+    A dump's values have no cycles, and the pause shortens loading by a third.
     """
     if not gc.isenabled():
         yield

@@ -1,16 +1,17 @@
 """Walks the opcodes of a part of a pickle: where its dict ends, which bytes may vary.
 
-Entries of many dumps are built alike: what is built like a part that was walked is not
-walked again. Knows what c10d's pickler and Python's write for a dump, and gives up on
-all else. It builds no values: what a part means is for the unpickler to say.
+Entries of many dumps have the same structure, so a structure that was walked once is
+not walked again. Supports the opcodes that c10d's and Python's picklers write for a
+dump, and gives up on all others. Builds no values: only the unpickler interprets a
+part.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# what a byte of a part is: an opcode or a length, which make its structure; what they
-# hold; a number that differs from entry to entry; the number of a place in the memo
+# kinds of a part's bytes: opcodes and lengths (the structure), their arguments, numbers
+# that differ between entries, memo indices
 STRUCTURE, CONTENT, NUMBER, PLACE = range(4)
 
 MARK, TUPLE, SETITEMS, MEMOIZE, FRAME, LONG1, PROTO, STOP = b"(tu\x94\x95\x8a\x80."
@@ -18,10 +19,10 @@ TEXTS = b"X\x8c"
 PUTS = b"qr"
 NUMBERS = b"KMJG\x8a"
 CONTAINERS = b"]}"
-CLOSING = b"eut"  # down to the last mark
-FILLING = {ord("a"): 1, ord("s"): 2}  # by so many values
+CLOSING = b"eut"  # these pop down to the last mark
+FILLING = {ord("a"): 1, ord("s"): 2}  # values that each one pops
 TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
-# how many bytes an argument has, or the length that stands before it
+# bytes of an argument, or of the length in front of it
 ARGUMENTS = {
     **dict.fromkeys(b"N\x88\x89]})(eutas.\x85\x86\x87\x94", 0),
     **dict.fromkeys(b"Khq\x80", 1),
@@ -30,23 +31,23 @@ ARGUMENTS = {
     **dict.fromkeys(b"G\x95", 8),
 }
 LENGTHS = {ord("X"): 4, 0x8C: 1, LONG1: 1}
-MASK = b"\xff".ljust(256, b"\0")  # of the bytes that make the structure
-MOST_KNOWN = 16  # parts of one length
-MOST_BYTES = 16 * 1024**2  # of parts that are known
+MASK = b"\xff".ljust(256, b"\0")  # maps STRUCTURE to 0xff, other kinds to 0
+MOST_KNOWN = 16  # parts cached per length
+MOST_BYTES = 16 * 1024**2  # bytes of all cached parts
 
 
 class IrregularError(Exception):
-    """A pickle is not as regular as it has to be to be shortened."""
+    """A pickle is not regular enough to be shortened."""
 
 
 @dataclass(slots=True)
 class Part:
-    """How a part is built; a slice counts from its start.
+    """The structure of a part; all offsets are relative to its start.
 
-    `kinds` has a kind a byte. `numbers` are (key, opcode, value) of the members of the
-    outermost dict that are numbers, `closed` is where that dict ends. `memoized` and
-    `frames` are where such opcodes stand, `places` the memo's numbers that are written
-    out, `texts` the texts that are kept: (text, number of the memo or its place there).
+    `kinds` has one kind per byte. `numbers` are (key, opcode, value) of the numeric
+    members of the outermost dict, `closed` is where that dict ends. `memoized` and
+    `frames` are the offsets of MEMOIZE and FRAME opcodes, `places` the explicit memo
+    indices, `texts` the memoized texts: (text, memo index or the slice that holds it).
     """
 
     kinds: bytearray
@@ -59,15 +60,15 @@ class Part:
 
 
 class Walks:
-    """The parts that were walked, each as good for any other built like it."""
+    """Cache of walked parts, reused for every part of the same structure."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create an empty cache."""
         self._known: dict[int, list[tuple[int, int, Part]]] = {}
         self._bytes = 0
 
     def walk(self, data: bytes, start: int, end: int) -> Part:
-        """Return what `walk` does."""
+        """Return the same as `walk`, from the cache if possible."""
         known = self._known.get(end - start, ())
         found = int.from_bytes(data[start:end], "little")
         for mask, structure, part in known:
@@ -88,14 +89,14 @@ class Walks:
 
 
 def walk(data: bytes, start: int, end: int) -> Part:
-    """Walk from one opcode to another; what it returns depends on the structure alone.
+    """Walk the opcodes from `start` to `end`; the result depends on structure alone.
 
-    Raises IrregularError on an opcode that is not known, on one that changes a value
-    from elsewhere, and where the last one does not end at `end`.
+    Raises IrregularError on an unknown opcode, on one that modifies a value created
+    outside of the part, and if the last one does not end at `end`.
     """
     part = Part(bytearray(end - start))
     marks: list[int] = []
-    stack: list[bool] = []  # whether it is a list or dict that was made here
+    stack: list[bool] = []  # whether the value is a list or dict created here
     key = text = None
     at = start
     while at < end:
@@ -109,9 +110,9 @@ def walk(data: bytes, start: int, end: int) -> Part:
         else:
             raise IrregularError
         behind = content + size
-        if behind > end:  # a length that the bytes do not have, up to 4 GiB
+        if behind > end:  # the length, up to 4 GiB, exceeds the data
             raise IrregularError
-        if op == STOP and behind < end:  # what follows is no pickle
+        if op == STOP and behind < end:  # trailing bytes are not part of the pickle
             raise IrregularError
         if size:
             kind = PLACE if op in PUTS else CONTENT
@@ -130,14 +131,14 @@ def walk(data: bytes, start: int, end: int) -> Part:
         elif op == MARK:
             marks.append(len(stack))
         elif op == STOP or (op in CLOSING and not marks):
-            pass  # of what was opened before this part
+            pass  # closes a mark that was set before this part
         elif op in CLOSING or op in FILLING:
             down = len(stack) - marks.pop() if op in CLOSING else FILLING[op]
             if op == TUPLE:
                 del stack[len(stack) - down :]
                 stack.append(False)
             elif not 0 <= down < len(stack) or not stack[-down - 1]:
-                raise IrregularError  # fills what others may hold, too
+                raise IrregularError  # fills a container that may be shared
             elif down:
                 del stack[-down:]
             if op == SETITEMS and not marks and part.closed is None:
@@ -163,7 +164,7 @@ def walk(data: bytes, start: int, end: int) -> Part:
 
 
 def texts(data: bytes, part: Part) -> dict[bytes, bytes]:
-    """Return the texts that a pickle's first part keeps, by what fetches them."""
+    """Return the memoized texts of a pickle's first part, by the fetching opcode."""
     return {
         fetching(at if isinstance(at, int) else number(data[at])): data[text]
         for text, at in part.texts
@@ -171,12 +172,12 @@ def texts(data: bytes, part: Part) -> dict[bytes, bytes]:
 
 
 def number(data: bytes) -> int:
-    """Return the number that the bytes of a place are."""
+    """Decode a memo index, little-endian."""
     return int.from_bytes(data, "little")
 
 
 def fetching(place: int) -> bytes:
-    """Return the opcode that fetches what is kept at a place."""
+    """Return the opcode, with its argument, that fetches the memo index `place`."""
     if place < 256:
         return b"h%c" % place
     return b"j" + place.to_bytes(4, "little")

@@ -1,10 +1,10 @@
 """Loads a pickle in a child process first, to see whether it kills its loader.
 
-A few bytes may nest tuples a million times and use them as a key, or nest each tuple
-twice in the next: CPython hashes those in C, without a look at depth, time or signals,
-and ends in a segmentation fault or never. No check of the bytes is both sound and fast,
-so a forked child loads them first. A process that may be lost anyway, as a worker of a
-pool of ours, does without (`expendable`) and is killed by a timer.
+A few bytes can nest tuples a million deep and use them as a key, or nest each tuple
+twice in the next. CPython hashes those in C without checking depth, time or signals,
+and either segfaults or never returns. No check of the bytes is both sound and fast, so
+a forked child loads them first. An expendable process, such as a worker of our own
+pool, skips that and is killed by a timer instead.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _expendable = False
 
 
 def expendable() -> None:
-    """Begin a worker of a pool: it may die of what it reads, its parent will notice.
+    """Mark this process as a pool worker that may die; its parent notices.
 
-    Ctrl-C is the parent's affair, which ends its workers itself. What a worker reads
-    holds no cycles that a collector would have to look for.
+    Ignores SIGINT, because the parent handles Ctrl-C and ends its workers. Turns off
+    the garbage collector, because what a worker reads has no cycles.
     """
     global _expendable
     _expendable = True
@@ -42,10 +42,10 @@ def expendable() -> None:
 
 
 def survives(load: Callable[[], object], size: int) -> bool:
-    """Tell whether a child that loads `size` bytes is alive after it, in bounded time.
+    """Whether a forked child survives loading `size` bytes, in bounded time.
 
-    What it raises is fine. True without a try where the process is expendable or cannot
-    fork.
+    Exceptions in the child do not matter. Returns True without a test if this process
+    is expendable or cannot fork.
     """
     if _expendable or resource is None or not hasattr(os, "fork"):
         return True
@@ -58,7 +58,7 @@ def survives(load: Callable[[], object], size: int) -> bool:
 
 @contextmanager
 def deadline(size: int) -> Iterator[None]:
-    """Let the kernel kill an expendable process that loads `size` bytes without end."""
+    """Let the kernel kill an expendable process that hangs loading `size` bytes."""
     if not _expendable or not hasattr(signal, "ITIMER_VIRTUAL"):
         yield
         return
@@ -82,6 +82,6 @@ def _taste(load: Callable[[], object], seconds: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         load()
     except BaseException:
-        pass  # it lived, which is all that was asked
+        pass  # the child survived, and only that matters
     finally:
         os._exit(0)

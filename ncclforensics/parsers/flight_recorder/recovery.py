@@ -1,9 +1,9 @@
-"""Reads a pickle that is truncated or damaged: everything whole before the damage.
+"""Reads a truncated or damaged pickle: everything complete before the damage.
 
-The C unpickler gives nothing when a dump is cut. This walks the opcodes that c10d and
-Python's own pickler write for plain data, in the same order, and when it can go no
-further it closes what is open. An entry that was still being filled is left out: half
-of its fields would be missing for a reason that no reader could see.
+The C unpickler returns nothing for a truncated dump. This module executes the opcodes
+that c10d's and Python's picklers write for plain data, and at the damage it closes the
+open containers. An incomplete entry is dropped: its missing fields would look as if
+torch had not written them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REFUSED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a dump holds: its value, the byte where reading ended, and why, if early."""
+    """A loaded dump: its value, the byte where reading ended, and why, if early."""
 
     value: object
     end: int
@@ -42,7 +42,7 @@ class Loaded:
 
 
 class _StopError(Exception):
-    """The walk ends here; the message is the reason."""
+    """Ends the walk; the message is the reason."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class _Machine:
     memo: dict[int, Any] = field(default_factory=dict)
 
     def step(self, name: str, arg: Any) -> None:
-        """Do one opcode. Raises _StopError or IndexError where it cannot be done."""
+        """Execute one opcode. Raises _StopError or IndexError if that is impossible."""
         stack = self.levels[-1]
         if name in LITERALS:
             stack.append(arg)
@@ -95,17 +95,17 @@ class _Machine:
             raise _StopError(f"damaged: opcode {name}")
 
     def close(self) -> list[Any]:
-        """Take the topmost mark away and return the stack below it."""
+        """Remove the topmost mark and return the stack below it."""
         if len(self.levels) < 2:
             raise IndexError
         self.levels.pop()
         return self.levels[-1]
 
     def salvage(self) -> object:
-        """Close what is open and return the outermost value.
+        """Close the open containers and return the outermost value.
 
-        Of a list of entries the whole entries stay, of a dict of such lists and of
-        smaller dicts the whole members; what lies deeper was not finished.
+        A list of entries keeps its complete entries; a dict of such lists or of smaller
+        dicts keeps its complete members. Anything deeper is incomplete and dropped.
         """
         base = self.levels[0]
         if not base:
@@ -139,7 +139,7 @@ def _extend(target: Any, items: list[Any]) -> None:
 
 
 def _update(target: Any, items: list[Any], lenient: bool = False) -> None:
-    """Put pairs into a dict; another key than str or int could hash without end."""
+    """Put pairs into a dict; keys must be str or int, others could hash forever."""
     if type(target) is not dict:
         raise _StopError("damaged: members for what is no dict")
     for key, value in zip(items[::2], items[1::2], strict=False):
@@ -158,10 +158,10 @@ def _wanted(name: str, arg: Any, stack: list[Any]) -> str:
 
 
 def recover(data: bytes) -> Loaded:
-    """Read the pickle `data` as far as it is whole and plain; never raises.
+    """Read the pickle `data` as far as it is intact and plain; never raises.
 
-    `problem` starts with "cut", "damaged" or "refused"; None if it ended with STOP and
-    nothing open, as it should.
+    `problem` starts with "cut", "damaged" or "refused"; it is None if the pickle ended
+    with STOP and nothing was open.
     """
     machine = _Machine()
     position = 0
@@ -185,7 +185,7 @@ def recover(data: bytes) -> Loaded:
 
 
 def _why(data: bytes, last: int, error: str) -> tuple[int, str]:
-    """Tell a cut from damage: both are ValueErrors of the opcode behind byte `last`."""
+    """Distinguish truncation from damage by the ValueError after byte `last`."""
     if "unknown" in error:
         return last, "damaged: an unknown opcode"
     if "exhausted" in error or "expected" in error or "not enough" in error:

@@ -1,8 +1,8 @@
-"""Interns the call stacks of dumps: each is kept once, entries refer to it.
+"""Interns the call stacks of dumps: each is stored once, and entries refer to it.
 
-A training loop repeats the same few stacks in the same order, on every rank, and c10d's
-pickle shares the frames among entries, so a stack is first compared with the one that
-came last time after the same two. Only a new stack costs work per frame.
+A training loop repeats the same few stacks in the same order on every rank, and c10d's
+pickle shares frames between entries. So a stack is first compared with the one that
+followed the same two stacks last time. Only a new stack costs work per frame.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Interner:
     """Stacks seen so far; number 0 is "no stack"."""
 
     stacks: list[tuple[Frame, ...]] = field(default_factory=lambda: [()])
-    # those with a text that is cut
+    # numbers of stacks with a truncated text
     cut: set[int] = field(default_factory=set)
     _seen: list[object] = field(default_factory=lambda: [None])
     _by_frames: dict[tuple[Frame, ...], int] = field(default_factory=lambda: {(): 0})
@@ -38,20 +38,23 @@ class Interner:
 
     @property
     def ids(self) -> list[int | None]:
-        """The stacks' ids, by their numbers."""
+        """The id of each stack, indexed by stack number."""
         return [None, *map(digest, self.stacks[1:])]
 
     def numbers(self, column: Iterable[Any]) -> list[int]:
-        """Number the stacks of a dump's `frames`, which must outlive the call."""
+        """Return the stack number of each of a dump's `frames`.
+
+        The caller has to keep `column` alive during the call.
+        """
         following = self._following
-        # what another dump held may be gone, and its addresses taken again
+        # objects of an earlier dump may be freed and their addresses reused
         self._by_identity.clear()
         self._frames.clear()
         result = []
         number = context = 0
         for frames in column:
             guess = following.get(context, 0)
-            # what was seen is flat, so this comparison never goes deep
+            # seen stacks are flat, so this comparison never recurses deeply
             if self._seen[guess] != frames:
                 following[context] = guess = self._look_up(frames)
             context = number << 32 | guess
@@ -72,7 +75,7 @@ class Interner:
                 self.stacks.append(stack)
                 if any(map(_is_cut, stack)):
                     self.cut.add(number)
-                # an odd frame is not kept for comparison: it may nest without end
+                # a malformed frame may nest without end: never compare with it
                 flat = len(innermost) == len(frames) and all(map(_is_flat, innermost))
                 self._seen.append(frames if flat else _NOTHING)
             self._by_identity[identity] = number
@@ -107,7 +110,7 @@ def _is_cut(frame: Frame) -> bool:
 
 
 def digest(stack: tuple[Frame, ...]) -> int:
-    """Return a stack's id: 64 bits that depend on nothing but its frames."""
+    """Return the id of a stack: a 64-bit hash of its frames."""
     text = "\n".join("\0".join(map(str, frame)) for frame in stack)
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
@@ -115,9 +118,9 @@ def digest(stack: tuple[Frame, ...]) -> int:
 def stack_rows(
     interner: Interner, used: Sequence[tuple[str, Mapping[int, int]]]
 ) -> pl.DataFrame:
-    """Return the frame `stacks`, of the numbers that each source uses.
+    """Return the frame `stacks`: the stacks that each source uses, a row per frame.
 
-    These come with the line of the first entry that has the stack.
+    `used` has, per source, each stack number and the line of the first entry with it.
     """
     schema = tables.SCHEMAS["stacks"]
     ids = interner.ids

@@ -1,10 +1,10 @@
 """The one place that unpickles: plain values or nothing.
 
-A pickle is a program. This one may build dicts, lists, tuples, strings and numbers;
-the moment it asks for a class, a persistent object or an extension it is refused, and
-since every call needs a class first, nothing is ever executed. What the C unpickler
-cannot finish (cut, damaged, refused) is read again by `recovery`, which keeps what
-was whole before the end.
+A pickle is a program. Here it may build dicts, lists, tuples, strings and numbers. A
+request for a class, a persistent object or an extension is refused, and since every
+call needs a class first, nothing is ever executed. What the C unpickler cannot finish
+(truncated, damaged, refused) is read again by `recovery`, which keeps everything that
+was complete before that point.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ class PlainUnpickler(pickle.Unpickler):
     """The C unpickler without classes and persistent objects."""
 
     def find_class(self, module: str, name: str, /) -> object:
-        """Refuse: every class and function goes through here."""
+        """Refuse; every class and function lookup goes through here."""
         raise RefusedError(f"class {module}.{name}"[:200])
 
     def persistent_load(self, pid: object, /) -> object:
-        """Refuse: an object that lives outside of the pickle."""
+        """Refuse an object that is stored outside of the pickle."""
         raise RefusedError("a persistent object")
 
 
 class _Stream:
-    """Bytes as the C unpickler likes them.
+    """A byte stream that suits the C unpickler.
 
-    `peek` gives everything at once, which makes it as fast as pickle.loads; there is no
-    `readinto`, with which CPython prints an error of its own on a cut bytearray.
+    `peek` returns everything at once, which makes it as fast as pickle.loads. There is
+    no `readinto`, because with it CPython prints an error of its own on a truncated
+    bytearray.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -66,8 +67,8 @@ class _Stream:
 def load(data: bytes) -> Loaded:
     """Unpickle plain data; never raises.
 
-    What is cut, damaged or asks for a class comes back as far as it was whole, with
-    `problem` saying why it ends at byte `end`.
+    If the pickle is truncated, damaged or requests a class, returns what was complete
+    before byte `end`, with the reason in `problem`.
     """
     if not survives(lambda: _loaded(data), len(data)):
         loaded = recover(data)
@@ -78,7 +79,7 @@ def load(data: bytes) -> Loaded:
     except RefusedError as refused:
         loaded = recover(data)
         return Loaded(loaded.value, loaded.end, f"refused {refused}")
-    except Exception as error:  # damaged opcodes raise about anything
+    except Exception as error:  # damaged opcodes may raise any exception
         loaded = recover(data)
         if loaded.problem is None:
             reason = str(error) or type(error).__name__
@@ -91,9 +92,10 @@ def load(data: bytes) -> Loaded:
 
 @contextmanager
 def _unprinted() -> Iterator[None]:
-    """Keep CPython from printing an error of its own, beside the one that it raises.
+    """Keep CPython from printing an error in addition to the one that it raises.
 
-    It does where it has no memory for a bytearray, of whose exports it reads garbage.
+    It prints one if it has no memory for a bytearray, because it then reads garbage as
+    the bytearray's export count.
     """
     printing = sys.excepthook
     sys.excepthook = lambda *_: None
@@ -104,7 +106,7 @@ def _unprinted() -> Iterator[None]:
 
 
 def _loaded(data: bytes) -> tuple[object, int]:
-    """Return what the C unpickler makes of `data`, and where it ended."""
+    """Return the value that the C unpickler loads from `data`, and where it ended."""
     stream = _Stream(data)
     with ceiling(), deadline(len(data)), _unprinted():
         return PlainUnpickler(stream).load(), stream.position

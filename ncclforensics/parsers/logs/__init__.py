@@ -1,1 +1,1 @@
-"""Text logs: lines, their envelopes and headers, and the messages of the grammars."""
+"""Parser for text logs: lines, envelopes, headers, and the messages of the grammars."""

@@ -1,9 +1,9 @@
-r"""Regular expressions in which `\d`, `\w` and `\b` are ASCII, as programs print.
+r"""Regular expressions in which `\d`, `\w` and `\b` match ASCII only.
 
-Rust regex means all of Unicode by them. What a program prints for itself (digits, names
-of hosts and files) never needs that, and it costs: such an automaton takes ten times as
-long to make, and where a few are joined in one pattern it is too large to be kept, so
-that each line is searched twenty times as slowly.
+In Rust regex they match all of Unicode. The digits, host names and file names that
+programs print never need that, and it is expensive: building the automaton takes ten
+times as long, and if several are joined in one pattern it exceeds the cache, which
+makes the search of each line twenty times slower.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _OUTSIDE = {r"\d": "[0-9]", r"\w": "[A-Za-z0-9_]", r"\b": r"(?-u:\b)"}
 
 @cache
 def ascii_only(pattern: str) -> str:
-    r"""Return a pattern of Rust regex with `\d`, `\w` and `\b` of ASCII alone.
+    r"""Return a Rust regex pattern with `\d`, `\w` and `\b` restricted to ASCII.
 
-    Inside brackets they are written out; `\s`, `\D`, `\W` and `\S` stay as they are.
+    Inside brackets they are expanded; `\s`, `\D`, `\W` and `\S` are left alone.
     """
     return _TOKEN.sub(_narrowed, pattern)
 

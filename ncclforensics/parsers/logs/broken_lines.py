@@ -1,10 +1,10 @@
-"""Joins lines that were broken on the way from the job to its log.
+"""Joins lines that were split on the way from the job to its log.
 
 docker's json-file splits at 16 KiB, `{"log":"…","stream":"stderr","time":"…Z"}`, where
-only the last piece ends with a newline; containerd and CRI-O write `2026-…Z stderr P …`
-and end with an `F`. Pieces of the two streams stand between each other. docker's lines
-become CRI lines, so that one table of decorations knows both. What a terminal wraps
-stays in lines; only where its seams are is told.
+only the last piece ends with a newline. containerd and CRI-O write
+`2026-…Z stderr P …`; the last piece has an `F`. Pieces of both streams are interleaved.
+docker lines are converted to CRI lines, so that one table of decorations covers both.
+Lines wrapped by a terminal are not joined; only their seams are reported.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _CRI = (
     r"(?P<tag>[PF]) (?s:(?P<body>.*))$"
 )
 NARROWEST, WIDEST = 60, 250  # columns of a terminal or a page
-MOST_WRAPPED = 0.02  # of the lines of a wrapped log are as long as it is wide
-AROUND = 60  # characters on each side of a seam, as long as a needle may be
-BEGINNING = 5  # characters by which lines of one kind are known
+MOST_WRAPPED = 0.02  # minimum share of full-width lines in a wrapped log
+AROUND = 60  # characters on each side of a seam; a needle is no longer than that
+BEGINNING = 5  # leading characters that identify lines of one kind
 CRI_MARKS = ["stdout P ", "stderr P "]
-MARKS = (DOCKER, *CRI_MARKS)  # one is in each line that was broken apart
+MARKS = (DOCKER, *CRI_MARKS)  # every split line contains one of these
 
 
 def joined(lines: pl.DataFrame) -> pl.DataFrame:
     """Return `lines` (`line` Int64, `raw` String) with pieces joined, in order.
 
-    A joined line has the number of its first piece. One whose end is not there stays
-    marked as a piece, so that what follows can still be added to it.
+    A joined line has the number of its first piece. If its end is missing, it stays
+    marked as a piece, so that later pieces can still be appended.
     """
     docker = lines["raw"].str.starts_with(DOCKER)
     if docker.any():
@@ -66,15 +66,16 @@ def joined(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def in_pieces(raw: pl.Series) -> bool:
-    """Whether some of these lines were broken apart, or are docker's."""
+    """Whether some of these lines are in docker's JSON or CRI format."""
     marked = raw.str.starts_with(DOCKER) | raw.str.contains(_CRI)
     return bool(marked.any())
 
 
 def seams(lines: pl.DataFrame) -> pl.DataFrame:
-    """Return `line` and `seam`, what is printed around the end of each wrapped line.
+    """Return `line` and `seam`, the text around the end of each wrapped line.
 
-    Lines were wrapped if several are as long as the longest, as wide as a terminal.
+    Lines count as wrapped if several have the length of the longest one, and that
+    length is a plausible terminal width.
     """
     none = pl.DataFrame(schema={"line": pl.Int64(), "seam": pl.String()})
     length = lines["raw"].str.len_chars()
@@ -89,7 +90,10 @@ def seams(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_wrapped(lines: pl.DataFrame) -> bool:
-    """Whether lines go on under the longest ones: they begin as no other line does."""
+    """Whether the lines below full-width ones are continuations.
+
+    Continuations begin unlike any other line.
+    """
     wrapped = seams(lines)["line"]
     if not wrapped.len():
         return False
@@ -101,7 +105,7 @@ def is_wrapped(lines: pl.DataFrame) -> bool:
 
 
 def _from_docker(raw: pl.Expr) -> pl.Expr:
-    """Return docker's JSON line as a CRI line, or as it is where it is damaged."""
+    """Convert docker's JSON line to a CRI line; a damaged one stays as it is."""
     log = raw.str.json_path_match("$.log")
     time = raw.str.json_path_match("$.time")
     stream = raw.str.json_path_match("$.stream")

@@ -1,8 +1,8 @@
 """The types of a message's captures, freshly parsed or read from a file.
 
-A grammar names the types of its own captures. A column of an inner structure has the
-type that frames give to its name, or the one that the structure's `KINDS` says, or is
-text.
+A grammar declares the types of its own captures. A column of an inner structure has the
+type declared in the structure's `KINDS`, else the type of that name in the schemas of
+the frames, else String.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from ncclforensics.parsers.logs.grammar import Message
 
 TYPES = {c: kind for frame in tables.SCHEMAS.values() for c, kind in frame.items()}
-# what a structure's `KINDS` call the types of its own columns
+# type names in the `KINDS` of structures
 KINDS: Mapping[str, pl.DataType] = {
     "int": pl.Int64(),
     "ints": pl.List(pl.Int64()),
     "strings": pl.List(pl.String()),
     "bool": pl.Boolean(),
 }
-# what a grammar calls the types of its captures
+# type names in grammars
 CAPTURED: Mapping[str, pl.DataType] = {
     "int": pl.Int64(),
     "hex": pl.Int64(),
@@ -39,27 +39,30 @@ CAPTURED: Mapping[str, pl.DataType] = {
 }
 
 
-# captures that would be taken for what a line says of itself are NAME_text
+# captures whose names clash with these columns of `events` are renamed to NAME_text
 OWN_COLUMNS = ("message", "role", "level", "text")
 
 
 @cache
 def columns(structure: str) -> tuple[str, ...]:
-    """Return the columns that every row of an inner structure has, if it has any."""
+    """Return the columns that every row of an inner structure has."""
     module = import_module(f"ncclforensics.parsers.logs.structures.{structure}")
     return tuple(f"{c}_text" if c in OWN_COLUMNS else c for c in module.COLUMNS)
 
 
 @cache
 def inner(structure: str) -> Mapping[str, pl.DataType]:
-    """Return the types of an inner structure's columns; what is not there is text."""
+    """Return the column types of an inner structure; columns not listed are String."""
     module = import_module(f"ncclforensics.parsers.logs.structures.{structure}")
     own = getattr(module, "KINDS", {})
     return TYPES | {column: KINDS[kind] for column, kind in own.items()}
 
 
 def schema(message: Message, columns: list[str]) -> dict[str, pl.DataType]:
-    """Return the types of a message's `columns`, as far as they are its own."""
+    """Return the types of a message's captures and of `events`.
+
+    For a message with an inner structure, `columns` beyond those are typed as well.
+    """
     told = {c: CAPTURED[kind] for c, kind in message.columns.items()}
     told |= tables.SCHEMAS["events"]
     if message.inner:
@@ -70,10 +73,10 @@ def schema(message: Message, columns: list[str]) -> dict[str, pl.DataType]:
 
 
 def conform(message_id: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a message's frame out of a file; captures that it lacks are null.
+    """Conform a message's frame that was read from a file; missing captures are null.
 
-    Raises ValueError where a column of `events` is not there, and where one has another
-    type. A message that no grammar knows has the columns of `events`.
+    Raises ValueError if a column of `events` is missing or a column has another type.
+    A message in no grammar needs only the columns of `events`.
     """
     known = {message.id: message for message in grammar.load()}
     message = known.get(message_id)
@@ -82,7 +85,7 @@ def conform(message_id: str, frame: pl.DataFrame) -> pl.DataFrame:
         whole = list(frame.columns)
         if message.inner:
             alone = set(columns(message.inner)) - types.keys() - message.columns.keys()
-            # what was torn before its structure has none of them
+            # a message truncated before its structure has none of these columns
             whole += columns(message.inner) if alone & set(whole) else ()
         types = schema(message, whole)
     wrong = [

@@ -1,7 +1,8 @@
 """When a kernel log ends: the time of its last line, whatever that line says.
 
-What a kernel did not print tells something only of the time until its log was saved.
-Logs of other programs need no such row: what they print is the job's own time.
+The absence of a kernel message is evidence only up to the time when the log was saved.
+Logs of other programs need no such row, because their messages cover the job's own
+time.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ MESSAGE = "kernel.log_ends"
 NAMES = re.compile(r"(?i)(?:dmesg|kern|journal|syslog|messages)[^/]*$")
 TAIL_BYTES = 8192
 TAIL_LINES = 8
-PACKED_BYTES = 16 << 20  # of a compressed log; a larger one is not read twice
+PACKED_BYTES = 16 << 20  # compressed logs larger than this are not read twice
 
 
 def end(source: Source, lines: int) -> pl.DataFrame | None:
-    """Return the last line of `lines` that has a time, as a row of `events`.
+    """Return the last line that has a time, as a row of `events`.
 
-    None where the file is no kernel log by its name, or where no such line is found.
+    `lines` is the number of lines of the log. Returns None if the file name is not that
+    of a kernel log, or if none of the last TAIL_LINES lines has a time.
     """
     if not NAMES.search(source.name):
         return None
@@ -54,7 +56,7 @@ def end(source: Source, lines: int) -> pl.DataFrame | None:
 
 
 def _tail(source: Source) -> bytes:
-    """Return the last bytes of a log."""
+    """Return the last TAIL_BYTES of a log, nothing of a large compressed one."""
     if source.compression is None:
         with open(source.path, "rb", opener=regular) as file:
             file.seek(max(source.bytes - TAIL_BYTES, 0))

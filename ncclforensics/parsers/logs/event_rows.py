@@ -1,9 +1,9 @@
-"""Lines to `events`, to a frame per message, and to the frames they feed.
+"""Converts lines to `events`, to a frame per message, and to the frames they feed.
 
-Three steps: keep the lines that hold a needle; take them apart (`framing`) and match
-them (`grammar`); go back for what a message needs besides its own line, which is the
-lines of a table, a traceback or a report under it, and the rest of a message that a
-terminal wrapped. Only recognised lines leave this module.
+Three steps: keep the lines that hold a needle; split them (`framing`) and match them
+(`grammar`); then fetch what a message needs besides its own line: the lines of a table,
+traceback or report under it, and the rest of a message that a terminal wrapped. Only
+recognised lines leave this module.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
     from ncclforensics.parsers.logs.grammar import Message
 
-# columns that say what the event is; a structure's key of that name is kept beside it
-# columns of ranks, and of how many there are
+# names of columns with ranks or rank counts
 RANKS = re.compile(r"(?:^|_)n?ranks?$|^world_size$")
-# columns of how long something took
+# names of columns with durations
 SPANS = re.compile(r"_ms$")
 FOUND = "_found"  # whether a row of a message came out of its inner structure
 
 
 @dataclass(slots=True)
 class Room:
-    """What the inner structures of one log may still give, in rows, and take.
+    """The remaining budget for the inner structures of one log.
 
-    `characters` are those that pyparsing reads; the other structures are read at once.
+    `rows` limits the rows that they yield, `characters` what pyparsing reads; the
+    structures that do not use pyparsing are fast.
     """
 
     rows: int = field(default_factory=lambda: limits.MAX_STRUCTURE_ROWS)
@@ -56,9 +56,9 @@ def recognise(
 ) -> Frames:
     """Recognise the messages of the first `own` rows of `lines`.
 
-    `lines` has `line` Int64 and `raw` String; the rows behind `own` are looked at only
-    as the continuation of a message. `source` is null in the frames returned. Inner
-    structures take from `room`, and leave a note where there is too little.
+    `lines` has `line` Int64 and `raw` String; rows after `own` are read only as the
+    continuation of a message. `source` is null in the returned frames. Inner structures
+    draw from `room`; when it is exhausted, a note says so.
     """
     mine = lines.head(own)
     seams = broken_lines.seams(mine).filter(grammar.has_needle("seam", messages))
@@ -80,9 +80,9 @@ def taken(
     messages: Sequence[Message],
     room: Room,
 ) -> Frames:
-    """Take the messages that framed `segments` are; `lines` holds what is under them.
+    """Match framed `segments` to messages; `lines` holds the lines under them.
 
-    `source` is null in the frames returned, whose rows are in order of `line`.
+    `source` is null in the returned frames; their rows are ordered by `line`.
     """
     found = grammar.match(segments, messages)
     by_id = {message.id: message for message in messages}
@@ -121,7 +121,10 @@ def taken(
 
 
 def _believed(frame: pl.DataFrame, odd: set[str]) -> pl.DataFrame:
-    """Give null for ranks, worlds and times that no job has; adds their columns."""
+    """Replace implausible ranks, world sizes and durations by null.
+
+    Adds the names of the affected columns to `odd`.
+    """
     bounded = [c for c in frame.columns if RANKS.search(c) or SPANS.search(c)]
     beyond = {c for c in bounded if _highest(frame[c]) >= _most(c)}
     if not beyond:
@@ -133,7 +136,7 @@ def _believed(frame: pl.DataFrame, odd: set[str]) -> pl.DataFrame:
 
 
 def _most(column: str) -> int:
-    """Return from what number on a column of ranks, or of times, is damage."""
+    """Return the value from which a column of ranks or durations is damage."""
     return limits.MAX_RANK if RANKS.search(column) else limits.MAX_MS
 
 
@@ -148,11 +151,11 @@ def _with_wrapped(
     lines: pl.DataFrame,
     by_id: Mapping[str, Message],
 ) -> dict[str, pl.DataFrame]:
-    """Match again what no telling message took, joined with the lines under it.
+    """Match segments that no specific message took again, joined with lines below.
 
     A terminal or a page wraps a long message inside a word, or at a space that it
-    swallows; both are tried. A line that is then recognised is no fallback's any more.
-    What the lines under it say without it is no fallback's message.
+    drops; both are tried. A line recognised this way is removed from fallback messages.
+    A fallback that matches the lines below on their own does not count.
     """
     specific = [m for m in by_id.values() if not m.fallback or m.role != "neutral"]
     place = ["line", "part"]
@@ -174,7 +177,7 @@ def _with_wrapped(
             pattern = by_id[message_id].regex
             alone = pl.col("text_under").str.contains(pattern)
             mine = frame.filter(~alone) if by_id[message_id].fallback else frame
-            # the lines under a message are tried whole; only its own part is its text
+            # all lines below are tried together; `text` is only the part that matches
             own = pl.col("text").str.extract(f"({pattern})").alias("text")
             if mine.height:
                 whole_ = mine.drop("text_under").with_columns(own)
@@ -197,12 +200,12 @@ def _with_wrapped(
 
 
 def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Return the segments of up to `count - 1` lines under each start, by its speaker.
+    """Return the segments of up to `count - 1` lines below each start, same speaker.
 
-    A line with a header of its own ends a message, and so does not belong to it;
-    neither do the lines of another speaker that stand between. Python's logging repeats
-    its header on each line of one message: such a line goes on where it is indented.
-    srun labels all lines or none: under a line without a label, `1: [a, b]` has none.
+    A line with a header of its own ends the message and is not part of it; interleaved
+    lines of other speakers are skipped. Python's logging repeats its header on each
+    line of a message: such a line is a continuation if it is indented. srun labels all
+    lines or none: below an unlabelled line, `1: [a, b]` is not a label.
     """
     first = starts.select("line", "part", "speaker", "launcher", "task")
     wanted = first.select(
@@ -259,11 +262,11 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
 def _structured(
     frame: pl.DataFrame, message: Message, lines: pl.DataFrame, room: Room
 ) -> tuple[pl.DataFrame, bool]:
-    """Read the inner structure of each message: a row per row of the structure.
+    """Parse the inner structure of each message: one row per row of the structure.
 
-    A message in which the structure finds nothing keeps its one row; FOUND tells. Also
-    returns whether there was more than `room`, MAX_STRUCTURES messages, the lines that
-    belong to one, or what is read of a text.
+    A message without such rows keeps its one row, with FOUND false. Also returns
+    whether a limit was exceeded: `room`, MAX_STRUCTURES messages, the lines of one
+    message, or the characters of its text.
     """
     structure = import_module(f"ncclforensics.parsers.logs.structures.{message.inner}")
     starts = frame.head(limits.MAX_STRUCTURES)
@@ -294,7 +297,7 @@ def _structured(
         rows = structure.parse(text)
         is_cut = is_cut or len(rows) > room.rows
         is_cut = is_cut or (refuses is not None and refuses(text))
-        # what is told up to its last line may go on below
+        # a structure that reaches the last line of its block may continue below it
         is_cut = is_cut or any(row.get("span") == message.block for row in rows)
         parsed += ({"_start": number, **row} for row in rows[: room.rows])
         room.rows -= max(len(rows), 1)
@@ -305,7 +308,7 @@ def _structured(
     inner = inner.rename(
         {c: f"{c}_text" for c in inner.columns if c in captures.OWN_COLUMNS}
     )
-    # what was torn off everywhere is null, and still has the type of its column
+    # columns that are null in all rows still need their type
     types = captures.inner(str(message.inner))
     inner = inner.with_columns(
         pl.col(c).cast(types.get(c, pl.String()))
@@ -328,16 +331,16 @@ def _structured(
 
 
 def _like(column: str, name: str, frame: pl.DataFrame) -> pl.Expr:
-    """Return a column in the type that `name` has in `events`, or else in `frame`."""
+    """Cast a column to the type of `name` in `events`, or else in `frame`."""
     dtype = SCHEMAS["events"].get(name, frame.schema[f"{name}_inner"])
     return pl.col(column).cast(dtype, strict=False)
 
 
 def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
-    """Give a message's frame the columns of `events`, then those of its captures.
+    """Reduce a message's frame to the columns of `events` and its captures.
 
-    NCCL prints the failure of a probe that it expected at INFO, in the words of a WARN:
-    such a line is no sign of failure.
+    NCCL prints the expected failure of a probe at INFO, with the same text as a WARN.
+    Such a line is not a sign of failure, so its role becomes "neutral".
     """
     events = SCHEMAS["events"]
     cites = [pl.lit(None, pl.String).alias("source"), pl.col("line")]

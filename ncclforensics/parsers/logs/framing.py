@@ -1,10 +1,10 @@
-"""Splits a raw line: the launcher's envelope, the header, the message.
+"""Splits a raw line into the launcher's envelope, the header and the message.
 
-A physical line may hold several messages (a progress bar with a c10 line glued to it,
-two NCCL writers in one stream), so a line becomes one or more segments. What the
-decorations and the header tell of rank, host and time is kept beside the text.
-The forms are those of NCCL 2.4 to 2.30, torch 1.13 to 2.13 (C++ and Python logging),
-and of the launchers named in `DECORATIONS`.
+A physical line may hold several messages (a progress bar with a c10 line appended, two
+NCCL writers in one stream), so a line becomes one or more segments. Rank, host and time
+from the envelope (decorations) and the header become columns beside the text. Covers
+the formats of NCCL 2.4 to 2.30, torch 1.13 to 2.13 (C++ and Python logging), and the
+launchers named in `DECORATIONS`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ncclforensics.parsers.logs.ascii_regex import ascii_only
 ANSI = r"\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
-FILE = 1 << 40  # times the number of a file, plus a line's own number: its number
-# Markdown's around a whole line, or the marks of a quotation
+FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
+# Markdown emphasis or a quotation mark in front of a whole line
 EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
-# A comment's or a table's mark is a quotation's where most lines bear it. A line of a
-# table ends with its mark too.
+# A comment or table mark quotes the log if most lines start with it. A table row also
+# ends with its mark.
 MARKS = (r"^[ \t]*#(?:[ \t]|$)", r"^[ \t]*//(?:[ \t]|$)", r"^[ \t]*\|(?:[ \t]|$)")
 _MARKED = "|".join(MARKS)
 _ROW = r"\|\s*$"
 MOST = 2 / 3
 
-# Each alternative stands at the start of a line. Rust regex knows no look-ahead, so a
-# decoration that another form begins with comes later in the list.
+# Each alternative matches at the start of a line. Rust regex has no look-ahead, so a
+# decoration that is a prefix of another one comes later.
 DECORATIONS = {
     "quote": r"(?:[ \t]*> ?)+",
     "pod": r"\[pod/(?P<pod>[^\]/\s]+)(?:/[^\]\s]+)?\] ?",
@@ -38,9 +38,9 @@ DECORATIONS = {
     "mpi": r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4})?"
     r"\[(?:[\w.@-]+,)?(?P<mpi_rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>: ?",
     "torch": r"\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
-    # its template may be the user's: `[trainer0|0]:`
+    # the user may set the template: `[trainer0|0]:`
     "torchrun": r"\[[A-Za-z_][A-Za-z_-]*(?P<tee_rank>\d{1,6})(?:\|\d{1,7})?\]:",
-    # vLLM names its workers by their rank, as long as tensors are all it splits
+    # vLLM names its workers by rank if it uses tensor parallelism only
     "ray": r"\((?:(?:Worker_TP|VllmWorker rank=)(?P<vllm_rank>\d{1,5})(?:_EP\d{1,5})? "
     r"|[^\n]{0,200}?)pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
     "kernel": r"(?:[a-z]+ *:[a-z]+ *: +)?(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
@@ -54,27 +54,27 @@ DECORATIONS = {
     "vllm": r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d "
     r"\[?[\w./-]+\.py:\d+\] ?",
     "facility": r"[a-z]+ *:[a-z]+ *: +",
-    # CloudWatch's console sets it between bars
+    # CloudWatch's console puts it between bars
     "iso": r"(?:\| )?\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
     r"(?:Z|[+-]\d\d:?\d\d)?)"
     r"(?: (?:TP(?P<sglang_rank>\d{1,5})|(?:DP|PP)\d{1,5} TP\d{1,5})(?: EP\d{1,5})?)?"
     r"\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)",
-    # Kaggle's seconds since the notebook began, and the number of the line
+    # Kaggle: seconds since the notebook started, and the line number
     "kaggle": r"\d{1,7}\.\d{1,3}s[ \t]+(?:\d{1,7}[ \t]+)?",
     "slurmstepd": r"slurmstepd-(?P<step_host>[\w.-]+): ",
     "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host|trainer|master)[\w.-]*\d"
     r"|[a-z][a-z0-9-]*\d(?:\.[a-z][a-z0-9-]*){2,5}|(?:\d{1,3}\.){3}\d{1,3}): ",
-    # docker compose pads the names of its services to one width, and one more
+    # docker compose pads service names to one width plus one space
     "compose": r"(?P<service>[A-Za-z][\w.-]*\d) {2,}\| ?",
     "accelerate": r"(?:stderr|stdout): ",
     "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
 }
-# a rank and its list of names, as Horovod prints it, and no task's line
+# Horovod's `3: [name, …]` is a rank with a list of tensors, not an srun label
 _LISTED = ascii_only(
     r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
 )
-# whoever quotes a log indents it; but of a bare name or number a margin makes something
-# else, and a traceback quotes the source under it
+# Quoted logs are indented. But an indented bare name or number is something else, and
+# so is the source line that a traceback quotes.
 _NEVER_INDENTED = ("vllm", "pdsh", "compose", "accelerate", "srun")
 _DECORATION = ascii_only(
     r"^(?:[ \t]*(?:"
@@ -103,7 +103,7 @@ _SAYS = (
     "service",
     "task",
 )
-# The part of it that tells one writer of a stream from another.
+# the captures that distinguish the writers of one stream
 _SPEAKERS = (
     "pod",
     "mpi_rank",
@@ -116,20 +116,21 @@ _SPEAKERS = (
     "service",
     "task",
 )
-# torch prints its rank before a message, not before each of the message's lines
+# torch prints its rank before a message, not before each line of the message
 _LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
 
 
 def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Take lines (`line` Int64, `raw` String) apart into segments.
+    """Split lines (`line` Int64, `raw` String) into segments.
 
-    `among` are the lines that they stand among, themselves if it is not given: they
-    tell whether a mark before a line is a comment's, or of a quotation as a whole.
+    `among` is their context, by default the lines themselves. It decides whether a
+    mark in front of a line is a comment or quotes the whole log.
 
-    Returns a row per segment, in order: `line`, `part` (0-based in its line), `raw`,
-    `text` (the message), `speaker` (what tells one writer from another), `launcher`
-    (the same without what torch says), `header` ("nccl", "c10", "python" or null),
-    `level`, the columns of WHO and GROUP, `t` and `yearless` (see `timestamps`).
+    Returns a row per segment, in order: `line`, `part` (0-based within the line),
+    `raw`, `text` (the message), `speaker` (identifies the writer within the stream),
+    `launcher` (the same without torch's own rank prefix), `header` ("nccl", "c10",
+    "python" or null), `level`, the columns of WHO and GROUP, `t` and `yearless` (see
+    `timestamps`).
     """
     bare = _unmarked(lines, lines if among is None else among)
     bare = bare.select(
@@ -157,7 +158,7 @@ def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFram
 
 
 def _unmarked(lines: pl.DataFrame, among: pl.DataFrame) -> pl.DataFrame:
-    """Strip the mark that stands before most lines, as in a log quoted in a comment."""
+    """Strip the mark in front of most lines, as in a log quoted in a comment."""
     if not lines["raw"].str.contains(_MARKED).any():
         return lines
     raw, file = pl.col("raw"), pl.col("line") // FILE
@@ -179,7 +180,7 @@ def _unmarked(lines: pl.DataFrame, among: pl.DataFrame) -> pl.DataFrame:
 
 
 def _peel(lines: pl.DataFrame) -> pl.DataFrame:
-    """Strip the decorations at the start of each line, again and again."""
+    """Strip up to MAX_DECORATIONS decorations from the start of each line."""
     peeled = lines.with_columns(
         pl.col("raw").alias("text"),
         *(pl.lit(None, pl.String).alias(name) for name in _SAYS),
@@ -201,7 +202,7 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named(segments: pl.DataFrame) -> pl.DataFrame:
-    """Bring what decorations and headers said under the names of the frames."""
+    """Map the captures of decorations and headers to the columns of `frame`."""
 
     def number(*names: str) -> pl.Expr:
         return pl.coalesce(names).cast(pl.Int64, strict=False)

@@ -1,9 +1,10 @@
-"""Log messages as data: load `grammars/*.toml` and match framed lines against them.
+"""Log messages as data: loads `grammars/*.toml` and matches framed lines against them.
 
-One TOML table is one message that one program prints. All needles meet a column of
-lines in one Aho-Corasick pass; only lines with a needle meet that message's regex, a
-whole column at a time. Patterns are Rust regex, applied to the text behind the line's
-decorations and header, so they anchor with `^` at the message's own first word.
+One TOML table describes one message of one program. One Aho-Corasick pass searches a
+column of lines for all needles; only lines with a needle are matched against that
+message's regex, a whole column at a time. Patterns are Rust regex, applied to the text
+after the line's decorations and header, so `^` anchors at the first word of the
+message.
 """
 
 from __future__ import annotations
@@ -30,14 +31,13 @@ KINDS = ("int", "str", "float", "hex", "bool")
 class Message:
     """One message of one program.
 
-    `needle` is a literal in every raw line that holds the message; of several, each
-    such line holds one. `columns` types the captures. `role` says who prints it.
-    `feeds` names the frame that such a line is also a row of, `constants` what that row
-    holds besides the captures. `inner` names the module of `structures` that reads its
-    inner structure, out of at most `block` lines. A `fallback` takes only
-    lines that no other message took, a `spoken` one only lines that say whose rank they
-    are. A `routine` message is printed for as long as all
-    is well: of many, some are read.
+    Every raw line with the message contains `needle`, or one of several. `columns`
+    types the captures. `role` says who prints it, one of ROLES. `feeds` names a frame
+    to which the message adds a row; `constants` are that row's values besides the
+    captures. `inner` names the module of `structures` that parses its inner structure,
+    from at most `block` lines. A `fallback` takes only lines that no other message
+    took; a `spoken` message only lines that state their rank. A healthy job prints a
+    `routine` message all the time, so only a few of them are read.
     """
 
     id: str
@@ -61,17 +61,17 @@ class Message:
 
     @property
     def needles(self) -> Sequence[str]:
-        """The literals, one of which is in every line that holds the message."""
+        """The literals; every line with the message contains at least one."""
         return (self.needle,) if isinstance(self.needle, str) else self.needle
 
     @property
     def regex(self) -> str:
-        """The pattern as it is searched: what a program prints is ASCII."""
+        r"""The pattern used for matching: `\d`, `\w` and `\b` match ASCII only."""
         return ascii_only(self.pattern)
 
 
 def grammar_folder() -> Path:
-    """Return where the grammars lie: in the wheel, or beside an editable package."""
+    """Return the folder of the grammars: in the wheel, or beside the source tree."""
     package = Path(__file__).parents[2]
     shipped = package / "grammars"
     return shipped if shipped.is_dir() else package.parent / "grammars"
@@ -79,9 +79,9 @@ def grammar_folder() -> Path:
 
 @cache
 def load(folder: Path | None = None) -> tuple[Message, ...]:
-    """Read all grammars of a folder (default: the shipped ones), in order of name.
+    """Load all grammars of a folder (default: the shipped ones), in file name order.
 
-    Raises UsageError on a file that is not well formed, and where there is none.
+    Raises UsageError if a file is malformed or the folder has none.
     """
     folder = folder or grammar_folder()
     files = sorted(folder.glob("*.toml"))
@@ -91,7 +91,7 @@ def load(folder: Path | None = None) -> tuple[Message, ...]:
 
 
 def load_file(file: Path) -> tuple[Message, ...]:
-    """Read the messages of one file; raises UsageError where it is not well formed."""
+    """Load the messages of one file; raises UsageError if it is malformed."""
     try:
         content = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -111,22 +111,22 @@ def _message(table: dict[str, Any], program: str, file: Path) -> Message:
 
 
 def has_needle(column: str, messages: Iterable[Message]) -> pl.Expr:
-    """Return whether a line of `column` holds a needle of any of `messages`."""
+    """Return an expression: whether `column` holds a needle of any of `messages`."""
     return pl.col(column).str.contains_any(needles(messages))
 
 
 def needles(messages: Iterable[Message]) -> list[str]:
-    """Return the needles of `messages`, each once, in order."""
+    """Return the distinct needles of `messages`, sorted."""
     return sorted({needle for message in messages for needle in message.needles})
 
 
 def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.DataFrame]:
-    """Find which message each line is, and what it captures.
+    """Match lines to messages and extract the captures.
 
-    `lines` has the string columns `raw` (searched for needles) and `text` (met by the
-    patterns); its other columns are kept. Returns a frame per message id with at least
-    one line: the columns of `lines`, and those of the captures. A capture replaces a
-    column of its own name where it holds something.
+    `lines` has the string columns `raw` (searched for needles) and `text` (matched
+    against the patterns); other columns are kept. Returns, for each message id with at
+    least one line, a frame with the columns of `lines` and the captures. A non-null
+    capture replaces the column of the same name.
     """
     hits = (
         lines.select(
@@ -174,7 +174,7 @@ def _capture(lines: pl.DataFrame, message: Message) -> pl.DataFrame:
 
 
 def _kept(column: pl.Series, kind: str, lines: pl.DataFrame) -> pl.Series:
-    """Type a capture, and let the line's own column stand where it captured nothing."""
+    """Type a capture; where it is null, use the line's column of the same name."""
     typed = _typed(column, kind)
     if column.name in lines.columns:
         return pl.select(pl.coalesce(typed, lines[column.name])).to_series()

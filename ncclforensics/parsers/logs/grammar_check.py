@@ -1,4 +1,4 @@
-"""Checks grammars against their own samples, and shows what a log's lines match."""
+"""Checks grammars against their own samples, and lists the messages of a log."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def problems(checked: Sequence[Message], against: Sequence[Message]) -> Iterator[str]:
-    """Yield what is wrong with the messages `checked`.
+    """Yield the problems of the messages `checked`, as "id: problem".
 
-    Each needs a sample; every sample has to be this message and no other of `against`,
-    with the values stated, and no look-alike may be it.
+    Each message needs a sample. Every sample has to match this message and no other of
+    `against`, with the stated values; no look-alike (`near`) may match it.
     """
     seen: set[str] = set()
     for message in checked:
@@ -76,7 +76,7 @@ def _same(told: object, stated: object) -> bool:
 
 
 def first_line(text: str, messages: Sequence[Message]) -> dict[str, pl.DataFrame]:
-    """Return the messages that begin on the first line of `text` that is not empty."""
+    """Return the messages that begin on the first non-empty line of `text`."""
     raw = text.strip("\n").split("\n")
     lines = pl.DataFrame({"line": range(1, len(raw) + 1), "raw": raw})
     found = event_rows.recognise(lines, 1, messages).messages
@@ -96,7 +96,7 @@ def matches(file: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def check_file(file: Path) -> list[str]:
-    """Check one file of grammars; the shipped ones are the look-alikes as well."""
+    """Return the problems of one grammar file, checked against the shipped ones."""
     checked = grammar.load_file(file)
     ids = {message.id for message in checked}
     others = [message for message in grammar.load() if message.id not in ids]

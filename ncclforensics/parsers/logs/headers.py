@@ -1,9 +1,9 @@
 """The header in front of a message: NCCL's, c10's, Python logging's.
 
-Headers are searched anywhere in a line, since two writers often share one stream. Bits
-of a header are optional where people scrub logs before they post them. Sources:
-NCCL `src/debug.cc` 2.4 to 2.32 (which added ATTN); c10 `Logging.cpp` (without a date
-up to torch 2.3); torch's Python log formats of torch 2.0 to 2.13.
+Headers are searched anywhere in a line, since two writers often share one stream. Parts
+that people scrub before they post a log are optional. Sources: NCCL `src/debug.cc` 2.4
+to 2.32 (which added ATTN); c10 `Logging.cpp` (without a date up to torch 2.3); torch's
+Python log formats of torch 2.0 to 2.13.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import polars as pl
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
 # `[2026-06-23 15:45:07] gpu0001:420:437 [5] transport/nvls.cc:379 (f) NCCL WARN …`;
-# the device is missing on CALL lines only, or a clock time would pass as host:pid:tid.
+# only CALL lines lack the device; otherwise a clock time would match host:pid:tid.
 _NCCL = (
     r"(?:\[(?P<nccl_t>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?)\] )?"
-    # `<cluster>` is what people put in place of a name, the same for all hosts
+    # people replace host names by `<cluster>`, the same for all hosts
     r"(?:(?P<nccl_host>[A-Za-z0-9_.-]+)|<[\w .-]{1,40}>)"
     r":(?P<nccl_pid>\d{1,10}|X+):(?:\d+|X+) "
     r"(?:\[(?P<nccl_dev>-?\d{1,6})\] [^\n\x1e]{0,300}?|[\w/.]+\.(?:cc|h):\d+ )?"
     r"NCCL (?P<nccl_level>WARN|INFO|TRACE|CALL|ERROR|VERSION|ATTN) ?"
 )
-# Where people took off host and process before they posted the line, or quote only its
-# end; what is left of a host stands before the device.
+# A line posted without host and process, or only its end; what remains of the host is
+# in front of the device.
 _SCRUBBED = (
     r"^[^\n]{0,120}?(?:(?:(?P<nccl_host>[A-Za-z][\w.-]{0,63}) )?"
     r"\[(?P<nccl_dev>\d{1,6})\] )?"
@@ -34,8 +34,8 @@ _QUOTED = (
     r"^[^\n]{0,2000}?Last NCCL (?P<nccl_level>warning)\(error\)[^'\n]{0,80}"
     r"(?:: | )'"
 )
-# NCCL up to 2.2 does not say its name: `gpu0001:4121:4302 [0] bootstrap.cu:28 WARN …`;
-# where the process is taken off, the source line is what tells it from other logs
+# NCCL up to 2.2 prints no name: `gpu0001:4121:4302 [0] bootstrap.cu:28 WARN …`;
+# without the process, the source line distinguishes it from other logs
 _EARLY = (
     r"^(?:(?P<nccl_host>[A-Za-z][\w.-]*):(?P<nccl_pid>\d{1,10}):\d+ "
     r"\[(?P<nccl_dev>\d{1,6})\] (?:[\w/.]+:\d+ )?"
@@ -46,8 +46,8 @@ _EARLY_SCRUBBED = (
     r"^(?P<nccl_host>[A-Za-z][\w.-]{0,63}) \[(?P<nccl_dev>\d{1,6})\] "
     r"[\w/.]+\.(?:cu|cc|h):\d+ (?P<nccl_level>WARN|INFO) "
 )
-# `[rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] …`: the date is the month
-# times 100 plus the day, and the fraction is another clock's.
+# `[rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] …`: the date is month
+# times 100 plus day, and the fraction comes from a different clock.
 _C10 = (
     r"(?:\[rank(?P<c10_rank>\d{1,9})[\[\]]{1,2}:)?"
     r"\[(?P<c10_level>[IWEF])"
@@ -55,7 +55,7 @@ _C10 = (
     r"[\w./+-]+\.(?:cpp|h|hpp|cu|cuh):\d+\] ?(?:\[c10d\] )?"
 )
 # `W0801 13:23:17.366000 32974 torch/distributed/elastic/agent.py:900] …`; torch 2.3 and
-# 2.4 print a thread's ident in place of the pid.
+# 2.4 print a thread ident in place of the pid.
 _PYTHON = (
     r"(?:\[rank(?P<py_rank>\d{1,9})\]:)?"
     r"\b(?P<py_level>[DIWEC])(?P<py_md>\d{4}) (?P<py_hms>\d\d:\d\d:\d\d)\.\d{3,6} +"
@@ -72,14 +72,14 @@ _FORMS = {
     "c10": _C10,
     "python": "|".join((_PYTHON, _PYTHON_2_1, _PYTHON_1)),
 }
-# Where a header begins; the names of the captures would clash in one expression.
+# Any header. Captures are extracted by _AT_START, form by form.
 ANY = ascii_only("(?:" + "|".join(_FORMS.values()) + ")")
-# Forms that are looked for only where a segment begins, and only where no other is.
+# Forms that count only at the start of a segment, and only if no other form matches.
 _REST = tuple(map(ascii_only, (_SCRUBBED, _QUOTED, _EARLY, _EARLY_SCRUBBED)))
 _AT_START = {name: ascii_only(f"^(?:{form})") for name, form in _FORMS.items()}
 
-# c10d's own prefix tells the group; `[Rank 3]` alone is the rank in a group that the
-# line does not name.
+# c10d's own prefix names the group; `[Rank 3]` alone is the rank within an unnamed
+# group.
 _GROUP_PREFIX = ascii_only(
     r"^ ?\[PG (?:ID )?(?P<pg_id>\d{1,9})(?: PG GUID (?P<pg>[^\s(\]]+))? ?"
     r"(?:\((?P<pg_desc>[^\n]*?)\))? Rank (?P<pg_rank>\d{1,9})\] {0,2}"
@@ -88,11 +88,11 @@ _RANK_PREFIX = ascii_only(r"^\[Rank (?P<said_rank>\d{1,9})\]:? ")
 
 
 def take(segments: pl.DataFrame) -> pl.DataFrame:
-    """Take the header off `text` of each segment.
+    """Strip the header from `text` of each segment.
 
     Adds `header`, `level`, `head_t`, `head_md` (c10 and Python: month and day in 3 or 4
     digits), `head_hms`, `head_host`, `head_pid`, `head_dev`, `head_rank`, and the group
-    prefix's `pg_id`, `pg`, `pg_desc`, `pg_rank`; all strings, null where not printed.
+    prefix's `pg_id`, `pg`, `pg_desc`, `pg_rank`; all String, null if not printed.
     """
     text = pl.col("text")
     said = segments.select(
@@ -113,7 +113,7 @@ def take(segments: pl.DataFrame) -> pl.DataFrame:
     ]
 
     def nccl(key: str) -> pl.Expr:
-        """Return what the first of NCCL's own forms says that has this key."""
+        """Coalesce a capture over those of NCCL's forms that have it."""
         forms = [form for form in (named["nccl"], *rest) if key in form.fields]
         return pl.coalesce(form.field(key) for form in forms)
 
@@ -136,7 +136,7 @@ def take(segments: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce(of("c10", "c10_md"), of("python", "py_md")).alias("head_md"),
         pl.coalesce(of("c10", "c10_hms"), of("python", "py_hms")).alias("head_hms"),
         nccl("nccl_host").alias("head_host"),
-        # a thread's ident is no pid: those have 7 digits at most
+        # a pid has at most 7 digits; a longer number is a thread ident
         pl.coalesce(
             nccl("nccl_pid"), of("python", "py_pid").str.extract(r"^(\d{1,7})$")
         ).alias("head_pid"),
@@ -171,7 +171,7 @@ def _take_group(segments: pl.DataFrame) -> pl.DataFrame:
     said = segments["text"].str.extract(_RANK_PREFIX)
     return segments.with_columns(
         named["pg_id"],
-        # before torch 2.5 only the number of the group was printed
+        # before torch 2.5, only the number of the group was printed
         named["pg"],
         named["pg_desc"],
         pl.coalesce(named["pg_rank"], said).alias("pg_rank"),

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Kept:
-    """What is kept of a span, or of a log.
+    """The kept lines of a span or of a log, and its statistics.
 
-    `lines` have `line` and `raw`, in order; those numbered `own` are to be recognised,
-    the others stand under them. Lines count from 1. `count` is how many lines there
-    are; `whole` whether the last one ends; `trouble` why reading stopped early;
-    `sha256` that of the file, where it was hashed on the way.
+    `lines` have `line` (1-based) and `raw`, in order. Those numbered `own` are to be
+    recognised; the others are context below them. `count` is the number of lines read;
+    `whole` whether the last one ends with a newline; `trouble` why reading stopped
+    early; `sha256` that of the file, if it was hashed while reading.
     """
 
     lines: list[pl.DataFrame] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Kept:
     sha256: str | None = None
 
     def met(self, block: Block) -> None:
-        """Count a block's lines, and note what is wrong with them."""
+        """Count a block's lines and record what is wrong with them."""
         self.count = block.first + block.count - 1
         self.whole = block.whole
         self.bad += block.bad
@@ -50,13 +50,13 @@ class Kept:
             self.long.add(block.pieces)
 
     def add_last(self, lines: pl.DataFrame) -> None:
-        """Keep `lines` too, wherever between the others they stand."""
+        """Keep `lines` too, sorted in among the others."""
         both = pl.concat([*self.lines, lines]).unique(maintain_order=True)
         self.lines = [both.sort("line", maintain_order=True)]
         self.own = [pl.concat([*self.own, lines["line"]]).unique().sort()]
 
     def notes(self) -> Iterator[str]:
-        """Yield what has to be said of a log."""
+        """Yield the text of each note on a log."""
         if self.bad:
             where = f"first on line {self.first_bad:,}"
             yield f"invalid UTF-8 on {self.bad:,} lines, {where}"
@@ -76,9 +76,9 @@ class Kept:
 
 
 def numbered(parts: Iterable[Kept]) -> Kept:
-    """Put the spans of one log together, in order; their lines count on."""
+    """Merge the spans of one log, in order, with continuous line numbers."""
     log = Kept()
-    had = 0  # up to which line the spans before have what stands behind them
+    had = 0  # the last line that earlier spans have already kept as look-ahead
     for part in parts:
         lines = [f.with_columns(pl.col("line") + log.count) for f in part.lines]
         if had > log.count:

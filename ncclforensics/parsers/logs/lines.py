@@ -1,9 +1,9 @@
 """Reads a text stream as frames of lines, in blocks, whatever its bytes are.
 
 Lines end at LF, as grep and editors count them; a CR stays inside its line. UTF-16
-with a byte order mark is decoded; a block that is no valid UTF-8 is decoded with U+FFFD
-in place of each bad byte. A line longer than LONGEST_BYTES comes in pieces of one
-number.
+with a byte order mark is decoded. A block of invalid UTF-8 is decoded with U+FFFD in
+place of each bad byte. A line longer than LONGEST_BYTES comes in pieces with the same
+line number.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 20
 LONGEST_BYTES = 16 << 20
 FEW_BYTES = 1 << 16
-TAIL_BYTES = 1 << 17  # of a block, in which its last lines are looked for first
+TAIL_BYTES = 1 << 17  # of a block's end, where `last` looks for the last lines first
 _BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 @dataclass(slots=True)
 class Block:
-    """Some lines of a stream, in order, `count` of them from number `first` on.
+    """Consecutive lines of a stream: `count` of them, from line number `first` on.
 
-    `data` holds them as UTF-8, each with the LF behind it; `offset` is that of the
-    first one in the stream. `bad` and `first_bad` say how many of them were no valid
-    UTF-8, and which is the first. `pieces` is the number of the line that is longer
-    than LONGEST_BYTES, if this is a piece of one. `whole` says whether the last line
-    ends as a line does.
+    `data` holds them as UTF-8, each followed by LF; `offset` is the byte offset of the
+    first one in the stream. `bad` counts the lines that were invalid UTF-8, `first_bad`
+    is the first of them. If this is a piece of a line longer than LONGEST_BYTES,
+    `pieces` is the number of that line. `whole` is whether the last line is terminated.
     """
 
     data: bytes
@@ -51,14 +50,14 @@ class Block:
     def lines(self) -> pl.DataFrame:
         """The lines as a frame of `line` Int64 and `raw` String.
 
-        Made when they are first asked for: most blocks have none worth a look.
+        Created on first use, because most blocks have no line of interest.
         """
         if self._lines is None:
             self._lines = _numbered(_lines(self.data), self.first)
         return self._lines
 
     def last(self, count: int) -> pl.DataFrame:
-        """Return the last lines, without taking all of them apart where few will do."""
+        """Return the last `count` lines; splits only the block's end if possible."""
         start = self.data.find(b"\n", max(len(self.data) - TAIL_BYTES, 0)) + 1
         if self._lines is None and start:
             raw = _lines(self.data[start:])
@@ -76,10 +75,10 @@ def blocks(
 ) -> Iterator[Block]:
     """Yield the lines of a stream, about `block_bytes` at a time.
 
-    With `span`, no block holds both a line that begins before a multiple of it and one
-    that begins behind, and lines are numbered anew behind it; `offset` is where the
-    stream stands. Reads with bounded memory: nothing of a block is kept once the
-    next one is asked for. Raises OSError and EOFError as the stream does (a damaged
+    With `span`, blocks are split at multiples of it: a line belongs to the span in
+    which it begins, and line numbers restart in each span. `offset` is the current
+    position of the stream. Memory is bounded: a block is not retained once the next
+    one is requested. Raises OSError and EOFError as the stream does (a damaged
     compressed file).
     """
     line, index = 1, 0
@@ -95,13 +94,13 @@ def blocks(
 def _pieces(
     stream: BinaryIO, size: int, longest: int, span: int | None, offset: int
 ) -> Iterator[tuple[bytes, bool]]:
-    """Yield bytes that end with a line, or (False) inside one that is too long."""
+    """Yield (bytes, True) that end with a line, or (bytes, False) within a long one."""
     rest = b""
     while chunk := stream.read(size):
         cut = chunk.rfind(b"\n") + 1
         end = offset + len(rest) + cut
         if cut and (span is None or offset // span == end // span):
-            # what nearly always happens, with as little copying as can be
+            # the common case, with as little copying as possible
             data = b"".join((rest, memoryview(chunk)[:cut]))
             rest = chunk[cut:]
             yield data, True
@@ -124,7 +123,7 @@ def _pieces(
 
 
 def _cut(data: bytes, offset: int, span: int | None) -> int:
-    """Return where a block of whole lines ends in `data`, 0 where there is none."""
+    """Return where a block of complete lines ends in `data`, 0 if there is none."""
     cut = data.rfind(b"\n") + 1
     if span is None or not cut:
         return cut
@@ -133,7 +132,7 @@ def _cut(data: bytes, offset: int, span: int | None) -> int:
 
 
 def decoded(data: bytes, line: int, offset: int = 0, ends: bool = True) -> Block:
-    """Take bytes apart into lines, the first of which has the number `line`."""
+    """Split bytes into lines, the first with number `line`; `ends` as in `_pieces`."""
     whole = data.endswith((b"\n", b"\r"))
     pieces = None if ends else line
     if b"\r" in data:
@@ -159,7 +158,7 @@ def _numbered(raw: pl.Series, first: int) -> pl.DataFrame:
 
 
 def _newlines(data: bytes) -> int:
-    """Count LFs; ten times as fast where numpy is there, as `scan` sees to."""
+    """Count LFs; ten times faster if numpy is loaded, as `scan` does for much text."""
     numpy = sys.modules.get("numpy")
     if numpy is None or len(data) < FEW_BYTES:
         return data.count(b"\n")
@@ -167,12 +166,12 @@ def _newlines(data: bytes) -> int:
 
 
 def _lines(data: bytes) -> pl.Series:
-    # polars takes text that begins with `x^` for a compressed file; behind an LF not
+    # polars mistakes text that begins with `x^` for a compressed file; an LF avoids it
     return pl.read_lines(io.BytesIO(b"\n" + data), name="raw")["raw"][1:]
 
 
 def utf8(stream: BinaryIO) -> BinaryIO:
-    """Return the stream as UTF-8 where a byte order mark says that it is UTF-16."""
+    """Return a stream of UTF-8, recoded if a byte order mark says that it is UTF-16."""
     buffered = (
         stream
         if isinstance(stream, io.BufferedReader)
@@ -186,7 +185,7 @@ def utf8(stream: BinaryIO) -> BinaryIO:
 
 
 class _Raw(io.RawIOBase):
-    """A readable stream as RawIOBase, so that it can be buffered and peeked into."""
+    """Adapts a readable stream to RawIOBase, so that it can be buffered and peeked."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -201,7 +200,7 @@ class _Raw(io.RawIOBase):
 
 
 class _Recoded(io.RawIOBase):
-    """A stream in another encoding as UTF-8 bytes."""
+    """Recodes a stream from another encoding to UTF-8."""
 
     def __init__(self, stream: BinaryIO, encoding: str) -> None:
         self._stream = stream

@@ -1,10 +1,10 @@
 """Reads text logs: `scan` picks lines, which are then matched for many files at once.
 
-Taking a few lines apart costs as much as taking a thousand, so the lines of many files
-are recognised together: each file's lines have numbers of their own range meanwhile.
-Files are scanned by several threads, as nearly all of it happens outside of Python; a
-large file is scanned in several places at once. Logs whose lines were broken apart, by
-a container runtime or a terminal, are put together first and read whole.
+Framing a few lines costs as much as framing a thousand, so the lines of many files are
+recognised together; meanwhile each file's lines are numbered in a range of their own.
+Several threads scan files, because nearly all of the work releases the GIL; a large
+file is scanned in several places at once. Logs whose lines were split by a container
+runtime or a terminal are joined first and read whole.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from ncclforensics.parsers.logs.grammar import Message
     from ncclforensics.sources import Source
 
-LOOK_AHEAD = 400  # lines under a message that may belong to it: a long traceback
-WINDOW_BYTES = 32 << 20  # of a log that is read whole, that are recognised together
-TOGETHER = 32_768  # lines that are recognised together
-TOGETHER_BYTES = 16 << 20  # of them, each of which takes thirty while they are
-AHEAD = 8  # scans that may be waiting to be recognised
-MUCH_BYTES = 96 << 20  # to read, for which the better search pays
-THREADS = 4  # that scan; more wait for the one that recognises
-PAYS_BYTES = 8 << 20  # from which on several threads are quicker than one
+LOOK_AHEAD = 400  # lines below a message that may belong to it: a long traceback
+WINDOW_BYTES = 32 << 20  # recognised together, of a log that is read whole
+TOGETHER = 32_768  # lines recognised together
+TOGETHER_BYTES = 16 << 20  # bytes recognised together; each takes 30 bytes of memory
+AHEAD = 8  # scans that may wait to be recognised
+MUCH_BYTES = 96 << 20  # input size from which preparing the faster search pays off
+THREADS = 4  # for scanning; more would only wait for recognition
+PAYS_BYTES = 8 << 20  # input size from which several threads are faster than one
 
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """A log once it is read: `frames` only where it was read whole."""
+    """A log that was read; `frames` is set only if it was read whole."""
 
     source: Source
     kept: Kept
@@ -56,17 +56,18 @@ class _Log:
 
 
 def read(source: Source) -> Frames:
-    """Read a text log: frames `events`, those that its messages feed, and `notes`.
+    """Parse a text log into `events`, the frames that its messages feed, and `notes`.
 
-    Never raises on content; a stream that breaks off leaves a note and what was read.
+    Never raises on content; a truncated stream yields a note and what was read.
     """
     return read_all([source])
 
 
 def read_all(sources: Sequence[Source]) -> Frames:
-    """Read text logs: what `read` gives of each, in order.
+    """Parse text logs: the result of `read` for each, in order.
 
-    An interrupt raises PartialRead, with what was read by then, if that is anything.
+    On an interrupt, raises PartialRead with the logs read so far, or re-raises
+    KeyboardInterrupt if there are none.
     """
     messages = grammar.load()
     size = sum(source.bytes for source in sources)
@@ -91,7 +92,7 @@ def read_all(sources: Sequence[Source]) -> Frames:
 
 
 def _scanned(sources: Sequence[Source], search: scan.Search) -> Iterator[_Log]:
-    """Scan logs side by side, and yield them in order."""
+    """Scan logs in parallel and yield them in order."""
     tasks = ((s, task) for s in sources for task in _tasks(s, search))
     done = _side_by_side(tasks, sum(source.bytes for source in sources))
     for source, parts in groupby(done, key=lambda part: part[0]):
@@ -105,7 +106,7 @@ def _scanned(sources: Sequence[Source], search: scan.Search) -> Iterator[_Log]:
 def _side_by_side(
     tasks: Iterator[tuple[Source, Callable[[], list[Kept]]]], size: int
 ) -> Iterator[tuple[Source, list[Kept]]]:
-    threads = min(pl.thread_pool_size(), THREADS)  # one in a worker of a pool
+    threads = min(pl.thread_pool_size(), THREADS)  # 1 in a pool worker
     if threads < 2 or size < PAYS_BYTES:
         yield from ((source, task()) for source, task in tasks)
         return
@@ -121,7 +122,7 @@ def _side_by_side(
 
 
 def _tasks(source: Source, search: scan.Search) -> Iterator[Callable[[], list[Kept]]]:
-    """Yield what scans a source: all of it, or each of its spans."""
+    """Yield callables that scan a source: one for all of it, or one per span."""
     if hashes(source):
         yield bound(_whole, source, search)
     else:
@@ -130,7 +131,7 @@ def _tasks(source: Source, search: scan.Search) -> Iterator[Callable[[], list[Ke
 
 
 def hashes(source: Source) -> bool:
-    """Whether a log is read from its beginning to its end, and so hashed on the way."""
+    """Whether a log is read sequentially, and is therefore hashed while reading."""
     return source.compression is not None or _spans(source) < 2 or _is_utf16(source)
 
 
@@ -172,7 +173,7 @@ def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
 
 
 def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
-    """Read a whole log whose lines were broken apart, and recognise it."""
+    """Read and recognise a whole log whose lines were split."""
     log = Kept()
     parts: list[Frames] = []
     room = Room()
@@ -188,9 +189,9 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
 
 
 def windows(stream: BinaryIO, log: Kept) -> Iterator[tuple[pl.DataFrame, int]]:
-    """Yield (lines, own) for `recognise`: each line is own once.
+    """Yield (lines, own) for `recognise`; each line is among the `own` ones once.
 
-    What is learned of the stream as a whole is noted in `log`.
+    Statistics of the whole stream are recorded in `log`.
     """
     held: pl.DataFrame | None = None
     for block in blocks(stream, WINDOW_BYTES):
@@ -210,7 +211,7 @@ def windows(stream: BinaryIO, log: Kept) -> Iterator[tuple[pl.DataFrame, int]]:
 
 
 def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
-    """Return the frames of some logs, recognised together; each log gives a row."""
+    """Return the frames of several logs, recognised together; `sources` rows too."""
     sources = [log.source for log in logs]
     lines, own = [], []
     for index, log in enumerate(logs):
@@ -219,12 +220,12 @@ def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
         own += [numbers + above for numbers in log.kept.own]
     parts = [log.frames for log in logs if log.frames is not None]
     if own:
-        # a search is made ready for each chunk
+        # a search is prepared once per chunk
         all_lines = pl.concat(lines, rechunk=True)
         numbers = pl.concat(own).unique().sort()
         found = list(_taken(all_lines, numbers, messages))
         if len(logs) > 1 and any(part["notes"].height for part in found):
-            # a limit that was reached is that of one log, and not of its neighbours
+            # Limits are per log: if one was hit, recognise each log separately.
             return join(_recognised([log], messages) for log in logs)
         parts = [*(_placed(part, sources) for part in found), *parts]
     told = [_told(log) for log in logs]
@@ -234,7 +235,7 @@ def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
 def _taken(
     lines: pl.DataFrame, own: pl.Series, messages: Sequence[Message]
 ) -> Iterator[Frames]:
-    """Recognise the lines numbered `own`, some at a time; others stand under them."""
+    """Recognise the lines numbered `own` in portions; the others are context."""
     room = Room()
     line = pl.col("line")
     for some in _portions(lines, own):
@@ -245,7 +246,7 @@ def _taken(
 
 
 def _portions(lines: pl.DataFrame, own: pl.Series) -> Iterator[pl.Series]:
-    """Cut numbers of lines into runs that are recognised together."""
+    """Split line numbers into runs that are recognised together."""
     size = pl.col("raw").str.len_bytes().cast(pl.Int64)
     whole = lines.select(size.sum()).item() or 0
     if own.len() <= TOGETHER and whole <= TOGETHER_BYTES:
@@ -280,7 +281,7 @@ def _told(log: _Log) -> Frames:
 
 
 def _placed(frames: Frames, sources: Sequence[Source]) -> Frames:
-    """Add what a file's place tells: its name, and whose log it is."""
+    """Fill in the source name, and rank, host, pid etc. known from the file's path."""
     own = ("rank", "local_rank", "host", "pid", "attempt")
     types = {**tables.WHO, "source": pl.String()}
     places = pl.DataFrame(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def may_be_long(data: bytes) -> bool:
     """Whether one of these lines may be longer than MAX_REDRAWN.
 
-    A line that is leaves no LF in some half of that many bytes.
+    Such a line spans at least one window of half that size without an LF.
     """
     half = limits.MAX_REDRAWN // 2
     starts = range(0, len(data), half)
@@ -25,10 +25,10 @@ def may_be_long(data: bytes) -> bool:
 
 
 def shortened(lines: pl.DataFrame) -> tuple[pl.DataFrame, Sequence[int]]:
-    """Take long lines apart where a progress bar redraws; cut what is still long.
+    """Split long lines where a progress bar redraws; truncate what is still long.
 
-    Returns the lines, where pieces of one line have its number, and the numbers of the
-    lines of which not all is there.
+    Returns the lines, where pieces keep the number of their line, and the numbers of
+    the truncated lines.
     """
     too_long = lines["raw"].str.len_bytes() > limits.MAX_REDRAWN
     if not too_long.any():

@@ -1,8 +1,8 @@
 """Finds the lines of a block that hold a needle of a message.
 
-All needles are searched in one pass. Hyperscan does it four times faster than the
-Aho-Corasick of polars, which stands in where it is not installed and where there is too
-little to read for its tenth of a second of preparation. Both find the same lines.
+One pass searches for all needles. Hyperscan is four times faster than the Aho-Corasick
+of polars, which is used if Hyperscan is not installed or the input is too small to make
+up for its tenth of a second of preparation. Both find the same lines.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class Finder(Protocol):
     """Finds needles; several threads may use one finder."""
 
     def find(self, block: Block) -> pl.DataFrame:
-        """Return HITS, in order of `row`: which line holds which needle, by its number.
+        """Return HITS ordered by `row`: the row of a line and a needle's number.
 
-        A needle that stands in a line twice may be told of twice.
+        A needle that occurs twice in a line may be reported twice.
         """
         ...
 
 
 def finder(needles: Sequence[str], much: bool) -> Finder:
-    """Return the quickest finder, for much text or for little."""
+    """Return the fastest finder, for `much` text or for little."""
     if much and find_spec("hyperscan") is not None:
         return _Hyperscan(needles)
     return _Polars(needles)

@@ -1,13 +1,13 @@
 """Picks the lines of a log that are worth parsing, at the speed of a search.
 
-Most of a log is neither needed nor kept: only lines that hold a needle are, and what
-stands under them. A log is scanned in spans of fixed bytes; what is kept of a span
-depends on nothing outside it, so spans may be scanned in any order and side by side.
+Only lines that hold a needle are kept, and the lines below that may belong to them. A
+log is scanned in spans of fixed size. What is kept of a span depends on nothing outside
+it, so spans can be scanned in any order and in parallel.
 
-Of messages that a healthy job prints for as long as it runs (`routine`, the counters of
-steps) a span gives those of its first lines, and the last before and the first behind
-each line that is no routine. Of other neutral messages it gives QUIET_LINES per needle,
-of those that tell of trouble LOUD_LINES: a job that fails may repeat one for hours.
+A healthy job prints `routine` messages (step counters) all the time. A span keeps those
+in its first lines, and the last before and the first after each non-routine line. Of
+other neutral messages it keeps QUIET_LINES per needle, of messages about trouble
+LOUD_LINES: a failing job may repeat one for hours.
 """
 
 from __future__ import annotations
@@ -36,26 +36,27 @@ if TYPE_CHECKING:
 
 SPAN_BYTES = 64 << 20
 SEAM_BYTES = 1 << 16  # read at a time to find where a span's first line begins
-WRAPPED = 4  # lines that one message may be wrapped over
-FIRST_LINES = 256  # of a span, all of whose routine messages are kept
-FEW = 8  # lines of a block, around which routine messages are looked for one by one
-NEAR_LINES = 1024  # behind which a routine message is not looked for backwards
+WRAPPED = 4  # lines that one wrapped message may span
+FIRST_LINES = 256  # of a span; all routine messages in them are kept
+FEW = 8  # up to so many loud lines per block are searched around one by one
+NEAR_LINES = 1024  # how far back a routine message is looked for
 QUIET_LINES = 8192
 COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
-LOUD_LINES = 32_768  # each rank of a very large job prints some
-LAST_LINES = 64  # of a block, of the lines beyond: how a log ends is told by its last
-WIDTH_BYTES = 1 << 18  # of a log, from which it is told whether a terminal wrapped it
+LOUD_LINES = 32_768  # every rank of a very large job prints a few
+LAST_LINES = 64  # of a block, kept beyond the limits: they show how a log ends
+WIDTH_BYTES = 1 << 18  # of a log's head, to detect whether a terminal wrapped it
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is looked for: made once for all sources.
+    """What to search for; prepared once for all sources.
 
-    `routine` is a pattern of routine messages' needles. `needles` are those of others,
-    then the marks of lines that were broken apart, which begin with number `marks`. For
-    each, `reach` is how many lines from its own on may belong to its message, `loud`
-    whether it may not be neutral, and `most` how many lines of a span are kept with it.
-    Of `vague` ones most lines hold no message, so nothing is said of those beyond.
+    `routine` is a pattern of the needles of routine messages. `needles` are the needles
+    of the others, followed, from index `marks` on, by the marks of split lines. Per
+    needle, `reach` is how many lines, from its own on, may belong to its message;
+    `loud` whether its message may be non-neutral; `most` how many lines with it are
+    kept per span. Most lines with a `vague` needle hold no message, so dropping them
+    leaves no note.
     """
 
     messages: Sequence[Message]
@@ -71,9 +72,9 @@ class Search:
 
 @cache
 def search(much: bool) -> Search:
-    """Prepare a search; in `much` text, more time is spent on it beforehand."""
+    """Prepare a search; for `much` text, with a slower setup and a faster search."""
     if much:
-        import_module("numpy")  # counts lines: to load it takes as long as 200 MB do
+        import_module("numpy")  # counts lines; importing it costs as much as 200 MB
     messages = grammar.load()
     routine = grammar.needles(m for m in messages if m.routine)
     needles = grammar.needles(m for m in messages if not m.routine)
@@ -107,26 +108,26 @@ def search(much: bool) -> Search:
 
 
 class InPiecesError(Exception):
-    """The lines of this log were broken apart: they have to be put together first."""
+    """The lines of this log were split, and have to be joined first."""
 
 
 @dataclass(slots=True)
 class Scan:
-    """A span while its blocks are read, in order."""
+    """The state of one span while its blocks are fed, in order."""
 
     search: Search
     kept: Kept = field(default_factory=Kept)
-    _met: list[pl.Series] = field(default_factory=list)  # numbers of needles
-    _seen: int = 0  # how many
-    _pending: int = 0  # lines that still belong under a line of the block before
-    _under: int = 0  # lines behind the span that are kept
-    _owed: bool = False  # whether the next routine message is to be kept
-    _behind: Block | None = None  # the block before
-    _kept_behind: pl.Series | None = None  # the numbers of those of it that are kept
-    _beyond: pl.DataFrame | None = None  # the last lines that a limit left out
+    _met: list[pl.Series] = field(default_factory=list)  # needle numbers of all hits
+    _seen: int = 0  # number of hits
+    _pending: int = 0  # next lines that still belong to a line of the last block
+    _under: int = 0  # lines kept after the end of the span
+    _owed: bool = False  # whether to keep the next routine message
+    _behind: Block | None = None  # the previous block
+    _kept_behind: pl.Series | None = None  # numbers of its kept lines
+    _beyond: pl.DataFrame | None = None  # the last lines dropped by a limit
 
     def feed(self, block: Block) -> None:
-        """Take the next block of the span; raises InPiecesError."""
+        """Scan the next block of the span; raises InPiecesError if lines were split."""
         self.kept.met(block)
         if long_lines.may_be_long(block.data):
             block = self._shortened(block)
@@ -150,9 +151,9 @@ class Scan:
         return replace(block, data=data, count=lines.height, _lines=lines)
 
     def under(self, block: Block) -> bool:
-        """Take lines behind the span that may belong under its last ones.
+        """Keep lines after the span that may belong to its last messages.
 
-        Returns whether there may be more of them.
+        Returns whether more such lines may follow.
         """
         if self._pending:
             lines = block.lines.head(self._pending)
@@ -163,14 +164,14 @@ class Scan:
         return self._pending > 0
 
     def done(self) -> Kept:
-        """Return what is kept of the span."""
+        """Finish the span and return what is kept of it."""
         self._keep_before(0)
         if self._beyond is not None:
             self.kept.add_last(self._beyond)
         return self.kept
 
     def _without_marks(self, lines: pl.DataFrame, hits: pl.DataFrame) -> pl.DataFrame:
-        """Leave out the marks of lines that were broken apart; raise where they are."""
+        """Drop hits of split-line marks; raises InPiecesError if lines were split."""
         marks = hits["needle"] >= self.search.marks
         if not marks.any():
             return hits
@@ -181,7 +182,7 @@ class Scan:
         return hits.filter(~marks)
 
     def _within_limits(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
-        """Leave out lines beyond the limits, and count them."""
+        """Drop hits beyond the limits, and count them."""
         self._seen += hits.height
         self._met.append(hits["needle"])
         if self._seen <= QUIET_LINES:
@@ -224,10 +225,10 @@ class Scan:
         self._pending = max(self._pending, 0)
 
     def _routine_rows(self, lines: pl.DataFrame, loud: pl.Series) -> pl.Series:
-        """Return the routine rows to keep, where `loud` are rows that may tell more."""
+        """Return the routine rows to keep: those in the first lines and near `loud`."""
         wanted: list[int] = []
         if self.kept.count - lines.height < FIRST_LINES:
-            # the pieces of a long line have one number, and may be a million
+            # the pieces of a long line share one number; there may be a million
             first = lines.head(FIRST_LINES).filter(pl.col("line") <= FIRST_LINES)
             wanted.extend(self._routine(first))
         if self._owed:
@@ -254,7 +255,7 @@ class Scan:
         return pl.Series(sorted(set(wanted)), dtype=pl.Int64)
 
     def _first_behind(self, lines: pl.DataFrame, row: int) -> list[int]:
-        """Return the first routine row from `row` on, if there is one."""
+        """Return the first routine row from `row` on, as a list of at most one."""
         for start, end in ((row, row + NEAR_LINES), (row + NEAR_LINES, lines.height)):
             found = self._routine(lines[start:end])
             if found.len():
@@ -262,7 +263,7 @@ class Scan:
         return []
 
     def _keep_before(self, row: int) -> None:
-        """Keep the last routine line of the block before, if `row` is near enough."""
+        """Keep the last routine line of the previous block, if near enough to `row`."""
         if self._behind is None:
             return
         near = self._behind.last(max(NEAR_LINES - row, 0))
@@ -280,19 +281,19 @@ class Scan:
 def _rows_under(
     rows: pl.Series, ends: pl.Series, pending: int, height: int
 ) -> pl.Series:
-    """Return the rows of a block that are kept, each once and in order."""
+    """Return the rows of a block to keep, distinct and sorted."""
     first = pl.int_range(min(pending, height), dtype=pl.Int64, eager=True)
     under = pl.int_ranges(rows, ends.clip(upper_bound=height), eager=True).explode()
     return pl.concat([first, under.drop_nulls().cast(pl.Int64)]).unique().sort()
 
 
 def _compact(lines: pl.DataFrame) -> pl.DataFrame:
-    """Copy lines, so that they do not hold the memory of their whole block."""
+    """Copy lines, so that they do not retain the memory of their whole block."""
     return lines.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
 
 
 def is_wrapped(source: Source, search: Search) -> bool:
-    """Whether a terminal wrapped this log so that it matters, as its head tells."""
+    """Whether a terminal wrapped this log in a way that matters, judged by its head."""
     with source.open() as stream:
         head = utf8(stream).read(WIDTH_BYTES)
     if len(head) < WIDTH_BYTES:
@@ -304,7 +305,10 @@ def is_wrapped(source: Source, search: Search) -> bool:
 
 
 def in_order(stream: BinaryIO, search: Search) -> Iterator[Kept]:
-    """Scan a stream span by span; raises InPiecesError, and what the stream raises."""
+    """Scan a stream span by span.
+
+    Raises InPiecesError if lines were split, and whatever the stream raises.
+    """
     scans: deque[Scan] = deque()
     index = -1
     for block in blocks(stream, span=SPAN_BYTES):
@@ -320,7 +324,7 @@ def in_order(stream: BinaryIO, search: Search) -> Iterator[Kept]:
 
 
 def of_span(source: Source, search: Search, index: int) -> Kept:
-    """Scan one span of a source that is not compressed, and nothing else of it."""
+    """Scan one span of an uncompressed source."""
     scan = Scan(search)
     with source.open() as stream:
         offset = _first_line(stream, index * SPAN_BYTES)
@@ -333,7 +337,7 @@ def of_span(source: Source, search: Search, index: int) -> Kept:
 
 
 def _first_line(stream: BinaryIO, start: int) -> int:
-    """Move to the first line that begins at `start` or behind; returns where."""
+    """Seek to the first line that begins at or after `start`; returns its offset."""
     offset = max(start - 1, 0)
     stream.seek(offset)
     while start and (data := stream.read(SEAM_BYTES)):

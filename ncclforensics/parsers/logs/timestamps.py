@@ -1,9 +1,9 @@
-"""Timestamps of logs as UTC nanoseconds, as far as they are complete.
+"""Parses log timestamps to UTC nanoseconds, as far as they are complete.
 
-A stamp with a zone is exact. A stamp without one is read as UTC: what matters is order
-within one job, whose hosts share a zone. c10 and torch's Python logging print no year
-(`E602`, `W0602`), so such a stamp is kept apart, in the leap year 1972, until
-`correlate` knows the year from other evidence.
+A stamp with a zone is exact. A stamp without one is read as UTC: only the order within
+one job matters, and its hosts share a zone. c10 and torch's Python logging print no
+year (`E602`, `W0602`), so such a stamp goes to a separate column, in the leap year
+1972, until `correlate` knows the year from other evidence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import polars as pl
 from ncclforensics.model.tables import TIME
 
 YEARLESS = 1972  # a leap year, so that 29 February fits
-# nanoseconds reach from 1677 to 2262, and what lies beyond would wrap around
+# Int64 nanoseconds reach from 1677 to 2262; years beyond would wrap around
 _YEAR = r"(?:19|20|21)\d\d"
 _ISO = (
     rf"^(?P<day>{_YEAR}-\d\d-\d\d)[T ](?P<hms>\d\d:\d\d:\d\d)"
@@ -22,10 +22,10 @@ _ISO = (
 
 
 def absolute(*columns: str) -> pl.Expr:
-    """Read the first stamp of `columns` that holds a full date, as TIME or null.
+    """Parse the first stamp of `columns` that has a full date, as TIME or null.
 
-    Takes ISO 8601 with or without a zone, and ctime's `Aug 10 15:36:05 2026`. A stamp
-    that names its zone comes before all that do not.
+    Accepts ISO 8601 with or without a zone, and ctime's `Aug 10 15:36:05 2026`. A stamp
+    with a zone takes precedence over all stamps without one.
     """
     zoned = [_iso(_with_zone(pl.col(column))) for column in columns]
     bare = [
@@ -35,7 +35,7 @@ def absolute(*columns: str) -> pl.Expr:
 
 
 def yearless(month_day: str, hms: str, syslog: str) -> pl.Expr:
-    """Read stamps without a year: c10's and Python's, and syslog's `Aug 10 15:36:05`.
+    """Parse stamps without a year: c10's, Python's, and syslog's `Aug 10 15:36:05`.
 
     `month_day` holds month times 100 plus day in three or four digits, `hms` the time.
     Returns TIME in the year YEARLESS, or null.

@@ -1,8 +1,8 @@
-"""Inner structure of the few messages that have some, read with pyparsing.
+"""Parsers for messages with an inner structure: tables, tracebacks, reports.
 
-Each module has `parse(text) -> list of rows` (dicts of plain values): `text` is the
-message and the lines under it, behind their decorations. Garbage gives an empty list;
-nothing raises. `COLUMNS` are those of each row. `KINDS` types columns that are no
-strings and no frame's, for where a torn log leaves nothing in them. `limits` caps what
-they look at.
+Each module has `parse(text) -> list of rows` (dicts of plain values). `text` is the
+message and the lines below it, without decorations. Garbage yields an empty list;
+nothing raises. `COLUMNS` names the columns of each row. `KINDS` types the columns that
+are neither strings nor columns of a frame, in case a truncated log leaves them all
+null. `limits` caps what is read.
 """

@@ -1,10 +1,11 @@
 """torchelastic's table of failed children (ChildFailedError, `errors/__init__.py`).
 
 One per agent: `Failures:`, then `Root Cause (first observed failure):`, each with
-entries of `name : value` lines, of which `traceback` may go on over many. Up to torch
-1.9 the root cause came first, without `time`, and `msg` stood for `traceback`. The
-"root cause" is the child that this agent saw die first, which is often a victim. What a
-torn table lost is null. Times are the agent's, read as UTC like all without a zone.
+entries of `name : value` lines, where `traceback` may span many. Up to torch 1.9 the
+root cause came first, without `time`, and with `msg` in place of `traceback`. The "root
+cause" is the child that this agent saw die first, which is often a victim. Values
+missing from a truncated table are null. Times are the agent's, read as UTC like all
+stamps without a zone.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ COLUMNS = (
 )
 KINDS = {"entry": "int"}
 TIME = "%Y-%m-%d_%H:%M:%S"
-MARGIN = "  "  # of every line under `traceback :`
+MARGIN = "  "  # in front of every line under `traceback :`
 
 _INT = pp.Combine(pp.Opt("-") + pp.Word(pp.nums, max=9)).set_parse_action(
     lambda found: int(found[0])
@@ -63,17 +64,17 @@ _LINE = (
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row per failed child of the first table, or of the part that is there.
+    """Return one row per failed child of the first table, or of what is left of it.
 
     Rows: `entry` (its number; 0 is the root), `rank` (global), `local_rank`, `host`,
     `pid`, `code` (negative: the signal), `signal`, `reason` (the signal's text, or the
     exception of its traceback), `t`, `error_file`, `called_root_cause`. A section ends
-    where the other one begins: a text that starts at `Failures:` gives that section's
-    rows only.
+    where the other one begins: a text that starts at `Failures:` yields only the rows
+    of that section.
     """
     rows: list[dict[str, object]] = []
     row: dict[str, object] = {}
-    under: list[str] | None = None  # the lines of the traceback that is being read
+    under: list[str] | None = None  # lines of the current traceback
     is_root: bool | None = None
     for line in capped(text).splitlines():
         found = _read(line)
@@ -107,7 +108,7 @@ def _read(line: str) -> pp.ParseResults | None:
 def _close(
     rows: list[dict[str, object]], row: dict[str, object], under: list[str] | None
 ) -> None:
-    """Add an entry to `rows`, with the exception of its traceback as the reason."""
+    """Append an entry to `rows`, with the exception of its traceback as the reason."""
     if not row:
         return
     reason = str(row.get("reason", ""))

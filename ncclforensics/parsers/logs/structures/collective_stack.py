@@ -23,7 +23,10 @@ _FRAME = (
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return a row per frame: `depth` (0 innermost), `function`, `file file_line`."""
+    """Return a row per frame: `depth` (0 innermost), `function`, `file`, `file_line`.
+
+    An unreadable text yields an empty list.
+    """
     return [
         {
             "depth": found["depth"],

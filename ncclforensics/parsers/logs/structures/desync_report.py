@@ -1,8 +1,8 @@
 """torch's desync report (TraceUtils.h; TORCH_NCCL_DESYNC_DEBUG), under a watchdog line.
 
-It names the ranks of the group that lag, never joined, or stopped in another call, and
-counts collectives from 1 where the watchdog counts from 0. Sections come in any number;
-a report that a crash cut off gives the rows before the cut.
+It names the group ranks that lag, never joined, or stopped in another call. It counts
+collectives from 1, while the watchdog counts from 0. The number of sections varies; a
+report truncated by a crash yields the rows before the cut.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def parse(text: str) -> list[dict[str, object]]:
     finished_not_joined, started, finished), `seq` (counted from 1 as printed; the call
     not joined for finished_not_joined), `last_finished`, `op`.
     """
-    # reports that went through a repr hold their line breaks as backslash n
+    # reports that went through repr() have escaped line breaks and tabs
     text = capped(text.replace("\\n", "\n").replace("\\t", "\t"))
     rows: list[dict[str, object]] = []
     section: object = None

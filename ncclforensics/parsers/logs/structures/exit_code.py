@@ -1,7 +1,7 @@
-"""The exit code under the line with which an MPI launcher names a process.
+"""The exit code below the line in which an MPI launcher names a process.
 
-Open MPI prints `Exit code:    139`; MPICH's hydra `=   EXIT CODE: 11`, where a number
-of a signal that no program returns by itself is that signal.
+Open MPI prints `Exit code:    139`. MPICH's hydra prints `=   EXIT CODE: 11`, where the
+number of a fatal signal means that signal: programs do not return it by themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIGNALS = (
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row with `code`, a signal as Python counts it, or none."""
+    """Return one row with `code` (negative: the signal), or an empty list."""
     found = _CODE.search(capped(text))
     if not found:
         return []

@@ -1,11 +1,11 @@
 """torch's `Detected mismatch between collectives on ranks` (ProcessGroupWrapper.cpp).
 
-Printed under TORCH_DISTRIBUTED_DEBUG=DETAIL by a rank that compared its own call with
-its peers': its own fingerprint, and that of the first peer that differs (since 1.13).
-Ranks are those of the group. A fingerprint without tensors lacks a comma
-(`SequenceNumber=0OpType=BARRIER`). Where the two serialised fingerprints have different
-lengths, torch decodes the peer's operation out of the length, and its number is 0.
-A terminal breaks this long line anywhere: what is not whole is not read.
+With TORCH_DISTRIBUTED_DEBUG=DETAIL, a rank that compared its call with its peers'
+prints its own fingerprint, and that of the first peer that differs (since 1.13). Ranks
+are group ranks. A fingerprint without tensors lacks a comma
+(`SequenceNumber=0OpType=BARRIER`). If the two serialised fingerprints have different
+lengths, torch decodes the peer's operation from the length, and its sequence number is
+0. A terminal wraps this long line anywhere; an incomplete fingerprint is not read.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import pyparsing as pp
 from ncclforensics.parsers.limits import MAX_FINGERPRINT
 from ncclforensics.parsers.logs.structures.limits import capped
 
-# OpType by number 3, 6 to 14: what a length of that many numbers is decoded as. Two
-# calls without tensors have the length 3, so there such a name may also be a length.
+# OpType 3 and 6 to 14: a length of that many numbers is decoded as one of these. The
+# fingerprint of a call without tensors has length 3, so between two of them such a name
+# may be a length, too.
 _LENGTHS_READ_AS_OPS = (
     *("REDUCE", "ALLGATHER_COALESCED", "GATHER", "SCATTER", "REDUCE_SCATTER"),
     *("ALLTOALL_BASE", "ALLTOALL", "SEND", "RECV", "RECVANYSOURCE"),
@@ -49,7 +50,7 @@ KINDS = {
     "is_peer": "bool",
     "op_reliable": "bool",
 }
-GLUE = ("", " ", "\n")  # broken in a word, broken at a space, as it is
+GLUE = ("", " ", "\n")  # wrapped within a word, wrapped at a space, not wrapped
 _ASPECTS = {
     "Sequence number": "seq",
     "Op type": "op",
@@ -58,9 +59,9 @@ _ASPECTS = {
     "Tensor devices": "device",
 }
 
-LONGEST = MAX_FINGERPRINT  # characters that are looked at
+LONGEST = MAX_FINGERPRINT  # characters that are read
 _INT = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
-# one expression: a grammar takes a while for each number
+# one regex: pyparsing elements would be slow for each number
 _INTS = pp.Regex(
     r"[0-9]{1,18}(?![0-9])(?:\s*,\s*[0-9]{1,18}(?![0-9]))*"
 ).set_parse_action(lambda found: [int(number) for number in found[0].split(",")])
@@ -94,11 +95,11 @@ _DIFFERS = "Collectives differ in the following aspects:"
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return the printer's own fingerprint, then its peer's where it is printed.
+    """Return the printing rank's fingerprint, then its peer's if it is printed.
 
     Rows: `group_rank`, `seq`, `op`, `shape` (of the first tensor, null without any),
-    `dtype`, `device`, `is_peer`, `op_reliable` (False where `op` and `seq` of the peer
-    may be made out of a length), `differs` (which of seq op shape dtype device).
+    `dtype`, `device`, `is_peer`, `op_reliable` (False if the peer's `op` and `seq` may
+    be decoded from a length), `differs` (list of seq, op, shape, dtype, device).
     """
     text = capped(text)[:LONGEST]
     ways = dict.fromkeys(text.replace("\n", glue) for glue in GLUE)
@@ -112,7 +113,7 @@ def parse(text: str) -> list[dict[str, object]]:
 
 
 def _sides(text: str) -> list[pp.ParseResults]:
-    """Return two at most, tried only where one begins: elsewhere it takes a while."""
+    """Parse at most two fingerprints, only where one begins, because that is faster."""
     sides: list[pp.ParseResults] = []
     behind = 0
     for begin in _BEGINS.finditer(text):

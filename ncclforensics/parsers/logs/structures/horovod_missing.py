@@ -1,8 +1,8 @@
-"""Horovod's list under `Missing ranks:`, of ranks that others wait for.
+"""Horovod's list under `Missing ranks:`: the ranks that others wait for.
 
 `3: [allreduce.conv1.weight, allreduce.fc.bias ...]`: rank 3 did not submit these
-tensors; a `!` behind the number means that the wait was given up. Horovod shows a few
-tensors of each rank and ends the rest with dots.
+tensors; a `!` after the number means that Horovod gave up waiting. It prints a few
+tensors of each rank, and dots in place of the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyparsing as pp
 from ncclforensics.parsers.logs.structures.limits import capped
 
 COLUMNS = ("missing", "tensor", "given_up")
-# hydra's `-l` puts the number of the printing rank before each line
+# hydra's `-l` prefixes each line with the printing rank
 _OF_HYDRA = pp.Suppress(pp.Optional(pp.Regex(r"\[\d{1,9}\](?= )")))
 _LINE = (
     _OF_HYDRA
@@ -26,7 +26,7 @@ _LINE = (
 def parse(text: str) -> list[dict[str, object]]:
     """Return a row for each rank listed: `missing`, its first `tensor`, `given_up`.
 
-    The list ends at the first line that is not of it.
+    The list ends at the first line of another form.
     """
     rows: list[dict[str, object]] = []
     for line in capped(text).splitlines()[1:]:

@@ -1,7 +1,7 @@
 """Horovod's stalled tensors with the ranks that did submit them (0.11 to 0.15).
 
 `Stalled ops: allreduce.a [ready ranks: 1, 0, 3], allreduce.b [ready ranks: 1, 0, 3]`,
-all in one line, in the order in which the ranks came.
+all on one line; ranks are in order of arrival.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ncclforensics.parsers.logs.structures.limits import capped
 
 COLUMNS = ("tensor", "ready")
 _ONE = (
-    # no name begins inside of another: looked for there, long ones would never end
+    # a name never starts inside another; without this, long names take forever
     pp.Regex(r"(?<![^\s,])[^\s,\[\]:]+(?::\d+)?")("tensor")
     + pp.Suppress("[ready ranks:")
     + pp.DelimitedList(pp.Regex(r"\d{1,9}"))("ready")
@@ -22,7 +22,7 @@ _ONE = (
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return a row for each tensor: `tensor` and `ready`, the ranks as `0,1,3`."""
+    """Return a row per tensor: `tensor`, and `ready`, its ranks as text `0,1,3`."""
     rows: list[dict[str, object]] = []
     for found, _, _ in _ONE.scan_string(capped(text)):
         if ready := [rank for rank in found["ready"] if int(rank) < MAX_RANK]:

@@ -1,8 +1,8 @@
 """A command line that starts one node's part of a job, as a shell shows it.
 
 `torchrun --nnodes=2 --nproc_per_node=1 --node_rank=1 train.py`, or the program with its
-own `--world-size 2 --rank 1`. The node's number is the rank of its process only where
-it starts one; how many it starts is said, or told by the GPUs that it may see.
+own `--world-size 2 --rank 1`. The node rank equals the rank only if the node starts one
+process. That number is given explicitly, or by the number of visible GPUs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _PROMPT = re.compile(r"^\[?(?P<user>[\w.-]+)@(?P<host>[\w.-]+)[ :]")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row: `node_rank`, `each` (processes of a node), `rank` and `host`.
+    """Return one row: `node_rank`, `each` (processes per node), `rank` and `host`.
 
-    What is not said is null; a line without a node's number gives an empty list.
+    Unknown values are null. A line without a unique node rank yields an empty list.
     """
     line = capped(text).partition("\n")[0]
     nodes = set(_NODE.findall(line))

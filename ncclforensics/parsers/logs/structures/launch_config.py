@@ -1,7 +1,7 @@
 """`Starting elastic_operator with launch configs:` of torchelastic's agent (INFO).
 
-Under it stands one `name : value` to a line, the values as Python prints them: the
-number of nodes asked for, the run, and where the agents are to meet.
+Below it is one `name : value` per line, with values as Python prints them: the
+requested number of nodes, the run id, and the rendezvous endpoint.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LINE = pp.Word(pp.alphas + "_")("name") + pp.Suppress(":") + pp.Regex(r".*")("v
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row: `min_nodes` and `max_nodes` as integers, the rest as printed.
 
-    Empty where no line of the table is there.
+    The list is empty if no line of the table is there.
     """
     told: dict[str, str] = {}
     for line in capped(text).splitlines()[1:]:

@@ -1,4 +1,4 @@
-"""Text that is too long for a structure is cut, never refused."""
+"""Truncates text that is too long for a structure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ def capped(text: str) -> str:
 
 
 def is_capped(text: str, longest: int = MAX_STRUCTURE_CHARACTERS) -> bool:
-    """Whether some of a text is left out where `longest` characters are read."""
+    """Whether a text is truncated if at most `longest` characters are read."""
     longest = min(longest, MAX_STRUCTURE_CHARACTERS)
     return len(text) > longest or text.count("\n") >= MAX_STRUCTURE_LINES

@@ -1,6 +1,6 @@
-"""The node whose daemon mpirun lost, as Open MPI named it up to 2.0.
+"""The node whose daemon mpirun lost, as Open MPI up to 2.0 prints it.
 
-The sentence ends at `on node:`; behind an empty line stands `hostname:  gpu0001`.
+The sentence ends at `on node:`; an empty line and `hostname:  gpu0001` follow.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ _NODE = re.compile(r"(?m)^\s*hostname:[ \t]+(?P<host>[\w.-]+)[ \t\r]*$")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row with `host`, or none where the line below is lost."""
+    """Return one row with `host`, or an empty list if that line is missing."""
     found = _NODE.search(capped(text))
     return [{"host": found["host"]}] if found else []

@@ -1,7 +1,7 @@
-"""What follows torch's `NCCL error in: …`: the class of error and NCCL's last words.
+"""The lines below torch's `NCCL error in: …`: the error class and NCCL's last error.
 
-`ncclRemoteError: A call failed …`, then `Last error:` and the text of the last WARN of
-the process, which may belong to another communicator or be older than the failure.
+`ncclRemoteError: A call failed …`, then `Last error:` and the text of the process's
+last WARN, which may belong to another communicator or predate the failure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LAST = pp.Literal("Last error:")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row: `error_class`, `explanation`, `last_error`; null if not told."""
+    """Return one row: `error_class`, `explanation`, `last_error`; null if absent."""
     row: dict[str, object] = dict.fromkeys(("error_class", "explanation", "last_error"))
     lines = iter(capped(text).splitlines())
     for line in lines:

@@ -4,9 +4,9 @@
         save_checkpoint (train.py:77)
         main (train.py:110)
 
-Frames of native code have no line, as `poll (libc.so.6)`. Only the main thread is
-read: it is the one that makes a training program's calls. Dumps of several processes
-may follow each other in one file.
+Frames of native code have no line number: `poll (libc.so.6)`. Only the main thread is
+read, because it makes the calls of a training program. One file may contain dumps of
+several processes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import re
 from ncclforensics.parsers.logs.structures.limits import capped
 
 COLUMNS = ("stack", "depth", "function", "file", "file_line", "thread_state")
-KINDS = {"stack": "int"}  # in the frames of dumps it is another number
+KINDS = {"stack": "int"}  # the frames of dumps have a UInt64 of that name
 _PROCESS = re.compile(r"\s*Process \d+: ")
 _THREAD = re.compile(r'\s*Thread \S+ \((?P<state>[\w+]+)\)(?:: "(?P<name>[^"]*)")?')
 _FRAME = re.compile(
     r"\s+(?P<function>\S.*?) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)\s*$"
 )
 MAIN = "MainThread"
-BITS = 62  # of a stack's number: it has to fit an Int64
+BITS = 62  # of a stack number, so that it fits an Int64
 
 
 def parse(text: str) -> list[dict[str, object]]:

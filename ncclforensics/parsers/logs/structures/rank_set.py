@@ -1,8 +1,8 @@
 """Sets of ranks as programs print them: `[1, 2]`, `0-3,7`, `Ranks 1, 2`, `rank 5`.
 
-Ranges are Slurm's and torch's own folding. A range that makes a set wider than
-MAX_RANKS is no set of ranks of a job and is left out; `refuses` tells. A set is found
-by one expression: that of a job is long, and a grammar takes a while for each number.
+Slurm and torch fold consecutive ranks to ranges. A range that makes a set wider than
+MAX_RANKS cannot be a rank set of a job and is left out; `refuses` detects that. One
+regex matches a whole set, because pyparsing elements would be slow for each number.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def expanded(spans: Iterable[Span]) -> list[int]:
 
 
 def refuses(text: str) -> bool:
-    """Whether the first set in `text` is wider than MAX_RANKS, and not taken whole."""
+    """Whether the first set in `text` is wider than MAX_RANKS and so not read whole."""
     return sum(max(b - a + 1, 0) for a, b in _first(text)) > MAX_RANKS
 
 
 def refuses_one(text: str) -> bool:
-    """Whether `refuses` tells so of a set in brackets."""
+    """Whether any bracketed set in `text` is wider than MAX_RANKS."""
     return any(map(refuses, _IN_BRACKETS.findall(capped(text))))
 
 

@@ -1,7 +1,7 @@
-"""The one line of numbers of ncclras' job summary: nodes, processes and GPUs.
+"""The line of numbers in the ncclras job summary: nodes, processes and GPUs.
 
-Only the form of a regular job is read, in which all nodes have as many processes and
-all processes as many GPUs; the last two numbers are the totals.
+Only the form for a regular job is supported, where all nodes have the same number of
+processes and all processes the same number of GPUs; the last two numbers are totals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TABLE = _NUMBER("nodes") + _NUMBER + _NUMBER + _NUMBER("processes") + _NUMBER("
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row `nodes processes gpus`."""
+    """Return one row `nodes`, `processes`, `gpus`, or an empty list."""
     below = capped(text).partition("\n")[2]
     try:
         return [_TABLE.parse_string(below).as_dict()]

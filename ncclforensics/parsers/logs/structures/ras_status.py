@@ -1,9 +1,9 @@
-"""What `ncclras` says below a heading: how far ranks came, and which do not answer.
+"""The lines below an `ncclras` heading: ranks' progress, and ranks that do not answer.
 
 A heading is `#0-0 (27a079b828ff1a75) MISMATCH` for one communicator, `INCOMPLETE` or
 `DEAD` for processes. Below it NCCL counts `N ranks have launched up to operation K` and
-then lists them; since 2.28 for each operation apart, and a single rank has a line of
-its own. Groups that are too large to be outliers are counted and not listed.
+then lists them; since 2.28 per operation, and a single rank gets a line of its own.
+Groups that are too large to be outliers are counted but not listed.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _LINE = _DIFFERENT | _LOST("lost") | _MISSING | _MANY | _PROCESS | _ONE
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return a row per line: `kind op operation ranks comm_rank gpu process node`.
+    """Return rows `kind op operation ranks comm_rank gpu process node`, in line order.
 
-    `kind` is "count" (`ranks` members, or the one of `comm_rank`, launched `operation`
+    `kind` is "count" (`ranks` members, or member `comm_rank`, launched `operation`
     calls of `op`), "missing" (a member does not answer) or "process" (a whole process).
     """
     rows: list[dict[str, object]] = []

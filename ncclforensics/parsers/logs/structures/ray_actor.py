@@ -6,8 +6,8 @@
     \tname: fLhSWorkerDict_0:3
     \tip: 10.20.0.12
 
-verl names its actors by node and place: on the first node the place is the rank. The
-potential root causes below them are the same text every time.
+verl names its actors by node and local index: on the first node the index is the rank.
+The potential root causes that Ray prints below are always the same text.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ import re
 
 COLUMNS = ("pid", "host", "rank")
 _PID = re.compile(r"(?m)^[ \t]+pid: (\d{1,9})[ \t\r]*$")
-# `xxx` is what people put in place of an address
+# people replace addresses by `xxx`
 _IP = re.compile(r"(?m)^[ \t]+ip: (?![xX.*]+[ \t\r]*$)([\w.:-]+)[ \t\r]*$")
 _FIRST_NODES = re.compile(r"(?m)^[ \t]+name: \w*WorkerDict_0:(\d{1,3})[ \t\r]*$")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row with `pid`, `host` (an address), `rank` of the dead, or none."""
+    """Return one row with `pid`, `host` (an address), `rank` of the dead actor.
+
+    The list is empty if neither pid nor address is there.
+    """
     pid, ip, rank = (form.search(text) for form in (_PID, _IP, _FIRST_NODES))
     if not pid and not ip:
         return []

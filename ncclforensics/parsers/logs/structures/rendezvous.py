@@ -1,7 +1,8 @@
 """`Rendezvous complete for workers. Result:` of torchelastic's agent (INFO).
 
-Its lines are `name=value`; `local_ranks` and `global_ranks` are lists of equal length:
-which global rank each local rank of this host has, and in which attempt.
+Its lines are `name=value`. `local_ranks` and `global_ranks` are lists of equal length
+that map each local rank of this host to its global rank; `restart_count` is the
+attempt.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _LINE = pp.Word(pp.alphas + "_")("name") + pp.Suppress("=") + pp.Regex(r".*")("v
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row per worker of the agent: `local_rank`, `rank`, `attempt`, `node`.
 
-    `node` is the agent's own rank among the agents, `nodes` how many of them met, and
-    `master` where rank 0 serves its store. Unequal lists give no rows.
+    `node` is the rank of the agent among the agents, `nodes` their number, and `master`
+    the address where rank 0 serves its store. Lists of unequal length yield no rows.
     """
     told: dict[str, str] = {}
     for line in capped(text).splitlines()[1:]:

@@ -1,8 +1,9 @@
-"""`nvidia-smi --query-gpu=…,clocks_event_reasons.… --format=csv`: who slows down.
+"""`nvidia-smi --query-gpu=…,clocks_event_reasons.… --format=csv`: throttled GPUs.
 
-A line of column names and a line per GPU. A reason's own column says `Active` or `Not
-Active`; the column `active` holds all reasons as bits: 0x08 HW slowdown, 0x20 and 0x40
-thermal (software, hardware), 0x80 power brake. Before driver 535: `clocks_throttle_…`.
+A line of column names, then a line per GPU. Each reason has a column with `Active` or
+`Not Active`; the column `active` holds all reasons as bits: 0x08 HW slowdown, 0x20 and
+0x40 thermal (software, hardware), 0x80 power brake. Before driver 535:
+`clocks_throttle_…`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _REASONS = {
 def parse(text: str) -> list[dict[str, object]]:
     """Return a row per GPU and reason: `index`, `pci`, `cause`, `gpu_line`, `below`.
 
-    `gpu_line` is the GPU's line as printed, `below` how many lines under the names it
-    stands; GPUs at full clocks give no row.
+    `gpu_line` is the GPU's line as printed, `below` its distance in lines from the
+    column names. GPUs at full clocks yield no row.
     """
     lines = capped(text).splitlines()
     if not lines:

@@ -1,7 +1,7 @@
 """The `Fabric` section of `nvidia-smi -q`: the state of one GPU's NVLink fabric.
 
-`State : Completed` and `Status : Success` is the good state; both are `N/A` where there
-is no fabric. The section ends at the first line that is indented no deeper than it.
+The healthy values are `State : Completed` and `Status : Success`; both are `N/A` if
+there is no fabric. The section ends at the first line that is not indented deeper.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LINE = (
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row as printed: `state status clique cluster bandwidth`."""
+    """Return one row `state status clique cluster bandwidth`, as printed, or none."""
     head, *lines = capped(text).splitlines() or [""]
     depth = len(head) - len(head.lstrip())
     row: dict[str, object] = {}

@@ -21,7 +21,7 @@ _STATE = (
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row: `unit`, `active` (active, inactive, failed, …), `sub`.
 
-    A text without an `Active:` line gives an empty list.
+    A text without an `Active:` line yields an empty list.
     """
     row: dict[str, object] = {"unit": None, "active": None, "sub": None}
     for line in capped(text).splitlines():

@@ -1,10 +1,10 @@
 """A Python traceback: what was raised, and the last line of the user's own code.
 
-Of a chain (`During handling of …`, `The above exception was the direct cause of …`) the
-first exception is the cause of the rest, and the one that is returned. Frames of torch,
-of Python itself and of other installed packages are passed over, as the call site that
-helps is the user's. Its lines are read one by one with plain expressions: every rank of
-a large job may print one, and there is nothing nested in them.
+In a chain (`During handling of …`, `The above exception was the direct cause of …`) the
+first exception caused the others, and is the one returned. Frames of torch, Python
+itself and other installed packages are skipped, because the useful call site is the
+user's. Lines are matched one by one with plain regexes: every rank of a large job may
+print a traceback, and nothing in it is nested.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ CHAINS = ("During handling of the above", "The above exception was the direct ca
 # torch may be installed, or built in place (`/pytorch/torch/distributed/…`)
 _MACHINERY = re.compile(r"<frozen |-packages/torch/|/torch/(?:distributed|nn)/")
 _PASSED_ON = re.compile(r"Caught \w+ in \w+ (?:worker|replica) ")
-# the last line of a traceback, told from code by how exceptions are named
+# the last line of a traceback, distinguished from code by the exception's name
 _ERROR = re.compile(
     r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)(?::\s|\s*$)"
 )
-# what starts ranks and is none
+# programs that start ranks but are not ranks themselves
 _LAUNCHER = re.compile(
     r"/torch/distributed/(?:run\.py|launch\.py|launcher/|elastic/)"
     r"|/torch/multiprocessing/spawn\.py|/accelerate/commands/|/deepspeed/launcher/"
@@ -46,7 +46,7 @@ _INSTALLED = re.compile(r"-packages/|/lib(?:64)?/python3|^<")
 _FRAME = re.compile(
     r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
 )
-# what a training program calls of torch.distributed
+# files with the functions of torch.distributed that training programs call
 _CALLS = re.compile(
     r"(?:^|/)torch/distributed/(?:distributed_c10d|_functional_collectives)\.py$"
 )
@@ -56,8 +56,8 @@ _OP = re.compile(
     r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
 )
 _RAISED = re.compile(
-    # without a message a lower-case word is the rest of a wrapped line; with a level
-    # begins what `logging` prints
+    # a lower-case word without a message is the rest of a wrapped line; a level begins
+    # a line printed by `logging`
     r"(?!Failures:|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):|[a-z]\w*\s*$)"
     r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
 )
@@ -67,16 +67,16 @@ def parse(text: str) -> list[dict[str, object]]:
     """Return one row for the first traceback in `text`, or an empty list.
 
     Row: `exception` (its type as printed), `message` (its first line), `file`,
-    `file_line` and `function` of the user's last frame, `op` (the function of
-    torch.distributed that was called, if any shows), `raised_in` (the file of the
-    innermost frame, whoever's it is), `by_launcher` (whether it was raised in what
-    starts ranks and is none), `chained` (whether another exception followed from it),
-    `span` (how many lines it has). What was cut off is null.
+    `file_line` and `function` of the user's last frame, `op` (the torch.distributed
+    function that was called, if visible), `raised_in` (the file of the innermost
+    frame, user code or not), `by_launcher` (whether it was raised in a launcher, which
+    is not a rank), `chained` (whether it led to another exception), `span` (its number
+    of lines). Truncated values are null.
     """
     before, head, after = capped(text).partition(HEAD)
     if not head:
         return []
-    # a traceback that someone quotes is indented as a whole
+    # a quoted traceback is indented as a whole
     margin = before.rpartition("\n")[2]
     margin = margin if margin.isspace() else ""
     lines = [line.removeprefix(margin) for line in after.splitlines()[1:]]
@@ -89,7 +89,7 @@ def parse(text: str) -> list[dict[str, object]]:
         return []
     span = 1 + len(block) + bool(raised)
     if raised and _PASSED_ON.match(raised["message"] or ""):
-        # a worker's exception, raised once more; its own traceback stands behind it
+        # a worker's exception, re-raised; its own traceback follows
         for row in parse("\n".join(rest[1:])):
             return [{**row, "span": span}]
     return [
@@ -107,7 +107,7 @@ def parse(text: str) -> list[dict[str, object]]:
 
 
 def _indented(lines: list[str]) -> list[str]:
-    """Give back the indentation that a page or a chat has taken off all lines."""
+    """Restore the indentation if a web page or a chat stripped it from all lines."""
     if not lines or not lines[0].startswith('File "'):
         return lines
     end = next((i for i, line in enumerate(lines) if _ERROR.match(line)), len(lines))
@@ -119,7 +119,7 @@ def _is_inside(line: str) -> bool:
 
 
 def _call_site(frames: list[re.Match[str]]) -> dict[str, object]:
-    """Return the innermost frame of the user's code, or the best there is."""
+    """Return the innermost frame of user code, or else the best one available."""
     own = [frame for frame in frames if not _MACHINERY.search(frame["file"])]
     users = [frame for frame in own if not _INSTALLED.search(frame["file"])]
     for frame in reversed(users or own or frames):
@@ -132,7 +132,7 @@ def _call_site(frames: list[re.Match[str]]) -> dict[str, object]:
 
 
 def _op(frames: list[re.Match[str]]) -> str | None:
-    """Return the outermost call of torch.distributed: what the program asked for."""
+    """Return the outermost torch.distributed function: what the program called."""
     for frame in frames:
         name = (frame["function"] or "").strip()
         if _CALLS.search(frame["file"]) and _OP.match(name):
@@ -141,7 +141,7 @@ def _op(frames: list[re.Match[str]]) -> str | None:
 
 
 def _is_chained(rest: list[str]) -> bool:
-    """Say whether the exception that `rest` begins with was followed by another."""
+    """Whether the exception at the start of `rest` was followed by another one."""
     return any(
         line.startswith(CHAINS) for line in takewhile(lambda x: HEAD not in x, rest)
     )
