@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing itself would be most of this import
+TYPE_CHECKING = False  # importing typing would take most of the import time
 if TYPE_CHECKING:
     from typing import Any
 
@@ -13,7 +13,7 @@ __all__ = ["Incident", "__version__", "analyze"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the Python API when it is first asked for: this import is instant."""
+    """Import the Python API on first use, so that importing the package is instant."""
     if name in ("Incident", "analyze"):
         from ncclforensics import api
 

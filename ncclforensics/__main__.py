@@ -1,4 +1,4 @@
-"""The process: `python -m ncclforensics`, and what is installed as `ncclforensics`."""
+"""Entry point of `python -m ncclforensics` and of the installed `ncclforensics`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 import signal
 import sys
 
-TYPE_CHECKING = False  # typing takes longer to import than all of this
+TYPE_CHECKING = False  # typing takes longer to import than the rest of this module
 if TYPE_CHECKING:
     from typing import NoReturn
 
 
 def _stop(*_: object) -> NoReturn:
-    """End where there is nothing yet to clean up: before the command line is there."""
+    """Exit at once on Ctrl-C, while the command line is not imported yet."""
     os.write(2, b"\nncclforensics: error: interrupted\n")
     os._exit(130)
 
@@ -21,15 +21,14 @@ def _stop(*_: object) -> NoReturn:
 def run() -> NoReturn:
     """Run the command line and exit.
 
-    A Ctrl-C while it is imported ends the process, one after the answer has nothing to
-    stop.
+    Ctrl-C ends the process during the import, and is ignored after the answer.
     """
     signal.signal(signal.SIGINT, _stop)
     from ncclforensics.cli.commands import main
 
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.freeze()  # to search all that is left for garbage takes a tenth of a second
+    gc.freeze()  # a final garbage collection would take a tenth of a second
     sys.exit(code)
 
 

@@ -2,8 +2,8 @@
 
     sources -> parsers -> frames -> correlate -> diagnosers -> verdict -> report
 
-Parsing is a pure function of one source, so an executor is the only seam for going
-wider; everything after it works on frames of the whole job.
+Parsing is a pure function of one source, so it can be distributed by an executor.
+Everything after it works on frames of the whole job.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
 
-MOST_OTHERS = 6  # jobs and attempts beside the one that is explained
+MOST_OTHERS = 6  # jobs and attempts reported in addition to the explained one
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What came of one run: the frames, the findings in order, and the report.
+    """The result of one run: the frames, the findings in order, and the report.
 
-    `excerpts` are the lines around what the report cites, where they were asked for.
-    `sources` can be opened for as long as their scratch folder is there.
+    `excerpts` are the lines around the citations of the report, if requested. `sources`
+    can be opened for as long as their scratch folder exists.
     """
 
     frames: Frames
@@ -60,7 +60,7 @@ class Analysis:
 
     @property
     def interrupted(self) -> bool:
-        """Whether reading was interrupted, so that this is of a part of the files."""
+        """Whether reading was interrupted, so that only part of the files was read."""
         return interrupted(self.report) is not None
 
 
@@ -79,14 +79,14 @@ def analyze(
 ) -> Analysis:
     """Analyze evidence: directories, files, globs, archives, or `-` for stdin.
 
-    `executor` parses sources elsewhere than in this process. `world_size` overrides
-    what the evidence says of it. `select` and `ignore` are classes. `span` is when the
-    failure was, as far as lines of logs tell of failures. `progress` is called with the
-    sources read and all of them; what it raises ends the analysis. `quote` also reads
-    the lines around what is cited. `scratch` is a folder to unpack archives in that
-    outlives the call, `kept` one for what `cache` keeps; without it nothing is. Raises
-    UsageError on a path that does not exist, and nothing on what lies in the evidence.
-    A path may be a dataset that `ingest` wrote.
+    A path may also be a dataset written by `ingest`. `executor` parses sources outside
+    this process. `world_size` overrides the one found in the evidence. `select` and
+    `ignore` are failure classes. `span` restricts the failure messages in logs to a
+    time span. `progress` is called with the number of sources read and their total; an
+    exception from it ends the analysis. `quote` also reads the lines around citations.
+    `scratch` is a folder for unpacked archives that outlives the call; `kept` is the
+    folder of the cache, None for no cache. Raises UsageError on a path that does not
+    exist, and never on the content of evidence.
     """
     with ExitStack() as stack:
         if scratch is None:
@@ -115,9 +115,10 @@ def explain(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
 ) -> tuple[Frames, Ranked, Report]:
-    """Correlate and explain what was parsed; other jobs and attempts are told in short.
+    """Correlate and explain parsed frames; other jobs and attempts are summarized.
 
-    Returns the correlated frames of the one that is explained in full.
+    Returns the correlated frames, the ranked findings and the report of the job that is
+    explained in full.
     """
     joined = correlate(frames)
     ranked, built = conclude(joined, world_size, select, ignore)
@@ -136,12 +137,12 @@ def conclude(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
 ) -> tuple[Ranked, Report]:
-    """Return what correlated frames, just made or exported once, say of the failure."""
+    """Return the findings and the report for correlated frames, new or exported."""
     told = job.facts(joined, world_size)
     said = list(statements(joined, select, ignore))
     if why := interleaved_jobs.told(joined):
         said = [ranking.unnamed(statement, why) for statement in said]
-    # where nothing of the job was read, nothing is known to be well
+    # if nothing of the job was read, a failure cannot be ruled out
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     if not weigh.is_moving(joined):
         signs += joined["calls"].height + len(uncollected.uncollected(joined))

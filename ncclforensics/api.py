@@ -1,4 +1,4 @@
-"""The Python API: one analysis to inspect in a notebook and to query.
+"""The Python API: one analysis, to query and to inspect in a notebook.
 
 import ncclforensics
 found = ncclforensics.analyze("./logs")
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Incident:
-    """What came of one analysis.
+    """The result of one analysis.
 
     A notebook shows it as the HTML report, print shows the text answer. `frames` maps
-    names (see `ncclforensics.model.tables.SCHEMAS`) to plain polars frames; the
-    captures of a log message are there as `message.ID`.
+    names (see `ncclforensics.model.tables.SCHEMAS`) to polars DataFrames; the captures
+    of a log message are named `message.ID`.
     """
 
     analyzed: analysis.Analysis
 
     @property
     def report(self) -> Report:
-        """The report, as the JSON contract has it."""
+        """The report: the struct of the JSON contract."""
         return self.analyzed.report
 
     @property
@@ -56,22 +56,22 @@ class Incident:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What failed and whom it names; None where nothing is named."""
+        """The failure class with its culprits; None if there is no verdict."""
         return self.report.verdict
 
     @property
     def suspects(self) -> tuple[Suspect, ...]:
-        """Ranks to look at first, the heaviest first; suspected is not accused."""
+        """Ranks to look at first, highest weight first; suspicions, not verdicts."""
         return self.report.suspects
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings in order of blame, the verdict's first."""
+        """All findings in order of blame, the verdict's finding first."""
         return self.report.findings
 
     @cached_property
     def frames(self) -> dict[str, pl.DataFrame]:
-        """Every frame by name, also those without rows."""
+        """All frames by name, including those without rows."""
         from ncclforensics.model.tables import SCHEMAS
 
         found = self.analyzed.frames
@@ -81,10 +81,10 @@ class Incident:
     def save(
         self, path: str | os.PathLike[str], *, redact: str = "", force: bool = False
     ) -> Path:
-        """Write the report as .md, .html, .json or .zip; return where it is.
+        """Write the report as .md, .html, .json or .zip; returns its path.
 
         `redact` is as for the command: hosts,ips,users,paths or all. Raises UsageError
-        on another suffix, and where the file exists without `force`.
+        on another suffix, or if the file exists and `force` is not set.
         """
         target = Path(path)
         papers.check(target, force=force)
@@ -93,7 +93,7 @@ class Incident:
         return target
 
     def __repr__(self) -> str:
-        """Return the two lines that stand alone."""
+        """Return the two opening lines of the report."""
         first, second = opening(self.report)
         return f"<Incident {' '.join(first.split())}: {second}>"
 
@@ -106,7 +106,7 @@ class Incident:
         return render_markdown(told.report, told.details)
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame of its own, so that its style stays its own."""
+        """Return the HTML report in an iframe, which isolates its style."""
         from html import escape
 
         told = self._paper()
@@ -125,7 +125,7 @@ def analyze(
 ) -> Incident:
     """Analyze directories, files, globs or archives.
 
-    `options` are those of `ncclforensics.analysis.analyze`: executor, world_size,
+    `options` are passed to `ncclforensics.analysis.analyze`: executor, world_size,
     select, ignore, progress. Raises UsageError on a path that does not exist.
     """
     many = [paths] if isinstance(paths, str | os.PathLike) else paths

@@ -1,7 +1,7 @@
-"""The commands. Each imports what it needs when it runs: `--help` stays instant.
+"""The commands. Each imports what it needs when it runs, so that `--help` is instant.
 
-A command returns its exit code. `main` turns every way to end into one: errors that a
-user can cause are one line on stderr, anything else is a bug with its traceback.
+A command returns its exit code. `main` maps exceptions to exit codes: an error that a
+user can cause is one line on stderr, anything else is a bug with its traceback.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ncclforensics.report.contract import Report
     from ncclforensics.report.formats.by_name import Format
 
-# new objects between two looks for garbage. Nearly all that a command makes it needs to
-# its end, and looking through that again and again is a twentieth of a short run
+# New objects between two garbage collections. A command needs nearly all of its objects
+# until its end, and traversing them repeatedly takes a twentieth of a short run.
 GARBAGE = 100_000
 
 FORMATS = ("text", "json", "jsonl", "markdown", "github")
@@ -266,9 +266,9 @@ def _report(
     *,
     progress: bool,
 ) -> tuple[Report, bool]:
-    """Analyze the evidence, or read the report that was saved of it.
+    """Analyze the evidence, or load a saved report.
 
-    The second says whether that was interrupted, and is of what was read by then.
+    Also returns whether reading was interrupted, so that the report is partial.
     """
     from ncclforensics.report.formats.as_json import load
 
@@ -303,14 +303,14 @@ def main(args: Sequence[str] | None = None) -> int:
             code = cli.main(args, prog_name="ncclforensics", standalone_mode=False)
         except SystemExit:
             raise
-        except BaseException as caught:  # a panic inside polars is no Exception
+        except BaseException as caught:  # a polars panic is not an Exception subclass
             console.wipe()
             return _told(caught, interrupted=interrupted())
     return int(code or 0)
 
 
 def _told(caught: BaseException, *, interrupted: bool) -> ExitCode:
-    """Say what stopped a command, and return its exit code."""
+    """Print what stopped a command, and return its exit code."""
     match caught:
         case click.exceptions.NoArgsIsHelpError():
             console.usage(caught.format_message())
@@ -324,7 +324,7 @@ def _told(caught: BaseException, *, interrupted: bool) -> ExitCode:
             console.error(str(caught))
             return caught.code
         case _ if interrupted or isinstance(caught, click.Abort | KeyboardInterrupt):
-            # a library may have made any other error of it
+            # a library may have converted the interrupt to any other error
             console.error("interrupted")
             return ExitCode.INTERRUPTED
     console.bug(caught)

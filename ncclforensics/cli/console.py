@@ -1,8 +1,8 @@
-"""The one writer to stderr: errors, warnings, progress.
+"""The only writer to stderr: errors, warnings, progress.
 
-stdout carries the answer and nothing else. A message is one line that starts with
-`ncclforensics: `; text in it is cleaned, because it may quote a file's name. Progress
-appears on a terminal only, and leaves no trace.
+stdout carries only the answer. A message is one line that starts with
+`ncclforensics: `; its text is sanitized, because it may quote a file name. Progress
+appears only on a terminal, and is erased afterwards.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
     from ncclforensics.report.contract import Report
 
-REDRAW = 0.1  # seconds
+REDRAW = 0.1  # seconds between updates of progress
 BAR = 20  # characters
 
 
 def error(text: str) -> None:
-    """Say what went wrong."""
+    """Print an error."""
     _say(f"error: {line(text, 2000)}")
 
 
 def warn(text: str) -> None:
-    """Say what may matter and does not stop anything."""
+    """Print a warning."""
     _say(f"warning: {line(text, 2000)}")
 
 
 def ended(report: Report, *, interrupted: bool) -> ExitCode:
-    """Return the exit code of a command that is done; say if it was interrupted."""
+    """Return the exit code of a finished command; warns if it was interrupted."""
     if interrupted:
         if note := coverage.interrupted(report):
             warn(note.text)
@@ -49,18 +49,18 @@ def ended(report: Report, *, interrupted: bool) -> ExitCode:
 
 
 def say(text: str) -> None:
-    """Say what was done, where it is not the answer itself."""
+    """Print what was done, if that is not the answer itself."""
     _say(line(text, 2000))
 
 
 def bug(caught: BaseException) -> None:
-    """Print the traceback, and that it is not the user's fault."""
+    """Print the traceback, and a request to report the bug."""
     sys.stderr.write("".join(traceback.format_exception(caught)))
     error(f"this is a bug, please report it with the lines above ({versions()})")
 
 
 def versions() -> str:
-    """Return the versions that a bug report needs, without importing anything."""
+    """Return the versions for a bug report, without importing the packages."""
     try:
         polars = metadata.version("polars")
     except metadata.PackageNotFoundError:
@@ -70,10 +70,10 @@ def versions() -> str:
 
 
 def progress(*, enabled: bool = True) -> Callable[[int, int], None] | None:
-    """Return a function (done, of all files) that redraws one line, or None.
+    """Return a function (files done, files in total) that redraws one line, or None.
 
-    None where stderr is no terminal, or where progress is not wanted. With the last
-    file the line says what comes next; `wipe` takes it away.
+    None if stderr is not a terminal or progress is disabled. After the last file, the
+    line says what comes next; `wipe` erases it.
     """
     if not enabled or not sys.stderr.isatty():
         return None
@@ -94,7 +94,7 @@ def progress(*, enabled: bool = True) -> Callable[[int, int], None] | None:
 
 @contextlib.contextmanager
 def doing(what: str, *, enabled: bool = True) -> Iterator[None]:
-    """Say on a terminal what is being done, and take it away when it is over."""
+    """Show on a terminal what is being done, and erase it when it is finished."""
     if enabled and sys.stderr.isatty():
         _draw(line(what, 60))
     try:
@@ -104,25 +104,25 @@ def doing(what: str, *, enabled: bool = True) -> Iterator[None]:
 
 
 def _draw(text: str) -> None:
-    """Write a line of progress over the one before it, within 79 columns."""
+    """Overwrite the progress line, within 79 columns."""
     sys.stderr.write(f"\r\x1b[K{text[:77]} …")
     sys.stderr.flush()
 
 
 def wipe() -> None:
-    """Take a line of progress away, where there may be one."""
+    """Erase the progress line, if stderr is a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
 
 
 def usage(text: str) -> None:
-    """Print the help that answers a call without arguments."""
+    """Print the help text, for a call without arguments."""
     sys.stderr.write(f"{text}\n")
 
 
 def _say(text: str) -> None:
-    """Write one line, after whatever stdout still holds, so that pipes keep order."""
+    """Write one line; flushes stdout first, so that the order of output is kept."""
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     sys.stderr.write(f"ncclforensics: {text}\n")

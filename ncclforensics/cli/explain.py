@@ -51,7 +51,7 @@ def classes() -> int:
 
 
 def _prose() -> int:
-    """Return how wide prose is printed: at the terminal's width, 60 to 100 cells."""
+    """Return the width of prose: that of the terminal, within 60 to 100 cells."""
     return min(max(stdout.width() or 80, 60), 100)
 
 

@@ -1,4 +1,4 @@
-"""The `ingest` command: reads one host's share of the evidence, for others."""
+"""The `ingest` command: parses one host's share of the evidence into a dataset."""
 
 from __future__ import annotations
 

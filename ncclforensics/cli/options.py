@@ -26,7 +26,7 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 def adds(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Return a decorator that adds options, which the help lists in this order."""
+    """Return a decorator that adds options; the help lists them in this order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -37,12 +37,12 @@ def adds(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a command's help: lines that can be typed, kept as they are."""
+    """Return the epilog of a command's help: example lines, printed verbatim."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 def slugs(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the name of a class, also behind a comma."""
+    """Shell completion of class names, also after a comma."""
     from ncclforensics.diagnosers import CLASSES
     from ncclforensics.report.class_docs import page
 
@@ -66,7 +66,7 @@ no_progress = click.option(
 paths = click.argument(
     "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path()
 )
-# options that change what is concluded
+# options that affect the conclusions
 decides = adds(
     click.option(
         "--world-size",
@@ -104,11 +104,11 @@ redacts = click.option(
 
 
 def _remember(context: click.Context, _: click.Parameter, address: str | None) -> None:
-    """Keep the cluster's address beside the command's own options, for `processes`."""
+    """Store the cluster's address in the context, for `processes`."""
     context.meta[CLUSTER] = address
 
 
-# who reads, and whether what was read once is read again
+# options for the processes that read, and for the cache
 reading = adds(
     click.option(
         "--jobs", metavar="N", type=click.IntRange(min=1), help="Read with N processes."
@@ -126,9 +126,9 @@ reading = adds(
 
 @contextmanager
 def processes(jobs: int | None) -> Iterator[Executor | None]:
-    """Give the cluster asked for, or a pool of `jobs` processes.
+    """Yield the executor of the requested cluster, or a pool of `jobs` processes.
 
-    None, where the analysis decides, without either.
+    Yields None if neither was requested: the analysis then decides.
     """
     command = click.get_current_context(silent=True)
     address = None if command is None else command.meta.get(CLUSTER)
@@ -148,7 +148,7 @@ def processes(jobs: int | None) -> Iterator[Executor | None]:
 
 
 def kept(no_cache: bool) -> Path | None:
-    """Return where parsed evidence is kept for the next run, None for nowhere."""
+    """Return the folder of the cache of parsed evidence, None for no cache."""
     if no_cache:
         return None
     from platformdirs import user_cache_path
@@ -157,13 +157,13 @@ def kept(no_cache: bool) -> Path | None:
 
 
 def classes(asked: Sequence[str]) -> frozenset[str]:
-    """Return the classes named, with commas or one by one; UsageError on another."""
+    """Parse class names, possibly comma-separated; UsageError on an unknown one."""
     named = [slug.strip() for text in asked for slug in text.split(",")]
     return frozenset(known(slug) for slug in named)
 
 
 def span(since: str | None, until: str | None) -> Span:
-    """Return the span that two options name; UsageError where one is no time."""
+    """Parse --since and --until; UsageError on an invalid time or a wrong order."""
     from ncclforensics.correlate.runs.time_window import Span
 
     first, last = _moment("--since", since), _moment("--until", until)
@@ -173,7 +173,7 @@ def span(since: str | None, until: str | None) -> Span:
 
 
 def _moment(option: str, text: str | None) -> int | None:
-    """Return a time in ISO 8601 as UTC nanoseconds; without a zone it is in UTC."""
+    """Parse an ISO 8601 time to UTC nanoseconds; a time without a zone is UTC."""
     if text is None:
         return None
     try:
@@ -187,7 +187,7 @@ def _moment(option: str, text: str | None) -> int | None:
 
 
 def known(slug: str) -> str:
-    """Return `slug` if it is a class; UsageError with what is like it if not."""
+    """Return `slug` if it is a class; else UsageError that suggests similar ones."""
     from difflib import get_close_matches
 
     from ncclforensics.diagnosers import CLASSES

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EXPORTS = ("parquet", "csv", "trace", "openmetrics")
 
 
-# what all of them take behind their own options
+# options that these commands share, listed after their own
 hands_out = adds(
     click.option("-q", "--quiet", is_flag=True, help="Say nothing but the answer."),
     options.redacts,
@@ -204,7 +204,7 @@ def attach(
 def _write(
     path: Path, data: bytes, cut: Sequence[str], *, force: bool, quiet: bool
 ) -> None:
-    """Write a file to hand out, say what was cut from it, and that it is there."""
+    """Write a file, and print what was left out of it and where it is."""
     from ncclforensics.report import bundle as papers
 
     papers.write(path, data, force=force)
@@ -228,9 +228,9 @@ def made_of(
     hushed: bool,
     **_: Any,
 ) -> tuple[Paper, bool]:
-    """Analyze the evidence, or read a saved report, and redact it.
+    """Analyze the evidence, or load a saved report, and redact it.
 
-    The second says whether that was interrupted, and is of what was read by then.
+    Also returns whether reading was interrupted, so that the paper is partial.
     """
     from ncclforensics.diagnosers import CLASSES
     from ncclforensics.report.bundle import paper

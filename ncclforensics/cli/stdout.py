@@ -1,7 +1,7 @@
-"""The one writer to stdout: the answer as bytes, its width, and its colour.
+"""The only writer to stdout: the answer as bytes, its width, and its colour.
 
-JSON is UTF-8 wherever it goes; text is what the terminal's encoding can hold. A reader
-that stops early (`| head`) is no error: the analysis ran to its end.
+JSON is always UTF-8; text uses the encoding of stdout. A reader that stops early
+(`| head`) is not an error: the analysis is complete.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ Colour = Literal["auto", "always", "never"]
 
 
 def write(text: str, *, utf8: bool = False) -> None:
-    """Write `text`; raises UsageError where stdout cannot take it (a full disk)."""
+    """Write `text`; raises UsageError if stdout cannot be written (a full disk)."""
     encoding = "utf-8" if utf8 else sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode(encoding, "replace"))
         sys.stdout.flush()
     except BrokenPipeError:
-        # else the interpreter meets the same pipe when it flushes at its end
+        # otherwise the interpreter hits the broken pipe again when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as caught:
         raise UsageError(f"stdout cannot be written: {caught.strerror}") from caught
 
 
 def reopen() -> None:
-    """Put the null device where a standard stream was closed (`2>&-`).
+    """Open the null device in place of a closed standard stream (`2>&-`).
 
-    Else the next file that is opened takes its number, and what is printed its bytes.
+    Otherwise the next opened file would get its descriptor, and receive the output.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -42,14 +42,14 @@ def reopen() -> None:
 
 
 def width() -> int | None:
-    """Return the width of the terminal in cells, or None in a pipe."""
+    """Return the width of the terminal in cells, None if stdout is not one."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def takes_keys() -> bool:
-    """Say whether somebody can look and type: a terminal, or Textual's own driver.
+    """Whether the session is interactive: a terminal, or TEXTUAL_DRIVER is set.
 
-    Textual draws on stderr, so stdout may go to a file.
+    Textual draws on stderr, so stdout may be redirected to a file.
     """
     return bool(os.environ.get("TEXTUAL_DRIVER")) or (
         sys.stdin.isatty() and sys.stderr.isatty()
@@ -57,7 +57,7 @@ def takes_keys() -> bool:
 
 
 def coloured(choice: Colour) -> bool:
-    """Say whether to colour; "auto" asks the terminal, NO_COLOR and FORCE_COLOR."""
+    """Whether to use colour; "auto" checks the terminal, NO_COLOR and FORCE_COLOR."""
     if choice != "auto":
         return choice == "always"
     from rich.console import Console

@@ -11,6 +11,9 @@ How we know
     The first such end is named: agents record its time, and a victim's error itself
     says that it lost a peer. It is only possible where the job is known to stand still
     and all waits lead to a rank that left neither a dump nor a log line.
+    An exception out of a collective may be a victim's: it counts if all other ranks
+    say that they are victims. One that all ranks raise alike is a failure of the
+    program, and no rank is named.
 
 What to do
     Read that rank's traceback. For SIGKILL, ask the kernel log of that host who killed
@@ -35,6 +38,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
+from ncclforensics.correlate.identity import world
 from ncclforensics.evidence import common, primary_exits, ras_status
 from ncclforensics.model.findings import Collective, Finding
 from ncclforensics.theory import uncollected
@@ -60,11 +64,17 @@ EXPLAINS = (
 )
 SPREADS = False
 MOST_KINDS = 3
+# what was raised, without words that may differ from rank to rank
+KIND = pl.coalesce(pl.col("why").str.extract(r"^([\w.]+):"), "why")
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that died first, for a reason of their own."""
-    first = primary_exits.first(primary_exits.of_own(frames))
+    deaths = primary_exits.of_own(frames)
+    if _are_all_alike(frames, deaths):
+        yield _of_the_program(deaths)
+        return
+    first = primary_exits.first(deaths)
     if first.is_empty():
         gone = ras_status.unanswered(frames)
         if gone is not None and gone.slug == "crashed-rank":
@@ -76,14 +86,40 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield _fallen(frames, alike)
 
 
+def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:
+    """Whether all ranks of the job raised the same exception at the same place."""
+    ranks = {*common.numbers(deaths["rank"])}
+    kinds = deaths.select(KIND.alias("kind"), "site", "by").unique()
+    raised = kinds.height == 1 and kinds["by"][0] in ("traceback", "call")
+    return raised and len(ranks) > 1 and world.ranks(frames) <= ranks
+
+
+def _of_the_program(deaths: pl.DataFrame) -> Finding:
+    """Return the finding for an exception of the program: no rank is the culprit."""
+    ranks = common.numbers(deaths["rank"])
+    why, site = str(deaths["why"][0]), deaths["site"][0]
+    return Finding(
+        slug="crashed-rank",
+        confidence="certain",
+        headline=f"all {len(ranks)} ranks raised {why}"[:200],
+        evidence=common.cites(deaths, 2),
+        explanation=f"All ranks raised the same exception: {why}"
+        + (f", in {site}" if site else "")
+        + ". The program or its configuration fails on every rank: none is to blame.",
+        remedy=("read the traceback at the cited line: any rank's will do",),
+        collective=Collective(call_site=site) if site else None,
+        first_seen=common.first_seen(deaths),
+        own=True,
+    )
+
+
 def _by_reason(first: pl.DataFrame) -> list[pl.DataFrame]:
     """Split ranks that died for different reasons: each reason becomes a finding.
 
     They are split only if there are at most `MOST_KINDS` kinds of exceptions, each
     raised by different ranks. An error whose text differs from rank to rank is one.
     """
-    kind = pl.coalesce(pl.col("why").str.extract(r"^([\w.]+):"), "why")
-    parts = first.with_columns(kind.alias("kind")).partition_by(
+    parts = first.with_columns(KIND.alias("kind")).partition_by(
         "kind", maintain_order=True, include_key=False
     )
     ranks = [common.numbers(part["rank"]) for part in parts]

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity import world
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Finding
 
@@ -45,7 +46,11 @@ NEXT_TIME = "export TORCH_DISTRIBUTED_DEBUG=INFO, which adds the parameters' nam
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "unmatched-p2p")
 SPREADS = True
 
-RAISED = ("c10d.ddp.unused_parameters", "c10d.ddp.ready_twice")
+TWICE = "c10d.ddp.ready_twice"
+RAISED = (
+    *("c10d.ddp.unused_parameters", "launchers.lightning.unused_parameters"),
+    TWICE,
+)
 NAMES = "c10d.ddp.unused_names"
 INDICES = "c10d.ddp.unused_indices"
 
@@ -66,15 +71,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ranks = common.numbers(lines["rank"])
     if not ranks and "group_rank" in told.columns:
         ranks = common.numbers(told["group_rank"])
-    hosts = common.hosts_of(frames, ranks)
     which = _which(told)
-    twice = told.is_empty() and (raised["message"] == RAISED[1]).all()
+    twice = told.is_empty() and (raised["message"] == TWICE).all()
     what = (
         "a parameter was reduced twice in one step"
         if twice
         else f"{which or 'some parameters'} got no gradient"
     )
     who = f" on {common.plural('rank', ranks)}" if ranks else ""
+    if len(ranks) > 1 and world.ranks(frames) <= {*ranks}:
+        # the model is the same on every rank: none of them is the culprit
+        who, ranks = f" on all {len(ranks)} ranks", ()
+    hosts = common.hosts_of(frames, ranks)
     yield Finding(
         slug="unused-parameters",
         confidence="certain",
@@ -83,7 +91,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             pl.concat([f.select("text", "source", "line") for f in (told, raised)])
         ),
         explanation=f"DDP could not finish the gradients of the last step: {what}{who}."
-        " The other ranks wait in the next reduction.",
+        + (" The other ranks wait in the next reduction." if ranks else ""),
         remedy=REMEDY,
         ranks=ranks,
         hosts=hosts,

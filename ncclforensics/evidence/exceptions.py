@@ -53,6 +53,7 @@ SCHEMA = {
 # columns that say where a traceback was raised
 PLACED = {
     "by_launcher": pl.Boolean(),
+    "signalled": pl.Boolean(),
     "file": pl.String(),
     "file_line": pl.Int64(),
     "function": pl.String(),
@@ -102,7 +103,7 @@ def uncaught(frames: Frames) -> pl.DataFrame:
             pl.col("row").is_in(_of_others(frames, lines).implode()).alias("of_others")
         )
         .with_columns(
-            pl.when(pl.col("by_launcher").fill_null(False))
+            pl.when(pl.any_horizontal("by_launcher", "signalled").fill_null(False))
             .then(True)
             .when("of_others")
             .then(True)
@@ -110,7 +111,7 @@ def uncaught(frames: Frames) -> pl.DataFrame:
             .then(None)
             .when(about_peers())
             .then(True)
-            .when("in_call")
+            .when(pl.col("in_call") | pl.col("exception").is_null())
             .then(None)
             .otherwise(False)
             .alias("echo"),

@@ -1,4 +1,4 @@
-"""Where each rank was according to py-spy.
+"""Where each rank was according to py-spy, or when a signal came.
 
 A rank whose main thread is in a call of torch.distributed waits there. A rank in other
 code while its peers wait in one call is the one that they wait for; its stack shows
@@ -37,20 +37,21 @@ def at_work(frames: Frames, ranks: Iterable[int]) -> str:
         " ",
         pl.col("function"),
     )
-    seen = (
-        call_sites.shown(frames, call_sites.LOOK)
-        .filter(
-            pl.col("rank").is_in(list(ranks))
-            & pl.col("op").is_null()
-            & ~pl.col("synchronizes")
-            & pl.col("file").is_not_null()
-        )
-        .select("rank", site.alias("site"))
+    here = (
+        pl.col("rank").is_in(list(ranks))
+        & pl.col("op").is_null()
+        & pl.col("file").is_not_null()
     )
-    told = [
-        f"rank {rank} was in {where}"
-        for rank, where in seen.unique(maintain_order=True).iter_rows()
-    ]
-    if not told:
-        return ""
-    return f" When somebody looked at it with py-spy, {common.some(told)}."
+    looks = call_sites.shown(frames, call_sites.LOOK).filter(~pl.col("synchronizes"))
+    found = ""
+    for when, stacks in (
+        ("When somebody looked at it with py-spy", looks),
+        ("When a signal came", call_sites.interrupted(frames)),
+    ):
+        seen = stacks.filter(here).select("rank", site.alias("site"))
+        told = [
+            f"rank {rank} was in {where}"
+            for rank, where in seen.unique(maintain_order=True).iter_rows()
+        ]
+        found += f" {when}, {common.some(told)}." if told else ""
+    return found

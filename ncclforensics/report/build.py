@@ -1,8 +1,7 @@
 """Builds the report from ranked findings and frames.
 
-This is where text that came out of logs is cleaned and cut, where references and
-families are read from the classes, and where lists that have no natural end get one;
-whatever a limit hides is said in a note.
+Here, text from logs is sanitized and truncated, references and families are read from
+the classes, and unbounded lists are capped. A note says what a limit hides.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ def build(
 ) -> c.Report:
     """Return the report of one analysis.
 
-    `frames` gives the `sources` and `notes`; `classes` maps every class that a finding
-    may have to its diagnoser. Raises KeyError on a finding of another class.
+    `frames` provides `sources` and `notes`. `classes` maps every possible failure class
+    to its diagnoser; raises KeyError on a finding of an unknown class.
     """
     verdict = None if ranked.verdict is None else _verdict(ranked.verdict, classes)
     report = c.Report(
@@ -72,13 +71,13 @@ def build(
     )
     unread = interrupted(report) is not None or not recognised(report)
     if report.outcome == "no-failure" and (unread or refused(report)):
-        # what was not read is not known to be well
+        # unread evidence may contain a failure
         return msgspec.structs.replace(report, outcome="inconclusive")
     return report
 
 
 def other(report: c.Report, job: str | None, attempt: int | None) -> c.Other:
-    """Return in short what a report says of a job or an attempt."""
+    """Summarize the report of another job or attempt."""
     verdict = report.verdict if report.outcome == "failure" else None
     unseen = "nothing failed" if report.outcome == "no-failure" else "cause not seen"
     if verdict is None and (suspected := suspect_phrases.brief(report, NAME)):
@@ -95,7 +94,7 @@ def other(report: c.Report, job: str | None, attempt: int | None) -> c.Other:
 
 
 def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
-    """Return a finding as the contract spells it."""
+    """Convert a finding to the contract's Verdict."""
     entry = classes[finding.slug]
     call = finding.collective
     return c.Verdict(
@@ -132,13 +131,13 @@ def _finding(
     classes: Classes,
     explained_by: str | None,
 ) -> c.Finding:
-    """Return a finding with its role."""
+    """Convert a finding to the contract's Finding, with its role."""
     fields = msgspec.structs.asdict(_verdict(finding, classes))
     return c.Finding(**fields, role=role, explained_by=explained_by)
 
 
 def _suspect(suspect: findings.Suspect) -> c.Suspect:
-    """Return a suspect; its weight is rounded, for the last digits say nothing."""
+    """Convert a suspect; its weight is rounded to three places."""
     return c.Suspect(
         rank=suspect.rank,
         host=_name(suspect.host),
@@ -149,7 +148,7 @@ def _suspect(suspect: findings.Suspect) -> c.Suspect:
 
 
 def evidence(cites: Sequence[findings.Cite]) -> tuple[c.Evidence, ...]:
-    """Return the first MOST_CITES cites, each once, cleaned, in their order."""
+    """Return the first MOST_CITES cites, sanitized, without duplicates, in order."""
     return tuple(
         c.Evidence(line(cite.source, NAME), cite.line, line(cite.text, QUOTE))
         for cite in dict.fromkeys(cites[:MOST_CITES])
@@ -157,7 +156,7 @@ def evidence(cites: Sequence[findings.Cite]) -> tuple[c.Evidence, ...]:
 
 
 def _notes(frames: Frames, told: Sequence[findings.Finding]) -> tuple[c.Note, ...]:
-    """Return the notes by file and line, and at their end what the limits hide."""
+    """Return the notes by file and line, followed by notes on what limits hide."""
     notes = [
         c.Note(
             line(row["stage"] or "", NAME),
@@ -182,7 +181,7 @@ def _notes(frames: Frames, told: Sequence[findings.Finding]) -> tuple[c.Note, ..
 
 
 def _sources(frames: Frames) -> tuple[c.SourceFile, ...]:
-    """Return the files of the evidence, by name."""
+    """Return the files of the evidence, sorted by name."""
     files = [
         c.SourceFile(
             source=line(row["source"], NAME),
@@ -204,7 +203,7 @@ def _sources(frames: Frames) -> tuple[c.SourceFile, ...]:
 
 
 def _job(job: Mapping[str, Any]) -> c.Job:
-    """Return what is known of the job; a missing key is null."""
+    """Convert the known facts about the job; a missing key is null."""
     return c.Job(
         world_size=job.get("world_size"),
         ranks_seen=job.get("ranks_seen"),
@@ -216,10 +215,10 @@ def _job(job: Mapping[str, Any]) -> c.Job:
 
 
 def _name(text: str | None) -> str | None:
-    """Return a name cleaned; null stays null."""
+    """Return a sanitized name; None stays None."""
     return None if text is None else line(text, NAME)
 
 
 def _names(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return names cleaned, each once, gpu2 before gpu10."""
+    """Return sanitized, distinct names in natural order: gpu2 before gpu10."""
     return tuple(sorted({line(text, NAME) for text in texts}, key=natural))

@@ -1,7 +1,7 @@
 """Everything that is written or posted from one analysis, redacted first.
 
-Reports, exports and tickets are all made of a `Paper`, so what redaction takes away is
-gone before anything is rendered or planned.
+Reports, exports and tickets are all made from a `Paper`, so redaction is complete
+before anything is rendered or planned.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SUFFIXES = (".md", ".html", ".json", ".zip")
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A report, its details, the frames (None of a saved report), its class's page."""
+    """A report, its details, frames (None for a saved report) and class docs."""
 
     report: Report
     details: Details
@@ -41,9 +41,9 @@ class Paper:
     doc: str | None
 
     def render(self, suffix: str) -> tuple[bytes, tuple[str, ...]]:
-        """Return the report in the form of a suffix, and a line for all that is cut.
+        """Return the report in the format of a suffix, and a line per truncation.
 
-        Raises UsageError on a suffix that is none of SUFFIXES.
+        Raises UsageError on a suffix that is not in SUFFIXES.
         """
         match suffix:
             case ".md":
@@ -58,7 +58,7 @@ class Paper:
         raise UsageError(f"a report's suffix is one of {known}, not {suffix!r}")
 
     def fingerprint(self) -> str:
-        """Return 12 hex digits that the same evidence always gives."""
+        """Return 12 hex digits that identify the evidence."""
         hashes = sorted(f"{s.sha256} {s.bytes}" for s in self.report.sources)
         return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:12]
 
@@ -70,7 +70,7 @@ def paper(
     classes: Mapping[str, Documented],
     redact: frozenset[str] = frozenset(),
 ) -> Paper:
-    """Return what to hand out, without the names of the kinds in `redact`."""
+    """Return what to publish, with names of the kinds in `redact` replaced."""
     redactor = Redactor(redact)
     told = Details() if frames is None else details(report, frames, excerpts)
     if redact:
@@ -85,7 +85,7 @@ def paper(
 
 
 def check(path: Path, *, force: bool, suffixes: Sequence[str] = SUFFIXES) -> None:
-    """Raise UsageError where `path` is no place for a file, before any work is done."""
+    """Raise UsageError before any work if `path` cannot be written."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder; -o takes a file")
     if suffixes and path.suffix.lower() not in suffixes:
@@ -98,9 +98,9 @@ def check(path: Path, *, force: bool, suffixes: Sequence[str] = SUFFIXES) -> Non
 
 
 def write(path: Path, data: bytes, *, force: bool) -> None:
-    """Write a file at once; UsageError where it exists or cannot be written.
+    """Write a file atomically; raises UsageError if it exists or cannot be written.
 
-    A run that is interrupted leaves the old file, or none.
+    An interrupted run leaves the old file, or none.
     """
     check(path, force=force, suffixes=())
     draft = path.with_name(f".{path.name}.part")

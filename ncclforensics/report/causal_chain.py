@@ -1,4 +1,4 @@
-"""The chain from the cause to the symptoms, and the onset, as the contract has them.
+"""Converts the chain from cause to symptoms, and the onset, to the contract.
 
 Echoes are counted and folded: a thousand watchdog timeouts are one step.
 """
@@ -24,7 +24,7 @@ SECOND, HOUR = 1_000_000_000, 3600
 
 
 def explained_by(ranked: findings.Ranked, number: int) -> str | None:
-    """Return the class of what brought a finding about, by its number."""
+    """Return the class of the finding that caused finding `number`, or None."""
     cause = ranked.causes[number] if number < len(ranked.causes) else None
     return None if cause is None else ranked.findings[cause][1].slug
 
@@ -32,7 +32,7 @@ def explained_by(ranked: findings.Ranked, number: int) -> str | None:
 def chain(
     ranked: findings.Ranked, course: findings.Course, quote: Quote
 ) -> tuple[c.Step, ...]:
-    """Return the steps: the verdict, what it brought about in turn, what was seen."""
+    """Return the steps: the verdict, the findings it caused in turn, what was seen."""
     steps = []
     if ranked.verdict is not None and ranked.outcome == "failure":
         steps.append(_step("cause", ranked.verdict, quote))
@@ -51,9 +51,9 @@ def chain(
 
 
 def _below(ranked: findings.Ranked) -> list[int]:
-    """Return the numbers of what the verdict brought about, the nearest first."""
+    """Return the numbers of the findings that the verdict caused, the nearest first."""
     depth = {0: 0}
-    # a cause may stand behind its effect, so that one look is not enough
+    # a cause may be listed after its effect, so one pass is not enough
     for _ in ranked.findings:
         for number, cause in enumerate(ranked.causes):
             if cause in depth and number not in depth:
@@ -84,7 +84,7 @@ def _counted(part: str, seen: findings.Seen, text: str, quote: Quote) -> c.Step:
 
 
 def onset(told: findings.Onset | None, quote: Quote) -> c.Onset | None:
-    """Return the onset; null where no time of it is known."""
+    """Return the onset; None if its time is unknown."""
     stopped = None if told is None else rfc3339(told.t)
     if told is None or stopped is None:
         return None

@@ -1,8 +1,8 @@
-"""A diagnoser's docstring is its only documentation; this parses it.
+"""Parses the docstring of a diagnoser, which is its only documentation.
 
-The first paragraph says the class in a line. Then come sections, each under a line that
-holds one of HEADINGS and nothing else (a colon or a remark in brackets may follow). The
-text of a section may be indented as a whole.
+The first paragraph describes the class in one line. Sections follow, each under a line
+with nothing but one of HEADINGS (a colon or a remark in brackets may follow). The text
+of a section may be indented as a whole.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ ITEM = re.compile(r"(?:[-*]|[0-9]+\.) ")
 
 
 class Documented(Protocol):
-    """What this module needs of a diagnoser."""
+    """The interface of a diagnoser that this module needs."""
 
     @property
     def slug(self) -> str:
-        """The class."""
+        """The name of the failure class."""
 
     @property
     def family(self) -> str:
-        """The section of the classes' list."""
+        """The family of the failure class."""
 
     @property
     def doc(self) -> str:
-        """The docstring of its module."""
+        """The docstring of the diagnoser's module."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A docstring, split: the class in one line, and the sections that it has."""
+    """A parsed docstring: the class in one line, and its sections."""
 
     summary: str
     sections: Mapping[str, str]
 
 
 def page(doc: str) -> Page:
-    """Split a docstring at HEADINGS; a heading without text gives an empty section."""
+    """Split a docstring at HEADINGS; a heading without text yields an empty section."""
     parts: dict[str, list[str]] = {"": []}
     current = ""
     for text in inspect.cleandoc(doc).splitlines():
@@ -55,7 +55,7 @@ def page(doc: str) -> Page:
             parts[current] = []
         else:
             parts[current].append(text)
-    # a blank line in front keeps cleandoc from treating the first line apart
+    # a leading blank line keeps cleandoc from treating the first line specially
     sections = {
         name: inspect.cleandoc("\n".join(["", *p])) for name, p in parts.items()
     }

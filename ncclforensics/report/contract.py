@@ -1,9 +1,9 @@
 """The JSON contract, schema_version 1: the structs that a report is made of.
 
-Field order here is key order in the JSON, and schemas/report-v1.json is generated
-from here. Strings hold no control characters (see `clean`). Ranks are global ranks, in
-order; times are RFC 3339 UTC with nanoseconds; a `source` is the evidence's own name of
-a file, a `line` is 1-based.
+Field order here is key order in the JSON, and schemas/report-v1.json is generated from
+here, docstrings included. Strings hold no control characters (see `sanitize`). Ranks
+are global and sorted; times are RFC 3339 UTC with nanoseconds; a `source` is the name
+of a file within the evidence, a `line` is 1-based.
 """
 
 from __future__ import annotations

@@ -15,15 +15,15 @@ _NUMBER = re.compile(r"\d+")
 
 
 def was_read(source: SourceFile) -> bool:
-    """Say whether anything of a file was recognised."""
+    """Whether anything in a file was recognised."""
     return source.kind not in _UNREAD and (source.rows is None or source.rows > 0)
 
 
 def refused(report: Report) -> int:
-    """Count the files of the job that could not be read, to their end or at all.
+    """Count the files of the job that could not be read completely, or at all.
 
-    They are called as others that were read, but for the numbers in their names: what
-    is called otherwise, as a log that only root may read, need not be the job's.
+    Such a file counts if its name equals that of a file that was read, except for
+    numbers. Others, such as a log that only root may read, need not belong to the job.
     """
     names = {_unnumbered(s) for s in report.sources if was_read(s) and s.sha256}
     return sum(s.sha256 is None and _unnumbered(s) in names for s in report.sources)
@@ -34,10 +34,10 @@ def _unnumbered(source: SourceFile) -> str:
 
 
 def interrupted(report: Report) -> Note | None:
-    """Return the note on a reading that was interrupted, if it was."""
+    """Return the note on interrupted reading, or None."""
     return next((note for note in report.notes if note.stage == INTERRUPTED), None)
 
 
 def recognised(report: Report) -> bool:
-    """Say whether there was any evidence at all; if not, the exit code is 3."""
+    """Whether there was any evidence at all; if not, the exit code is 3."""
     return bool(report.findings) or any(was_read(source) for source in report.sources)

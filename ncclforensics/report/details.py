@@ -1,8 +1,8 @@
-"""What the long reports show beside the contract: excerpts and two pictures.
+"""What long reports show in addition to the contract: excerpts and two pictures.
 
-All of it is told by the evidence and made once, so that renderers compute nothing: the
-lines around what is cited, the calls that somebody cannot get past, how far each rank
-came in the failing group, and when the first signs of failure were printed.
+All of it comes from the evidence and is computed once, so that renderers compute
+nothing: the lines around citations, the calls that ranks are stuck in, each rank's
+progress in the failing group, and when the first signs of failure were printed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ State = Literal["done", "waits", "behind", "absent", "unseen"]
 MOST_CALLS, MOST_LANES, MOST_SIGNS = 12, 14, 400
 BY_NOW: tuple[State, ...] = ("done", "behind", "absent")
 COLUMNS = 4  # calls before the one that hangs
-NAME = 120  # characters of a name that came out of a log
+NAME = 120  # characters of a name from a log
 
 
 class Excerpt(Struct, frozen=True):
-    """Lines of one file around those that are cited; `first` numbers the first one."""
+    """Lines of one file around cited ones; `first` is the number of the first line."""
 
     source: str
     first: int
@@ -40,7 +40,7 @@ class Excerpt(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A call that hangs, and its members as folded ranks by what they do there."""
+    """A hanging call, and its members as folded ranks by their state in it."""
 
     name: str
     waiting: str
@@ -51,13 +51,13 @@ class Call(Struct, frozen=True):
 
     @property
     def is_spread(self) -> bool:
-        """Whether some of its ranks are written as `0-56:8`."""
+        """Whether some of its ranks are folded with a stride, as in `0-56:8`."""
         sides = (self.waiting, self.behind, self.done, self.absent, self.unseen)
         return any(":" in side for side in sides)
 
 
 class Lane(Struct, frozen=True):
-    """Ranks that came equally far: a state for each column."""
+    """Ranks with the same progress: a state for each column."""
 
     ranks: str
     named: bool
@@ -65,7 +65,7 @@ class Lane(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True):
-    """How far the ranks came in one group: columns are sequence numbers."""
+    """The progress of ranks in one group: columns are sequence numbers."""
 
     group: str
     columns: tuple[int, ...]
@@ -74,7 +74,7 @@ class Progress(Struct, frozen=True):
 
 
 class Sign(Struct, frozen=True):
-    """The first time that some ranks print a message: nanoseconds, UTC."""
+    """The first time that some ranks print a message, in UTC nanoseconds."""
 
     t: int
     ranks: str
@@ -83,7 +83,7 @@ class Sign(Struct, frozen=True):
 
 
 class Details(Struct, frozen=True):
-    """Everything beside the contract; empty where only a saved report is at hand."""
+    """Everything in addition to the contract; empty for a saved report."""
 
     excerpts: tuple[Excerpt, ...] = ()
     calls: tuple[Call, ...] = ()
@@ -96,7 +96,7 @@ class Details(Struct, frozen=True):
 def details(
     report: Report, frames: Frames, excerpts: Sequence[Excerpt] = ()
 ) -> Details:
-    """Return the details of a report, out of the frames it was made of."""
+    """Return the details of a report from the frames that it was built from."""
     calls = _calls(report, frames)
     signs = _signs(report, frames)
     return Details(
@@ -110,7 +110,7 @@ def details(
 
 
 def _calls(report: Report, frames: Frames) -> list[dict[str, Any]]:
-    """Return the hanging calls, the verdict's own first, then by how many wait."""
+    """Return the hanging calls: the verdict's first, then by number of waiters."""
     call = None if report.verdict is None else report.verdict.collective
     rows = frames["calls"].to_dicts()
 
@@ -132,7 +132,7 @@ def _call(row: Mapping[str, Any]) -> Call:
 
 
 def _group(row: Mapping[str, Any]) -> str:
-    """Name a process group as the text answer does: `35 (TENSOR_MODEL_PARALLEL)`."""
+    """Name a process group: `process group 35 (TENSOR_MODEL_PARALLEL)`."""
     described = f" ({row['pg_desc']})" if row["pg_desc"] else ""
     return line(f"process group {row['pg']}{described}", NAME)
 
@@ -140,7 +140,7 @@ def _group(row: Mapping[str, Any]) -> str:
 def _progress(
     report: Report, frames: Frames, calls: Sequence[Mapping[str, Any]]
 ) -> Progress | None:
-    """Return how far the members of the first call's group came."""
+    """Return the progress of the members of the first hanging collective's group."""
     collective = [row for row in calls if not row["is_p2p"] and row["seq"] is not None]
     if not collective:
         return None
@@ -181,7 +181,7 @@ def _progress(
 
 
 def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
-    """Return when ranks first printed each sign of failure, or ended; in time order."""
+    """Return when ranks first printed each sign of failure, or ended; by time."""
     events = frames["events"].filter(
         pl.col("role").is_in(FAILING) & pl.col("t").is_not_null()
     )
@@ -217,7 +217,7 @@ def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
 
 
 def ended(code: int) -> str:
-    """Say how a process ended; negative codes are signals, as Python spells them."""
+    """Describe how a process ended; negative codes are signals, as in Python."""
     try:
         return f"ended by {Signals(-code).name}"
     except ValueError:
@@ -225,7 +225,7 @@ def ended(code: int) -> str:
 
 
 def _ended(code: pl.Expr) -> pl.Expr:
-    """Say how a process ended."""
+    """Return `ended` as an expression."""
     signals = {-int(number): ended(-int(number)) for number in Signals}
     other = pl.lit("ended with exit code ") + code.cast(pl.String)
     return code.replace_strict(signals, default=other, return_dtype=pl.String)

@@ -1,7 +1,7 @@
-"""Prints the page of a class, and the list of all classes.
+"""Renders the documentation of a class, and the list of all classes.
 
-Paragraphs are filled to the width; list items hang, and lines indented deeper than
-their section stay as they are, because they are commands.
+Paragraphs are filled to the width, and list items get a hanging indent. Lines indented
+deeper than their section stay as they are, because they are commands.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def render_class(entry: Documented, *, width: int = 80, colour: bool = False) -> str:
-    """Return the page of one class as text, filled to `width` columns."""
+    """Return the documentation of one class as text, filled to `width` columns."""
     split = page(entry.doc)
     rows = [Row("", f"{entry.slug} ({entry.family})", "bold")]
     rows += [Row("", text) for text in wrap(split.summary, width)]
@@ -31,7 +31,7 @@ def render_class(entry: Documented, *, width: int = 80, colour: bool = False) ->
 def render_classes(
     classes: Mapping[str, Documented], *, width: int = 80, colour: bool = False
 ) -> str:
-    """Return the list of classes: slug, family, and the one line of each."""
+    """Return the list of classes: slug, family and summary of each."""
     slugs = max((len(slug) for slug in classes), default=0)
     families = max((len(entry.family) for entry in classes.values()), default=0)
     indent = slugs + families + 4
@@ -45,7 +45,7 @@ def render_classes(
 
 
 def fill(text: str, width: int) -> list[str]:
-    """Fill the paragraphs of `text`; list items hang, indented lines stay."""
+    """Fill the paragraphs and list items of `text`; indented lines stay as they are."""
     lines: list[str] = []
     for block in text.split("\n\n"):
         if lines:

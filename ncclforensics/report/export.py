@@ -1,7 +1,7 @@
 """The frames as files for other tools: parquet, csv, a trace, metrics.
 
-In csv a list is written as JSON, because csv has no lists, and text as a terminal may
-show it, because people look at csv with `cat`; parquet keeps types and bytes.
+csv has no lists, so a list is written as JSON; and people view csv with `cat`, so text
+is made safe for a terminal. parquet keeps types and bytes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NAMES = {"trace": "trace.json", "openmetrics": "ncclforensics.prom"}
 
 
 def files(paper: Paper, form: Form) -> Iterator[tuple[str, bytes, tuple[str, ...]]]:
-    """Yield the name and the bytes of each file, and what was cut from it.
+    """Yield the name and the bytes of each file, and what was left out of it.
 
-    Raises ValueError where there are no frames (a saved report) and `form` needs them.
+    Raises ValueError if `form` needs frames and there are none (a saved report).
     """
     if form == "openmetrics":
         yield NAMES[form], *render_openmetrics(paper.report)
@@ -63,7 +63,7 @@ def _flat(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _harmless(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame without escape sequences and control characters in its text."""
+    """Return the frame with escape sequences and control characters removed."""
     text = pl.col(pl.String)
     for pattern, instead in sanitize.HARMFUL:
         text = text.str.replace_all(pattern, instead)

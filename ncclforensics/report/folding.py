@@ -1,8 +1,7 @@
-"""Long sets, folded: ranks as `0-616,618-1023`, hosts as `gpu[0001-0016,0018]`.
+"""Folds long sets: ranks as `0-616,618-1023`, hosts as `gpu[0001-0016,0018]`.
 
-Where room is short and nobody parses, every eighth rank is `0-1016:8`.
-
-The one place where ranks and hosts fold, and where a folded set of ranks is read back.
+Where space is short and the text is not parsed, every eighth rank is `0-1016:8`. All
+folding of ranks and hosts is done here, and so is parsing of folded ranks.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def fold_ranks(ranks: Iterable[int]) -> str:
-    """Fold ranks: {0, 1, 2, 5} is "0-2,5"; no ranks are ""."""
+    """Fold ranks: {0, 1, 2, 5} is "0-2,5"; the empty set is ""."""
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in _runs(ranks))
 
 
 def fold_spread(ranks: Iterable[int]) -> str:
-    """Fold ranks like `fold_ranks`, and those at equal distances as Slurm writes them.
+    """Fold ranks like `fold_ranks`, and equally spaced ranks as Slurm does.
 
-    {0, 8, 16, 24, 32} is "0-32:8". Fewer than four ranks make no distance.
+    {0, 8, 16, 24, 32} is "0-32:8". It takes at least four equally spaced ranks.
     """
     parts: list[str] = []
     lone: list[int] = []
@@ -52,7 +51,7 @@ def fold_spread(ranks: Iterable[int]) -> str:
 
 
 def _spread(lone: Sequence[int]) -> list[str]:
-    """Fold ranks, in order, none of which follows another directly."""
+    """Fold sorted ranks of which no two are consecutive."""
     parts: list[str] = []
     at = 0
     while at < len(lone):
@@ -69,10 +68,10 @@ def _spread(lone: Sequence[int]) -> list[str]:
 
 
 def unfold_ranks(text: str) -> frozenset[int]:
-    """Read what `fold_ranks` and `fold_spread` write; spaces are allowed.
+    """Parse the output of `fold_ranks` and `fold_spread`; spaces are allowed.
 
-    Raises ValueError on anything else, on a run that goes backwards, and on more than
-    a million ranks.
+    Raises ValueError on anything else, on a descending range, and on more than a
+    million ranks.
     """
     ranks: set[int] = set()
     for part in text.replace(" ", "").split(","):
@@ -88,7 +87,7 @@ def unfold_ranks(text: str) -> frozenset[int]:
 
 
 def fold_hosts(hosts: Iterable[str]) -> str:
-    """Fold hosts that differ in one number; zeros before it are kept.
+    """Fold hosts that differ in one number; leading zeros are kept.
 
     {"gpu0001", "gpu0002", "head"} is "gpu[0001-0002],head".
     """
@@ -102,13 +101,13 @@ def fold_hosts(hosts: Iterable[str]) -> str:
 
 
 def _fold_shape(words: Sequence[str], rows: list[list[str]]) -> list[str]:
-    """Fold hosts with the same words between their numbers, one row of numbers each."""
+    """Fold hosts with equal words between numbers; `rows` has each host's numbers."""
     columns = [sorted(set(column)) for column in zip(*rows, strict=True)]
     varying = [i for i, column in enumerate(columns) if len(column) > 1]
     if not varying:
         return [_join(words, rows[0])]
     folded = varying[-1]
-    # a number with a zero before it says how wide all numbers beside it are
+    # a number with a leading zero shows the padded width of its neighbours
     padded = {len(n) for n in columns[folded] if n.startswith("0") and len(n) > 1}
     groups: dict[tuple[int, tuple[str, ...]], list[list[str]]] = {}
     for row in rows:
@@ -130,7 +129,7 @@ def _fold_shape(words: Sequence[str], rows: list[list[str]]) -> list[str]:
 
 
 def _join(words: Sequence[str], numbers: Sequence[str]) -> str:
-    """Put words and the numbers between them together again."""
+    """Join words and the numbers between them."""
     pairs = zip(words, [*numbers, ""], strict=True)
     return "".join(word + number for word, number in pairs)
 
@@ -150,7 +149,7 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def some(listed: str, length: int) -> str:
-    """Cut a folded set to `length` characters at a comma and end it with …."""
+    """Truncate a folded set to `length` characters at a comma, ending with …."""
     if len(listed) <= length:
         return listed
     head = listed[: max(length - 1, 1)]

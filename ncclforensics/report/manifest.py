@@ -1,7 +1,7 @@
 """The table of all files of the evidence: kind, reason, rank, host, and rows.
 
-Columns are plain and aligned: on a terminal the long ones fold to its width, in a pipe
-no line is cut, so that grep and awk see whole names. An unknown value is a dash.
+Columns are plain and aligned. On a terminal, long ones fold to its width; in a pipe no
+line is truncated, so that grep and awk see full names. An unknown value is a dash.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def render_manifest(
 ) -> str:
     """Return the table, a line of totals, and all notes.
 
-    `width` is the terminal's in cells, None for a pipe.
+    `width` is the width of the terminal in cells, None for a pipe.
     """
     table = Table(
         box=None, pad_edge=False, header_style="bold cyan", padding=(0, 2, 0, 0)
@@ -50,7 +50,7 @@ def render_manifest(
         no_color=not colour,
         highlight=False,
         legacy_windows=False,
-        force_jupyter=False,  # else a notebook shows the lines and the buffer is empty
+        force_jupyter=False,  # a notebook would show the lines and leave buffer empty
         width=max(width, 80) if width else UNBOUNDED,
     )
     if report.sources:
@@ -71,7 +71,7 @@ def _cells(source: SourceFile) -> list[str]:
 
 
 def _totals(report: Report) -> str:
-    """Return how many files there are, of each kind, and how many gave nothing."""
+    """Return the number of files, in total, per kind and without recognised content."""
     kinds = Counter(source.kind for source in report.sources)
     told = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))
     unread = sum(not was_read(source) for source in report.sources)
@@ -80,6 +80,6 @@ def _totals(report: Report) -> str:
 
 
 def _note(note: Note) -> str:
-    """Return a note behind the place it is about."""
+    """Return a note, preceded by the place it is about."""
     where = f"{note.source or '-'}" + ("" if note.line is None else f":{note.line}")
     return f"{where}  {note.text} ({note.stage})"

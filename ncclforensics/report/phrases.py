@@ -1,7 +1,7 @@
-"""Phrases that several renderers share: who, which call, the two opening lines.
+"""Phrases shared by renderers: culprits, calls, the two opening lines.
 
-Words are the ecosystem's own (SeqNum, process group), so that a grep in the raw log
-finds them. Numbers have thousands separators.
+Terms are those of NCCL and torch (SeqNum, process group), so that grep finds them in
+the raw log. Numbers have thousands separators.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ GIVE = (
 
 
 def who(culprits: Culprits, room: int = 10_000) -> str:
-    """Name the culprits in at most `room` characters; "" where nobody is named."""
+    """Name the culprits in at most `room` characters; "" if there are none."""
     ranks, hosts, devices = culprits.ranks, culprits.hosts, culprits.devices
     gpu = f"GPU{'s' if len(devices) > 1 else ''} {','.join(devices)}" if devices else ""
     word = "rank" if len(ranks) == 1 else "ranks"
@@ -86,7 +86,7 @@ def call(collective: Collective) -> str:
 
 
 def job(job: Job) -> str:
-    """Say what ran, as far as it is known; "" where nothing is."""
+    """Describe the job as far as it is known; "" if nothing is."""
     seen, size, hosts = job.ranks_seen, job.world_size, len(job.hosts)
     if size is None:
         ranks = f"{count(seen, 'rank')} seen" if seen else ""
@@ -115,12 +115,12 @@ def step(step: Step) -> str:
     name = f"{step.slug}: " if step.slug else ""
     word = "rank" if step.ranks_folded.isdigit() else "ranks"
     ranks = f" ({word} {some(step.ranks_folded, 40)})" if step.ranks_folded else ""
-    # a headline mostly names its ranks itself
+    # most headlines already name their ranks
     return f"{many}{name}{step.text}{ranks if step.part == 'seen' else ''}"
 
 
 def onset(onset: Onset) -> str:
-    """Say when the job stopped, how long nobody knew, and what that cost."""
+    """Say when the job stopped, when that was noticed, and the GPU hours lost."""
     told = f"stopped {onset.stopped[:23]}Z"
     if onset.hidden_seconds is None:
         return told
@@ -134,7 +134,7 @@ def onset(onset: Onset) -> str:
 
 
 def beside(told: Other) -> str:
-    """Say what became of another job or attempt: "attempt 0: crashed-rank: …"."""
+    """Describe the outcome of another job or attempt: "attempt 0: crashed-rank: …"."""
     name = f"job {told.job}" if told.job is not None else f"attempt {told.attempt}"
     what = f"{told.slug}: {told.headline}" if told.slug else told.headline
     where = next((f" ({e.source}:{e.line})" for e in told.evidence if e.line), "")
@@ -151,7 +151,7 @@ def looked_at(report: Report) -> str:
 
 
 def opening(report: Report) -> tuple[str, str]:
-    """Return the two lines that stand alone in a ticket, 80 cells at most each."""
+    """Return the two opening lines, fit for a ticket, at most 80 cells each."""
     verdict = report.verdict
     if verdict is not None:
         return _named(verdict, report), _headline(verdict)
@@ -184,7 +184,7 @@ def _named(verdict: Verdict, report: Report) -> str:
     head = f"{perhaps(verdict)}{verdict.slug}: "
     if report.outcome == "inconclusive":
         head += "inconclusive, "
-    # what starts the line need not end it
+    # the confidence is stated once: at the start or at the end of the line
     sure = "" if perhaps(verdict) else verdict.confidence
     room = TICKET_WIDTH - len(head) - (len(sure) + 2 if sure else 0)
     name = who(verdict.culprits, room) or "no rank accused"
@@ -199,12 +199,12 @@ def _named(verdict: Verdict, report: Report) -> str:
 
 
 def perhaps(finding: Verdict) -> str:
-    """Return what stands before a class that is no more than possible: "possible: "."""
+    """Return the prefix "possible: " for a finding that is only possible, else ""."""
     return "possible: " if finding.confidence == "possible" else ""
 
 
 def _beside(report: Report, room: int) -> str:
-    """Name the first failure that has nothing to do with the verdict's, if it fits."""
+    """Name the first failure that is independent of the verdict, if it fits."""
     for other in others(report):
         if other.role == "root" and other.confidence != "possible":
             named = [who(other.culprits), who(other.culprits).partition(" on ")[0]]
@@ -214,7 +214,7 @@ def _beside(report: Report, room: int) -> str:
 
 
 def also(report: Report) -> tuple[str, ...]:
-    """Name the failures that have nothing to do with the verdict's."""
+    """Name the failures that are independent of the verdict, one line each."""
     if report.outcome != "failure":
         return ()
     roots = (f for f in others(report) if f.role == "root")
@@ -226,7 +226,7 @@ def also(report: Report) -> tuple[str, ...]:
 
 
 def _headline(verdict: Verdict) -> str:
-    """Return the headline; what `call` tells as well is left out where it is long."""
+    """Return the headline; if too long, without the group that `call` names as well."""
     told = verdict.headline
     shorter = told.replace(" on process group ", " on pg ")
     tries = [told, shorter]
@@ -237,7 +237,7 @@ def _headline(verdict: Verdict) -> str:
 
 
 def _would_tell(report: Report) -> str:
-    """Return what would have told the cause, else the first sign of it."""
+    """Return what would have shown the cause, else the first sign of failure."""
     if report.not_checked:
         return f"next time: {report.not_checked[0].next_time}"
     if report.findings:
@@ -246,12 +246,12 @@ def _would_tell(report: Report) -> str:
 
 
 def others(report: Report) -> tuple[Finding, ...]:
-    """Return the findings that are not the verdict."""
+    """Return the findings other than the verdict."""
     return report.findings if report.verdict is None else report.findings[1:]
 
 
 def grouped(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Put the classes (first) that share one reason (second) together, in order."""
+    """Group (class, reason) pairs by reason, in order; classes are comma-separated."""
     groups: dict[str, list[str]] = {}
     for slug, reason in pairs:
         groups.setdefault(reason, []).append(slug)

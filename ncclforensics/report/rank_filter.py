@@ -1,7 +1,7 @@
-"""Restricts a report to some ranks or groups, for a look at part of a large job.
+"""Restricts a report to some ranks or groups, to inspect part of a large job.
 
-Outcome, verdict and suspects are the whole job's and stay; findings, files and
-notes are kept where they concern what was asked for.
+Outcome, verdict and suspects concern the whole job and stay. Findings, files and notes
+are kept only if they concern the requested ranks or group.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ncclforensics.report.folding import count
 def narrow(
     report: Report, *, ranks: frozenset[int] = frozenset(), pg: str | None = None
 ) -> Report:
-    """Return `report` with what concerns `ranks` and process group `pg` only.
+    """Return `report` restricted to `ranks` and process group `pg`.
 
-    Empty `ranks` are all ranks; `pg` is a group's name or its description. The first
-    finding, which is the verdict's, always stays. A note says what was asked for.
+    Empty `ranks` means all ranks; `pg` is the name or description of a group. The
+    verdict's finding, which is the first, always stays. A note states the restriction.
     """
     if not ranks and pg is None:
         return report
@@ -42,6 +42,6 @@ def narrow(
 
 
 def _groups(finding: Finding) -> set[str | None]:
-    """Return the names of a finding's group."""
+    """Return the name and description of a finding's group."""
     call = finding.collective
     return set() if call is None else {call.process_group, call.process_group_desc}

@@ -1,10 +1,10 @@
-"""Replaces names that should not leave: hosts, addresses, users, folders.
+"""Replaces confidential names by pseudonyms: hosts, addresses, users, folders.
 
 One redactor serves every output of a run, and it reads the report before anything else,
-so the same name has the same pseudonym everywhere. Hosts are known from the columns
-that hold hosts; a word that differs from one only in its numbers is a host too, also
-in a folded set (`gpu[0001-0016]`). A folder gets a name, a file keeps its own; folders
-of the system and of installed packages stay, because they tell nothing of the user.
+so a name has the same pseudonym everywhere. Hosts are learned from the columns that
+hold hosts. A word that differs from a host only in its numbers is a host too, also in a
+folded set (`gpu[0001-0016]`). Folders get a pseudonym, file names stay. System folders
+and folders of installed packages stay, because they reveal nothing about the user.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KINDS = ("hosts", "ips", "users", "paths")
 S = TypeVar("S", bound=msgspec.Struct)
 
-# fields that hold our own words, numbers and hashes
+# fields that contain only our own words, numbers and hashes
 _OURS = (
     "schema_version tool outcome class family confidence role references sha256 kind"
     " ranks_folded first_seen explained_by part stopped noticed gpu_hours stage op"
@@ -61,10 +61,10 @@ _LAYOUT = re.compile(
 
 
 class Redactor:
-    """Gives out pseudonyms, and remembers them: host1, ip1, user1, dir1."""
+    """Assigns pseudonyms and remembers them: host1, ip1, user1, dir1."""
 
     def __init__(self, kinds: Iterable[str]) -> None:
-        """Redact `kinds`, each one of KINDS; none leaves everything as it is."""
+        """Redact `kinds`, a subset of KINDS; without any, nothing is changed."""
         self.kinds = frozenset(kinds)
         self._names: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
         self._hosts: re.Pattern[str] | None = None
@@ -72,7 +72,7 @@ class Redactor:
         self._shapes: set[str] = set()
 
     def learn(self, report: Report) -> None:
-        """Give the names of a report their pseudonyms, in an order of its own."""
+        """Assign pseudonyms to the names in a report, in a fixed order."""
         plain = msgspec.to_builtins(report)
         hosts = {*report.job.hosts, *(s.host for s in report.sources if s.host)}
         hosts |= {suspect.host for suspect in report.suspects if suspect.host}
@@ -84,7 +84,7 @@ class Redactor:
             self.text(text)
 
     def learn_hosts(self, hosts: Iterable[str]) -> None:
-        """Recognise more hosts from here on; known ones keep their pseudonyms."""
+        """Add hosts to recognise; known ones keep their pseudonyms."""
         for host in sorted({h for h in hosts if h}, key=natural):
             self.host(host)
             short = host.split(".")[0]
@@ -102,7 +102,7 @@ class Redactor:
         )
 
     def learn_users(self, users: Iterable[str]) -> None:
-        """Recognise more users from here on, wherever they stand as a word."""
+        """Add users to recognise wherever they occur as a word."""
         if "users" not in self.kinds:
             return
         for user in sorted(set(users) - USUAL):
@@ -112,7 +112,7 @@ class Redactor:
         self._users = re.compile(rf"(?<![A-Za-z0-9])(?:{either})(?![A-Za-z0-9])")
 
     def text(self, text: str) -> str:
-        """Return `text` without the names."""
+        """Return `text` with names replaced."""
         if "paths" in self.kinds:
             text = _PATH.sub(lambda m: self._folder(m[1]), text)
         if "users" in self.kinds and self._users is not None:
@@ -125,7 +125,7 @@ class Redactor:
         return text
 
     def host(self, name: str) -> str:
-        """Return the pseudonym of a host; one that is an address is one of those."""
+        """Return the pseudonym of a host; an IP address is redacted as an address."""
         if _is_address(name):
             return self._address(name) if "ips" in self.kinds else name
         if "hosts" not in self.kinds or name in LOCAL:
@@ -133,7 +133,7 @@ class Redactor:
         return self._name("hosts", name.split(".")[0].lower(), "host")
 
     def source(self, name: str) -> str:
-        """Return the evidence's name of a file with its folders renamed."""
+        """Return a file name within the evidence with its folders renamed."""
         if "paths" in self.kinds:
             *folders, file = name.split("/")
             kept = [part if self._told(part) else None for part in folders]
@@ -143,12 +143,12 @@ class Redactor:
         return self.text(name)
 
     def _told(self, folder: str) -> bool:
-        """Say whether a folder's name is the layout's own, or a host's."""
+        """Whether a folder's name is part of a known layout, or a host."""
         host = "hosts" in self.kinds and _NUMBER.sub("#", folder) in self._shapes
         return host or _LAYOUT.fullmatch(folder) is not None
 
     def struct(self, value: S) -> S:
-        """Return a report, or its details, without the names."""
+        """Return a report, or its details, with names replaced."""
         if not self.kinds:
             return value
         return msgspec.convert(self._walk(msgspec.to_builtins(value), ""), type(value))
@@ -169,7 +169,7 @@ class Redactor:
         return names.setdefault(name, f"{word}{len(names) + 1}")
 
     def _host(self, match: re.Match[str]) -> str:
-        """Replace a host and its domain, and leave what is the ending of a file."""
+        """Replace a host and its domain, but keep a file extension."""
         labels = match[0].split(".")
         end = len(labels)
         while end > 1 and (labels[end - 1] in FILES or labels[end - 1].isdigit()):
@@ -177,7 +177,7 @@ class Redactor:
         return ".".join([self.host(".".join(labels[:end])), *labels[end:]])
 
     def _unfold(self, match: re.Match[str]) -> str:
-        """Replace a folded set of hosts by the folded set of their pseudonyms."""
+        """Replace a folded set of hosts by the folded pseudonyms."""
         head, numbers, end, tail = match.groups()
         if _NUMBER.sub("#", f"{head}0{tail}".split(".")[0]) not in self._shapes:
             return match[0]
@@ -192,7 +192,7 @@ class Redactor:
         return fold_hosts(hosts) + ("…" if end == "…" else "")
 
     def _address(self, text: str) -> str:
-        """Replace an address; those of the machine itself and no addresses stay."""
+        """Replace an IP address; loopback, unspecified and invalid ones stay."""
         plain = text[3:].replace("-", ".") if text.startswith("ip-") else text
         plain = plain.removeprefix("::ffff:") if "." in plain else plain
         if not _is_address(plain):
@@ -203,7 +203,7 @@ class Redactor:
         return self._name("ips", str(address), "ip")
 
     def _folder(self, path: str) -> str:
-        """Replace a folder, up to the packages that are installed in it."""
+        """Replace a folder, except for the part below installed packages."""
         if path.startswith(SYSTEM):
             return path
         if inside := _PACKAGES.match(path):
@@ -212,7 +212,7 @@ class Redactor:
 
 
 def kinds(text: str | None) -> frozenset[str]:
-    """Read what `--redact` was given; UsageError on anything but KINDS and all."""
+    """Parse the value of `--redact`; raises UsageError on all but KINDS and "all"."""
     asked = {part.strip() for part in (text or "").split(",")} - {""}
     if unknown := sorted(asked - {*KINDS, "all"}):
         raise UsageError(f"--redact: no {unknown[0]!r}; it takes {', '.join(KINDS)}")
@@ -220,7 +220,7 @@ def kinds(text: str | None) -> frozenset[str]:
 
 
 def _strings(value: Any, key: str = "") -> Iterable[str]:
-    """Yield the strings of a report that are not our own words, in order."""
+    """Yield the strings of a report, in order, except for fields in OURS."""
     if isinstance(value, dict):
         for name, item in value.items():
             if name not in OURS:

@@ -1,7 +1,7 @@
-"""Redaction of the frames: what they teach a redactor, and the frames without names.
+"""Redaction of frames: learns names from them, and replaces names in them.
 
-Names are searched in the distinct values of a column, so a name that a million rows
-repeat costs one search.
+Only the distinct values of a column are searched, so a name that is repeated in a
+million rows costs one search.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OURS = frozenset({"message", "role", "level", "kind", "stage", "op", "state", "w
 
 
 def learn(redactor: Redactor, frames: Frames) -> None:
-    """Teach a redactor the hosts and users of the frames, after those of the report."""
+    """Add the hosts and users in the frames to a redactor, after the report's."""
     if not redactor.kinds:
         return
     hosts: set[str] = set()
@@ -44,7 +44,7 @@ def learn(redactor: Redactor, frames: Frames) -> None:
 
 
 def redacted(frames: Frames, redactor: Redactor) -> Frames:
-    """Return the frames without the names; group names and numbers stay."""
+    """Return the frames with names replaced; group names and numbers stay."""
     if not redactor.kinds:
         return frames
     return Frames(

@@ -1,4 +1,4 @@
-"""Times as RFC 3339, as the contract has them."""
+"""Formats times as RFC 3339, as used in the contract."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _EPOCH = datetime(1970, 1, 1)  # UTC, without a zone so that isoformat ends in s
 
 
 def rfc3339(t: int | None) -> str | None:
-    """Return UTC nanoseconds as RFC 3339; null where null or beyond the year 9999."""
+    """Format UTC nanoseconds as RFC 3339; None if None or beyond the year 9999."""
     if t is None:
         return None
     seconds, nanoseconds = divmod(t, 1_000_000_000)

@@ -1,9 +1,9 @@
-"""Makes text out of a log harmless before anything prints it.
+"""Sanitizes text from logs before anything prints it.
 
-A log line is written by whoever ran the job, so it may hold escape sequences, carriage
-returns, direction marks or half a code point. None of that may reach a terminal, a
-ticket or a JSON file: sequences are removed whole, what remains of them becomes a space
-or goes, and lone surrogates (undecodable bytes of a file name) become U+FFFD.
+A log line may contain escape sequences, carriage returns, direction marks or half a
+code point. None of that may reach a terminal, a ticket or a JSON file. Escape sequences
+are removed whole; other control characters are removed or become a space; lone
+surrogates (undecodable bytes of a file name) become U+FFFD.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import re
 ELLIPSIS = "…"
 
 # CSI; then OSC, DCS, SOS, PM and APC with their text up to the terminator; then others.
-# An unterminated string keeps its text, so that nothing readable is hidden.
+# The text of an unterminated one is kept, so that nothing readable is hidden.
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]"
 )
 _BLANK = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
-# other controls, and characters that show nothing or turn the direction of writing
+# other control characters, invisible characters, and direction marks
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e"
     r"\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-# for whole columns: polars takes these patterns as they are
+# for whole columns: polars accepts these patterns unchanged
 HARMFUL = ((_SEQUENCE.pattern, ""), (_BLANK.pattern, " "), (_UNSEEN.pattern, ""))
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -33,8 +33,8 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 def line(text: str, limit: int) -> str:
     """Return `text` as one printable line of at most `limit` characters.
 
-    A longer text ends with …; it is cut before it is searched, so that a line of
-    hundreds of megabytes costs no more than a short one.
+    A longer text is truncated and ends with …. It is truncated before it is searched,
+    so that a line of hundreds of megabytes costs no more than a short one.
     """
     head = text[: 4 * limit]
     head = _BLANK.sub(" ", _SEQUENCE.sub("", head))
@@ -44,14 +44,14 @@ def line(text: str, limit: int) -> str:
 
 
 def paragraphs(text: str, limit: int) -> str:
-    """Return `text` cleaned like `line`, but keep its newlines."""
+    """Return `text` sanitized like `line`, but with its newlines."""
     lines = (line(part, limit).rstrip() for part in text[: 4 * limit].split("\n"))
     joined = "\n".join(lines).strip("\n")
     return cut(joined, limit, force=len(text) > 4 * limit)
 
 
 def cut(text: str, limit: int, *, force: bool = False) -> str:
-    """Cut `text` to `limit` characters, the last being … where something went."""
+    """Truncate `text` to `limit` characters, ending with … if anything was dropped."""
     if len(text) <= limit and not force:
         return text
     return text[: limit - 1].rstrip() + ELLIPSIS

@@ -1,8 +1,8 @@
-"""How suspects are worded: whom to check first, where nobody can be accused.
+"""Wording for suspects: the ranks to check first when there is no culprit.
 
-A culprit is named by a finding, with a class and a confidence. A suspect has a share of
-the blame and a reason, and nothing more: the words for it are "suspected" and "look
-at". Who is accused is never told as a suspect beside it.
+A culprit is named by a finding, with a class and a confidence. A suspect has only a
+share of the suspicion and a reason; the words used are "suspected" and "look at". A
+culprit is never listed as a suspect as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BESIDE = "Also suspected, not accused"
 
 
 def suspects(report: Report) -> tuple[Suspect, ...]:
-    """Return the suspects whom the report does not accuse, the heaviest first."""
+    """Return the suspects that are not culprits, the highest weight first."""
     if report.outcome != "failure" or report.verdict is None:
         return report.suspects
     sure = (
@@ -25,7 +25,7 @@ def suspects(report: Report) -> tuple[Suspect, ...]:
     )
     accused = [f.culprits for f in (report.verdict, *sure)]
     ranks = {rank for culprits in accused for rank in culprits.ranks}
-    # a finding that names hosts and no ranks accuses all that ran there
+    # a finding that names hosts but no ranks covers all ranks on those hosts
     hosts = {host for named in accused if not named.ranks for host in named.hosts}
     return tuple(
         s for s in report.suspects if s.rank not in ranks and s.host not in hosts
@@ -33,7 +33,7 @@ def suspects(report: Report) -> tuple[Suspect, ...]:
 
 
 def comes_first(report: Report) -> bool:
-    """Say whether the suspects are what a reader has to see before all else."""
+    """Whether suspects go before everything else: if the outcome is not a failure."""
     return report.outcome != "failure"
 
 
@@ -43,7 +43,7 @@ def title(report: Report) -> str:
 
 
 def share(suspect: Suspect) -> str:
-    """Return a weight as "62 %"; what is nearly nothing or all is not rounded to it."""
+    """Return a weight as "62 %"; near 0 or 1 as "<1 %" or ">99 %"."""
     if 0 < suspect.weight < 0.01:
         return "<1 %"
     if 0.99 < suspect.weight < 1:
@@ -57,7 +57,7 @@ def name(suspect: Suspect) -> str:
 
 
 def reason(suspect: Suspect) -> str:
-    """Return why somebody is suspected, and the first line that says so."""
+    """Return the reason for a suspicion, and its first citation."""
     where = next((f" ({e.source}:{e.line})" for e in suspect.evidence if e.line), "")
     return f"{suspect.why}{where}"
 
@@ -68,10 +68,10 @@ def told(suspect: Suspect) -> str:
 
 
 def brief(report: Report, room: int) -> str:
-    """Name as many suspects as `room` holds, and the heaviest in any case.
+    """Name as many suspects as fit into `room` characters, but at least the first.
 
-    "suspected: rank 13 on gpu0002 (62 %), rank 7 on gpu0001 (20 %), …"; "" where nobody
-    is suspected.
+    "suspected: rank 13 on gpu0002 (62 %), rank 7 on gpu0001 (20 %), …"; "" if there are
+    no suspects.
     """
     named = [f"{name(s)} ({share(s)})" for s in suspects(report)]
     tries = [f"suspected: {', '.join(named)}"] if named else [""]

@@ -1,8 +1,8 @@
 """Lines of the text answer: a column of labels, wrapped words, colour.
 
-Widths are terminal cells, so that wide characters keep the columns straight. Words are
-never broken: a path or a command longer than the line stays whole and pasteable. Colour
-goes through rich and says nothing that the words do not say.
+Widths are in terminal cells, so that columns stay aligned with wide characters. Words
+are never broken: a path or command longer than the line stays whole, to be pasted.
+Colour is applied by rich and never carries information that the words lack.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Row:
 
 
 def wrap(text: str, width: int, *, hang: int = 0) -> list[str]:
-    """Break `text` at spaces to `width` cells; `hang` indents all lines but the first.
+    """Wrap `text` at spaces to `width` cells; `hang` indents all lines but the first.
 
-    Newlines in `text` are kept. An empty text gives no lines.
+    Newlines in `text` are kept. An empty text yields no lines.
     """
     lines: list[str] = []
     for paragraph in text.splitlines():
@@ -53,9 +53,9 @@ def wrap(text: str, width: int, *, hang: int = 0) -> list[str]:
 
 
 def fold(text: str, width: int, most: int) -> list[str]:
-    """Break `text` to `width` cells, at a space where one is near, else anywhere.
+    """Wrap `text` to `width` cells, at a space if one is near, else anywhere.
 
-    Nothing between the spaces is lost. Of more than `most` lines the last ends with ….
+    No text is lost, unless it takes more than `most` lines: the last one ends with ….
     """
     lines: list[str] = []
     rest = text
@@ -72,25 +72,25 @@ def fold(text: str, width: int, most: int) -> list[str]:
 
 
 def shorten(text: str, width: int) -> str:
-    """Cut `text` to `width` cells, the last being … where something went."""
+    """Truncate `text` to `width` cells, ending with … if anything was dropped."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + ELLIPSIS
 
 
 def labelled(label: str, lines: Iterable[str], style: str = "") -> list[Row]:
-    """Put `label` in front of the first of `lines`, and its width before the others."""
+    """Return rows with `label` in front of the first of `lines`, "" for the others."""
     return [Row("" if i else label, text, style) for i, text in enumerate(lines)]
 
 
 def two_ends(left: str, right: str, width: int) -> str:
-    """Put `right` at the end of a line of `width` cells that starts with `left`."""
+    """Return a line of `width` cells with `left` at its start, `right` at its end."""
     left = shorten(left, width - cell_len(right) - 1)
     return left + " " * (width - cell_len(left) - cell_len(right)) + right
 
 
 def paint(rows: Iterable[Row], *, colour: bool = False, indent: int = 0) -> str:
-    """Return the rows as text; labels stand in a column of `indent` cells."""
+    """Return the rows as text, with labels in a column of `indent` cells."""
     buffer = io.StringIO()
     console = Console(
         file=buffer,
@@ -101,7 +101,7 @@ def paint(rows: Iterable[Row], *, colour: bool = False, indent: int = 0) -> str:
         markup=False,
         emoji=False,
         legacy_windows=False,
-        force_jupyter=False,  # else a notebook shows the lines and the buffer is empty
+        force_jupyter=False,  # a notebook would show the lines and leave buffer empty
         width=1000,
     )
     for row in rows:

@@ -65,7 +65,7 @@ ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, MemoryError)
 
 
 def compression_of(head: bytes) -> str | None:
-    """Return the compression of a file given its first bytes, a key of CODECS or None."""
+    """Return the compression of a file given its first bytes: a CODECS key or None."""
     for name, codec in CODECS.items():
         if head.startswith(codec.magic) and (name != "bzip2" or head[4:7] == b"1AY"):
             return name

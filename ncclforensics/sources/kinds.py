@@ -47,7 +47,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(head: bytes, tail: bytes = b"") -> Kind:
-    """Return the kind of a file from its first and, for leading NULs, its last bytes."""
+    """Return the kind of a file given its first bytes and, after NULs, its last."""
     if not head:
         return Kind("empty", "0 bytes")
     if why := pickle_heads.dump(head):

@@ -117,9 +117,9 @@ _FOLDERS, _PATHS, _FILES, _DUMPS = map(_compiled, (FOLDERS, PATHS, FILES, DUMPS)
 def read(path: str, kind: str) -> Mapping[str, int | str]:
     """Return the fields found in `path`: rank, local_rank, attempt, pid, host, stream.
 
-    Fields not found are absent. `path` is the name in the evidence, preceded by the name
-    of the directory that the user gave; an archive counts as a directory. `kind` is the
-    file's kind: the last number in a dump's name is its rank, in a log's name it is not.
+    Fields not found are absent. `path` is the name in the evidence, preceded by that of
+    the directory that the user gave; an archive counts as a directory. `kind` is the
+    file's kind: the last number in a dump's name is its rank, in a log's it is not.
     """
     *folders, name = path.replace("!", "/").split("/")
     folders = [_bare(folder, _PACKED) for folder in folders]

@@ -1,4 +1,5 @@
-"""Posts a report to the ticket that a person names: a plan first, then the sending.
+"""Posts a report to a ticket: first a plan without network, then sending.
 
-Each service is one file with a pure `plan`; `send` is the only place that speaks HTTP.
+Each service is one module with a pure `plan` function; `send` carries the plan out over
+`http`, the only module that makes requests.
 """

@@ -1,7 +1,7 @@
 """Issues and pull requests of GitHub and GitHub Enterprise: comments, no files.
 
-A pull request takes comments as the issue that it is. The REST API takes no files; the
-comment itself holds at most 65,536 characters.
+Pull requests take comments through the issues API. The REST API takes no files; a
+comment has at most 65,536 characters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEXT = re.compile(r'<([^>]+)>;\s*rel="next"')
 
 
 def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
-    """Return the plan for a ticket of GitHub, None where it is none of GitHub's."""
+    """Return the plan for a ticket of GitHub, None if it is not one."""
     parts = urls.split(ticket)
     found = (_PATH.fullmatch(parts.path) if parts else None) or _SHORT.fullmatch(ticket)
     if found is None:
@@ -75,7 +75,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
 
 
 def versions(post: Post) -> Iterator[tuple[Level, str]]:
-    """Yield the report as Markdown, from full to the headline."""
+    """Yield the report as Markdown, from the full version to the headline."""
     report, details = post.paper.report, post.paper.details
     link = f"\n\n[full report]({post.link})" if post.link else ""
     yield "full", render_markdown(report, details).rstrip() + link
@@ -85,7 +85,7 @@ def versions(post: Post) -> Iterator[tuple[Level, str]]:
 
 
 def next_link(_: Any, headers: Mapping[str, str]) -> Request | None:
-    """Return the next page that the Link header names."""
+    """Return the request for the next page in the Link header, or None."""
     found = _NEXT.search(headers.get("link", ""))
     return Request("GET", found[1]) if found else None
 

@@ -1,7 +1,7 @@
-"""Issues and merge requests of GitLab: notes, and files that a project keeps.
+"""Issues and merge requests of GitLab: notes, and files uploaded to the project.
 
-An upload answers with the Markdown that links it, and only text of the same project
-shows it. A line of a note that starts with a slash is a command to GitLab.
+The response to an upload is the Markdown that links it, which works only within the
+same project. A line of a note that starts with a slash is a GitLab quick action.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FENCED = re.compile(r"(^`{3,}.*?^`{3,}$)", re.MULTILINE | re.DOTALL)
 
 
 def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
-    """Return the plan for a ticket of GitLab, None where it is none of GitLab's."""
+    """Return the plan for a ticket of GitLab, None if it is not one."""
     parts = urls.split(ticket)
     if parts:
         found = _PATH.fullmatch(parts.path)
@@ -86,7 +86,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
 
 
 def _versions(post: Post) -> Iterator[tuple[Level, str]]:
-    """Yield the Markdown, with no line that GitLab takes for a command."""
+    """Yield the Markdown, with lines that look like quick actions escaped."""
     for level, text in github.versions(post):
         parts = _FENCED.split(text)
         yield (

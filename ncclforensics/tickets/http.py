@@ -1,8 +1,8 @@
-"""The one place that speaks HTTP: it signs, waits as it is asked to, and hides tokens.
+"""The only module that makes HTTP requests: authentication, retries, hidden tokens.
 
-A request that a service has surely not carried out (429, 503, no connection) is sent
-again, after the time that Retry-After says. After any other failure it may have been,
-so only reading is repeated; posting is left to `send`, which looks first.
+A request that was certainly not carried out (429, 503, no connection) is retried, after
+Retry-After if given. After any other failure it may have been carried out, so only
+reads are retried; retrying a post is left to `send`, which checks first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ncclforensics.tickets.tokens import Secret
 
 TRIES = 4
-LONGEST = 120.0  # seconds that a Retry-After is waited for
+LONGEST = 120.0  # the longest Retry-After that is obeyed, in seconds
 TIMEOUT = 30.0
 NOT_DONE = frozenset({429, 503})
 PASSING = frozenset({500, 502, 503, 504})
@@ -43,15 +43,15 @@ MEANS = {
 
 
 class RefusedError(PostingError):
-    """A service's answer that is no success; `status` is 0 where there was none.
+    """A request failed; `status` is the HTTP status, 0 if there was no response.
 
-    `unsure` says that the request may have been carried out all the same.
+    `unsure` means that the request may have been carried out nevertheless.
     """
 
     def __init__(
         self, text: str, status: int, *, unsure: bool = False, wait: float | None = None
     ) -> None:
-        """Keep what decides about another try; `wait` is seconds, if it was asked."""
+        """Keep what decides about a retry; `wait` is Retry-After in seconds, if any."""
         super().__init__(text)
         self.status = status
         self.unsure = unsure
@@ -64,14 +64,14 @@ class Http:
     def __init__(
         self, plan: Plan, secret: Secret, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """Open nothing yet; `sleep` takes seconds."""
+        """Prepare a client without connecting; `sleep` takes seconds."""
         self._plan = plan
         self._secret = secret
         self._sleep = sleep
         agent = f"ncclforensics/{__version__}"
         self._client = httpx2.Client(
             timeout=TIMEOUT,
-            follow_redirects=False,  # a token follows nobody to another host
+            follow_redirects=False,  # so that no token is sent to another host
             headers={"User-Agent": agent, **plan.headers},
         )
 
@@ -80,9 +80,9 @@ class Http:
         self._client.close()
 
     def send(self, request: Request) -> tuple[Any, dict[str, str]]:
-        """Return the answer's JSON (None where it is none) and its headers, lowercase.
+        """Return the response's JSON (None if it is not JSON) and lowercase headers.
 
-        Raises RefusedError on any answer but success.
+        Raises RefusedError on anything but success, after retries.
         """
         wait = 1.0
         for last in (*[False] * (TRIES - 1), True):
@@ -102,7 +102,7 @@ class Http:
         raise AssertionError("the last try returns or raises")
 
     def _once(self, request: Request) -> tuple[Any, dict[str, str]]:
-        """Send a request once."""
+        """Send a request once, without retries."""
         headers = dict(request.headers)
         if request.secret:
             headers[self._secret.header] = self._secret.value
@@ -131,7 +131,7 @@ class Http:
     def _answer(
         self, request: Request, response: httpx2.Response
     ) -> tuple[Any, dict[str, str]]:
-        """Return an answer that is a success; raise RefusedError with what it says."""
+        """Return a successful response; raise RefusedError with its message if not."""
         try:
             answer = response.json()
         except ValueError:
@@ -153,15 +153,15 @@ class Http:
         )
 
     def _say(self, request: Request, told: str) -> str:
-        """Return one line on a failure, without the token."""
+        """Return one line that describes a failure, without the token."""
         where = f"{request.method} {request.url.partition('?')[0]}"
         return self._secret.hide(f"{self._plan.service}: {line(told, 400)} ({where})")
 
 
 def _wait(headers: dict[str, str]) -> float | None:
-    """Return the seconds that Retry-After asks for: a number, or a date.
+    """Return the seconds to wait: Retry-After as a number or a date, else None.
 
-    GitHub may say instead when its limit is lifted, in seconds since 1970.
+    GitHub may instead send x-ratelimit-reset, in seconds since 1970.
     """
     asked = headers.get("retry-after")
     if asked is None:
@@ -179,7 +179,7 @@ def _wait(headers: dict[str, str]) -> float | None:
 
 
 def _message(answer: Any) -> str:
-    """Return the words of an error, wherever a service puts them."""
+    """Return the message of an error, from whichever field has it."""
     if not isinstance(answer, dict):
         return ""
     found: list[str] = []

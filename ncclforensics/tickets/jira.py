@@ -1,8 +1,8 @@
 """Issues of Jira Cloud and Jira Data Center: comments in wiki markup, and attachments.
 
-Version 2 of the REST API takes wiki markup on both. Wiki text has no hidden comments,
-so the mark is a grey last line. Cloud signs in with an e-mail address and a token, a
-server with a personal access token alone.
+Version 2 of the REST API takes wiki markup on both. Wiki markup has no hidden comments,
+so the mark is a grey last line. Cloud authenticates with an e-mail address and a token,
+Data Center with a personal access token alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHORT = re.compile(rf"(?:jira:)?({_KEY})")
 
 
 def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
-    """Return the plan for a ticket of Jira, None where it is none of Jira's."""
+    """Return the plan for a ticket of Jira, None if it is not one."""
     place = _place(ticket, env)
     if place is None:
         return None
@@ -94,7 +94,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
 
 
 def _place(ticket: str, env: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the site and the key of the issue."""
+    """Return the site and the key of the issue, None if it is not one of Jira."""
     parts = urls.split(ticket)
     if parts is None:
         if (found := _SHORT.fullmatch(ticket)) is None:
@@ -123,7 +123,7 @@ def _versions(post: Post) -> Iterator[tuple[Level, str]]:
 
 
 def _person(item: Any) -> str | None:
-    """Return what names a person: an id on Cloud, a name on a server."""
+    """Return the identifier of a user: an account id on Cloud, a name on a server."""
     found = item.get("accountId") or item.get("key") or item.get("name")
     return None if found is None else str(found)
 

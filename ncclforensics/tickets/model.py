@@ -1,7 +1,7 @@
-"""What a plan is made of: requests without secrets, bodies from full to short, files.
+"""The parts of a plan: requests without secrets, bodies from full to short, files.
 
-A plan is made without network. Callables in it only rearrange what a service answered,
-so a plan and the answers together decide everything that is sent.
+A plan is made without network. Its callables only rearrange responses, so a plan and
+the responses together determine everything that is sent.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _MARK = re.compile(r"ncclforensics:([\w.-]+):([0-9a-f]{12})")
 
 
 class PostingError(NcclForensicsError):
-    """A service refused, or could not be reached; says what was posted before."""
+    """A service refused or was unreachable; the message says what was posted before."""
 
     code = ExitCode.POSTING_FAILED
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request; the token is none of it, and goes along where `secret`."""
+    """One HTTP request, without the token, which is added if `secret` is true."""
 
     method: str
     url: str
@@ -52,7 +52,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A text to post, and what it leaves out. `blocks` is Slack's form of it."""
+    """A text to post, and what it leaves out. `blocks` is the same for Slack."""
 
     level: Level
     text: str
@@ -62,7 +62,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment that is there: its id, its text, its author, and where to see it."""
+    """An existing comment: id, text, author and URL."""
 
     id: str
     text: str
@@ -72,10 +72,10 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Auth:
-    """How a service takes its token, and where tokens come from (see `tokens`).
+    """How a service expects its token, and where tokens come from (see `tokens`).
 
-    `scheme` is Bearer, Basic, either of them (Basic where a user is known), or another
-    word before it. `variables` are tried in order; `command` asks the usual tool.
+    `scheme` is Bearer, Basic, either of them (Basic if a user is known), or another
+    prefix. `variables` are tried in order; `command` asks the service's usual tool.
     """
 
     scheme: str
@@ -88,12 +88,12 @@ class Auth:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is to be posted to one ticket, decided before anything is sent.
+    """Everything to be posted to one ticket, decided before anything is sent.
 
-    `bodies` go from full to short; the first is what fits the service's `limit`, the
-    others stand ready where the service refuses it as too long. `pages` lists what is
-    there: a first request, and from each answer the comments and the next request.
-    `revise` is None where the service keeps comments for good.
+    `bodies` go from full to short. The first fits the service's `limit`; the others are
+    used if the service refuses it as too long. `first_page`, `comments` and `next_page`
+    list the existing comments. `revise` is None if the service does not allow editing
+    comments.
     """
 
     service: str
@@ -123,12 +123,12 @@ class Plan:
 
 
 def mark(key: str, text: str) -> str:
-    """Return the words by which a posted text, and any change of it, is known."""
+    """Return the mark that identifies a posted text and its version."""
     return f"ncclforensics:{key}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def marked(text: str, key: str) -> str | None:
-    """Return the hash in the mark of `key` at the start or the end of a posted text."""
+    """Return the hash in the mark of `key`, in the first or last line of a text."""
     lines = [line for line in text.splitlines() if line.strip()]
     for line in (*lines[:1], *lines[-1:]):
         if (found := _MARK.search(line)) and found[1] == key:
@@ -137,7 +137,7 @@ def marked(text: str, key: str) -> str | None:
 
 
 def size(body: Body) -> int:
-    """Count the characters of a body, in Slack's form those of all its blocks."""
+    """Return the length of a body; for Slack, of all its blocks."""
     if body.blocks is None:
         return length(body.text)
     return sum(length(text) for text in _strings(body.blocks))
@@ -156,5 +156,5 @@ def _strings(blocks: Any) -> Iterable[str]:
 
 
 def length(text: str) -> int:
-    """Count characters as services do at their strictest: in units of UTF-16."""
+    """Return the length in UTF-16 code units, the strictest count of any service."""
     return len(text.encode("utf-16-le", "replace")) // 2

@@ -1,7 +1,7 @@
-"""Incidents of PagerDuty: notes, which are plain, short, and stay as they are.
+"""Incidents of PagerDuty: notes, which are plain text, short, and cannot be edited.
 
-A note cannot be changed, so a second run posts nothing unless the report changed. A
-token of the whole account needs the e-mail address of who posts, in PAGERDUTY_FROM.
+So a second run posts nothing unless the report changed. An account-level token needs
+the e-mail address of the poster, in PAGERDUTY_FROM.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHORT = re.compile(r"(?:pagerduty|pd):([A-Z0-9]+)")
 
 
 def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
-    """Return the plan for an incident of PagerDuty, None where it is none."""
+    """Return the plan for an incident of PagerDuty, None if it is not one."""
     parts = urls.split(ticket)
     found = _PATH.fullmatch(parts.path) if parts else _SHORT.fullmatch(ticket)
     if found is None:

@@ -1,4 +1,4 @@
-"""Which service a ticket is of, and the plan in words and as JSON."""
+"""Finds the service of a ticket, and renders the plan as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ncclforensics.tickets.model import Plan
     from ncclforensics.tickets.post import Post
 
-# GitLab's paths are the most particular, so it is asked before GitHub
+# GitLab's paths are more specific than GitHub's, so GitLab is tried first
 SERVICES: tuple[Callable[[str, Post, Mapping[str, str]], Plan | None], ...] = (
     *(gitlab.plan, slack.plan, servicenow.plan),
     *(pagerduty.plan, jira.plan, github.plan),
@@ -32,7 +32,7 @@ FORMS = (
 
 
 def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan:
-    """Return the plan for a ticket; UsageError where no service knows its form."""
+    """Return the plan for a ticket; UsageError if no service recognises its form."""
     for make in SERVICES:
         if (found := make(ticket.strip(), post, env)) is not None:
             return found
@@ -40,7 +40,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan:
 
 
 def as_json(plan: Plan, env: Mapping[str, str], redacted: str) -> dict[str, Any]:
-    """Return the plan for --dry-run; it holds no secret, for a plan has none."""
+    """Return the plan as JSON for --dry-run; a plan has no secrets."""
     body = plan.bodies[0]
     return {
         "service": plan.service,
@@ -60,7 +60,7 @@ def as_json(plan: Plan, env: Mapping[str, str], redacted: str) -> dict[str, Any]
 
 
 def as_text(plan: Plan, env: Mapping[str, str], redacted: str) -> str:
-    """Return the plan for a person, and the text that would be posted."""
+    """Return the plan as text, followed by the text that would be posted."""
     body = plan.bodies[0]
     again = "its own comment, if one is there" if plan.revise else "never: notes stay"
     hint = "nothing; --redact hosts,ips,users,paths hides names"

@@ -1,6 +1,6 @@
-"""What is posted, in each service's language: full, without excerpts, or one headline.
+"""The texts to post: full, without excerpts, or only the headline.
 
-One function decides what fits, and says what it left out.
+`fitting` selects the versions that fit, and records what they leave out.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from ncclforensics.report.bundle import Paper
     from ncclforensics.tickets.model import Level
 
-ROOM = 600  # characters kept free for the mark and the line that names the files
+ROOM = 600  # characters reserved for the mark and the line that names the files
 EXCERPTS = "the cited lines and what stands around them"
 ALL = "everything but the headline"
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A redacted paper, a link to the full report (if any), and the key of the post."""
+    """A redacted paper, a link to the full report (if any), and a key for the mark."""
 
     paper: Paper
     link: str | None = None
     key: str = "report"
 
     def files(self) -> tuple[File, ...]:
-        """Return what is uploaded where a service takes files."""
+        """Return the files to upload, for services that take files."""
         name = f"ncclforensics-{self.paper.fingerprint()}"
         html, _ = self.paper.render(".html")
         archive, _ = self.paper.render(".zip")
@@ -44,13 +44,13 @@ class Post:
         )
 
     def headline(self) -> str:
-        """Return the two opening lines, and the link, as plain text."""
+        """Return the two opening lines and the link as plain text."""
         first, second = opening(self.paper.report)
         link = [f"full report: {self.link}"] if self.link else []
         return "\n".join([" ".join(first.split()), second, *link])
 
     def suspects(self) -> list[str]:
-        """Return whom to look at below a heading that accuses nobody; or nothing."""
+        """Return the heading and the lines of suspects, empty without suspects."""
         report = self.paper.report
         told = [
             f"  {suspect_phrases.told(s)}" for s in suspect_phrases.suspects(report)
@@ -79,7 +79,10 @@ class Post:
 def fitting(
     versions: Iterable[tuple[Level, str]], limit: int, room: int = ROOM
 ) -> tuple[Body, ...]:
-    """Return the versions that fit `limit`, longest first; the last is cut to fit."""
+    """Return the versions that fit `limit`, longest first.
+
+    If none fits, the last one is truncated.
+    """
     bodies: list[Body] = []
     for level, text in versions:
         left = {"full": (), "without excerpts": (EXCERPTS,)}.get(level, (ALL,))
@@ -92,7 +95,7 @@ def fitting(
 
 
 def shortened(text: str, limit: int) -> str:
-    """Cut a text to `limit` units of UTF-16, the last being … where something went."""
+    """Truncate a text to `limit` UTF-16 units, ending with … if it was longer."""
     if length(text) <= limit:
         return text
     head = text.encode("utf-16-le", "replace")[: 2 * (limit - 1)]

@@ -1,8 +1,8 @@
-"""Carries a plan out: finds its own comment, uploads, then writes once or revises.
+"""Carries out a plan: finds its own comment, uploads files, then posts or edits.
 
-A comment is written by one request, whole, so there is never half of one. Files go
-first where the text names them; one that is refused is left out and said. After a
-failure that may have written all the same, the ticket is read again before another try.
+A comment is written by one request, so it is never partial. Files are uploaded first if
+the text links them; a refused file is left out, with a warning. After a failure that
+may have posted nevertheless, the ticket is read again before a retry.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from ncclforensics.tickets.model import Body, Comment, File, Plan, Request
 
-PAGES = 50  # of comments that are looked through
-TRIES = 3  # for a post whose fate is not known
+PAGES = 50  # pages of comments that are searched
+TRIES = 3  # for a post whose outcome is unknown
 
 
 @dataclass(slots=True)
 class Sent:
-    """What was done, in words; `url` is where to see it."""
+    """What was done, in words; `url` is the address of the result."""
 
     done: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ def send(
     env: Mapping[str, str],
     sleep: Callable[[float], None] | None = None,
 ) -> Sent:
-    """Post as planned; PostingError says what was posted before it failed."""
+    """Post as planned; raises PostingError, which says what was posted before."""
     asked = plan.first_page or plan.create(plan.bodies[0], "")
     signed = secret(plan, urlsplit(asked.url).hostname or "", env)
     http = Http(plan, signed, sleep) if sleep else Http(plan, signed)
@@ -64,7 +64,7 @@ def _before(sent: Sent) -> str:
 
 @dataclass(slots=True)
 class _Ticket:
-    """A plan on its way; `record` is what its name was looked up to be."""
+    """A plan being carried out; `record` is the record id that was looked up."""
 
     plan: Plan
     http: Http
@@ -72,11 +72,11 @@ class _Ticket:
     record: str = ""
 
     def ask(self, request: Request) -> object:
-        """Send a request, with the looked up record in it."""
+        """Send a request with `record` filled in; returns its JSON."""
         return self.page(request)[0]
 
     def page(self, request: Request) -> tuple[object, Mapping[str, str]]:
-        """Send a request; return its answer and the headers."""
+        """Send a request with `record` filled in; returns its JSON and headers."""
         if self.record:
             params = {
                 k: v.replace(RECORD, self.record) for k, v in request.params.items()
@@ -92,7 +92,7 @@ def _send(ticket: _Ticket) -> None:
         request, chosen = plan.resolve
         ticket.record = chosen(ticket.ask(request))
     me = _me(ticket)
-    # a shorter version bears the mark of the full one: it is of the same report
+    # a shorter version has the mark of the full one, as it is the same report
     own = mark(plan.key, _told(plan.bodies[0]))
     there = list(_marked(ticket, me))
     if same := [c for c in there if _bears(c, own)]:
@@ -120,12 +120,12 @@ def _send(ticket: _Ticket) -> None:
 
 
 def _told(body: Body) -> str:
-    """Return everything of a body that a reader sees."""
+    """Return the visible text of a body."""
     return body.text if body.blocks is None else repr(body.blocks)
 
 
 def _me(ticket: _Ticket) -> str | None:
-    """Return who posts; None where the service does not say (an app's token)."""
+    """Return the posting user; None if the service does not say (an app token)."""
     if ticket.plan.me is None:
         return None
     request, name = ticket.plan.me
@@ -138,13 +138,13 @@ def _me(ticket: _Ticket) -> str | None:
 
 
 def _bears(comment: Comment, own: str) -> bool:
-    """Say whether a comment bears exactly the mark `own`."""
+    """Whether a comment has exactly the mark `own`."""
     _, key, digest = own.split(":")
     return marked(comment.text, key) == digest
 
 
 def _marked(ticket: _Ticket, me: str | None) -> Iterator[Comment]:
-    """Yield the comments that bear the mark of the plan's key and are ours."""
+    """Yield our own comments that have the mark of the plan's key."""
     plan = ticket.plan
     request = plan.first_page
     for _ in range(PAGES):
@@ -160,7 +160,7 @@ def _marked(ticket: _Ticket, me: str | None) -> Iterator[Comment]:
 
 
 def _upload(ticket: _Ticket) -> dict[str, str]:
-    """Upload the files that are not there yet; return what links each, by name."""
+    """Upload the files that are not there yet; returns the link of each, by name."""
     plan = ticket.plan
     if plan.upload is None or plan.uploaded is None or not plan.files:
         return {}
@@ -184,7 +184,7 @@ def _upload(ticket: _Ticket) -> dict[str, str]:
 
 
 def _left_out(ticket: _Ticket, file: File, caught: RefusedError) -> bool:
-    """Say that a file was refused, where the report can go without it."""
+    """Record that a file was refused; returns whether to post without it."""
     refused = caught.status in (400, 403, 404, 413, 415, 422)
     if refused:
         ticket.sent.warnings.append(f"{file.name} is left out: {caught}")
@@ -194,7 +194,7 @@ def _left_out(ticket: _Ticket, file: File, caught: RefusedError) -> bool:
 def _write(
     ticket: _Ticket, body: Body, own: str, found: Comment | None, me: str | None
 ) -> Comment:
-    """Write or revise the comment; look before writing again."""
+    """Post or edit the comment; reads the ticket again before a retry."""
     plan = ticket.plan
     for last in (*[False] * (TRIES - 1), True):
         try:
@@ -213,7 +213,7 @@ def _write(
 
 
 def _share(ticket: _Ticket, posted: Comment) -> None:
-    """Put the files behind a comment that is there, where a service wants it so."""
+    """Add the files after the comment, for services that require that order."""
     plan = ticket.plan
     for file in plan.files if plan.after else ():
         answer: object = None

@@ -1,8 +1,8 @@
 """Records of ServiceNow: a work note, and attachments of the record.
 
-Work notes are a journal: they stay as they are, so a second run posts nothing unless
-the report changed. `[code]` in a note would be taken for HTML. A number (INC0012345) is
-looked up among all tasks first.
+Work notes are a journal and cannot be edited, so a second run posts nothing unless the
+report changed. `[code]` in a note would be rendered as HTML. A number (INC0012345) is
+first looked up among all tasks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ncclforensics.tickets.post import Post
 
 LIMIT = 4_000
-RECORD = "{record}"  # where the looked up sys_id goes
+RECORD = "{record}"  # placeholder for the sys_id that is looked up
 _ID = r"[0-9a-f]{32}"
 _FORM = re.compile(rf"/(\w+)\.do\?(?:.*&)?sys_id=({_ID})")
 _RECORD = re.compile(rf"/record/(\w+)/({_ID})")
@@ -31,7 +31,7 @@ _ASKED = re.compile(r"/(\w+)\.do\?(?:.*&)?sysparm_query=number=([A-Z]{2,8}\d{5,}
 
 
 def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
-    """Return the plan for a record of ServiceNow, None where it is none."""
+    """Return the plan for a record of ServiceNow, None if it is not one."""
     parts = urls.split(ticket)
     table, record, number = "task", RECORD, ""
     if parts:
@@ -111,7 +111,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
 
 
 def _site(ticket: str, env: Mapping[str, str]) -> str:
-    """Return the address of the instance that the environment names."""
+    """Return the URL of the instance in SERVICENOW_INSTANCE; UsageError without it."""
     name = env.get("SERVICENOW_INSTANCE")
     if not name:
         raise UsageError(f"{ticket}: set SERVICENOW_INSTANCE, or give the record's URL")
@@ -123,7 +123,7 @@ def _site(ticket: str, env: Mapping[str, str]) -> str:
 
 
 def _first(answer: Any) -> str:
-    """Return the sys_id of the only record; ValueError where there is none."""
+    """Return the sys_id of the first record; ValueError if there is none."""
     if not answer["result"]:
         raise ValueError("no such record, or it may not be seen")
     return str(answer["result"][0]["sys_id"])

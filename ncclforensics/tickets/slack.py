@@ -1,9 +1,9 @@
 """Channels and threads of Slack: a message of blocks, and files in its thread.
 
-A message's own metadata holds the mark. Slack answers 200 to everything and says in
-`ok` whether it did it. Text of a section holds 3,000 characters and is escaped, so that
-nothing in a log mentions, links or formats. Files go three ways: ask for an address,
-send the bytes there without the token, share.
+The metadata of a message holds the mark. Slack responds to everything with 200; `ok` in
+the response says whether it succeeded. A section holds 3,000 characters; its text is
+escaped, so that nothing in a log becomes a mention, a link or markup. A file takes
+three requests: get an upload URL, send the bytes there without the token, share.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from ncclforensics.tickets.post import Post
 
-LIMIT = 3_000  # of one section
-TOTAL = 12_000  # of all blocks; what is in them adds up to less
-SUSPECTS = 1_500  # characters of them
+LIMIT = 3_000  # characters of one section
+TOTAL = 12_000  # characters of all blocks; ours add up to less
+SUSPECTS = 1_500  # characters of the list of suspects
 CITES = 12
 EVENT = "ncclforensics_report"
 _PATH = re.compile(r"/archives/([A-Z][A-Z0-9]{5,})(?:/p(\d{10})(\d{6}))?/?")
@@ -35,7 +35,7 @@ _SHORT = re.compile(r"slack:([A-Z][A-Z0-9]{5,})(?:[:/](\d{10})\.(\d{6}))?")
 
 
 def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
-    """Return the plan for a channel or a thread of Slack, None where it is none."""
+    """Return the plan for a channel or thread of Slack, None if it is not one."""
     parts = urls.split(ticket)
     path = parts.path if parts else ticket
     found = (
@@ -69,7 +69,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
         return Request("GET", f"{api}/{listing}", params={**seen, "cursor": cursor})
 
     def after(file: File, posted: Comment) -> Iterator[Callable[[Any], Request]]:
-        """Yield the three requests that put a file into the thread of a message."""
+        """Yield the three requests that add a file to the thread of a message."""
         form = {"filename": file.name, "length": str(len(file.data))}
         kept: dict[str, str] = {}
 
@@ -127,7 +127,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
 
 
 def _message(item: Any) -> Comment:
-    """Return a message; its text is the mark in its metadata, if it has one."""
+    """Return a message as Comment; its text is the mark in its metadata, or ""."""
     told = item.get("metadata") or {}
     own = told.get("event_type") == EVENT
     mark = (told.get("event_payload") or {}).get("mark", "") if own else ""
@@ -135,7 +135,7 @@ def _message(item: Any) -> Comment:
 
 
 def _failed(answer: Any) -> str | None:
-    """Return Slack's word for what went wrong, or None."""
+    """Return Slack's error code, None on success."""
     if not isinstance(answer, dict) or answer.get("ok", True):
         return None
     needed = f" (needs {answer['needed']})" if answer.get("needed") else ""
@@ -143,7 +143,7 @@ def _failed(answer: Any) -> str | None:
 
 
 def _bodies(post: Post) -> tuple[Body, ...]:
-    """Return the message with what it cites, without, and as two lines."""
+    """Return the message with citations, without them, and as two lines."""
     report = post.paper.report
     verdict = report.verdict
     first, second = opening(report)
@@ -193,17 +193,17 @@ def _section(text: str) -> dict[str, Any]:
 
 
 def _mrkdwn(text: str) -> dict[str, Any]:
-    # verbatim: no channel, person or address in it becomes a link
+    # verbatim: no channel, user or URL in it becomes a link
     return {"type": "mrkdwn", "text": shortened(text, LIMIT), "verbatim": True}
 
 
 def _code(lines: tuple[str, ...] | list[str]) -> dict[str, Any]:
-    """Return lines as preformatted text, in which nothing is markup."""
+    """Return lines as a preformatted block, in which nothing is markup."""
     text = {"type": "text", "text": shortened("\n".join(lines), LIMIT)}
     inner = {"type": "rich_text_preformatted", "elements": [text]}
     return {"type": "rich_text", "elements": [inner]}
 
 
 def _escaped(text: str) -> str:
-    """Escape the three characters by which Slack's markup links and mentions."""
+    """Escape the three special characters of Slack's markup."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

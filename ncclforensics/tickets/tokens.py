@@ -1,7 +1,7 @@
-"""Where a token comes from: the environment, the usual tool's keyring, or a netrc file.
+"""Obtains tokens: from the environment, the service's usual tool, or a netrc file.
 
-Never from the command line, where other users of the machine can read it. A `Secret`
-shows itself to nobody: it is written into a header, and taken out of what is printed.
+Never from the command line, where other users of the machine can read them. A `Secret`
+is never displayed: it is only written into a header, and removed from all output.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ HIDDEN = "***"
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A header that signs in, and all spellings of the secret in it."""
+    """An authentication header, and all encodings of the secret in it."""
 
     header: str
     value: str = field(repr=False)
     spellings: tuple[str, ...] = field(repr=False)
 
     def hide(self, text: str) -> str:
-        """Return `text` with the secret taken out, should a service echo it."""
+        """Return `text` with the secret removed, in case a service echoes it."""
         for spelling in self.spellings:
             text = text.replace(spelling, HIDDEN)
         return text
 
 
 def told(auth: Auth, env: Mapping[str, str]) -> str:
-    """Say where the token will come from, without asking for it."""
+    """Describe where the token will come from, without obtaining it."""
     found = next((name for name in auth.variables if env.get(name)), None)
     if found:
         return f"from {found}"
@@ -52,7 +52,7 @@ def told(auth: Auth, env: Mapping[str, str]) -> str:
 
 
 def secret(plan: Plan, host: str, env: Mapping[str, str]) -> Secret:
-    """Return the header that signs in; PostingError with what to set where none is."""
+    """Return the authentication header; PostingError with what to set if none."""
     auth = plan.auth
     user = next((env[name] for name in auth.user if env.get(name)), None)
     token = next((env[name] for name in auth.variables if env.get(name)), None)
@@ -87,7 +87,7 @@ def _has(program: str) -> bool:
 
 
 def _asked(command: tuple[str, ...]) -> str | None:
-    """Ask the usual tool for its token; None where it has none or is not there."""
+    """Ask the usual tool for its token; None if it has none or is not installed."""
     if not _has(command[0]):
         return None
     try:
@@ -100,7 +100,7 @@ def _asked(command: tuple[str, ...]) -> str | None:
 
 
 def _netrc(host: str, env: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return user and password of a host from the netrc file, if it has them."""
+    """Return user and password of a host from the netrc file, None without them."""
     try:
         found = netrc.netrc(env.get("NETRC") or None).authenticators(host)
     except (OSError, netrc.NetrcParseError):

@@ -1,4 +1,4 @@
-"""Small checks that all services share when they read what names a ticket."""
+"""URL checks shared by all ticket services."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ncclforensics.model.errors import UsageError
 
 
 def split(ticket: str) -> SplitResult | None:
-    """Return the parts of a URL, or None of a short form.
+    """Return the parts of a URL, or None for a short form.
 
-    Raises UsageError on a URL over which no token may travel: plain http to anything
-    but this machine, or one that carries a password.
+    Raises UsageError on an invalid URL, and on one that is unsafe for a token: plain
+    http to another machine, or with a user or password in it.
     """
     if "://" not in ticket:
         return None
@@ -32,7 +32,7 @@ def base(parts: SplitResult) -> str:
 
 
 def local(host: str) -> bool:
-    """Say whether a host is this machine."""
+    """Whether a host is this machine."""
     if host == "localhost":
         return True
     try:

@@ -1,5 +1,5 @@
-"""The timeline: a Textual application on one analysis.
+"""The timeline: a Textual application that shows one analysis.
 
-`model` is free of Textual: it turns frames into lines of cells. The widgets draw what
-of it is on screen, and the application moves a cursor through it.
+`model` does not depend on Textual: it turns frames into lines of cells. The widgets
+draw its visible part, and the application moves a cursor through it.
 """

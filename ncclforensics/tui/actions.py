@@ -14,10 +14,10 @@ from ncclforensics.tui.prompts import Asks
 
 
 class Actions(Asks):
-    """The actions of the application that ask nothing."""
+    """The actions of the application that do not prompt."""
 
     async def action_back(self) -> None:
-        """Go back to the timeline; interrupt loading that is not over."""
+        """Go back to the timeline; interrupt loading if it is not finished."""
         if self.loaded is None:
             await self.run_action("leave")
         elif self.screen.maximized is not None:
@@ -30,7 +30,7 @@ class Actions(Asks):
         self.evidence.focus()
 
     def action_failure(self, step: int) -> None:
-        """Move to the next line with a failure (1), or the one before (-1)."""
+        """Move to the next (1) or the previous (-1) line with a failure."""
         found = self.chart.view
         if found is None or self.timeline is None:
             return
@@ -46,7 +46,7 @@ class Actions(Asks):
         self.notify(f"no more failures {'below' if step > 0 else 'above'}")
 
     def action_time(self) -> None:
-        """Switch between time and sequence number, and stay where we are."""
+        """Switch the axis between time and sequence number; keeps the position."""
         found = self.chart.view
         if found is None or self.timeline is None or self.loaded is None:
             return
@@ -64,7 +64,7 @@ class Actions(Asks):
         self._show(view(self.timeline, found.shown, scale), at)
 
     def action_grouping(self) -> None:
-        """Group by the next of host, process group, position."""
+        """Switch to the next grouping: host, process group, position."""
         if (found := self.chart.view) is not None:
             after = GROUPINGS[(GROUPINGS.index(found.shown.grouping) + 1) % 3]
             row, col = self.here()
@@ -74,7 +74,7 @@ class Actions(Asks):
             self._show(self._viewed(shown, found.scale), (row, col))
 
     def action_fold(self) -> None:
-        """Fold ranks that look alike, or show each."""
+        """Toggle folding of ranks that look alike."""
         if (found := self.chart.view) is not None:
             shown = replace(found.shown, fold=not found.shown.fold)
             at = self.here()

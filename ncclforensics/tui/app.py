@@ -1,7 +1,7 @@
-"""The application: opens at once, loads in a worker, starts at the verdict.
+"""The application: opens at once, loads in the background, starts at the verdict.
 
-Workers hand over messages and touch no widget. Loading runs in a daemon thread, because
-a long step of it cannot be interrupted, and leaving must not wait for it.
+Workers post messages and do not touch widgets. Loading runs in a daemon thread, because
+its long steps cannot be interrupted, and quitting must not wait for them.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
     from ncclforensics.tui.model.first_pass import Tick
 
-REDRAW = 0.1  # seconds between two steps of progress
+REDRAW = 0.1  # seconds between updates of progress
 LEAST = (60, 16)
 
 
 class TimelineApp(Actions):
-    """Verdict on top; panes of verdicts, the timeline, and evidence."""
+    """Verdict on top; panes with findings, the timeline, and evidence."""
 
     TITLE = "ncclforensics timeline"
     AUTO_FOCUS = None
@@ -56,12 +56,12 @@ class TimelineApp(Actions):
     COMMANDS = App.COMMANDS | {Commands}
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (22, "-tall")]  # noqa: RUF012
-    NOTIFICATION_TIMEOUT = 3.0  # a note lies over the timeline
+    NOTIFICATION_TIMEOUT = 3.0  # a notification covers part of the timeline
     BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     @dataclass
     class Progress(Message):
-        """How far loading is: a word, how much is done, how much there is."""
+        """Progress of loading: a word, the amount done, and the total."""
 
         word: str
         done: int
@@ -69,13 +69,13 @@ class TimelineApp(Actions):
 
     @dataclass
     class Ready(Message):
-        """Loading ended, with what was loaded or what went wrong."""
+        """Loading ended, with the result or an error."""
 
         loaded: Loaded | None
         error: BaseException | None = None
 
     def __init__(self, request: Request, scratch: Path) -> None:
-        """Prepare to show what is asked for; archives are unpacked in `scratch`."""
+        """Prepare to show a request; archives are unpacked into `scratch`."""
         super().__init__()
         self.request, self.scratch = request, scratch
         self.stop = threading.Event()
@@ -85,7 +85,7 @@ class TimelineApp(Actions):
         self.evidence = EvidencePane(id="evidence", classes="pane")
 
     def compose(self) -> ComposeResult:
-        """Lay out the panes; a style sheet places them."""
+        """Create the panes; a style sheet places them."""
         yield Static(id="verdict", markup=False)
         with Container(id="body"):
             with Vertical(id="side"):
@@ -98,7 +98,7 @@ class TimelineApp(Actions):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Show an empty window, and begin to load."""
+        """Show an empty window and start loading."""
         self.listed.border_title = "verdicts"
         self.query_one("#notice").border_title = "timeline"
         self.evidence.border_title = "evidence"
@@ -110,7 +110,7 @@ class TimelineApp(Actions):
 
     @work(exclusive=True, group="load", exit_on_error=False)
     async def _start(self) -> None:
-        """Load in a daemon thread, and post what came of it."""
+        """Load in a daemon thread, and post the result."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Loaded] = loop.create_future()
 
@@ -125,7 +125,9 @@ class TimelineApp(Actions):
             loaded, error = None, None
             try:
                 loaded = load(self.request, self.scratch, self._tick())
-            except BaseException as caught:  # a panic inside polars is no Exception
+            except (
+                BaseException
+            ) as caught:  # a polars panic is not an Exception subclass
                 error = caught
             if not loop.is_closed():
                 loop.call_soon_threadsafe(finish, loaded, error)
@@ -139,7 +141,7 @@ class TimelineApp(Actions):
             self.post_message(self.Ready(None, caught))
 
     def _tick(self) -> Tick:
-        """Return what takes progress: it posts it, or interrupts."""
+        """Return a function that posts progress, or raises Interrupted on quit."""
         drawn, last = 0.0, ""
 
         def tick(word: str, done: int, whole: int) -> None:
@@ -171,7 +173,7 @@ class TimelineApp(Actions):
             self.exit(ExitCode.INTERRUPTED if interrupted else ExitCode.BUG)
             return
         self.loaded = loaded = event.loaded
-        # else the collector looks through all that loading made, in the midst of a step
+        # otherwise garbage collections would traverse all loaded objects
         gc.freeze()
         first, second = opening(loaded.report)
         if loaded.report.verdict is not None:
@@ -186,15 +188,15 @@ class TimelineApp(Actions):
         self.screen.remove_class("-no-timeline")
         self.chart.focus()
         place = opening_place(loaded.timeline, loaded.report)
-        # the chart has its size only after the layout
+        # the chart has no size before the layout
         self.call_after_refresh(self.open_at, place or (0, 0))
 
     def on_unmount(self) -> None:
-        """Give back to the collector what was kept from it."""
+        """Return the frozen objects to the garbage collector."""
         gc.unfreeze()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Say so where a terminal is too small to show anything."""
+        """Show a message if the terminal is too small."""
         width, height = event.size
         tiny = width < LEAST[0] or height < LEAST[1]
         for screen in self.screen_stack:
@@ -205,11 +207,11 @@ class TimelineApp(Actions):
         for small in self.query("#small").results(Static):
             small.update(Content(f"{said}\n\nq leaves"))
         if not tiny and self.focused is None and self.timeline is not None:
-            # what is hidden loses the focus, which comes back with the room
+            # a hidden widget loses the focus: restore it
             self.call_after_refresh(self.chart.focus)
 
     def action_leave(self) -> None:
-        """Leave; loading that is not over is interrupted."""
+        """Quit; interrupts loading if it is not finished."""
         self.stop.set()
         if self.loaded is None:
             self.exit(ExitCode.INTERRUPTED)
@@ -219,15 +221,15 @@ class TimelineApp(Actions):
 
 
 def run(request: Request) -> int:
-    """Show the timeline until the user leaves; return the exit code.
+    """Show the timeline until the user quits; returns the exit code.
 
-    Raises what went wrong while loading: UsageError for a path that cannot be used.
+    Raises errors of loading, such as UsageError for an unusable path.
     """
     with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         app = TimelineApp(request, Path(scratch))
         code = app.run()
         if app.loaded is None:
-            # processes that still read would be waited for at the end of this one
+            # otherwise this process would wait at its end for those that still read
             for reader in multiprocessing.active_children():
                 reader.terminate()
         if app.error is not None and not isinstance(app.error, Interrupted):

@@ -1,7 +1,7 @@
-"""The timeline's widget: draws the visible lines, and moves a cursor through them.
+"""The timeline widget: draws the visible lines, and moves a cursor through them.
 
-Two lines on top and the labels at the left stay in place; only cells scroll. Everything
-is made when a line is drawn, so a job of any size costs what its visible part costs.
+Two lines on top and the labels on the left stay in place; only cells scroll. Lines are
+computed when they are drawn, so the cost depends on the visible part, not on the job.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class Chart(ScrollView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """The cursor is on another line or cell."""
+        """The cursor moved to another line or cell."""
 
         line: int
         cell: int
 
     class Chosen(Message):
-        """The evidence of the cell under the cursor is asked for."""
+        """The user requested the evidence of the cell under the cursor."""
 
     def __init__(self, *, id: str, classes: str) -> None:  # noqa: A002
-        """Make a chart without anything in it."""
+        """Create an empty chart."""
         super().__init__(id=id, classes=classes)
         self.view: View | None = None
         self.line = 0
@@ -77,18 +77,18 @@ class Chart(ScrollView, can_focus=True):
         self._painted = (None, [])
         self._measure()
         self.line, self.cell, self._centre = line, cell, centre
-        # how far it scrolls is known after the layout
+        # the scroll range is known only after the layout
         self.call_after_refresh(self._settle)
         self.refresh()
 
     def _settle(self) -> None:
-        """Bring the cursor on screen after a layout, once in the middle of it."""
+        """Scroll to the cursor after a layout; centres it if `show` requested that."""
         if self.size.height:
             self.place(self.line, self.cell, centre=self._centre)
             self._centre = False
 
     def place(self, line: int, cell: int, *, centre: bool = False) -> None:
-        """Move the cursor, and what is on screen as far as it takes to see it."""
+        """Move the cursor, and scroll as far as necessary to show it."""
         if self.view is None:
             return
         self.line = min(max(line, 0), self.view.lines.height - 1)
@@ -112,11 +112,11 @@ class Chart(ScrollView, can_focus=True):
                 else (self.cell if self.cell < left else self.cell - cells + 1)
             )
         if centre:
-            # what a rank waits in stands behind the last cell, if there is room
+            # the call that a rank waits in follows the last cell, if there is space
             tail = min(rendering.TAIL, self._room() // 3) // self.view.scale.wide
             behind = self.view.scale.size + tail
             left = max(left, min(behind - cells, self.cell - cells // 3))
-        # forced, because bars allow scrolling only after a layout
+        # forced, because scroll bars allow scrolling only after a layout
         x = max(left, 0) * self.view.scale.wide
         self.scroll_to(x, max(top, 0), animate=False, force=True)
         self.refresh()
@@ -154,7 +154,7 @@ class Chart(ScrollView, can_focus=True):
         return strip.crop(0, width).apply_style(self.rich_style)
 
     def _paint(self, number: int, left: int, cells: int) -> bytes:
-        """Return a line's cells; all lines on screen are made together, once."""
+        """Return a line's cells; all visible lines are computed together and cached."""
         assert self.view is not None
         top = self._top()
         lines = range(top, min(top + self._rows(), self.view.lines.height))
@@ -165,17 +165,17 @@ class Chart(ScrollView, can_focus=True):
         return self._painted[1][at] if 0 <= at < len(self._painted[1]) else b""
 
     def _measure(self) -> None:
-        """Tell the scroll bars how much there is."""
+        """Set the virtual size, for the scroll bars."""
         if self.view is not None:
             scale = self.view.scale
             width = self._gutter() + scale.size * scale.wide
             width += rendering.TAIL if width > self._wide() else 0
             self.virtual_size = Size(width, self.view.lines.height + HEAD)
-            # its border is a line more
+            # one more line for the border
             self.styles.max_height = self.view.lines.height + HEAD + 1
 
     def _wide(self) -> int:
-        """Return the width beside the scroll bar."""
+        """Return the width without the scroll bar."""
         return max(self.size.width - 1, 1)
 
     def _gutter(self) -> int:
@@ -199,12 +199,12 @@ class Chart(ScrollView, can_focus=True):
         )
 
     def on_resize(self) -> None:
-        """Keep the cursor on screen."""
+        """Keep the cursor visible."""
         self._measure()
         self.call_after_refresh(self._settle)
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor to where the mouse points."""
+        """Move the cursor to the click position."""
         if self.view is None or event.y < HEAD:
             return
         cell = self.cell
@@ -217,7 +217,7 @@ class Chart(ScrollView, can_focus=True):
         self.place(self.line + lines, self.cell + cells)
 
     def action_pan(self, step: int) -> None:
-        """Move by half a screen to the side."""
+        """Move by half a screen left or right."""
         self.place(self.line, self.cell + step * max(self._cells() // 2, 1))
 
     def action_page(self, step: int) -> None:
@@ -229,7 +229,7 @@ class Chart(ScrollView, can_focus=True):
         self.place(self.line, self.view.scale.size if last and self.view else 0)
 
     def action_zoom(self, step: int) -> None:
-        """Zoom in (1), out (-1), or so that everything fits (0), around the cursor."""
+        """Zoom in (1), out (-1), or to fit everything (0), around the cursor."""
         if self.view is None:
             return
         before = self.view.scale
@@ -243,5 +243,5 @@ class Chart(ScrollView, can_focus=True):
         self.show(self.view, self.line, cell, centre=step != 0)
 
     def action_choose(self) -> None:
-        """Ask for the evidence."""
+        """Request the evidence of the cell under the cursor."""
         self.post_message(self.Chosen())

@@ -1,4 +1,4 @@
-"""What the command palette offers: every key's action, ranks, groups, classes."""
+"""The entries of the command palette: actions of all keys, ranks, groups, classes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Commands(Provider):
 
     @property
     def timeline_app(self) -> TimelineApp:
-        """Return the application, as what it is."""
+        """Return the application, with its type."""
         return cast("TimelineApp", self.app)
 
     def _keys(self) -> Iterator[Command]:
@@ -37,7 +37,7 @@ class Commands(Provider):
                     yield binding.description, binding.tooltip, act
 
     def _places(self, query: str) -> Iterator[Command]:
-        """Yield the places that a query may mean."""
+        """Yield the commands that go to places matching a query."""
         app = self.timeline_app
         number = query.split()[-1] if query.split() else ""
         if number.isdecimal():
@@ -60,12 +60,12 @@ class Commands(Provider):
             yield f"Explain {slug}", "What the class means", partial(app.explain, slug)
 
     async def discover(self) -> Hits:
-        """Offer the keys before anything is typed."""
+        """Yield the actions of keys, before anything is typed."""
         for text, told, act in self._keys():
             yield DiscoveryHit(text, act, help=told)
 
     async def search(self, query: str) -> Hits:
-        """Offer what matches."""
+        """Yield the commands that match."""
         matcher = self.matcher(query)
         for text, told, act in (*self._keys(), *self._places(query)):
             score = matcher.match(text)

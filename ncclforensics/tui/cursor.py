@@ -1,4 +1,4 @@
-"""Where the cursor is, how it moves, and what the evidence tells of its place."""
+"""The cursor: its position, how it moves, and the evidence at that place."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from ncclforensics.tui.panes import Entries, EvidencePane
 if TYPE_CHECKING:
     from ncclforensics.tui.model.timeline import Timeline
 
-PAUSE = 0.1  # seconds that the cursor rests before evidence is read
+PAUSE = 0.1  # seconds that the cursor has to rest before evidence is read
 
 
 @dataclass
 class Told(Message):
-    """What the evidence tells of the place under the cursor."""
+    """The evidence at the place under the cursor, as lines."""
 
     lines: list[tuple[str, str]]
 
 
-LAYOUT = 0.02  # seconds between looks whether the chart has a size
+LAYOUT = 0.02  # seconds between checks whether the chart has a size
 
 
 class Places(Outputs):
-    """Where we are, and the ways to be elsewhere."""
+    """The part of the application that knows and changes the position."""
 
     chart: Chart
     evidence: EvidencePane
     row = 0
     opened_at = (0, 0)
-    # where a column was gone to, and the column: a cell may hold several
+    # the last jump to a column, and that column, because a cell may hold several
     gone_to: tuple[Scale | None, int, int, int] = (None, 0, 0, 0)
 
     @property
     def timeline(self) -> Timeline | None:
-        """Return the timeline, or None while and where there is none."""
+        """Return the timeline, None while loading or if it is empty."""
         found = None if self.loaded is None else self.loaded.timeline
         return None if found is None or found.is_empty else found
 
@@ -56,8 +56,8 @@ class Places(Outputs):
         """Show everything, by sequence number, with the cursor at a row and column."""
         assert self.timeline is not None
         if not self.chart.size.width:
-            # the chart was hidden, and has a size only after a layout, which a terminal
-            # that is too small may keep waiting
+            # A hidden chart has no size before a layout, which may not happen as long
+            # as the terminal is too small.
             self.set_timer(LAYOUT, partial(self.open_at, at))
             return
         self.opened_at = at
@@ -70,7 +70,7 @@ class Places(Outputs):
         self._show(view(self.timeline, shown, scale), at)
 
     def go(self, row: int, col: int | None) -> None:
-        """Move to a row and column; what hides them is shown again."""
+        """Move to a row and column; resets filters that hide them."""
         found = self.chart.view
         if found is None or self.timeline is None:
             return
@@ -83,7 +83,7 @@ class Places(Outputs):
         self._show(found, (row, col))
 
     def _viewed(self, shown: Shown, scale: Scale) -> View:
-        """Return a view of something else at the scale there is."""
+        """Return a view of `shown`, with the scale adapted to its axis."""
         assert self.timeline is not None
         if isinstance(scale, BySequence):
             scale = replace(scale, axis=self.timeline.axis(shown.kind))
@@ -130,7 +130,7 @@ class Places(Outputs):
 
     @work(exclusive=True, group="evidence", exit_on_error=False)
     async def _read(self, row: int, ranks: list[int], col: int) -> None:
-        """Read what the evidence tells of a place, and post it."""
+        """Read the evidence at a place after a pause, and post it."""
         await asyncio.sleep(PAUSE)
         lines = await asyncio.to_thread(self._told, row, ranks, col)
         self.post_message(Told(lines))
@@ -162,7 +162,7 @@ class Places(Outputs):
 
     @work(exclusive=True, group="evidence", exit_on_error=False)
     async def _quote(self, entry: Any) -> None:
-        """Read the lines around a cite, and post them below what an entry says."""
+        """Read the lines around a citation, and post them below the entry's text."""
         lines = [("", text) for text in entry.whole.splitlines()]
         if entry.cite is not None and self.loaded is not None:
             at = entry.cite.source, entry.cite.line

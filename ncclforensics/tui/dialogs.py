@@ -25,18 +25,18 @@ BACK: list[BindingType] = [Binding("escape", "dismiss", "Back")]
 
 
 class Prompt(ModalScreen[str | None]):
-    """Asks for one line of text, at the foot of the screen."""
+    """Prompts for one line of text, at the bottom of the screen."""
 
     AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = BACK
 
     def __init__(self, title: str, placeholder: str, value: str = "") -> None:
-        """Ask for `title`; `value` is there already."""
+        """Prompt for `title`; `value` is the initial text."""
         super().__init__()
         self.asked, self.placeholder, self.value = title, placeholder, value
 
     def compose(self) -> ComposeResult:
-        """Hold the input."""
+        """Create the input."""
         with Vertical() as box:
             box.border_title = self.asked
             yield Input(self.value, placeholder=self.placeholder)
@@ -47,7 +47,7 @@ class Prompt(ModalScreen[str | None]):
 
 
 class Choice(ModalScreen[T | None], Generic[T]):
-    """Asks to choose one of some entries; what is typed narrows them."""
+    """Lets the user choose an entry from a list; typing filters it."""
 
     AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,20 +57,20 @@ class Choice(ModalScreen[T | None], Generic[T]):
     ]
 
     def __init__(self, title: str, entries: Sequence[tuple[str, T]]) -> None:
-        """Offer entries: a text, and what it stands for."""
+        """Offer entries: (text, value)."""
         super().__init__()
         self.asked, self.entries = title, entries
         self.shown: list[tuple[str, T]] = []
 
     def compose(self) -> ComposeResult:
-        """Hold the filter and the list."""
+        """Create the filter and the list."""
         with Vertical() as box:
             box.border_title = self.asked
             yield Input(placeholder="type to narrow, enter to choose")
             yield OptionList()
 
     def on_mount(self) -> None:
-        """List all."""
+        """List all entries."""
         self._list("")
 
     @on(Input.Changed)
@@ -103,7 +103,7 @@ class Choice(ModalScreen[T | None], Generic[T]):
 
 
 class Steps(ModalScreen[T | None], Generic[T]):
-    """Shows lines of which one can be followed."""
+    """Shows a list of lines; the user can follow one of them."""
 
     AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -114,12 +114,12 @@ class Steps(ModalScreen[T | None], Generic[T]):
     ]
 
     def __init__(self, title: str, steps: Sequence[tuple[str, T]]) -> None:
-        """Show lines and what each leads to."""
+        """Show lines: (text, where it leads)."""
         super().__init__()
         self.asked, self.steps = title, steps
 
     def compose(self) -> ComposeResult:
-        """Hold the list."""
+        """Create the list."""
         with Vertical() as box:
             box.border_title = self.asked
             box.border_subtitle = "enter goes there, escape goes back"
@@ -152,7 +152,7 @@ class Page(ModalScreen[None]):
         self.asked, self.lines = title, lines
 
     def compose(self) -> ComposeResult:
-        """Hold the text."""
+        """Create the text."""
         with Vertical() as box:
             box.border_title = self.asked
             box.border_subtitle = "escape goes back"

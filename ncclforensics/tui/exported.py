@@ -1,8 +1,8 @@
-"""Reads frames that were exported: a folder of parquet, or the zip of a report.
+"""Reads exported frames: a folder of parquet files, or the zip of a report.
 
-The frames may lie beside report.json, if there is one, or in `frames/`, a file each:
-`collectives.parquet`, `message.ID.parquet`. Calls, which may be many, are copied by the
-process that could read them, and are read from there when needed.
+The frames are in the folder itself, beside an optional report.json, or in `frames/`,
+one file each: `collectives.parquet`, `message.ID.parquet`. There may be many calls, so
+the process that validates them writes a copy, which is scanned on demand.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CALLS = "collectives"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export holds; `calls` are its collectives, lazily."""
+    """The content of an export; `calls` are its collectives, as a LazyFrame."""
 
     report: Report
     frames: Frames
@@ -41,7 +41,7 @@ class Exported:
 
 
 def read(path: Path, scratch: Path) -> Exported | None:
-    """Read an export, or return None where `path` is none.
+    """Read an export; returns None if `path` is not one.
 
     Raises UsageError on an export that cannot be read.
     """
@@ -66,7 +66,7 @@ def read(path: Path, scratch: Path) -> Exported | None:
         raise UsageError(f"{path} holds frames that cannot be read: {told}") from frames
     calls = pl.scan_parquet(copy, glob=False)
     if report is None:
-        # diagnosers are heavy to import, and an export with its report needs none
+        # importing diagnosers is slow, and an export with a report does not need them
         from ncclforensics.analysis import conclude
 
         with_calls = {**frames.tables, CALLS: calls.collect()}
@@ -76,7 +76,7 @@ def read(path: Path, scratch: Path) -> Exported | None:
 
 
 def _frames(at: tuple[Mapping[str, Path], Path]) -> Frames:
-    """Read the frames of an export but its calls, which are written to a copy."""
+    """Read the frames of an export, except for its calls, which are copied."""
     files, copy = at
     calls = tables.empty(CALLS).lazy()
     with untrusted.unpanicked():
@@ -96,7 +96,7 @@ def _frames(at: tuple[Mapping[str, Path], Path]) -> Frames:
 
 
 def _unpacked(path: Path, scratch: Path) -> Path | None:
-    """Unpack what belongs to an export, or return None where the zip is none."""
+    """Unpack the files of an export; returns None if the zip is not one."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = [
@@ -115,7 +115,7 @@ def _unpacked(path: Path, scratch: Path) -> Path | None:
                 raise UsageError(f"{path} is too large when unpacked")
             folder = scratch / "export"
             for member in members:
-                # the name alone decides where it goes, whatever folders it claims
+                # only the base name is used, so no member can leave the folder
                 place = folder / member.filename.rpartition("/")[2]
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as packed, place.open("wb") as file:

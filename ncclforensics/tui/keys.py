@@ -1,7 +1,7 @@
-"""The keys of the application, each with the words of the help; the footer shows few.
+"""The key bindings of the application, with help texts; the footer shows a few.
 
-The chart has its own: they move its cursor. A key that opens a dialog is a priority
-binding, so that it is done with before the next key is looked at.
+The chart has its own bindings, which move its cursor. A key that opens a dialog is a
+priority binding, so that it is processed before the next key.
 """
 
 from __future__ import annotations

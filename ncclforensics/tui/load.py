@@ -1,4 +1,4 @@
-"""From paths to the timeline's model; runs in a worker and touches no widget."""
+"""Loads paths into the timeline's model; runs in a worker and touches no widget."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
-    """The user does not want to wait any longer."""
+    """The user quit while loading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to show, what the analysis is told besides, who reads, and what is kept."""
+    """What to show: paths, options of the analysis, processes, and the cache."""
 
     paths: tuple[str, ...]
     world_size: int | None = None
@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A report, and where there are frames the timeline and the evidence's files."""
+    """A report, and if there are frames, the timeline and the files of the evidence."""
 
     report: Report
     timeline: Timeline | None = None
@@ -53,7 +53,10 @@ class Loaded:
     why_empty: str = ""
 
     def excerpt(self, name: str, line: int | None) -> list[tuple[str, str]]:
-        """Return the lines around a cite as (style, text), or why there are none."""
+        """Return the lines around a citation as (style, text).
+
+        Without evidence, one line says so; an unknown source or line yields none.
+        """
         source = self.sources.get(name)
         if source is None or line is None:
             why = "the evidence itself was not given" if not self.sources else ""
@@ -71,8 +74,8 @@ NO_CALLS = "No rank of this evidence made a call or printed a line that is known
 def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
     """Analyze evidence, or read a saved report or an export.
 
-    `tick` gets a word, how much is done and how much there is; it raises Interrupted to
-    end the work. Raises UsageError on paths that cannot be used.
+    `tick` is called with a word, the amount done and the total; it raises Interrupted
+    to end the work. Raises UsageError on paths that cannot be used.
     """
     if len(request.paths) == 1:
         path = Path(request.paths[0])
@@ -83,7 +86,7 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
         if found is not None:
             made = build(found.frames, found.report, calls=found.calls, tick=tick)
             return _shown(found.report, made, {})
-    # parsers are heavy to import, and a saved report needs none
+    # importing parsers is slow, and a saved report does not need them
     from ncclforensics.analysis import analyze
     from ncclforensics.correlate.runs.time_window import ALWAYS
 

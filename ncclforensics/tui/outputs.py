@@ -1,4 +1,4 @@
-"""Output from the application: pages to read, the clipboard, a picture."""
+"""Output of the application: pages to read, the clipboard, a screenshot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outputs(App[int]):
     listed: Entries
 
     def action_explain(self) -> None:
-        """Explain the class under the cursor of the verdicts, else the verdict's."""
+        """Explain the class of the highlighted entry, else that of the verdict."""
         listed = self.listed
         slug = None
         if listed.has_focus and listed.highlighted is not None:
@@ -40,7 +40,7 @@ class Outputs(App[int]):
             self.notify("there is no verdict to explain")
 
     def explain(self, slug: str) -> None:
-        """Show the page of a class."""
+        """Show the documentation of a class."""
         from ncclforensics.diagnosers import CLASSES
         from ncclforensics.report.class_docs import HEADINGS
         from ncclforensics.report.explain import render_class
@@ -95,7 +95,7 @@ class Outputs(App[int]):
             self.notify("the report is on the clipboard, as Markdown")
 
     def action_save(self) -> None:
-        """Save the screen as timeline.svg, or the next name that is free."""
+        """Save the screen as timeline.svg, or under the next free name."""
         picture = self.export_screenshot(title="ncclforensics timeline")
         for number in range(1, MOST_FILES):
             name = "timeline.svg" if number == 1 else f"timeline-{number}.svg"
@@ -105,14 +105,14 @@ class Outputs(App[int]):
             except FileExistsError:
                 continue
             except OSError as caught:
-                Path(name).unlink(missing_ok=True)  # half of it may be there
+                Path(name).unlink(missing_ok=True)  # it may be incomplete
                 self.notify(f"{name}: {caught.strerror}", severity="error")
                 return
             self.notify(f"Wrote {name}")
             return
 
     def action_grow(self) -> None:
-        """Let the focused pane fill the screen, or give the room back."""
+        """Maximize the focused pane, or restore the layout."""
         if self.screen.maximized is not None:
             self.screen.minimize()
         elif self.focused is not None:

@@ -1,4 +1,4 @@
-"""The panes beside the chart: the list of verdicts, and the evidence."""
+"""The panes beside the chart: the list of findings, and the evidence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LABEL, HANG, MOST = 9, 4, 100
 
 
 def content(lines: Iterable[tuple[str, str]]) -> Content:
-    """Return (style, text) lines as content; nothing in them is markup."""
+    """Return (style, text) lines as content; text is never parsed as markup."""
     parts = [
         Content(text) if not style else Content.styled(text, style)
         for style, text in lines
@@ -34,7 +34,7 @@ def content(lines: Iterable[tuple[str, str]]) -> Content:
 
 
 def broken(lines: Iterable[tuple[str, str]], width: int) -> list[tuple[str, str]]:
-    """Break lines to `width` cells; what continues a line is indented."""
+    """Wrap lines to `width` cells; continuation lines are indented."""
     return [
         (style, " " * HANG + part if at else part)
         for style, text in lines
@@ -43,22 +43,22 @@ def broken(lines: Iterable[tuple[str, str]], width: int) -> list[tuple[str, str]
 
 
 class Entries(OptionList):
-    """What was found, ruled out and not checked, one entry a line."""
+    """The list of what was found, ruled out and not checked, one entry per line."""
 
     @dataclass
     class Lit(Message):
-        """An entry is under the cursor of the focused list; `chosen` if by enter."""
+        """An entry was highlighted in the focused list; `chosen` if by enter."""
 
         entry: Entry
         chosen: bool
 
     def __init__(self, *, id: str | None = None, classes: str = "") -> None:  # noqa: A002
-        """Make an empty list."""
+        """Create an empty list."""
         super().__init__(id=id, classes=classes)
         self.entries: Sequence[Entry] = ()
 
     def show(self, entries: Sequence[Entry]) -> None:
-        """List entries; a label is written where it changes."""
+        """List entries; a label is shown only where it changes."""
         self.entries = entries
         self.clear_options()
         last = ""
@@ -84,28 +84,28 @@ class Entries(OptionList):
 
 
 class EvidencePane(VerticalScroll):
-    """What the evidence tells of the place under the cursor."""
+    """The evidence at the place under the cursor."""
 
     def __init__(self, *, id: str, classes: str) -> None:  # noqa: A002
-        """Make an empty pane."""
+        """Create an empty pane."""
         super().__init__(id=id, classes=classes)
         self.lines: Sequence[tuple[str, str]] = ()
         self.text = Static("", markup=False)
 
     def compose(self) -> ComposeResult:
-        """Hold one text."""
+        """Create the text."""
         yield self.text
 
     def show(self, lines: Sequence[tuple[str, str]]) -> None:
-        """Write lines, from their top on."""
+        """Show lines, scrolled to the top."""
         self.lines = lines
         self._write()
         self.scroll_home(animate=False)
 
     def on_resize(self) -> None:
-        """Break long lines anew."""
+        """Wrap long lines again."""
         self._write()
 
     def _write(self) -> None:
-        # one cell less than there is, for the scroll bar
+        # one cell is reserved for the scroll bar
         self.text.update(content(broken(self.lines, self.size.width - 1)))

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Asks(Places):
-    """Questions, and where their answers lead."""
+    """The actions that prompt, and what their answers do."""
 
     hits: tuple[tuple[int, int | None], ...] = ()
     hit = -1
@@ -36,10 +36,10 @@ class Asks(Places):
         screen: ModalScreen[T | None],
         then: Callable[[T], Awaitable[None] | None],
     ) -> None:
-        """Ask with a dialog, and do `then` with an answer.
+        """Open a dialog, and call `then` with the answer, if there is one.
 
-        The keys that open dialogs are priority bindings, so that the application waits
-        here before it passes on another key: who types fast types into the dialog.
+        The keys that open dialogs are priority bindings, so the application waits here
+        before it processes another key: fast typing ends up in the dialog.
         """
 
         async def answered(found: T | None) -> None:
@@ -50,12 +50,12 @@ class Asks(Places):
         screen.set_focus(screen.focus_chain[0] if screen.focus_chain else None)
 
     def leave_to_dialog(self) -> None:
-        """Leave a key to the dialog that is open, if one is."""
+        """Pass a key on to the open dialog, if there is one."""
         if isinstance(self.screen, ModalScreen):
             raise SkipAction
 
     async def action_group(self) -> None:
-        """Ask for a process group, or a kind of them, and show it alone."""
+        """Ask for a process group or a kind of groups, and show only that."""
         self.leave_to_dialog()
         found, timeline = self.chart.view, self.timeline
         if found is None or timeline is None:
@@ -91,7 +91,7 @@ class Asks(Places):
         await self.ask(Prompt("go to rank", "like 617"), self.go_to_rank)
 
     def go_to_rank(self, text: str) -> None:
-        """Go to a rank, in the column where we are."""
+        """Go to a rank, in the current column."""
         timeline = self.timeline
         row = timeline.row_of(int(text)) if timeline and text.isdecimal() else None
         if row is None:
@@ -106,7 +106,7 @@ class Asks(Places):
         await self.ask(Prompt("go to sequence number", hint), self.go_to_seq)
 
     def go_to_seq(self, text: str) -> None:
-        """Go to a call by its number, in the group of the cursor where it has one."""
+        """Go to a call by its number, preferably in the group under the cursor."""
         timeline = self.timeline
         name, _, number = text.rpartition(" ")
         if timeline is None or not number.isdecimal():
@@ -123,12 +123,12 @@ class Asks(Places):
         self.notify(f"no call {some(text, 30)} in this evidence", severity="warning")
 
     async def action_search(self) -> None:
-        """Ask for a word and go to the first place that holds it."""
+        """Ask for a word and go to the first place that contains it."""
         self.leave_to_dialog()
         await self.ask(Prompt("search", "a host, a word of a log"), self.search)
 
     async def search(self, word: str) -> None:
-        """Look for a word; of lines that fold what looks alike, once on each."""
+        """Search for a word; a folded line counts once per column."""
         timeline, found = self.timeline, self.chart.view
         if timeline is None or found is None:
             return
@@ -144,7 +144,7 @@ class Asks(Places):
             self.notify(f"{some(word, 30)}: not found", severity="warning")
 
     def action_hit(self, step: int) -> None:
-        """Go to the next place found (1), or the one before (-1)."""
+        """Go to the next (1) or the previous (-1) search result."""
         if not self.hits:
             self.notify("nothing was searched for: /")
             return
@@ -154,7 +154,7 @@ class Asks(Places):
         self.go(row, self.here()[1] if col is None else col)
 
     async def action_waits(self) -> None:
-        """Show who waits for whom from here."""
+        """Show the chain of waits that starts at the current rank."""
         self.leave_to_dialog()
         timeline = self.timeline
         if timeline is None:
@@ -166,7 +166,7 @@ class Asks(Places):
         await self.ask(asked, self.follow)
 
     def follow(self, step: Step) -> None:
-        """Go to where a step of a chain leads."""
+        """Go to the place that a step of a chain points to."""
         timeline = self.timeline
         row = None if timeline is None else timeline.row_of(step.rank)
         if timeline is None or row is None:

@@ -1,4 +1,4 @@
-"""From labels and cells to the strips that a terminal draws."""
+"""Renders labels and cells to Textual strips."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ CURSOR = Style(reverse=True, bold=True)
 SUSPECTED = Style(color="yellow", italic=True)
 SUSPECTED_PLAIN = Style(italic=True)
 STYLES = tuple(Style.parse(state.style or "none") for state in STATES)
-# without colour: attributes alone, because greys of colours can be hard to tell
+# without colour: only attributes, because grey levels are hard to distinguish
 PLAIN = tuple(Style(bold=style.bold, dim=style.dim) for style in STYLES)
 BAR = "│"
-TAIL = 48  # cells behind the last column, for what a rank waits in
+TAIL = 48  # cells after the last column, for the call that a rank waits in
 
 
 def fit(text: str, width: int) -> str:
-    """Return text as exactly `width` terminal cells, cut with … where it is longer."""
+    """Pad or truncate text to exactly `width` terminal cells, with … if truncated."""
     if cell_len(text) > width:
         return set_cell_size(text, width - 1) + "…"
     return set_cell_size(text, width)
 
 
 def gutter(left: str, right: str, widths: tuple[int, int]) -> str:
-    """Return what stands before the cells: ranks, and host or group."""
+    """Return the text in front of the cells: ranks, and host or group."""
     return f"{fit(left, widths[0])} {fit(right, widths[1])} {BAR}"
 
 
@@ -54,11 +54,11 @@ def line(
     chosen: bool,
     plain: bool,
 ) -> Strip:
-    """Return a line: label, cells from the left edge on, and where it stands.
+    """Return a line: label, the visible cells, and the call that the rank waits in.
 
     `cursor` is the cell under the cursor, `chosen` whether this is the cursor's line,
-    `room` the characters there are for cells and what stands behind them; `plain`
-    is without colour. Who is suspected has names and words of another style.
+    `room` the characters available for cells and the text after them; `plain` is
+    without colour. Labels and texts of suspects have a different style.
     """
     suspected = SUSPECTED_PLAIN if plain else SUSPECTED
     style = suspected if label.is_suspected else NORMAL
@@ -86,11 +86,11 @@ def line(
 def _run(
     letter: str, style: Style, at: int, count: int, wide: int, cursor: int | None
 ) -> list[Segment]:
-    """Return cells of one state, the one under the cursor apart."""
+    """Return cells of one state, with a separate segment under the cursor."""
     text = letter.ljust(wide)
     if cursor is None or not at <= cursor < at + count:
         return [Segment(text * count, style)]
-    # the character alone is marked, not the room behind it
+    # only the character is marked, not the padding after it
     char = Segment(text[0] if text[0] != " " else "_", CURSOR)
     return [
         Segment(text * (cursor - at), style),

@@ -181,7 +181,6 @@ CASES = (
         who=(0, 1, 2, 3),
         merged=True,
         failure="unused-parameters",
-        ranks=(0, 1, 2, 3),
     ),
     Case(
         slug="port-in-use",

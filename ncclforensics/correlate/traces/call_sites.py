@@ -3,7 +3,8 @@
 Gloo's calls raise where they are made, so the traceback above a timeout shows where its
 rank waited; so does the stack that a watchdog prints of the call that failed. In
 py-spy's dump a main thread in a torch.distributed call waits there. One in other code
-is in no call, unless it waits for its GPU.
+is in no call, unless it waits for its GPU. A traceback out of a signal handler shows
+where the rank was when the signal came.
 """
 
 from __future__ import annotations
@@ -71,7 +72,14 @@ def sites(frames: Frames) -> pl.DataFrame:
     the rank was in a call, and false if it was seen in other code. A rank has no row if
     nothing of the user's code is shown.
     """
-    found = pl.concat([_raised(frames), _shown(frames, FAILED), _shown(frames, LOOK)])
+    found = pl.concat(
+        [
+            interrupted(frames),
+            _raised(frames),
+            _shown(frames, FAILED),
+            _shown(frames, LOOK),
+        ]
+    )
     key = pl.struct("file", pl.coalesce("line_of", pl.lit(-1)), "function")
     # the sides of one rooted call may be at two lines of one function
     rooted = pl.col("op").str.contains(ROOTED).fill_null(False)
@@ -115,6 +123,33 @@ def _raised(frames: Frames) -> pl.DataFrame:
         .sort("rank", "source", "line")
     )
     return _as_sites(joined.with_columns(waits=True, was_looked_at=False))
+
+
+def in_handlers(frames: Frames, lines: pl.DataFrame) -> pl.Series:
+    """Say of each of `lines` (with `source line`) whether a signal handler printed it.
+
+    That is what stands in the traceback of an exception that left the handler.
+    """
+    raised = _signalled(frames)
+    inside = pl.int_ranges("line", pl.col("line") + pl.col("span").fill_null(0) + 1)
+    printed = raised.select("source", inside.alias("line")).explode("line")
+    known = printed.with_columns(inside=True).unique()
+    told = lines.join(known, on=["source", "line"], how="left", maintain_order="left")
+    return told["inside"].fill_null(False)
+
+
+def _signalled(frames: Frames) -> pl.DataFrame:
+    raised = frames.message(TRACEBACK)
+    if not {*SITE, "op", "span", "signalled"} <= set(raised.columns):
+        empty = {**SCHEMA, "span": pl.Int64()}
+        return pl.DataFrame(schema=empty)
+    return raised.filter(pl.col("signalled").fill_null(False))
+
+
+def interrupted(frames: Frames) -> pl.DataFrame:
+    """Return where ranks were when a signal came, from tracebacks of its handler."""
+    waits = pl.col("op").is_not_null()
+    return _as_sites(_signalled(frames).with_columns(waits=waits, was_looked_at=True))
 
 
 def shown(frames: Frames, message: str) -> pl.DataFrame:

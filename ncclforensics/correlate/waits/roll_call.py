@@ -23,6 +23,7 @@ from ncclforensics.correlate.exits import (
 from ncclforensics.correlate.exits.exit_records import ranks_of
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.traces import call_sites
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import CITE, TIME
 
@@ -88,6 +89,7 @@ def call(frames: Frames) -> Roll:
     """Return the `Roll` of the job; of several attempts it is that of the last."""
     lines = _current(frames, frames["events"]).drop_nulls("rank")
     lines = lines.filter(~pl.col("message").str.contains(job.MACHINE))
+    lines = lines.filter(~call_sites.in_handlers(frames, lines))
     own = _timeouts(frames)
     timed_out = ranks_of(own)
     role = pl.col("role")

@@ -1,1 +1,1 @@
-"""The renderers: one module a format. They compute nothing."""
+"""The renderers, one module per format. They compute nothing."""

@@ -1,9 +1,10 @@
-"""The report as GitHub Actions workflow commands, one annotation a line.
+"""Renders the report as GitHub Actions workflow commands, one annotation per line.
 
-The verdict is an error, an inconclusive outcome a warning, all else a notice; GitHub
-shows ten of each. Suspects are told in the text of the first. Values are escaped as its
-runner unescapes them (%, line ends, and in properties `:` and `,`); `##[`, the runner's
-older form of a command, is taken apart because it is obeyed anywhere in a line.
+The verdict is an error, an inconclusive outcome a warning, everything else a notice;
+GitHub shows ten of each. Suspects are listed in the text of the first. Values are
+escaped as the runner unescapes them (%, line ends, and in properties `:` and `,`).
+`##[`, the runner's older command syntax, is split, because the runner accepts it
+anywhere in a line.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MOST_NOTICES = 10
 
 
 def render_github(report: Report) -> str:
-    """Return the annotations, each on a line that ends with a newline."""
+    """Return the annotations, one per line, each ending with a newline."""
     verdict = report.verdict
     first, second = opening(report)
     level = {"failure": "error", "inconclusive": "warning"}.get(
@@ -48,7 +49,7 @@ def render_github(report: Report) -> str:
 
 
 def command(level: str, title: str, text: str, cites: tuple[Evidence, ...] = ()) -> str:
-    """Return one workflow command; the first of `cites` says file and line."""
+    """Return one workflow command; file and line are those of the first cite."""
     properties = {}
     for cite in cites[:1]:
         properties["file"] = cite.source

@@ -1,8 +1,8 @@
-"""The report as one zip: every format, the cited excerpts, and the frames.
+"""Renders the report as one zip: every format, the cited excerpts, and the frames.
 
-The bytes are a function of what goes in: members are sorted and carry a fixed time.
-Frames are parquet, and of a frame with very many rows the first are kept; README.txt
-says what was cut.
+The output is deterministic: members are sorted and have a fixed time. Frames are
+parquet; only the first MOST_ROWS rows of a frame are kept, and README.txt says what was
+dropped.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from ncclforensics.report.details import Details, Excerpt
 
 MOST_ROWS = 200_000
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
 
 
 def render_zip(
     report: Report, details: Details, frames: Frames | None, doc: str | None
 ) -> tuple[bytes, tuple[str, ...]]:
-    """Return the archive, and a line for each frame that was cut.
+    """Return the archive, and a line for each truncated frame.
 
-    Without `frames` (a saved report) it holds none, and README.txt says so.
+    Without `frames` (a saved report) it has none, and README.txt says so.
     """
     members = {
         "report.txt": render_text(report, verbose=True).encode(),
@@ -61,7 +61,7 @@ def render_zip(
 
 
 def named(frames: Frames) -> Mapping[str, pl.DataFrame]:
-    """Return the frames that have rows, by name; `message.ID` for captures."""
+    """Return the non-empty frames by name; captures are named `message.ID`."""
     found = {name: frames[name] for name in frames.names}
     found |= {f"message.{i}": frames.messages[i] for i in sorted(frames.messages)}
     return {name: frame for name, frame in found.items() if frame.height}
@@ -74,7 +74,7 @@ def _parquet(frame: pl.DataFrame) -> bytes:
 
 
 def _excerpt(excerpt: Excerpt) -> str:
-    """Return an excerpt as text: its file, then numbered lines, > before cited ones."""
+    """Return an excerpt as text: file, then numbered lines with > before cited ones."""
     lines = [
         f"{'>' if number in excerpt.cited else ' '} {number:>8}  {text}"
         for number, text in enumerate(excerpt.lines, excerpt.first)
@@ -83,7 +83,7 @@ def _excerpt(excerpt: Excerpt) -> str:
 
 
 def _readme(members: Mapping[str, bytes], with_frames: bool, cut: list[str]) -> str:
-    """Return what the archive holds, and what it leaves out."""
+    """Return the text of README.txt: the members, and what was left out."""
     told = [f"{len(data):>12,}  {name}" for name, data in sorted(members.items())]
     left = [f"cut: {text}" for text in cut]
     if not with_frames:

@@ -1,7 +1,7 @@
-"""The report as JSON and as JSON lines, the way back, and the schema.
+"""Renders the report as JSON and JSON lines, loads a saved one, and makes the schema.
 
-Keys stand in the order of the structs and the only floats, weights of suspects, are
-rounded to three places, so the same report gives the same bytes.
+Keys are in the order of the structs, and the only floats, the weights of suspects, are
+rounded to three places, so the same report always yields the same bytes.
 `python -m ncclforensics.report.formats.as_json` prints schemas/report-v1.json.
 """
 
@@ -19,7 +19,7 @@ from ncclforensics.report.sanitize import line, paragraphs
 if TYPE_CHECKING:
     from pathlib import Path
 
-# of a saved report; that of 100,000 files has some 40 MB
+# size limit of a saved report; one on 100,000 files has about 40 MB
 MAX_BYTES = 256 * 1024**2
 
 
@@ -29,7 +29,7 @@ def render_json(report: Report) -> str:
 
 
 def render_jsonl(report: Report) -> str:
-    """Return one line per finding in order of blame, or one line without a finding."""
+    """Return one line per finding, in order of blame, or one line without a finding."""
     told = (report.schema_version, report.tool, report.outcome)
     lines = (
         Line(*told, finding, () if number else report.suspects)
@@ -39,10 +39,10 @@ def render_jsonl(report: Report) -> str:
 
 
 def decode(data: bytes) -> Report:
-    """Read a saved report, whose texts are made as harmless as those of a new one.
+    """Decode a saved report, and sanitize its texts like those of a new one.
 
-    Raises msgspec.DecodeError (msgspec.ValidationError where it is JSON) on anything
-    that does not fit the contract, unknown keys included.
+    Raises msgspec.DecodeError (msgspec.ValidationError if it is valid JSON) on anything
+    that violates the contract, including unknown keys.
     """
     try:
         told = msgspec.json.decode(data, type=Report)
@@ -63,9 +63,9 @@ def _cleaned(value: Any, key: str = "") -> Any:
 
 
 def load(path: Path) -> Report | None:
-    """Read a saved report, or return None where the file does not look like one.
+    """Load a saved report; returns None if the file does not look like one.
 
-    Raises UsageError on a file that starts like a report and does not fit the contract.
+    Raises UsageError on a file that starts like a report but violates the contract.
     """
     if path.suffix != ".json" or not path.is_file():
         return None
@@ -76,7 +76,7 @@ def load(path: Path) -> Report | None:
                 return None
             data = head + file.read(MAX_BYTES)
     except OSError:
-        return None  # the search for evidence says why
+        return None  # discovery reports why
     if len(data) > MAX_BYTES:
         raise UsageError(f"{path} has more than {MAX_BYTES >> 20} MiB: no report has")
     try:
@@ -86,7 +86,7 @@ def load(path: Path) -> Report | None:
 
 
 def schema() -> str:
-    """Return the JSON Schema of the report, indented, with a newline at its end."""
+    """Return the JSON Schema of the report, indented, ending with a newline."""
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"ncclforensics report, version {SCHEMA_VERSION}",

@@ -1,4 +1,4 @@
-"""Which renderer writes which format of `analyze`."""
+"""Maps the formats of `analyze` to renderers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def render(
     verbose: bool = False,
     quiet: bool = False,
 ) -> str:
-    """Return the report in a format; the options concern text only."""
+    """Return the report in a format; the options apply to text only."""
     match form:
         case "text":
             return render_text(

@@ -1,8 +1,8 @@
-"""The report as one HTML file: no script, no request, printable, light and dark.
+"""Renders the report as one HTML file: no scripts, no requests, printable, light, dark.
 
-jinja2 escapes everything that is not markup of the template, and the page's own policy
-forbids scripts and requests, so a line of a log stays text whatever it holds. Lists
-are bounded, and each says how much of it the page leaves out.
+jinja2 escapes everything that is not template markup, and the page's own policy forbids
+scripts and requests, so any log line stays text. Lists are bounded, and each says how
+many entries are left out.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def render_html(
 
 
 def _explained(doc: str) -> list[tuple[str, list[tuple[str, list[str]]]]]:
-    """Split a class's page into headings, and each of them into (kind, lines)."""
+    """Split the documentation of a class into (heading, [(kind, lines)])."""
     split = page(doc)
     found = [("", [("text", [split.summary])])]
     return found + [
@@ -93,7 +93,7 @@ def _explained(doc: str) -> list[tuple[str, list[tuple[str, list[str]]]]]:
 
 
 def _block(text: str) -> tuple[str, list[str]]:
-    """Tell a paragraph from a list and from commands, which are indented."""
+    """Return (kind, lines) of a block: "code" if indented, a list, or "text"."""
     lines = text.splitlines()
     if all(part.startswith(" ") for part in lines):
         return "code", lines
@@ -109,7 +109,7 @@ def _block(text: str) -> tuple[str, list[str]]:
 
 
 def _ticks(text: str) -> Markup:
-    """Set what stands between backticks as code."""
+    """Mark up text between backticks as code."""
     parts = [escape(part) for part in text.split("`")]
     if len(parts) % 2 == 0:
         return escape(text)
@@ -120,7 +120,7 @@ def _ticks(text: str) -> Markup:
 
 
 def _ranks(folded: str) -> Markup:
-    """Set folded ranks so that a line breaks between them, and not at a hyphen."""
+    """Mark up folded ranks so that lines break at commas, not at hyphens."""
     parts = (
         Markup("<span>{}</span>").format(part) for part in folded.split(",") if part
     )
@@ -129,7 +129,7 @@ def _ranks(folded: str) -> Markup:
 
 @cache
 def _template() -> Template:
-    """Return the page's template; an unknown name in it is an error."""
+    """Return the template of the page; an undefined name in it raises."""
     environment = Environment(
         loader=PackageLoader("ncclforensics.report.formats"),
         autoescape=select_autoescape(default=True, default_for_string=True),

@@ -1,8 +1,7 @@
-"""The report in Jira's wiki markup, which Jira Cloud (REST version 2) and servers read.
+"""Renders the report in Jira's wiki markup, for Jira Cloud (REST version 2) and Server.
 
-Text of the evidence stands in {noformat}, which it cannot close; all other text is
-escaped, so that nothing in a log becomes a macro, an image, a mention or a link to
-elsewhere.
+Text of the evidence is inside {noformat}, which it cannot close. All other text is
+escaped, so that nothing in a log becomes a macro, an image, a mention or a link.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
     from ncclforensics.report.contract import Report
     from ncclforensics.report.details import Details
 
-MOST = 30  # of any list
+MOST = 30  # entries of any list
 ROOM = 60  # characters of a set of ranks
-# brackets always; marks of formatting where they begin or end a word
+# brackets anywhere; formatting marks where they begin or end a word
 _SPECIAL = re.compile(
     r"([\\{}\[\]|!]|(?<!\w)[*_?+^~-](?=\S)|(?<=\S)[*_?+^~-](?!\w)|^[#*-](?=\s))",
     re.MULTILINE,
@@ -94,7 +93,7 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
 
 
 def _suspects(report: Report) -> list[str]:
-    """Return whom to look at, in order, under a heading that accuses nobody."""
+    """Return the heading and the list of suspects, in order."""
     listed = [
         f"# {escape(suspect_phrases.told(s))}" for s in suspect_phrases.suspects(report)
     ]
@@ -102,16 +101,16 @@ def _suspects(report: Report) -> list[str]:
 
 
 def _ranks(listed: str) -> str:
-    """Return folded ranks for a cell; an empty one would end the table's row early."""
+    """Return folded ranks for a table cell; an empty cell would end the row early."""
     return escape(some(listed, ROOM)) or " "
 
 
 def escape(text: str) -> str:
-    """Return `text` so that Jira shows it; a plain address may link to itself."""
+    """Escape `text` so that Jira shows it literally; a plain URL may become a link."""
     return _SPECIAL.sub(r"\\\1", text)
 
 
 def noformat(lines: Iterable[str]) -> str:
-    """Return lines as plain text that none of them can end."""
+    """Return lines in a {noformat} block that none of them can close."""
     body = "\n".join(lines).replace("{noformat", "{ noformat")
     return f"{{noformat}}\n{body}\n{{noformat}}"

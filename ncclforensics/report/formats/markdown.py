@@ -1,7 +1,7 @@
-"""The report as GitHub-flavoured Markdown: short on top, details collapsed.
+"""Renders the report as GitHub-flavoured Markdown: short on top, details collapsed.
 
-Text of the evidence is quoted in fences longer than any run of backticks in it; all
-other text is escaped, so that nothing in a log can draw a link, an image or a tag, or
+Text of the evidence is quoted in fences longer than any run of backticks in it. All
+other text is escaped, so that nothing in a log can create a link, an image or a tag, or
 notify a person.
 """
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ncclforensics.report.contract import Evidence, Finding, Report, Verdict
     from ncclforensics.report.details import Call, Excerpt
 
-# a fold has at most so many entries and about so many characters: a ticket has a limit,
-# and the JSON has them all
+# entries and approximate characters of a collapsed section: tickets have a limit, and
+# the JSON report is complete
 MOST, ROOM = 50, 5000
 NO_DETAILS = Details()
 SIDES = {
@@ -48,7 +48,7 @@ SIDES = {
     "unseen": "no evidence of",
 }
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&!])")
-# people, issues and addresses, which GitHub links even where they are escaped
+# mentions, issues and URLs, which GitHub links even if they are escaped
 _LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
 _BULLET = re.compile(r"(?m)^([ \t]*[0-9]*)([-+=#.)])")
 
@@ -58,7 +58,7 @@ def render_markdown(
 ) -> str:
     """Return the report as Markdown that ends with a newline.
 
-    Without `quotes` it leaves out what the evidence says word for word, and says so.
+    Without `quotes`, it leaves out literal text of the evidence, and says so.
     """
     verdict = report.verdict
     first, second = opening(report)
@@ -122,7 +122,7 @@ def _verdict(verdict: Verdict, report: Report) -> list[str]:
 
 
 def _suspects(report: Report) -> list[str]:
-    """Return whom to look at, in order, under a heading that accuses nobody."""
+    """Return the heading and the list of suspects, in order."""
     found = suspect_phrases.suspects(report)
     if not found:
         return []
@@ -131,7 +131,7 @@ def _suspects(report: Report) -> list[str]:
 
 
 def _chain(report: Report) -> list[str]:
-    """Return the way from the cause to what people saw, a step a line."""
+    """Return the chain from the cause to the symptoms, one step per line."""
     if all(s.part == "cause" for s in report.chain):
         return []
     steps = [f"{n}. {escape(step(s))}" for n, s in enumerate(report.chain[:MOST], 1)]
@@ -139,7 +139,7 @@ def _chain(report: Report) -> list[str]:
 
 
 def _cited(verdict: Verdict, *, quotes: bool) -> list[str]:
-    """Return what a verdict cites, and its references, behind folds."""
+    """Return the citations and references of a verdict in collapsed sections."""
     cited = [_cite(cite) for cite in verdict.evidence] if quotes else []
     blocks = _fold("Evidence", cited, fenced=True)
     if verdict.references:
@@ -150,7 +150,7 @@ def _cited(verdict: Verdict, *, quotes: bool) -> list[str]:
 
 
 def _table(details: Details) -> list[str]:
-    """Return who waits for whom as a table of folded ranks, without empty columns."""
+    """Return the hanging calls as a table of folded ranks, without empty columns."""
     if not details.calls:
         return []
     sides = [s for s in SIDES if any(getattr(call, s) for call in details.calls)]
@@ -172,7 +172,7 @@ def _table(details: Details) -> list[str]:
 
 
 def _fold_excerpts(excerpts: Sequence[Excerpt]) -> list[str]:
-    """Return the lines around what is cited, behind a fold; > marks the cited ones."""
+    """Return the excerpts in a collapsed section; > marks cited lines."""
     shown: list[str] = []
     for excerpt in excerpts:
         width = len(str(excerpt.first + len(excerpt.lines)))
@@ -199,14 +199,14 @@ def _cite(cite: Evidence) -> str:
 
 
 def _brief(finding: Finding) -> str:
-    """Return whom another finding names, and its headline."""
+    """Return the culprits of another finding, and its headline."""
     named = who(finding.culprits, 120)
     told = f"{named}: {finding.headline}" if named else finding.headline
     return escape(f"{perhaps(finding)}{told}")
 
 
 def _fold(title: str, entries: Sequence[str], *, fenced: bool = False) -> list[str]:
-    """Return a list behind a fold, or nothing; it says how much it leaves out."""
+    """Return a list in a collapsed section, if any; it says how much is left out."""
     if not entries:
         return []
     shown = list(entries[:MOST])
@@ -219,18 +219,18 @@ def _fold(title: str, entries: Sequence[str], *, fenced: bool = False) -> list[s
 
 
 def _fold_text(title: str, body: str) -> str:
-    """Return `body` behind a fold."""
+    """Return `body` in a collapsed section."""
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
 def escape(text: str) -> str:
-    """Return `text` as Markdown that shows exactly it and links nothing."""
+    """Escape `text` as Markdown that shows it literally and links nothing."""
     escaped = _LINKED.sub("<!-- -->", _SPECIAL.sub(r"\\\1", text))
     return _BULLET.sub(r"\1\\\2", escaped)
 
 
 def fence(lines: Iterable[str]) -> str:
-    """Return `lines` as a block of plain text that none of them can close."""
+    """Return `lines` in a fenced block that none of them can close."""
     body = "\n".join(lines)
     longest = max((len(run) for run in re.findall("`+", body)), default=0)
     mark = "`" * max(3, longest + 1)

@@ -1,8 +1,8 @@
-"""The report as metrics for a textfile collector or anything that reads OpenMetrics.
+"""Renders the report as OpenMetrics, for a textfile collector or similar.
 
-Every family is a gauge, so that the older Prometheus text parser of node exporters
-reads the same file. Nothing of a log becomes a label but names of ranks and hosts, and
-there is no time stamp: the file's own time is the collector's business.
+Every family is a gauge, so that node exporters with the older Prometheus text parser
+can read the same file. Of the content of logs, only ranks and host names become labels.
+There is no timestamp: the collector uses the mtime of the file.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from ncclforensics.report.contract import Report
 
-MOST = 256  # culprits, each a series
+MOST = 256  # culprits; each one is a series
 OUTCOMES = ("failure", "no-failure", "inconclusive")
 Sample = tuple[dict[str, str], int]
 
 
 def render_openmetrics(report: Report) -> tuple[bytes, tuple[str, ...]]:
-    """Return the metrics, and a line where culprits were left out."""
+    """Return the metrics, and a line if culprits were left out."""
     verdict, job = report.verdict, report.job
     families: list[tuple[str, str, Sequence[Sample]]] = [
         (
@@ -68,7 +68,7 @@ def render_openmetrics(report: Report) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _family(name: str, told: str, samples: Sequence[Sample]) -> list[str]:
-    """Return the lines of one family, or none without samples."""
+    """Return the lines of one metric family, none without samples."""
     if not samples:
         return []
     full = f"ncclforensics_{name}"

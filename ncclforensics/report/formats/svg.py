@@ -1,7 +1,7 @@
-"""Two small pictures for the HTML report: progress of ranks, and who printed when.
+"""Two small pictures for the HTML report: progress of ranks, first signs of failure.
 
-They are built of elements, so nothing of a log can become markup. Colours are the
-page's own variables; what a colour says, a word or a shape says as well.
+They are built from elements, so nothing in a log can become markup. Colours are the
+page's variables; whatever a colour means is also shown by a word or a shape.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ncclforensics.report.details import Progress, Sign
 
 WIDTH, ROW, LABEL, TOP = 480, 30, 116, 26
-MOST = 10  # characters of a set of ranks; a longer one is counted
+MOST = 10  # characters of a set of ranks; longer ones become a count
 WORDS = {
     "done": "done",
     "waits": "waits",
@@ -33,7 +33,7 @@ SECOND = 1_000_000_000
 
 
 def progress(told: Progress) -> Markup:
-    """Draw a row of calls for each lane of ranks; the last column is the failure."""
+    """Draw a row of calls per lane of ranks; the last column is the failing call."""
     step = (WIDTH - LABEL) / len(told.columns)
     height = TOP + ROW * len(told.lanes)
     last = told.columns[-1]
@@ -47,7 +47,7 @@ def progress(told: Progress) -> Markup:
         _label(svg, y, lane.ranks, named=lane.named)
         for i, state in enumerate(lane.states):
             box = {"x": LABEL + step * i + 2, "y": y + 2, "width": step - 4}
-            # who is missing because it waits elsewhere is not drawn as the culprit
+            # a rank that is absent because it waits elsewhere is not a culprit
             kind = "missing" if state == "absent" and not lane.named else state
             _shape(svg, "rect", f"cell {kind}", **box, height=ROW - 4, rx=4)
             x = LABEL + step * (i + 0.5)
@@ -83,7 +83,7 @@ def clock(t: int) -> str:
 
 
 def _label(svg: ET.Element, y: float, ranks: str, *, named: bool) -> None:
-    """Write the ranks of a row in front of it; those that are named stand out."""
+    """Write the ranks of a row in front of it; culprits are highlighted."""
     if not ranks:
         told = "no rank"
     elif len(ranks) <= MOST:

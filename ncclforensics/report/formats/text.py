@@ -1,8 +1,7 @@
-"""The text answer: two lines that can be pasted alone, then why, where, what to do.
+"""Renders the text answer: two self-contained lines, then why, where, what to do.
 
-What a log says stands behind its `path:line` or behind a bar, so that no line of it can
-pass for a line of the report. Long lists end with how many more there are and how to
-see them.
+Text from a log follows its `path:line` or a bar, so that none of it can pass for a line
+of the report. Long lists end with the number of hidden entries and how to see them.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ if TYPE_CHECKING:
 PROSE = 100  # cells; longer lines of prose are hard to read
 MOST = 1000  # entries of any list even with -v: the JSON has them all
 _OUTCOME = {"failure": "bold red", "inconclusive": "bold yellow"}
-# what is typed into a shell stays one line: it starts like a command, or holds what
-# only commands hold and is no sentence that leads up to one
+# Shell commands stay on one line. Such a line starts like a command, or contains what
+# only commands contain and is not a sentence that introduces one.
 _COMMAND = re.compile(
     r"(?:\$ |export |[A-Z][A-Z0-9_]*=\S|(?:sudo|ssh|pdsh|srun|scontrol|sacct|systemctl"
     r"|journalctl|dmesg|nvidia-smi|dcgmi|kubectl|torchrun|python3?|ip|ibstat|df|mount"
@@ -66,8 +65,8 @@ def render_text(
 ) -> str:
     """Return the report as text that ends with a newline.
 
-    `width` is the terminal's, in cells; less than 80 counts as 80. `quiet` leaves the
-    two opening lines, `verbose` lifts the caps of the lists.
+    `width` is that of the terminal in cells, at least 80. `quiet` prints only the two
+    opening lines, `verbose` lifts the caps of the lists.
     """
     first, second = opening(report)
     rows = [
@@ -76,7 +75,7 @@ def render_text(
     ]
     if not quiet:
         rows += _body(report, max(width, 80) - LABEL, verbose=verbose)
-    # the opening lines start at the edge; all others have a label's width before them
+    # the opening lines start at the left edge; all others are indented by the labels
     return paint(rows[:2], colour=colour) + paint(rows[2:], colour=colour, indent=LABEL)
 
 
@@ -100,7 +99,7 @@ def _body(report: Report, room: int, *, verbose: bool) -> list[Row]:
             for f in others(report)
             if f.role == role
             and (f.slug, f.headline) not in in_chain
-            # what a witness tells stands under "when" and "then"
+            # witnesses are already covered by "when" and "then"
             and not (role == "witness" and report.onset is not None)
         ]
         rows += _listed(label, told, prose, 4, verbose=verbose)
@@ -118,10 +117,10 @@ def _body(report: Report, room: int, *, verbose: bool) -> list[Row]:
 def _verdict(
     verdict: Verdict, report: Report, room: int, *, verbose: bool
 ) -> list[Row]:
-    """Return why, which call, when, the evidence and what to do."""
+    """Return the rows for why, call, when, evidence and what to do."""
     prose = min(room, PROSE)
     second = opening(report)[1]
-    # a headline that the second line had to cut is told in full here
+    # a headline that was truncated in the second line is printed in full here
     full = [verdict.headline] if second.endswith(ELLIPSIS) else []
     why = [line for part in (*full, verdict.explanation) for line in wrap(part, prose)]
     rows = labelled("why", why)
@@ -147,7 +146,7 @@ def _verdict(
 
 
 def _suspects(label: str, report: Report, width: int, *, verbose: bool) -> list[Row]:
-    """Return whom to look at: who, the share, why; shares stand below each other."""
+    """Return the suspects: name, share, reason; shares are aligned."""
     found = suspect_phrases.suspects(report)
     shown = found[: MOST if verbose else 3]
     broad = max((cell_len(suspect_phrases.name(s)) for s in shown), default=0)
@@ -155,7 +154,7 @@ def _suspects(label: str, report: Report, width: int, *, verbose: bool) -> list[
     for suspect in shown:
         name, share = suspect_phrases.name(suspect), suspect_phrases.share(suspect)
         head = f"{name}{' ' * (broad - cell_len(name))} {share:>5} "
-        # a word as wide as the head keeps its place, for wrapping takes spaces together
+        # a placeholder as wide as the head, because wrapping collapses spaces
         place = "#" * cell_len(head)
         first, *rest = wrap(f"{place} {suspect_phrases.reason(suspect)}", width, hang=2)
         lines += [head + first[len(place) :], *rest]
@@ -163,7 +162,7 @@ def _suspects(label: str, report: Report, width: int, *, verbose: bool) -> list[
 
 
 def _course(report: Report, width: int, *, verbose: bool) -> list[Row]:
-    """Return the chain from the cause to what people saw, a step a line."""
+    """Return the chain from the cause to the symptoms, one step per line."""
     steps = [s for s in report.chain if s.part != "cause"]
     told = [f"-> {step(s)}" for s in steps if s.part == "spread"]
     told += [f"   {step(s)}" for s in steps if s.part == "seen"]
@@ -173,10 +172,10 @@ def _course(report: Report, width: int, *, verbose: bool) -> list[Row]:
 
 
 def _unknown(report: Report, width: int, *, verbose: bool) -> list[Row]:
-    """Return what was not checked; how to check it, where the cause is still open."""
+    """Return what was not checked, and if the cause is open, how to check it."""
     if report.outcome == "inconclusive" or verbose:
         if not (recognised(report) or verbose):
-            return []  # it would be every class
+            return []  # it would list every class
         seen_by = (
             (n.slug, f"{n.missing}; next time: {n.next_time}")
             for n in report.not_checked
@@ -189,7 +188,7 @@ def _unknown(report: Report, width: int, *, verbose: bool) -> list[Row]:
 
 
 def _one_line(slugs: str, why: str, width: int) -> str:
-    """Return classes and why they are unknown; why is what a reader has to see."""
+    """Return classes and why they are unknown; class names are dropped before that."""
     names = slugs.split(", ")
     tries = [
         slugs,
@@ -200,7 +199,7 @@ def _one_line(slugs: str, why: str, width: int) -> str:
 
 
 def _quote(cite: Evidence, room: int, *, verbose: bool) -> list[str]:
-    """Return a cited line: on one line where it fits, else below its place."""
+    """Return a citation: on one line if it fits, else the text below its place."""
     where = cite.source if cite.line is None else f"{cite.source}:{cite.line}"
     if not cite.text:
         return [where]
@@ -223,20 +222,20 @@ def _brief(finding: Finding) -> str:
 def _listed(
     label: str, told: Sequence[str], width: int, most: int, *, verbose: bool
 ) -> list[Row]:
-    """Return at most `most` of `told`, wrapped, and how many more there are."""
+    """Return at most `most` of `told`, wrapped, and the number of hidden ones."""
     shown = told[: MOST if verbose else most]
     lines = [line for text in shown for line in wrap(text, width, hang=2)]
     return labelled(label, lines + _more(len(told) - len(shown), verbose=verbose))
 
 
 def _more(hidden: int, *, verbose: bool) -> list[str]:
-    """Return the line that says how many entries are hidden, and what shows them."""
+    """Return a line on how many entries are hidden and which option shows them."""
     flag = "-f json" if verbose else "-v"
     return [f"… {hidden:,} more: {flag}"] if hidden > 0 else []
 
 
 def _notes(notes: Sequence[Note], width: int, *, verbose: bool) -> list[Row]:
-    """Return how many notes there are, and those that say the same as one line."""
+    """Return the number of notes, and one line for notes that differ only in digits."""
     if not notes:
         return []
     alike: dict[str, list[Note]] = {}
@@ -253,7 +252,7 @@ def _notes(notes: Sequence[Note], width: int, *, verbose: bool) -> list[Row]:
 
 
 def _next(report: Report) -> str:
-    """Return the commands that tell more."""
+    """Return the commands that show more."""
     see = "ncclforensics evidence PATH"
     if report.verdict is None:
         return see

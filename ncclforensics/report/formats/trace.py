@@ -1,10 +1,11 @@
-"""The calls as a trace for Perfetto: one process a rank, one track a process group.
+"""Renders calls as a Perfetto trace: a process per rank, a track per process group.
 
-Calls of a group overlap when they are enqueued ahead, so they are asynchronous events
-on as many tracks as overlap; a track's first event names it. Ids are a process's own,
-for Perfetto joins tracks of one name across all others. Arrows (`bind_id`, `flow_out`,
-`flow_in`) lead to the rank that is waited for. Times are microseconds since the first
-call: doubles hold no more digits. A process is its rank plus one: 0 is the idle one.
+Calls of a group overlap if they are enqueued ahead, so they are asynchronous events on
+as many tracks as overlap; the first event of a track names it. Ids are local to a
+process, because Perfetto otherwise merges tracks of one name. Arrows (`bind_id`,
+`flow_out`, `flow_in`) point to the rank that is waited for. Times are microseconds
+since the first call, because doubles do not have enough digits for absolute times. The
+pid is the rank plus one: pid 0 is the idle process.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ Key = tuple[int, str | None, int | None]  # rank, process group, sequence number
 def render_trace(
     frames: Frames, most: int = MOST_CALLS
 ) -> tuple[bytes, tuple[str, ...]]:
-    """Return the trace as JSON, and a line for all that it leaves out.
+    """Return the trace as JSON, and a line for everything that it leaves out.
 
-    Of more than `most` calls the last of each rank and group are kept. A call without
-    a time cannot be drawn. A call whose end was not recorded ends where the next one
-    of its group begins; one that never ended, at the end of the trace.
+    If there are more than `most` calls, the last ones of each rank and group are kept.
+    A call without a time is not drawn. A call whose end was not recorded ends where the
+    next one of its group begins; a call that never ended, at the end of the trace.
     """
     timed, left = _timed(frames["collectives"], most)
     if timed.is_empty():
@@ -64,7 +65,7 @@ def render_trace(
 
 
 def _timed(calls: pl.DataFrame, most: int) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Return the calls to draw, by start, with `start` and `end` in nanoseconds."""
+    """Return the calls to draw, sorted by start, with `start` and `end` in ns."""
     start = pl.coalesce("t_started", "t").dt.epoch("ns")
     whole = calls.filter(pl.col("rank").is_not_null()).with_columns(start=start)
     drawn = whole.drop_nulls("start").sort("rank", "pg", "pg_desc", "start", "line")
@@ -86,7 +87,7 @@ def _timed(calls: pl.DataFrame, most: int) -> tuple[pl.DataFrame, tuple[str, ...
 
 
 def _starts(timed: pl.DataFrame) -> Iterator[tuple[Key, int]]:
-    """Yield when each collective began."""
+    """Yield the key and start time (ns) of each collective."""
     collective = timed.filter(~pl.col("is_p2p").fill_null(False))
     for rank, pg, seq, start in collective.select(
         "rank", "pg", "seq", "start"
@@ -95,7 +96,7 @@ def _starts(timed: pl.DataFrame) -> Iterator[tuple[Key, int]]:
 
 
 def _processes(frames: Frames, timed: pl.DataFrame) -> Iterator[Event]:
-    """Name the ranks that have a track."""
+    """Yield the events that name the ranks that have a track."""
     hosts = dict(frames["ranks"].select("rank", "host").iter_rows())
     calls = frames["calls"]
     awaited = [calls[side].explode() for side in ("absent", "behind")]
@@ -112,11 +113,11 @@ def _processes(frames: Frames, timed: pl.DataFrame) -> Iterator[Event]:
 def _arrows(
     calls: pl.DataFrame, drawn: Mapping[Key, int]
 ) -> tuple[dict[Key, list[tuple[int, int]]], tuple[str, ...]]:
-    """Return for each waiting call (arrow id, rank it waits for); bounded in number."""
+    """Return (arrow id, awaited rank) per waiting call; bounded in number."""
     arrows: dict[Key, list[tuple[int, int]]] = defaultdict(list)
     made = wanted = 0
     rows = calls.to_dicts()
-    # whoever is absent is the likelier root: those arrows come first
+    # absent ranks are more likely the root, so their arrows come first
     for side in ("absent", "behind"):
         for row in rows:
             for rank in row["waiting"] or ():
@@ -172,9 +173,9 @@ def _waited_for(
     start: int,
     end: int,
 ) -> Iterator[Event]:
-    """Yield, on the track of each rank that is waited for, what it did not do.
+    """Yield the calls that awaited ranks did not make, on the tracks of these ranks.
 
-    An arrow ends no earlier than it starts: Perfetto drops it else.
+    An arrow ends no earlier than it starts: Perfetto would drop it.
     """
     lanes: Counter[tuple[int, str]] = Counter()
     for row in calls.with_columns(pl.col("t").dt.epoch("ns")).to_dicts():
@@ -201,7 +202,7 @@ def _group(row: Mapping[str, Any]) -> str:
 
 
 def _tie(arrow: int, side: str) -> dict[str, Any]:
-    """Return what makes an event an end of an arrow."""
+    """Return the fields that make an event an end of an arrow."""
     return {"bind_id": f"0x{arrow:x}", side: True}
 
 

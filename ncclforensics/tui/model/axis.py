@@ -1,9 +1,9 @@
 """The columns: one per call number of a kind of group, then log messages, then exits.
 
-Columns of one kind have neighbouring numbers; `merged` puts all of them in the order in
-which the job made the calls, so that a chain across groups is one picture, and puts
-`log` (messages that a healthy job does not print; all, where there are no calls) and
-`exit` between the calls where they fall.
+Columns of one kind are numbered consecutively. `merged` orders all of them as the job
+made the calls, so that a wait chain across groups is visible at once. `log` columns
+(messages that a healthy job does not print; all messages if there are no calls) and
+`exit` columns are inserted between the calls by time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOG, EXIT = "log", "exit"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Columns `first` to before `end`: calls of groups of one kind, or marks."""
+    """Columns `first` to `end` (exclusive): calls of one kind of groups, or marks."""
 
     name: str
     letter: str
@@ -39,8 +39,8 @@ class Kind:
 class Columns:
     """All columns: `numbers` (of calls) and `messages` (of log marks) by column.
 
-    `table` has `kind n col` of calls, `place` each group's `gid kind`, `merged` the
-    columns in the order of the job.
+    `table` has `kind n col` of calls, `place` each group's `gid kind`; `merged` has the
+    columns in the order in which the job made the calls.
     """
 
     kinds: tuple[Kind, ...]
@@ -56,7 +56,7 @@ class Columns:
         ]
 
     def kind(self, name: str) -> Kind | None:
-        """Return a kind by its name."""
+        """Return a kind by its name, or None."""
         return next((kind for kind in self.kinds if kind.name == name), None)
 
     def find(self, kind: str, n: int) -> int | None:
@@ -72,10 +72,10 @@ def columns(
     exits: pl.DataFrame,
     ranks: int,
 ) -> tuple[Columns, pl.DataFrame, pl.DataFrame]:
-    """Lay out all columns; return them, and `logs` and `exits` with their `col`.
+    """Lay out all columns; returns them, and `logs` and `exits` with their `col`.
 
-    `told` has calls that only logs tell of (naming.KEY and `n`), `logs` and `exits` are
-    those of `marks`. Columns beyond MOST_CELLS go, oldest first.
+    `told` has calls that are known only from logs (naming.KEY and `n`); `logs` and
+    `exits` are those of `marks`. Beyond MOST_CELLS, the oldest columns are dropped.
     """
     kinds = found.groups.select("gid", "kind", *naming.KEY)
     seen = found.numbers.join(kinds, on="gid").select("kind", "n", "t", "record_id")
@@ -128,10 +128,10 @@ def columns(
 
 
 def _ordered(calls: pl.DataFrame, timed: bool) -> pl.DataFrame:
-    """Add `order`: by time where all is `timed`, else by record, else by number.
+    """Add `order`: by time if all calls are `timed`, else by record, else by number.
 
-    Within a kind the order is that of the numbers, whatever the clocks say: `rising` is
-    the time (or record, or number) that this makes of it.
+    Within a kind, calls are ordered by number even if clocks disagree: `rising` is the
+    running maximum of the time (or record, or number).
     """
     key = pl.col("t") if timed else pl.coalesce("record_id", "n")
     rising = key.cum_max().over("kind", order_by="n").alias("rising")

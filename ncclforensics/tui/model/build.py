@@ -1,4 +1,4 @@
-"""Builds the timeline's model from an analysis."""
+"""Builds the model of the timeline from an analysis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_RANKS = 1 << 20
 
 
 def no_tick(_word: str, _done: int, _whole: int) -> None:
-    """Take progress, and do nothing with it."""
+    """Ignore progress."""
 
 
 def build(
@@ -34,10 +34,10 @@ def build(
     calls: pl.LazyFrame | None = None,
     tick: Tick = no_tick,
 ) -> Timeline:
-    """Make the timeline. `calls` stands in for the frame `collectives`, if given.
+    """Build the timeline. `calls`, if given, replaces the frame `collectives`.
 
-    `tick` gets a word, how much is done and how much there is; what it raises ends the
-    work. Without ranks, or without anything that they did, the timeline is empty.
+    `tick` is called with a word, the amount done and the total; an exception from it
+    ends the work. Without ranks, or without any activity, the timeline is empty.
     """
     lazy = frames.scan("collectives") if calls is None else calls
     lazy = lazy.select(pl.col(c) for c in SCHEMAS["collectives"])
@@ -88,13 +88,13 @@ def build(
 
 
 def _accused(report: Report) -> list[int]:
-    """Return the ranks that the report takes for a root: each is to be seen."""
+    """Return the culprits of root findings: each has to be visible."""
     roots = (f.culprits.ranks for f in report.findings if f.role == "root")
     return sorted({rank for ranks in roots for rank in ranks})
 
 
 def _suspected(report: Report) -> pl.Expr:
-    """Return for each rank why it is suspected, or ""."""
+    """Return an expression `suspected`: why a rank is suspected, or ""."""
     told = {
         s.rank: f"{suspect_phrases.share(s)}: {suspect_phrases.reason(s)}"
         for s in reversed(suspect_phrases.suspects(report))
@@ -106,9 +106,9 @@ def _suspected(report: Report) -> pl.Expr:
 def _calm(
     cells: pl.Series, ranks: pl.Series, frames: Frames, report: Report
 ) -> list[bytes]:
-    """Return cells in which who waits in another call is away, and not absent.
+    """Return cells in which a rank that waits elsewhere is AWAY instead of ABSENT.
 
-    Ranks that the verdict names stay as they are: those of a circle wait as well.
+    Ranks that the verdict names are unchanged, because ranks of a wait cycle also wait.
     """
     waiting = frames["calls"]["waiting"].explode(empty_as_null=False).unique()
     named = () if report.verdict is None else report.verdict.culprits.ranks
@@ -123,7 +123,7 @@ def _told_groups(told: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ranks(frames: Frames, report: Report, calls: pl.LazyFrame) -> pl.Series:
-    """Return all ranks: those seen, and those that the job must have had."""
+    """Return all ranks: those in the evidence, and those implied by the world size."""
     known = [
         frames["ranks"]["rank"],
         frames["exits"]["rank"],
@@ -141,9 +141,9 @@ def _ranks(frames: Frames, report: Report, calls: pl.LazyFrame) -> pl.Series:
 def _stands(
     frames: Frames, groups: pl.DataFrame, columns: axis.Columns
 ) -> pl.DataFrame:
-    """Return `rank stand brief`: where a rank is held up, or never came.
+    """Return `rank stand brief`: the call that a rank is blocked in, or never made.
 
-    Both in a few words; `brief` names the call as the head of its column does.
+    Both are short texts; `brief` names the call like the head of its column.
     """
     words = {WAITING: "waits in ", ABSENT: "never made ", QUEUED: "is behind in "}
     about = groups.select("kind", *naming.KEY)
@@ -159,7 +159,7 @@ def _stands(
         {WAITING: 0, ABSENT: 1, QUEUED: 2}, default=3, return_dtype=pl.Int64
     )
     told = held(frames)
-    # who is missed in one call may wait in another, of whose members no more is known
+    # a rank that is absent in one call may wait in another with unknown members
     missed = told.filter(pl.col("code") == ABSENT)["rank"].unique()
     waits = held(frames, full=True).filter(
         (pl.col("code") == WAITING) & pl.col("rank").is_in(missed.implode())

@@ -1,8 +1,8 @@
 """Lines over time: what the visible ranks did in each bucket of the window.
 
-A finished call stretches from when it was made to its end (or is a point, where its end
-is not known), an unfinished one to the end of its process or of the evidence; a rank
-that never made a call is absent from the moment its peers were in it.
+A finished call extends from its creation to its end (or is a point, if its end is
+unknown), an unfinished one to the end of its process or of the evidence. A rank that
+never made a call is absent from the time when its peers entered it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PARTS = {"t": pl.Int64(), "te": pl.Int64(), "code": pl.UInt8()}
 class Clock:
     """The span of all times in UTC nanoseconds, and what is drawn besides calls.
 
-    `marks` has `rank t te code`: log lines, exits, absence. `ends` is when a rank's
-    process ended.
+    `marks` has `rank t te code`: log lines, exits, absence. `ends` maps a rank to the
+    time when its process ended.
     """
 
     first: int
@@ -47,12 +47,12 @@ class Clock:
         bucket: int,
         width: int,
     ) -> list[bytes]:
-        """Return `width` cells of `bucket` ns from time `begin` for each of `rows`."""
+        """Return `width` cells of `bucket` ns each, from time `begin`, per row."""
         parts = [self._calls(timeline, row, line) for line, row in enumerate(rows)]
         ranks = [timeline.ranks[row] for row in rows]
         lines = pl.DataFrame({"rank": ranks, "line": range(len(ranks))})
         marks = self.marks.join(lines, on="rank").select("line", *PARTS)
-        # a mark is a moment, so it lies over what the rank was in then
+        # a mark is a point in time, so it is drawn over the calls
         drawn = pl.concat([*parts, marks]).filter(
             (pl.col("te") >= begin) & (pl.col("t") < begin + bucket * width)
         )
@@ -85,7 +85,7 @@ class Clock:
 
 
 def timed(timeline: Timeline, row: int) -> pl.DataFrame:
-    """Return the timed calls of a row: `t te code col`, in order of time."""
+    """Return the timed calls of a row: `t te code col`, ordered by time."""
     grid = timeline.grid
     number, at = divmod(row, SLAB)
     if number >= len(grid.timed):
@@ -96,7 +96,7 @@ def timed(timeline: Timeline, row: int) -> pl.DataFrame:
 
 
 def clock(timeline: Timeline) -> Clock | None:
-    """Return the clock of a job, or None where nothing of it has a time."""
+    """Return the clock of a job, or None if nothing in it has a time."""
     ns = pl.col("t").dt.epoch("ns")
     logged = timeline.marks.drop_nulls("t").select(
         "rank", ns.alias("t"), ns.alias("te"), pl.lit(LOGGED, pl.UInt8).alias("code")
@@ -125,9 +125,10 @@ def clock(timeline: Timeline) -> Clock | None:
 
 
 def _absent(timeline: Timeline, last: int, ends: dict[int, int]) -> pl.DataFrame:
-    """Return how long ranks that are in no call themselves have been missing from one.
+    """Return the spans in which ranks were absent from a call, not waiting elsewhere.
 
-    Who waits in another call is drawn as waiting: the chain then ends in one absent.
+    A rank that waits in another call is drawn as waiting, so that the wait chain ends
+    in the absent rank.
     """
     waiting = timeline.frames["calls"]["waiting"].explode(empty_as_null=False)
     calls = timeline.frames["calls"].select(

@@ -1,4 +1,4 @@
-"""From a cell to its column, and from a column to its time."""
+"""Maps a cell to its column, and a column to its time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def column(view: View, row: int, line: int, cell: int) -> int:
-    """Return the column that a cell is about: of several calls the worst."""
+    """Return the column of a cell; if it has several, the one with the worst state."""
     timeline, scale = view.timeline, view.scale
     if isinstance(scale, BySequence):
         cells = timeline.cells(row)
@@ -40,7 +40,7 @@ def column(view: View, row: int, line: int, cell: int) -> int:
 def _marked(
     timeline: Timeline, rows: pl.DataFrame, row: int, span: tuple[int, int]
 ) -> int:
-    """Return the column of the first mark of a row in a span of time."""
+    """Return the column of the first mark of a row in a time span."""
     t = pl.col("t").dt.epoch("ns")
     here = (pl.col("rank") == timeline.ranks[row]) & t.is_between(*span, closed="left")
     found = rows.filter(here).drop_nulls("col")
@@ -48,7 +48,7 @@ def _marked(
 
 
 def time_of(timeline: Timeline, clock: Clock, row: int, col: int) -> int:
-    """Return the time of a column on a row: its call's, its mark's, or the nearest."""
+    """Return the time of a column in a row: of its call, its mark, or the nearest."""
     calls = timed(timeline, row)
     own = calls.filter(pl.col("col") == col)
     if own.height:

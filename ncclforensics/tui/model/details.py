@@ -1,6 +1,6 @@
-"""What the evidence tells of one place in the timeline, as lines of plain text.
+"""Describes one place in the timeline from the evidence, as lines of plain text.
 
-All text out of logs is cleaned here; a line is (style, text).
+All text from logs is sanitized here. A line is (style, text).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_EXIT = "no exit of this rank is known"
 
 
 def place(timeline: Timeline, row: int, ranks: Sequence[int], col: int) -> list[Line]:
-    """Describe a cell: who, which call, what state, and the call on the other ranks."""
+    """Describe a cell: rank, call, state, and the same call on the other ranks."""
     who = timeline.rows.row(row, named=True)
     rank, device = who["rank"], who["device"]
     gpu = f" GPU {device}" if device is not None else ""
@@ -65,7 +65,7 @@ def cite(timeline: Timeline, rank: int, col: int) -> tuple[str, int] | None:
 
 
 def _call(timeline: Timeline, rank: int, col: int, code: int) -> list[Line]:
-    """Describe a call: what this rank did, its details, and the others side by side."""
+    """Describe a call: this rank's state, the details, and all ranks side by side."""
     kind, n = timeline.columns.kind_of(col).name, timeline.columns.numbers[col]
     state = STATES[code]
     group = timeline.groups.filter((pl.col("rank") == rank) & (pl.col("kind") == kind))
@@ -94,7 +94,7 @@ def _last(timeline: Timeline, about: dict[str, Any]) -> pl.DataFrame:
 
 
 def _also(timeline: Timeline, rank: int) -> list[Line]:
-    """Return what else is known of a rank: what its logs say, how it ended."""
+    """Return what else is known of a rank: its log lines, and how it ended."""
     said = timeline.marks.filter((pl.col("rank") == rank) & pl.col("failing")).head(5)
     found: list[Line] = [
         (TEXT, "  " + clean(f"{row['source']}:{row['line']} {row['text']}", LIMIT))
@@ -108,7 +108,7 @@ def _also(timeline: Timeline, rank: int) -> list[Line]:
 def everywhere(timeline: Timeline, about: dict[str, Any], n: int) -> pl.DataFrame:
     """Return one call of a group on all ranks that made it."""
     mine = _in_group(about)
-    # only some ranks are members: a file of all calls is then read in part
+    # only some ranks are members, so only part of a file of calls is read
     ranks = timeline.groups.filter(pl.col("gid") == about["gid"])["rank"]
     mine.append(pl.col("rank").is_between(ranks.min(), ranks.max()))
     return timeline.calls.filter(n == naming.NUMBER, *mine).sort("rank").collect()
@@ -120,7 +120,7 @@ def _in_group(about: dict[str, Any]) -> list[pl.Expr]:
 
 
 def _fields(call: dict[str, Any], about: dict[str, Any]) -> list[Line]:
-    """Return the details of a call, label and value."""
+    """Return the details of a call: labels and values."""
     group = about["pg"] + (f" ({about['pg_desc']})" if about["pg_desc"] else "")
     times = [
         f"{word} {rfc3339(_ns(call[c]))}"
@@ -166,7 +166,7 @@ def _stack(timeline: Timeline, stack: int | None) -> list[Line]:
 
 
 def _side_by_side(timeline: Timeline, calls: pl.DataFrame, gid: int) -> list[Line]:
-    """Fold the ranks that made a call alike; name the members that did not make it."""
+    """Fold the ranks that made the same call; name the members that did not make it."""
     signature = ["op", "in_sizes", "out_sizes", "in_dtypes", "state", "stack"]
     alike = calls.group_by(signature, maintain_order=True).agg(
         "rank", pl.col("t").min().alias("first"), pl.col("t").max().alias("last")
@@ -194,7 +194,7 @@ def _side_by_side(timeline: Timeline, calls: pl.DataFrame, gid: int) -> list[Lin
 
 
 def _logged(timeline: Timeline, rank: int, col: int) -> list[Line]:
-    """Return the lines of a message that a rank printed at one place."""
+    """Return the log lines of one rank in one column."""
     first = timeline.columns.table.height
     name = timeline.columns.messages[col - first]
     rows = timeline.marks.filter(pl.col("rank") == rank, pl.col("col") == col)

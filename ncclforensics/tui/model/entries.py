@@ -1,4 +1,4 @@
-"""The entries of the verdict pane: what was found, ruled out, and not checked."""
+"""The entries of the findings pane: what was found, ruled out, and not checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_NOTES = 50
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line to choose: its label and text, the whole of it, and where it leads."""
+    """A selectable line: its label and text, the full text, and where it leads."""
 
     label: str
     text: str
@@ -36,7 +36,7 @@ class Entry:
 
 
 def entries(report: Report) -> list[Entry]:
-    """Return all entries, the verdict's first, or where none accuses, the suspects."""
+    """Return all entries: first the verdict, or the suspects if there is no failure."""
     suspects = [
         Entry(
             "suspect", told, f"{suspect_phrases.title(report)}\n{told}", suspect=suspect

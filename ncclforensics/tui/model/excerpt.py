@@ -1,7 +1,7 @@
-"""The lines of a file around one that is cited, with their numbers.
+"""The lines of a file around a cited one, with their numbers.
 
-A log may be a hundred megabytes and its lines as long, so it is read forward once, in
-pieces of bounded length, and only the lines around the cite are kept.
+A log, and even a single line of it, may have a hundred megabytes. So it is read forward
+once, in pieces of bounded length, and only the lines around the citation are kept.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ TEXTUAL = ("log", "error_json")
 
 
 def excerpt(source: Source, number: int) -> list[tuple[str, str]]:
-    """Return (style, text) of the lines around 1-based line `number` of a source.
+    """Return (style, text) of the lines around the 1-based line `number` of a source.
 
-    Of a file that is no text, that cannot be read or that has fewer lines, one line
-    says so.
+    For a file that is not text, is unreadable or has fewer lines, one line says so.
     """
     if source.kind not in TEXTUAL:
         return [("dim", f"entry {number} of a {source.kind.replace('_', ' ')}")]
@@ -40,6 +39,6 @@ def excerpt(source: Source, number: int) -> list[tuple[str, str]]:
                 while not piece.endswith(b"\n") and piece:
                     piece = file.readline(PIECE)
                 at += 1
-    except Exception as caught:  # damaged evidence raises whatever its format does
+    except Exception as caught:  # damaged evidence may raise any exception
         found.append(("dim", clean(f"cannot be read: {caught}", LIMIT)))
     return found or [("dim", f"there is no line {number}")]

@@ -1,7 +1,7 @@
 """The first pass over all calls, some ranks at a time: groups, numbers, lateness.
 
-Calls are read through a lazy frame, so they may lie in memory or in a parquet file; a
-slab of ranks at a time keeps the peak low at sixteen thousand ranks.
+Calls come from a LazyFrame, so they may be in memory or in a parquet file. Reading one
+slab of ranks at a time keeps peak memory low, even for sixteen thousand ranks.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Tick = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What all calls tell together.
+    """Summary of all calls.
 
     `groups` has `gid kind` and naming.KEY; `spans` the first and last `n` of each
-    `rank gid`; `numbers` one row per `gid n`: whether anybody `finished` it, its first
-    time `t`, its least `record_id`, and where somebody came late the means to tell who.
+    `rank gid`; `numbers` one row per `gid n`: whether any rank `finished` it, its first
+    time `t`, its smallest `record_id`, and the means from which stragglers are found.
     """
 
     groups: pl.DataFrame
@@ -39,7 +39,7 @@ class Survey:
 
 
 def slabs(ranks: pl.Series) -> Iterator[pl.Series]:
-    """Cut sorted ranks into slabs."""
+    """Split sorted ranks into slabs of SLAB ranks."""
     for at in range(0, ranks.len(), SLAB):
         yield ranks.slice(at, SLAB)
 
@@ -51,7 +51,7 @@ def entries(calls: pl.LazyFrame, ranks: pl.Series) -> pl.DataFrame:
         calls.filter(pl.col("rank").is_between(low, high))
         .select(*ENTRY, *naming.keyed(), done().alias("done"))
         .drop_nulls("n")
-        # names as numbers: grouping and joining by them is several times faster
+        # grouping and joining by categoricals is several times faster than by strings
         .with_columns(pl.col(NAMES).cast(pl.Categorical))
         .collect()
         .pipe(_passed)
@@ -59,7 +59,7 @@ def entries(calls: pl.LazyFrame, ranks: pl.Series) -> pl.DataFrame:
 
 
 def _passed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Take a P2P call for done that later ones between the same two have passed.
+    """Mark a P2P call as done if a later one between the same two ranks is done.
 
     Batched P2P entries of NCCL are often never marked (pytorch#137969).
     """
@@ -81,9 +81,10 @@ def _passed(rows: pl.DataFrame) -> pl.DataFrame:
 def survey(
     calls: pl.LazyFrame, ranks: pl.Series, told: pl.DataFrame, tick: Tick
 ) -> Survey:
-    """Go over all calls once; `told` are groups that only logs tell of (`rank`, KEY).
+    """Summarize all calls in one pass.
 
-    Raises what `tick` raises, which is how a user interrupts.
+    `told` has groups that are known only from logs (`rank`, KEY). Raises what `tick`
+    raises, which is how a user interrupts.
     """
     spans, numbers = [], []
     whole = -(-ranks.len() // SLAB)
@@ -112,7 +113,7 @@ def _no_spans() -> pl.DataFrame:
 
 
 def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
-    """Sum up a slab's calls by group and number; sums, so that slabs can be added."""
+    """Aggregate a slab's calls by group and number, as sums that can be added up."""
     ns = pl.col("t").dt.epoch("ns")
     took = pl.col("t_completed").dt.epoch("ns") - ns
     return (
@@ -134,7 +135,7 @@ def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _merged(parts: list[pl.DataFrame], ids: pl.DataFrame) -> pl.DataFrame:
-    """Add up what slabs say of the same calls."""
+    """Add up the aggregates of all slabs."""
     schema = {
         "gid": pl.UInt32(),
         "n": pl.Int64(),

@@ -1,8 +1,8 @@
 """The cells: for each rank one byte per column, and its calls with their times.
 
-Cells are made a slab of ranks at a time: what the entries say, what `calls` says of
-members that wait and members that never came, and for what is left, whether a call was
-never made (peers are in it, unfinished) or not seen (evicted, or no dump at all).
+Cells are computed one slab of ranks at a time: from entries, then from `calls` for
+members that wait or never arrived. The remaining cells are calls that were never made
+(peers are in it, unfinished) or not seen (evicted, or no dump at all).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LATE_NS = 500_000_000
 class Grid:
     """`cells` has a row per rank (Binary); `timed` has `row t te code col` by slab.
 
-    `starts` is where each row's calls begin in its slab, and one more for the end.
+    `starts` has the index in `timed` where the calls of each row begin, and the end.
     """
 
     cells: pl.Series
@@ -54,10 +54,11 @@ def grid(
     width: int,
     tick: Tick,
 ) -> Grid:
-    """Make all cells; `told` are two frames `rank col code` known from elsewhere.
+    """Compute all cells.
 
-    The first holds where entries tell nothing, the second over what they tell. `width`
-    counts all columns, marks included. Raises what `tick` raises.
+    `told` are two frames `rank col code` from other evidence: the first is used where
+    entries have nothing, the second overrides entries. `width` is the number of all
+    columns, marks included. Raises what `tick` raises.
     """
     places = found.groups.select("gid", "kind", *naming.KEY).with_columns(
         pl.col(NAMES).cast(pl.Categorical)
@@ -92,7 +93,7 @@ def grid(
 
 
 def _late(numbers: pl.DataFrame) -> pl.DataFrame:
-    """Keep the calls in which anybody came late, with the means that tell who."""
+    """Return the calls with stragglers, with the means from which these are found."""
     spread = pl.col("t_last") - pl.col("t") >= LATE_NS
     short = pl.col("took_mean") - pl.col("took_least") >= LATE_NS
     kept = pl.when(pl.col("took_mean").is_null()).then(spread).otherwise(short)
@@ -104,8 +105,8 @@ def _coded(
 ) -> pl.DataFrame:
     """Return `rank col code t te` of a slab's entries.
 
-    A rank that waits the least for the others came last, whatever its clock says; where
-    no ends are known, clocks have to do.
+    The rank with the shortest wait arrived last, whatever its clock says. If no ends
+    are known, clocks are compared instead.
     """
     placed = rows.join(places, on=naming.KEY).join(columns.table, on=["kind", "n"])
     t, te = pl.col("t").dt.epoch("ns"), pl.col("t_completed").dt.epoch("ns")
@@ -139,10 +140,10 @@ def _coded(
 
 
 def _gaps(found: Survey, columns: Columns) -> pl.DataFrame:
-    """Return `rank col code` of calls before a rank's first and behind its last.
+    """Return `rank col code` of calls before a rank's first and after its last.
 
-    The calls of a group are counted for it: a number that is damaged may lie a billion
-    behind the one before.
+    This counts the known calls of a group, not their numbers: a damaged number may be a
+    billion higher than the one before.
     """
     kinds = found.groups.select("gid", "kind", "p2p")
     numbers = found.numbers.join(kinds, on="gid").filter(~pl.col("p2p"))
@@ -179,9 +180,9 @@ def _gaps(found: Survey, columns: Columns) -> pl.DataFrame:
 
 
 def _under(made: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
-    """Put `stated` over `made`, but let a call that came late stay so where it is done.
+    """Override `made` with `stated`, except that LATE stays if `stated` is only DONE.
 
-    An entry may look done that is not: Gloo retires what it gave up as well.
+    An entry may look done although it is not: Gloo also retires calls it gave up on.
     """
     both = made.join(
         stated, on=["row", "col"], how="full", coalesce=True, suffix="_stated"
@@ -204,9 +205,9 @@ def _dense(
     call_width: int,
     known: pl.Series,
 ) -> pl.Series:
-    """Spread `row col code` to one Binary of `width` bytes per row.
+    """Convert `row col code` to one Binary of `width` bytes per row.
 
-    A row that is not among the `known` is unseen in all columns of calls.
+    A row that is not in `known` is UNSEEN in all columns of calls.
     """
     cells = pl.repeat(0, height * width, dtype=pl.UInt8, eager=True)
     unseen = pl.int_range(height, eager=True, dtype=pl.UInt32)

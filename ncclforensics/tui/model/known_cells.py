@@ -1,7 +1,8 @@
 """Cells known from other evidence than a rank's own entries.
 
-`calls` knows who waits and who never came, `positions` how far a rank without a dump
-came, a finding who made another call than its peers, logs and exits what else happened.
+`calls` has the ranks that wait or never arrived, `positions` the progress of ranks
+without a dump, findings the ranks that made a different call than their peers, and logs
+and exits everything else.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ SCHEMA = {"rank": pl.Int64(), "col": pl.Int64(), "code": pl.UInt8()}
 
 
 def reached(frames: Frames) -> pl.DataFrame:
-    """Return what logs tell of calls: `rank`, naming.KEY, `n code`.
+    """Return the calls known from logs: `rank`, naming.KEY, `n code`.
 
-    Such a position is a call that a rank finished, made, or gave up.
+    Such a position is a call that a rank completed, enqueued, or gave up on.
     """
     told = frames["positions"].drop_nulls("rank").drop_nulls("pg")
     parts = [
@@ -60,14 +61,15 @@ def reached(frames: Frames) -> pl.DataFrame:
             ("timed_out", WAITING),
         )
     ]
-    # the later parts say more of a call than those before
+    # later parts are more specific than earlier ones
     return pl.concat(parts).filter(pl.col("n") > 0)
 
 
 def held(frames: Frames, *, full: bool = False) -> pl.DataFrame:
-    """Return what `calls` tells of members: `rank`, naming.KEY, `n code state`.
+    """Return the members' states in `calls`: `rank`, naming.KEY, `n code state`.
 
-    Who waits in a call that all its known members joined is told only where `full`.
+    Waiting ranks of a call that all its known members joined are included only if
+    `full`.
     """
     calls = frames["calls"].filter(~pl.col("is_p2p").fill_null(False))
     lacks = pl.sum_horizontal(
@@ -92,7 +94,7 @@ def held(frames: Frames, *, full: bool = False) -> pl.DataFrame:
 
 
 def mismatched(report: Report, groups: pl.DataFrame) -> pl.DataFrame:
-    """Return `rank kind n code` of those whom a finding names for another call."""
+    """Return `rank kind n code` of ranks that a finding names for a mismatched call."""
     rows = []
     for finding in report.findings:
         call = finding.collective
@@ -117,9 +119,9 @@ def given(
     logs: pl.DataFrame,
     exits: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Return what holds over a rank's own entries: `rank col code`, each cell once.
+    """Return cells that override a rank's own entries: `rank col code`, each once.
 
-    `logs` and `exits` are `marks` that have their `col`.
+    `logs` and `exits` are those of `marks`, with their `col`.
     """
     groups = found.groups
     named = held(frames).join(groups, on=naming.KEY)
@@ -133,12 +135,12 @@ def given(
 
 
 def positions(frames: Frames, found: Survey, columns: Columns) -> pl.DataFrame:
-    """Return what holds where a rank's entries tell nothing: `rank col code`."""
+    """Return cells for places where a rank has no entries: `rank col code`."""
     return _once([_placed(reached(frames).join(found.groups, on=naming.KEY), columns)])
 
 
 def _cited(report: Report, logs: pl.DataFrame) -> pl.DataFrame:
-    """Return the log lines of the culprits that the verdict cites."""
+    """Return the cells of log lines of culprits that the verdict cites."""
     verdict = report.verdict
     cites = () if verdict is None else verdict.evidence
     schema = {"source": pl.String, "line": pl.Int64}
@@ -152,7 +154,7 @@ def _cited(report: Report, logs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _placed(told: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """Return `rank col code` of `rank kind n code`."""
+    """Convert `rank kind n code` to `rank col code`."""
     placed = told.join(columns.table, on=["kind", "n"], maintain_order="left")
     return placed.select("rank", pl.col("col").cast(pl.Int64), "code")
 

@@ -1,7 +1,7 @@
-"""Marks that are no calls: log lines and exits, and the columns between calls for them.
+"""Marks, which are log lines and exits, and the columns between calls for them.
 
-A message has a column between the two calls of the job that surround it in time: the
-same message at another time has another one. Without times marks come last.
+A message has a column between the two calls of the job that surround it in time; the
+same message at another time has another column. Without times, marks come last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LATEST = (1 << 63) - 1
 def logged(frames: Frames, *, all_messages: bool) -> pl.DataFrame:
     """Return log lines that are marks: `rank name failing t source line text`.
 
-    `name` is the message. Without `all_messages` they are those of a failure only.
+    `name` is the message. Without `all_messages`, only lines that indicate a failure.
     """
     events = frames["events"].drop_nulls("rank")
     failing = pl.col("role").is_in(FAILING).fill_null(False)
@@ -32,7 +32,7 @@ def logged(frames: Frames, *, all_messages: bool) -> pl.DataFrame:
 
 
 def ended(frames: Frames) -> pl.DataFrame:
-    """Return the processes that ended badly: the columns of `exits`, and `name`."""
+    """Return the processes that failed: the columns of `exits`, and `name`."""
     found = frames["exits"].drop_nulls("rank").filter(pl.col("code") != 0)
     return found.with_columns(pl.lit("exit").alias("name"))
 
@@ -42,10 +42,10 @@ def placed(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return `rows` with `col`, and the columns from `base` on: `name slot col`.
 
-    `starts` says when each call was first made (ns, rising), in the order of columns;
-    empty where that is not known. A column of `slot` n stands before the nth of them.
-    Where they would be too many, a message has one column, at its first time; the rows
-    of what has no column at all have a null `col`.
+    `starts` has the time when each call was first made (ns, ascending), in the order of
+    columns; empty if unknown. A column with `slot` n comes before the nth of them. If
+    there would be too many, a message has one column, at its first time. Rows without
+    any column have a null `col`.
     """
     t = rows["t"].dt.epoch("ns").fill_null(LATEST)
     slotted = rows.with_columns(

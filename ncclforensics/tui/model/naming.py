@@ -1,9 +1,9 @@
-"""Which columns a process group's calls stand in.
+"""Assigns process groups to kinds; groups of one kind share columns.
 
 All groups with one description (`TENSOR_MODEL_PARALLEL_GROUP`) share columns if no rank
-is in two of them: their calls with one number then stand below each other. Otherwise a
-group has columns of its own. P2P calls count apart from collectives, so they have
-columns apart.
+is in two of them: their calls with the same number are then below each other. Otherwise
+a group has columns of its own. P2P calls are numbered separately from collectives, so
+they have separate columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KEY = ("pg", "pg_desc", "p2p")
 UNNAMED = ("", "undefined")
 P2P = " p2p"
 
-# the number that a call has in its column's kind
+# the number of a call within its kind
 NUMBER = (
     pl.when(pl.col("is_p2p").fill_null(False))
     .then(pl.coalesce(pl.when(pl.col("p2p_seq") > 0).then("p2p_seq"), "seq"))
@@ -25,7 +25,7 @@ NUMBER = (
 
 
 def keyed() -> tuple[pl.Expr, ...]:
-    """Return `pg`, `pg_desc`, `p2p` and `n` of rows like those of `collectives`."""
+    """Return expressions `pg`, `pg_desc`, `p2p` and `n` for rows of `collectives`."""
     return (
         pl.col("pg").fill_null(""),
         pl.col("pg_desc").fill_null(""),
@@ -35,12 +35,12 @@ def keyed() -> tuple[pl.Expr, ...]:
 
 
 def kinds(members: pl.DataFrame) -> pl.DataFrame:
-    """Return `gid kind pg pg_desc p2p`, one row a group.
+    """Return `gid kind pg pg_desc p2p`, one row per group.
 
     `members` has the columns `rank` and KEY, each rank of a group once. Groups without
-    a description of their own (or one that overlaps) share columns with their
-    neighbours by number, as long as these have the same size and no rank twice: that is
-    how parallel groups are made, one after the other.
+    a specific description, or with one whose groups overlap, share columns with their
+    neighbours by number, as long as these have the same size and no common rank:
+    parallel groups are created one after the other.
     """
     shared = (
         members.group_by("rank", "pg_desc", "p2p")
@@ -65,7 +65,7 @@ def kinds(members: pl.DataFrame) -> pl.DataFrame:
 
 
 def _families(groups: pl.DataFrame) -> pl.DataFrame:
-    """Return KEY and `kind` of groups that have no description to go by."""
+    """Return KEY and `kind` of groups without a usable description."""
     found: list[list[tuple[str, str, bool]]] = []
     size, taken = 0, set[int]()
     rows = groups.select(*KEY, "rank").rows()

@@ -1,8 +1,8 @@
-"""From ranks to lines: their order, and which of them fold into one.
+"""Maps ranks to lines: their order, and which ranks fold into one line.
 
-Ranks that look alike fold where they are neighbours. A host or a group all of whose
-ranks look alike folds with the next one like it; one with an odd rank keeps lines of
-its own, so that the odd rank stands among its neighbours.
+Neighbouring ranks that look alike fold. A host or group whose ranks all look alike
+folds with the next one like it. One with a deviating rank keeps lines of its own, so
+that this rank is shown among its neighbours.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def lines(
 ) -> pl.DataFrame:
     """Return the lines: `sections row ranks`, from top to bottom.
 
-    `rows` has `row rank` and the column `section` (host or group, a name); `key` says
-    what a rank looks like. `row` is the first rank's, `ranks` all of a line, `sections`
-    the hosts or groups that a line spans.
+    `rows` has `row rank` and the column named `section` (host or group); ranks with
+    equal `key` look alike. `row` is that of the first rank, `ranks` are all ranks of a
+    line, `sections` the hosts or groups that it spans.
     """
     keyed = rows.select(
         "row", "rank", pl.col(section).alias("section"), key.alias("key")
@@ -54,7 +54,7 @@ def lines(
 
 
 def _by_position(keyed: pl.DataFrame) -> pl.DataFrame:
-    """Fold all ranks that look alike, the fewest first: who differs stands on top."""
+    """Fold all ranks that look alike, smallest sets first: outliers are on top."""
     found = _collected(keyed.sort("rank").with_columns(pl.col("key").alias("run")))
     return found.sort(pl.col("ranks").list.len(), "row")
 
@@ -72,7 +72,7 @@ def _collected(placed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _natural(names: pl.Series) -> pl.DataFrame:
-    """Return `section place`: gpu2 before gpu10, and no name at all last."""
+    """Return `section place`: gpu2 before gpu10, empty names last."""
     found: Sequence[str] = names.unique().to_list()
     ordered = sorted(found, key=lambda name: (not name, natural(name)))
     return pl.DataFrame(

@@ -1,4 +1,4 @@
-"""How columns become cells on screen: by sequence number or by time, zoomed or not."""
+"""Maps columns to cells on screen: by sequence number or by time, with zoom."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 WIDEST = 6
 SECOND = 1_000_000_000
-SHORTEST = 1_000  # ns of a cell
+SHORTEST = 1_000  # smallest cell, in ns
 GAP = 2
 
 
 @dataclass(frozen=True, slots=True)
 class BySequence:
-    """Cells of `per` columns of `axis` each, drawn `wide` characters wide."""
+    """Cells of `per` columns of `axis` each, `wide` characters wide."""
 
     axis: tuple[int, ...]
     per: int = 1
@@ -26,11 +26,11 @@ class BySequence:
 
     @property
     def size(self) -> int:
-        """Return how many cells there are."""
+        """Return the number of cells."""
         return -(-len(self.axis) // self.per)
 
     def cell(self, col: int) -> int | None:
-        """Return the cell of a column, or None where it is not shown."""
+        """Return the cell of a column, or None if it is not shown."""
         return self.axis.index(col) // self.per if col in self.axis else None
 
     def columns(self, cell: int) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ class BySequence:
         return self.axis[cell * self.per : (cell + 1) * self.per]
 
     def zoomed(self, step: int) -> BySequence:
-        """Return the next scale: closer for 1, farther for -1."""
+        """Return the next scale: zoomed in for 1, out for -1."""
         if step > 0 and self.per > 1:
             return replace(self, per=self.per // 2)
         if step > 0:
@@ -48,7 +48,7 @@ class BySequence:
         return replace(self, per=self.per * 2) if self.size > 10 else self
 
     def fitted(self, room: int) -> BySequence:
-        """Return the scale at which all columns fit into `room` characters."""
+        """Return the scale that fits all columns into `room` characters."""
         count = max(len(self.axis), 1)
         per = 1
         while -(-count // per) > max(room, 1):
@@ -57,7 +57,7 @@ class BySequence:
         return replace(self, per=per, wide=wide)
 
     def cells(self, row: bytes, begin: int, width: int) -> bytes:
-        """Return `width` cells of a row from `begin` on, the worst state of each."""
+        """Return `width` cells of a row from `begin` on, each with its worst state."""
         axis = self.axis[begin * self.per : (begin + width) * self.per]
         if not axis:
             return b""
@@ -68,7 +68,7 @@ class BySequence:
         return bytes([max(picked[i : i + step]) for i in range(0, len(picked), step)])
 
     def ticks(self, columns: Columns, begin: int, width: int) -> tuple[str, str]:
-        """Return two lines above the cells: numbers, and the letters of their kinds."""
+        """Return the two lines above the cells: numbers, and letters of their kinds."""
         cells = range(begin, min(begin + width, self.size))
         kinds = [columns.kind_of(self.columns(cell)[0]) for cell in cells]
         calls = sum(kind.is_call for kind in columns.kinds)
@@ -88,7 +88,7 @@ class BySequence:
 
 @dataclass(frozen=True, slots=True)
 class ByTime:
-    """Cells of `bucket` nanoseconds from the first time on, one character wide."""
+    """Cells of `bucket` nanoseconds from the start of the clock, one character wide."""
 
     clock: Clock
     bucket: int
@@ -96,11 +96,11 @@ class ByTime:
 
     @property
     def size(self) -> int:
-        """Return how many cells there are."""
+        """Return the number of cells."""
         return (self.clock.last - self.clock.first) // self.bucket + 1
 
     def cell(self, t: int) -> int:
-        """Return the cell of a time, the nearest where it lies outside."""
+        """Return the cell of a time, or the nearest one if it is out of range."""
         return min(max((t - self.clock.first) // self.bucket, 0), self.size - 1)
 
     def time(self, cell: int) -> int:
@@ -108,18 +108,18 @@ class ByTime:
         return self.clock.first + cell * self.bucket
 
     def zoomed(self, step: int) -> ByTime:
-        """Return the next scale: closer for 1, farther for -1."""
+        """Return the next scale: zoomed in for 1, out for -1."""
         bucket = self.bucket // 2 if step > 0 else self.bucket * 2
         far = self.size <= 10 and step < 0
         return self if far else replace(self, bucket=max(bucket, SHORTEST))
 
     def fitted(self, room: int) -> ByTime:
-        """Return the scale at which all time fits into `room` characters."""
+        """Return the scale that fits the whole time span into `room` characters."""
         span = self.clock.last - self.clock.first + 1
         return replace(self, bucket=max(-(-span // max(room, 1)), SHORTEST))
 
     def ticks(self, _: Columns, begin: int, width: int) -> tuple[str, str]:
-        """Return two lines above the cells: times of the day (UTC), the scale."""
+        """Return the two lines above the cells: times of day (UTC), and the scale."""
         digits = (
             0 if self.bucket >= SECOND else 3 if self.bucket >= SECOND // 1000 else 6
         )
@@ -133,7 +133,7 @@ class ByTime:
         return "".join(marks)[:width], f"{day:%Y-%m-%d} UTC, a cell is {self.length()}"
 
     def length(self) -> str:
-        """Return how long a cell is, as a person says it."""
+        """Return the duration of a cell with its unit, like "20 ms"."""
         for unit, word in ((SECOND, "s"), (10**6, "ms"), (10**3, "µs")):
             if self.bucket >= unit:
                 return f"{self.bucket / unit:.3g} {word}"

@@ -1,4 +1,4 @@
-"""Search: the ranks and columns that a word matches."""
+"""Searches for the ranks and columns that a word matches."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MOST = 1000
 
 
 def search(timeline: Timeline, text: str) -> list[tuple[int, int | None]]:
-    """Return (row, column) of what holds `text`, whatever its case, from top to bottom.
+    """Return (row, column) of places that contain `text`, ignoring case, top to bottom.
 
-    Looked through are hosts, the log lines that are marks, the reasons of exits, and
-    the operations and stacks of calls. Of more than MOST places the first are returned.
+    Searches hosts, the log lines that are marks, the reasons of exits, and the
+    operations and stacks of calls. At most the first MOST places are returned.
     """
     word = text.lower()
 
@@ -43,7 +43,7 @@ def search(timeline: Timeline, text: str) -> list[tuple[int, int | None]]:
             holds("op") | pl.col("stack").is_in(stacks["stack"].implode())
         )
         .select("rank", "record_id", *naming.keyed())
-        # of each rank the newest: an operation is called over and over
+        # only the newest per rank, because operations repeat
         .group_by("rank")
         .agg(pl.all().sort_by("record_id").last())
         .drop("record_id")

@@ -1,4 +1,4 @@
-"""Stacks with the user's own frame first, then what it called."""
+"""Formats stacks: user frames first, then library frames."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ncclforensics.report.sanitize import line as clean
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# where frames lie that are not the user's
+# path fragments of frames that are not user code
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen", "/torch/")
 MOST = 40
 
 
 def frames_of(stacks: pl.DataFrame, stack: int | None) -> list[str]:
-    """Return a stack's frames as `file:line function`, the user's innermost first."""
+    """Return the frames of a stack as `file:line function`, user frames first."""
     if stack is None:
         return []
     rows = stacks.filter(pl.col("stack") == stack).unique("depth").sort("depth")
@@ -28,7 +28,7 @@ def frames_of(stacks: pl.DataFrame, stack: int | None) -> list[str]:
 
 
 def user_frame(stacks: pl.DataFrame, stack: int | None) -> str:
-    """Return the user's innermost frame of a stack, "" where there is none."""
+    """Return the innermost user frame of a stack, "" without frames."""
     found = frames_of(stacks, stack)
     return found[0] if found else ""
 

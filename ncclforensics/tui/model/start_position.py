@@ -1,6 +1,6 @@
 """Where the timeline opens: the culprit at the failing call, else the first failure.
 
-Where nobody is accused, it opens on the first suspect.
+If the outcome is not a failure, it opens on the first suspect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Place = tuple[int, int]
 
 
 def opening_place(timeline: Timeline, report: Report) -> Place | None:
-    """Return the row and column to open on, or None where there is nothing to draw."""
+    """Return the row and column to open on, or None if there is nothing to draw."""
     if timeline.is_empty:
         return None
     if suspect_phrases.comes_first(report):
@@ -37,7 +37,7 @@ def opening_place(timeline: Timeline, report: Report) -> Place | None:
 
 
 def place_of(timeline: Timeline, finding: Verdict) -> Place | None:
-    """Return the row and column that a finding is about, None where it names none."""
+    """Return the row and column that a finding is about, None if it names no rank."""
     row = _row(timeline, finding)
     if row is None:
         return None
@@ -54,7 +54,7 @@ def place_of(timeline: Timeline, finding: Verdict) -> Place | None:
 def suspected_place(timeline: Timeline, suspect: Suspect) -> Place | None:
     """Return the row of a suspect, and the column of the call that others wait in.
 
-    None where the timeline has no such rank.
+    None if the timeline does not have that rank.
     """
     row = timeline.row_of(suspect.rank)
     if row is None:
@@ -125,9 +125,9 @@ def cited(timeline: Timeline, rank: int, source: str, line: int | None) -> int |
 
 
 def worst(timeline: Timeline, row: int, kind: str | None = None) -> int:
-    """Return the column of a row's worst cell, the first of them.
+    """Return the first column with the worst state of a row.
 
-    Of the columns of calls of a `kind`, and of marks, where one is given.
+    With `kind`, only columns of that kind of calls and of marks are considered.
     """
     cells = timeline.cells(row)
     columns = timeline.axis(kind)
@@ -136,7 +136,7 @@ def worst(timeline: Timeline, row: int, kind: str | None = None) -> int:
 
 
 def first_failure(timeline: Timeline) -> Place | None:
-    """Return the first row that waits, is absent or failed, and its worst column."""
+    """Return the first row that waits or failed, and its worst column, or None."""
     ranks = timeline.frames["calls"]["waiting"].explode(empty_as_null=False)
     failed = [*ranks.sort().head(1), *timeline.exits["rank"].sort().head(1)]
     for rank in failed:

@@ -1,7 +1,7 @@
-"""The states of a cell: one byte each, a character that reads without colour.
+"""The states of a cell: one byte each, with a character that works without colour.
 
-A higher number wins where a cell stands for several calls, so that zooming out hides
-no failure.
+If a cell represents several calls, the highest number wins, so that zooming out never
+hides a failure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FIRST_FAILING = LOGGED
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How a state is drawn, and what it says."""
+    """How a state is drawn, and what it means."""
 
     char: str
     word: str
@@ -42,10 +42,10 @@ _TABLE = dict(enumerate(CHARS))
 
 
 def text(cells: bytes) -> str:
-    """Return cells as characters, one each."""
+    """Return cells as text, one character each."""
     return cells.decode("latin-1").translate(_TABLE)
 
 
 def legend() -> str:
-    """Return all states in one line."""
+    """Return the legend of all states as one line."""
     return "  ".join(f"{s.char} {s.word}" for s in STATES if s.char != " ")

@@ -1,4 +1,4 @@
-"""The timeline of a job: its rows, columns and marks, and how to find a place."""
+"""The timeline of a job: its rows, columns and marks, with lookups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is chosen to be shown: a kind of groups, one group of it, how it folds.
+    """The selected part: a kind of groups, one group of it, grouping and folding.
 
     `by` is the kind whose groups are the sections when grouped by process group.
     """
@@ -37,10 +37,10 @@ class Shown:
 class Timeline:
     """Rows in order of rank: `row rank cells host device stand brief named suspected`.
 
-    `suspected` says why somebody is suspected whom nobody accuses; else it is empty.
-    `columns` and `grid` say what their cells are. `groups` has `rank gid kind pg
-    pg_desc p2p`, `marks` the log lines that are marks, `exits` the processes that ended
-    badly, both with their `col`. `calls` are all calls, lazily.
+    `suspected` says why a rank that is not a culprit is suspected; otherwise it is "".
+    `columns` and `grid` define the cells. `groups` has `rank gid kind pg pg_desc p2p`,
+    `marks` the log lines that are marks, `exits` the failed processes, both with their
+    `col`. `calls` are all calls, as a LazyFrame.
     """
 
     frames: Frames
@@ -54,7 +54,7 @@ class Timeline:
     ranks: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Keep the ranks as a list, to find a row by."""
+        """Keep the ranks as a list, to look up rows."""
         object.__setattr__(self, "ranks", self.rows["rank"].to_list())
 
     @property
@@ -72,7 +72,7 @@ class Timeline:
         return bytes(self.rows["cells"][row])
 
     def axis(self, kind: str | None) -> tuple[int, ...]:
-        """Return the columns to show, from left to right."""
+        """Return the columns to show for a kind, or all, from left to right."""
         chosen = None if kind is None else self.columns.kind(kind)
         if chosen is None:
             return self.columns.merged
@@ -84,7 +84,7 @@ class Timeline:
         )
 
     def lines(self, shown: Shown) -> pl.DataFrame:
-        """Return the lines of what is chosen (see `rows.lines`)."""
+        """Return the lines of the selected part (see `rows.lines`)."""
         rows = self.rows.select("row", "rank", "host", "cells", "named", "suspected")
         members = self.groups.filter(
             (pl.col("kind") == shown.kind) if shown.kind else ~pl.col("p2p")
@@ -110,7 +110,7 @@ class Timeline:
         )
 
     def families(self) -> list[tuple[str, list[tuple[str, str]]]]:
-        """Return each kind of groups with its groups: a name, and its ranks folded."""
+        """Return each kind of groups with its groups: (name, folded ranks)."""
         groups = self.groups.group_by("kind", "pg").agg(pl.col("rank").unique())
         found: list[tuple[str, list[tuple[str, str]]]] = []
         for kind in (k.name for k in self.columns.kinds if k.is_call):
@@ -121,7 +121,7 @@ class Timeline:
         return found
 
     def smallest_kind(self) -> str | None:
-        """Return the kind that cuts the job into most groups, collectives first."""
+        """Return the kind with the most groups, collectives before P2P, or None."""
         ranked = (
             self.groups.group_by("kind")
             .agg(pl.col("pg").n_unique().alias("groups"), pl.col("p2p").any())
@@ -132,9 +132,9 @@ class Timeline:
     def _key(self, kind: str | None) -> pl.Expr:
         """Return what a rank looks like: its calls of a kind, or all, and its exit.
 
-        Log lines count only where there are no calls: ranks that wait in one call print
-        different lines. Who is accused never folds with who is not, nor does who is
-        suspected with who is not.
+        Log lines count only if there are no calls, because ranks that wait in one call
+        print different lines. Culprits fold only with culprits, and suspects only with
+        suspects.
         """
         columns = self.columns
         log, end = columns.kind(LOG), columns.kind(EXIT)

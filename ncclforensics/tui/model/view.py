@@ -1,6 +1,6 @@
 """What is on screen: a timeline, the selected part, its lines, its scale.
 
-Labels and cells are made for the lines that are asked for, and for no other.
+Labels and cells are computed only for the requested lines.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ncclforensics.tui.model.timeline import Shown, Timeline
 
 HOST = 14
-# how the names of its groups end, which says nothing where all are listed
+# common suffix of Megatron's group names, dropped where all groups are listed
 MEGATRON = re.compile("(_MODEL)?_PARALLEL_GROUP")
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What stands before and behind the cells of a line; `brief` for short room."""
+    """The text before and after the cells of a line; `brief` if space is short."""
 
     ranks: str
     section: str
@@ -39,7 +39,7 @@ class Label:
 
 @dataclass(slots=True, eq=False)
 class View:
-    """`lines` are rows.lines of what is `shown`; `scale` makes its cells."""
+    """`lines` are rows.lines of the part in `shown`; `scale` computes its cells."""
 
     timeline: Timeline
     shown: Shown
@@ -51,7 +51,7 @@ class View:
 
     @property
     def gutter(self) -> tuple[int, int]:
-        """Return how wide ranks and hosts (or groups) are drawn."""
+        """Return the widths of the labels: ranks, and hosts or groups."""
         digits = len(str(self.timeline.ranks[-1])) if self.timeline.ranks else 1
         ranks = max(2 * digits + 1, 5)
         if self.shown.grouping == "position":
@@ -59,7 +59,7 @@ class View:
         return ranks, HOST if self.has_sections else len(self.title)
 
     def label(self, line: int) -> Label:
-        """Return the label of a line; made once."""
+        """Return the label of a line; cached."""
         if line not in self._labels:
             self._labels[line] = self._label(line)
         return self._labels[line]
@@ -78,7 +78,7 @@ class View:
         known = self.timeline.rows.select("stand", "brief", "suspected")
         stand, brief, suspected = known.row(row["row"])
         if self.scale_is_time:
-            # the letters of `brief` are explained by the other axis
+            # the letters in `brief` are explained only on the other axis
             alone = len(row["ranks"]) == 1
             told = "" if alone else f"(drawn: rank {row['ranks'][0]})"
             stand = brief = f"{stand} {told}".strip()
@@ -94,11 +94,11 @@ class View:
 
     @property
     def title(self) -> str:
-        """Return what stands above hosts or groups."""
+        """Return the heading above hosts or groups."""
         return "group" if self.shown.grouping == "process group" else "host"
 
     def caption(self) -> str:
-        """Say what is shown: which groups, how they are grouped, what letters mean."""
+        """Describe what is shown: groups, grouping, and the meaning of letters."""
         kinds = [kind for kind in self.timeline.columns.kinds if kind.is_call]
         if self.shown.pg is not None:
             what = f"{self.shown.kind} {self.shown.pg}"
@@ -120,7 +120,7 @@ class View:
 
     @property
     def scale_is_time(self) -> bool:
-        """Whether columns are time."""
+        """Whether the axis is time."""
         return isinstance(self.scale, ByTime)
 
     def row(self, line: int) -> int:
@@ -133,7 +133,7 @@ class View:
         return ranks
 
     def cells(self, lines: Sequence[int], begin: int, width: int) -> list[bytes]:
-        """Return `width` cells from cell `begin` on of each of `lines`."""
+        """Return `width` cells, from cell `begin` on, for each of `lines`."""
         rows = [self.row(line) for line in lines]
         scale, timeline = self.scale, self.timeline
         if isinstance(scale, BySequence):
@@ -145,14 +145,14 @@ class View:
         return scale.clock.paint(timeline, rows, start, scale.bucket, width)
 
     def failures(self, row: int) -> list[int]:
-        """Return the columns shown in which a row fails, or what ended it."""
+        """Return the visible columns in which a row has a failing state."""
         axis = self.timeline.axis(self.shown.kind)
         cells = self.timeline.cells(row)
         return [col for col in axis if cells[col] >= FIRST_FAILING]
 
 
 def view(timeline: Timeline, shown: Shown, scale: Scale) -> View:
-    """Lay out the lines of what is shown."""
+    """Lay out the lines of the part in `shown`."""
     lines = timeline.lines(shown)
     at = lines.with_row_index("line").select("line", "ranks").explode("ranks")
     line_of = dict(at.select("ranks", "line").iter_rows())

@@ -1,4 +1,4 @@
-"""The chain of waits from one rank down to the rank that waits for nobody."""
+"""The chain of waits from one rank down to a rank that does not wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A line of the chain: how deep, what it says, where it leads (a rank, a call)."""
+    """A line of the chain: depth, text, and where it leads (a rank, a call)."""
 
     depth: int
     text: str
@@ -32,9 +32,9 @@ class Step:
 
 
 def steps(timeline: Timeline, rank: int) -> list[Step]:
-    """Return the chain of waits from `rank`, and who waits for it.
+    """Return the chain of waits from `rank`, and the ranks that wait for it.
 
-    Above a chain of several steps stands where it leads.
+    A chain of several steps is preceded by a line with its end.
     """
     calls = {row["call"]: row for row in timeline.frames["calls"].to_dicts()}
     waiting = {r: call for call, row in calls.items() for r in row["waiting"] or ()}
@@ -104,7 +104,7 @@ def steps(timeline: Timeline, rank: int) -> list[Step]:
 
 
 def _name(call: dict[str, object]) -> str:
-    """Name a call in the words of the report."""
+    """Name a call as the report does."""
     group = call["pg_desc"] or ""
     tail = f" ({group})" if group and group != call["pg"] else ""
     number = f" SeqNum={call['seq']}" if call["seq"] else ""

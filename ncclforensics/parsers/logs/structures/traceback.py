@@ -23,10 +23,14 @@ COLUMNS = (
     "op",
     "raised_in",
     "by_launcher",
+    "signalled",
     "chained",
     "span",
 )
-KINDS = {"by_launcher": "bool", "chained": "bool", "span": "int"}
+KINDS = {
+    **dict.fromkeys(("by_launcher", "signalled", "chained"), "bool"),
+    "span": "int",
+}
 HEAD = "Traceback (most recent call last)"
 CHAINS = ("During handling of the above", "The above exception was the direct cause")
 # torch may be installed, or built in place (`/pytorch/torch/distributed/…`)
@@ -42,6 +46,8 @@ _LAUNCHER = re.compile(
     r"|/torch/multiprocessing/spawn\.py|/accelerate/commands/|/deepspeed/launcher/"
     r"|/horovod/runner/|/bin/(?:torchrun|accelerate|deepspeed|horovodrun)$"
 )
+# how a handler of signals is called, whatever its name: Python passes it these two
+_HANDLER = re.compile(r"\s+(?:return )?[\w.]+\((?:signum|signal|sig), frame\)\s*$")
 _INSTALLED = re.compile(r"-packages/|/lib(?:64)?/python3|^<")
 _FRAME = re.compile(
     r'\s+File "(?P<file>[^"]+)", line (?P<file_line>\d{1,9})(?:,? in (?P<function>.+))?'
@@ -70,7 +76,8 @@ def parse(text: str) -> list[dict[str, object]]:
     `file_line` and `function` of the user's last frame, `op` (the torch.distributed
     function that was called, if visible), `raised_in` (the file of the innermost
     frame, user code or not), `by_launcher` (whether it was raised in a launcher, which
-    is not a rank), `chained` (whether it led to another exception), `span` (its number
+    is not a rank), `signalled` (whether it was raised in a signal handler, whose frames
+    are left out), `chained` (whether it led to another exception), `span` (its number
     of lines). Truncated values are null.
     """
     before, head, after = capped(text).partition(HEAD)
@@ -83,7 +90,11 @@ def parse(text: str) -> list[dict[str, object]]:
     lines = _indented(lines)
     block = list(takewhile(_is_inside, lines))
     rest = lines[len(block) :]
-    frames = [found for line in block if (found := _FRAME.match(line))]
+    # the program stood where the signal came; the handler's own calls are teardown
+    own = list(takewhile(lambda line: not _HANDLER.match(line), block))
+    frames = [found for line in own if (found := _FRAME.match(line))]
+    if signalled := len(own) < len(block):
+        frames = frames[:-1]  # the frame that calls the handler
     raised = _RAISED.match(rest[0]) if rest else None
     if not frames and not raised:
         return []
@@ -100,6 +111,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "op": _op(frames),
             "raised_in": frames[-1]["file"] if frames else None,
             "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
+            "signalled": signalled,
             "chained": _is_chained(rest),
             "span": span,
         }

@@ -43,6 +43,7 @@ def test_frames_of_torch_are_passed_over():
         "function": "reduce_gradients",
         "op": None,
         "by_launcher": False,
+        "signalled": False,
         "raised_in": "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
         "c10d_logger.py",
         "chained": False,
