@@ -81,7 +81,7 @@ FILES = (
     # dmesg -T, journalctl -k, nvidia-smi -q, with their options
     rf"(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|nvidia[._-]?smi|systemctl"
     rf"|ibstat|ibv[._-]devinfo|dcgmi?)(?:[._-]{ASKED})*"
-    rf"(?:[._-](?P<host>(?!{ASKED}$)(?:{HOST}|{ANY_HOST})))?",
+    rf"(?:[._-](?P<host>(?!{ASKED}$)(?:{HOST}|(?=\D*\d){ANY_HOST})))?",
     rf"(?:[a-z]+[._-])?(?P<host>{HOST})",
     rf"(?:(?:describe|get|events?|pods?|yaml|logs?|kubectl)[._-])*(?P<host>{POD})",
     # kubelet's /var/log/containers: <pod>_<namespace>_<container>-<id>
@@ -99,7 +99,11 @@ DUMPS = (
 )
 
 _PACKED = re.compile(r"\.(?:gz|zst|xz|bz2|tgz|txz|tar|zip)$", re.IGNORECASE)
-_ENDING = re.compile(r"\.(?:log|txt|out|err)(?:\.\d{1,2})?$", re.IGNORECASE)
+_ENDING = re.compile(
+    r"\.(?:log|txt|out|err|text|jsonl?|ndjson|csv|tsv|xml|ya?ml|html?|md|raw)"
+    r"(?:\.\d{1,2})?$",
+    re.IGNORECASE,
+)
 _DUMP_ENDING = re.compile(
     r"(?:\.(?:json|pkl|pickle|bin|pt|txt|log|dump|dat|trace|bak|old)"
     r"|[-_. ]?\(\d+\)|[-_.]?of[-_.]?\d+|[-_.]v\d+)$",

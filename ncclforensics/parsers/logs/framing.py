@@ -12,7 +12,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.model.tables import GROUP, WHO
-from ncclforensics.parsers.logs import headers, timestamps
+from ncclforensics.parsers.logs import headers, json_records, timestamps
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
 ANSI = r"\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
@@ -136,14 +136,7 @@ def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFram
     bare = bare.select(
         "line", pl.col("raw").str.replace_all(ANSI, "").str.split("\r")
     ).explode("raw")
-    docker = pl.col("raw").str.starts_with('{"log":"')
-    bare = bare.with_columns(
-        pl.when(docker)
-        .then(pl.col("raw").str.json_path_match("$.log").str.strip_chars_end("\n"))
-        .otherwise(pl.col("raw"))
-        .fill_null("")
-        .alias("raw")
-    )
+    bare = json_records.unwrapped(bare.with_columns(pl.col("raw").fill_null("")))
     bare = bare.with_columns(pl.col("raw").str.replace(EMPHASIS, "$1"))
     peeled = _peel(bare.filter(pl.col("raw") != "")).with_columns(
         pl.col("text").str.replace(EMPHASIS, "$1")
@@ -214,8 +207,8 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "local_rank": number("tee_rank"),
         "task": number("task"),
         "host": pl.coalesce(
-            *("head_host", "sys_host", "step_host", "worker"),
-            *("service", "ray_ip", "pod"),
+            *("head_host", "sys_host", "step_host", "json_host", "worker"),
+            *("service", "ray_ip", "pod", "json_pod"),
         ),
         "pid": number("head_pid", "ray_pid"),
         "device": number("head_dev"),
@@ -238,6 +231,8 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "level",
         *(who[name].alias(name) for name in WHO),
         *(group[name].alias(name) for name in GROUP),
-        timestamps.absolute("head_t", "cri_t", "iso_t", "sys_iso", "ctime").alias("t"),
+        timestamps.absolute(
+            *("head_t", "cri_t", "iso_t", "sys_iso", "ctime", "json_t")
+        ).alias("t"),
         timestamps.yearless("head_md", "head_hms", "sys_t").alias("yearless"),
     )
