@@ -17,7 +17,7 @@ import msgspec
 
 from ncclforensics import diagnosers
 from ncclforensics.correlate import correlate
-from ncclforensics.correlate.runs import interleaved_jobs, job
+from ncclforensics.correlate.runs import interleaved_jobs, job, unknown_failures
 from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
 from ncclforensics.engine import cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
@@ -144,6 +144,7 @@ def conclude(
         said = [ranking.unnamed(statement, why) for statement in said]
     # if nothing of the job was read, a failure cannot be ruled out
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
+    signs += unknown_failures.lines(joined).height
     if not weigh.is_moving(joined):
         signs += joined["calls"].height + len(uncollected.uncollected(joined))
     ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+UNKNOWN = "unknown"  # a line that reads as a failure
 INTERRUPTED = "interrupted"  # the stage of the note left by Ctrl-C during reading
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ncclforensics.model.notes import INTERRUPTED
+from ncclforensics.model.notes import INTERRUPTED, UNKNOWN
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Note, Report, SourceFile
@@ -36,6 +36,11 @@ def _unnumbered(source: SourceFile) -> str:
 def interrupted(report: Report) -> Note | None:
     """Return the note on interrupted reading, or None."""
     return next((note for note in report.notes if note.stage == INTERRUPTED), None)
+
+
+def unknown(report: Report) -> str | None:
+    """Return the note on lines that read as a failure and are not known, or None."""
+    return next((note.text for note in report.notes if note.stage == UNKNOWN), None)
 
 
 def recognised(report: Report) -> bool:

@@ -10,7 +10,13 @@ import re
 from typing import TYPE_CHECKING
 
 from ncclforensics.report import suspect_phrases
-from ncclforensics.report.coverage import interrupted, recognised, refused, was_read
+from ncclforensics.report.coverage import (
+    interrupted,
+    recognised,
+    refused,
+    unknown,
+    was_read,
+)
 from ncclforensics.report.folding import count, fold_hosts, some
 from ncclforensics.report.text_layout import shorten, two_ends
 
@@ -36,6 +42,7 @@ NOTHING_FAILED = "no-failure: nothing in this evidence failed"
 CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this evidence"
 SUSPECTED = "inconclusive: something stopped; ranks are suspected, none is accused"
 JOB_UNSEEN = "inconclusive: nothing of the job itself is in this evidence"
+UNKNOWN_FAILURE = "inconclusive: a line reads as a failure that is not known here"
 NOT_READ = "inconclusive: reading was interrupted, and what was read names no failure"
 NOT_OPENED = "inconclusive: %s could not be read, and the others name no failure"
 NOT_EVIDENCE = "inconclusive: nothing here was recognised as evidence"
@@ -172,6 +179,8 @@ def opening(report: Report) -> tuple[str, str]:
         second = suspected or looked
     elif suspected:
         first, second = SUSPECTED, suspected
+    elif (line := unknown(report)) and not report.findings:
+        first, second = UNKNOWN_FAILURE, line
     else:
         unseen = not (report.job.ranks_seen or report.chain or report.findings)
         first = JOB_UNSEEN if unseen else CAUSE_UNSEEN

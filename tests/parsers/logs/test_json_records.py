@@ -4,8 +4,8 @@ import json
 
 import polars as pl
 import pytest
-from log_lines import timeout, traceback, verdict
 
+from log_lines import timeout, traceback, verdict
 from ncclforensics.parsers.logs import json_records
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."

@@ -1,0 +1,61 @@
+"""Log lines that read as a failure and that no grammar knows.
+
+They accuse nobody. Where the job did not go on after one, nobody can say that the job
+is well.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.correlate.runs import job
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames, remembered
+from ncclforensics.model.notes import UNKNOWN
+
+BY_WORDS, BY_LEVEL = "uncaught.failure", "uncaught.level"
+BAD_LEVELS = ("E", "F", "ERROR", "FATAL", "CRITICAL", "C")
+QUOTED = 160  # characters of a line
+
+
+@remembered
+def lines(frames: Frames) -> pl.DataFrame:
+    """Return the unknown failing lines of `events` that the job did not survive.
+
+    A line with a header counts by its level, one without by its words. The job survived
+    a line if its file shows a later step, or if all its processes ended well.
+    """
+    told = frames.message(BY_WORDS, BY_LEVEL)
+    bad = pl.col("level").is_in(BAD_LEVELS)
+    by_words = (pl.col("message") == BY_WORDS) & pl.col("level").is_null()
+    told = told.filter(bad.fill_null(False) | by_words)
+    if told.is_empty() or job.ended_in_order(frames):
+        return told.clear()
+    steps = frames.message(*job.STEPS).group_by("source")
+    last = steps.agg(pl.col("line").max().alias("step_line"))
+    return (
+        told.join(last, on="source", how="left", maintain_order="left")
+        .filter((pl.col("line") > pl.col("step_line")).fill_null(True))
+        .sort("t", "source", "line", nulls_last=True, maintain_order=True)
+    )
+
+
+def _quoted(row: dict[str, object]) -> str:
+    return f"'{str(row['text']).strip()[:QUOTED]}'"
+
+
+def noted(frames: Frames) -> Frames:
+    """Return frames with a note that quotes the first and the last of such lines."""
+    told = lines(frames)
+    if told.is_empty():
+        return frames
+    first = told.row(0, named=True)
+    text = f"{_quoted(first)} reads as a failure that this tool does not know"
+    if told.height > 1:
+        last = _quoted(told.row(-1, named=True))
+        text += f", as {told.height - 1:,} more do, at last {last}"
+    text += "; `ncclforensics grammars check FILE` shows them: please send them in"
+    row = {"stage": UNKNOWN, "text": text}
+    row |= {key: first[key] for key in ("source", "line")}
+    added = pl.concat([frames["notes"], tables.rows("notes", [row])])
+    return Frames({**frames.tables, "notes": added}, frames.messages)

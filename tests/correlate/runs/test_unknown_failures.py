@@ -1,0 +1,68 @@
+"""A line that reads as a failure forbids no-failure, accuses nobody, and is quoted."""
+
+import pytest
+
+from ncclforensics.report.phrases import opening
+
+STEPS = "".join(f"[rank0]: step {n} loss 2.{n}\n" for n in range(1, 7))
+UNKNOWN = (
+    "*** Process received signal ***",
+    "storage: error: cannot reach the bucket",
+    "frobnicator failed: widget 9 is gone",
+    "[rank0]:[E820 10:10:00.596967190 Widget.cpp:17] the widget is gone",
+    "the loader timed out",
+    "worker exited with code 3",
+    "NCCL RAS: comm 0x12 has a MISMATCH",
+)
+HARMLESS = (
+    "0 failed, 12 passed",
+    "validation error: 0.2531",
+    "exit code: 0",
+    "TORCH_CPP_LOG_LEVEL=ERROR",
+    "[rank0]:[W820 10:10:00.596967190 Widget.cpp:17] a probe failed, trying the next",
+    "gpu0001:11:11 [0] NCCL INFO Failed to open libplugin.so",
+)
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+def test_it_forbids_no_failure_and_is_quoted(analyzed, line):
+    found = analyzed({"job.log": f"{STEPS}{line}\n"})
+    assert (found.ranked.outcome, found.ranked.verdict) == ("inconclusive", None)
+    first, second = opening(found.report)
+    assert "reads as a failure" in first
+    assert second[1:9] in line
+    (note,) = [note for note in found.report.notes if note.stage == "unknown"]
+    assert (note.source, note.line) == ("job.log", 7)
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_what_only_sounds_like_one_does_not(analyzed, line):
+    found = analyzed({"job.log": f"{STEPS}{line}\n"})
+    assert found.ranked.outcome == "no-failure"
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+def test_a_job_that_went_on_survived_it(analyzed, line):
+    found = analyzed({"job.log": f"{line}\n{STEPS}"})
+    assert found.ranked.outcome == "no-failure"
+    assert not [note for note in found.report.notes if note.stage == "unknown"]
+
+
+def test_several_are_counted_and_the_last_is_quoted_too(analyzed):
+    log = STEPS + "".join(f"shard failed: {n}\n" for n in range(5))
+    (note,) = [
+        n for n in analyzed({"job.log": log}).report.notes if n.stage == "unknown"
+    ]
+    assert "'shard failed: 0'" in note.text
+    assert "4 more do, at last 'shard failed: 4'" in note.text
+
+
+def test_it_does_not_stand_before_a_verdict(analyzed):
+    log = STEPS + "storage: error: cannot reach the bucket\n"
+    log += (
+        '[rank1]: Traceback (most recent call last):\n[rank1]:   File "a.py", line 3, '
+    )
+    log += "in f\n[rank1]: ValueError: no rows\n"
+    found = analyzed({"job.log": log})
+    assert found.ranked.verdict.slug == "crashed-rank"
+    assert opening(found.report)[0].startswith("crashed-rank")
