@@ -21,6 +21,7 @@ from ncclforensics.correlate.runs import interleaved_jobs, job, unknown_failures
 from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
 from ncclforensics.engine import cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
+from ncclforensics.evidence import first_exits
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
@@ -148,7 +149,10 @@ def conclude(
     if not weigh.is_moving(joined):
         signs += joined["calls"].height + len(uncollected.uncollected(joined))
     ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)
-    ranked = dataclasses.replace(ranked, suspects=suspects.suspects(joined))
+    suspected = suspects.suspects(joined)
+    if not (suspected or ranked.verdict):
+        suspected = first_exits.suspects(joined)
+    ranked = dataclasses.replace(ranked, suspects=suspected)
     ranked = onset.with_call(joined, ranked)
     told_of = onset.of(joined, ranked)
     return ranked, build(ranked, joined, diagnosers.CLASSES, told_of)

@@ -23,13 +23,15 @@ def lines(frames: Frames) -> pl.DataFrame:
     """Return the unknown failing lines of `events` that the job did not survive.
 
     A line with a header counts by its level, one without by its words. The job survived
-    a line if its file shows a later step, or if all its processes ended well.
+    a line if its file shows a later step, or if all its processes ended well. Where
+    known lines tell of a failure, these add nothing.
     """
     told = frames.message(BY_WORDS, BY_LEVEL)
     bad = pl.col("level").is_in(BAD_LEVELS)
     by_words = (pl.col("message") == BY_WORDS) & pl.col("level").is_null()
     told = told.filter(bad.fill_null(False) | by_words)
-    if told.is_empty() or job.ended_in_order(frames):
+    known = job.ended_in_order(frames) or job.signs_of_failure(frames)
+    if told.is_empty() or known:
         return told.clear()
     steps = frames.message(*job.STEPS).group_by("source")
     last = steps.agg(pl.col("line").max().alias("step_line"))

@@ -1,0 +1,49 @@
+"""A summary with nothing but exit codes says who ended first, and accuses nobody."""
+
+from log_lines import table
+
+SLURM = (
+    "srun: error: gpu0002: task 5: Exited with exit code 1\n"
+    "srun: Terminating StepId=123.0\n"
+    "srun: error: gpu0001: tasks 0-3: Terminated\n"
+)
+TORCHRUN = table((1, 1, 501), (0, -15, 500), (2, -15, 502), (3, -15, 503))
+
+
+def told(analysis):
+    ranked = analysis.ranked
+    assert (ranked.outcome, ranked.verdict) == ("inconclusive", None)
+    return {s.rank: s for s in ranked.suspects}
+
+
+def test_the_rank_that_no_agent_ended_is_suspected(analyzed):
+    suspects = told(analyzed({"torchrun.log": TORCHRUN}))
+    assert set(suspects) == {1}
+    assert suspects[1].host == "gpu0001"
+    assert suspects[1].why == (
+        "ended first with exit code 1, 3 ranks after it; its own output is not here"
+    )
+    cited = TORCHRUN.splitlines()[suspects[1].evidence[0].line - 1]
+    assert cited == "Root Cause (first observed failure):"  # rank 1's entry is below
+
+
+def test_so_is_the_one_of_srun(analyzed):
+    suspects = told(analyzed({"slurm.out": SLURM}))
+    assert set(suspects) == {5}
+    assert (suspects[5].host, suspects[5].weight) == ("gpu0002", 0.5)
+
+
+def test_where_its_output_is_here_that_is_not_said_to_be_missing(analyzed):
+    files = {"torchrun.log": TORCHRUN, "rank_1.log": "[rank1]: step 3 loss 2.5\n"}
+    assert "output" not in told(analyzed(files))[1].why
+
+
+def test_of_several_at_once_none_is_first(analyzed):
+    both = table((1, 1, 501), (0, 1, 500))
+    suspects = told(analyzed({"torchrun.log": both}))
+    assert [(s.rank, s.weight) for s in suspects.values()] == [(0, 0.333), (1, 0.333)]
+
+
+def test_nobody_is_suspected_of_a_job_that_ended_well(analyzed):
+    found = analyzed({"rank_1.log": "[rank1]: step 3 loss 2.5\n"})
+    assert (found.ranked.outcome, found.ranked.suspects) == ("no-failure", ())
