@@ -105,6 +105,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     which = f" ({common.some(cards)})" if cards else ""
     where = f" at {common.some(hosts)}{which}" if hosts else ""
     what = _what(own, failed)
+    # the ranks that use the failed port lose their transfers, too
+    reporting = told if len(hosts) == 1 else own.select(SHARED)
+    ranks = common.numbers(reporting.filter(pl.col("host").is_in(hosts))["rank"])
     yield Finding(
         slug="ib-error",
         confidence=confidence,
@@ -113,7 +116,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation=f"{told['text'][0][:200]}. {why}",
         remedy=_remedy(failed, hosts, cards),
         hosts=hosts,
-        ranks=common.numbers(own.filter(pl.col("host").is_in(hosts))["rank"]),
+        ranks=ranks,
         first_seen=common.first_seen(told),
     )
 
