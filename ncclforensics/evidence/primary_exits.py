@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import exit_records, uncollected
+from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, exceptions, external_stop, lost_peers
 from ncclforensics.evidence.exceptions import RAISED, SCHEMA
@@ -96,16 +97,18 @@ def of_own(frames: Frames) -> pl.DataFrame:
 def _of_only_one(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
     """Take an exception in a collective as the rank's own if all others are victims.
 
-    They are if each says that it waited for a peer or lost one.
+    They are if each rank of the job says that it waited for a peer or lost one. A rank
+    that says nothing may be the one that failed.
     """
-    unknown = words.filter(pl.col("echo").is_null() & pl.col("in_call"))
-    ranks = unknown["rank"].unique()
-    victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
-    victims = pl.concat([victims, words.filter("echo")["rank"]]).drop_nulls()
-    others = victims.filter(~victims.is_in(ranks.implode()))
-    if ranks.len() != 1 or ranks.null_count() or others.is_empty():
-        return words
     alone = pl.col("echo").is_null() & pl.col("in_call")
+    ranks = words.filter(alone)["rank"].unique()
+    if ranks.len() != 1 or ranks.null_count():
+        return words
+    told = frames["events"].filter(pl.col("role") == "victim")["rank"]
+    victims = {*common.numbers(told), *common.numbers(words.filter("echo")["rank"])}
+    others = world.ranks(frames) - {*ranks}
+    if not others or not others <= victims:
+        return words
     return words.with_columns(
         pl.when(alone).then(False).otherwise("echo").alias("echo"),
         pl.when(alone).then(pl.lit("call")).otherwise("by").alias("by"),
