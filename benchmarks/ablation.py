@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import reweighing
-from ncclforensics.correlate.timing import dump_mtime, late_arrivals
-from ncclforensics.theory import call_sites, facts, late_ranks, p2p_balance, weights
+from ncclforensics.correlate.timing import dump_mtime, late_arrivals, late_ranks
+from ncclforensics.theory import call_sites, p2p_balance, standstill, weights
 from ncclforensics.theory.case import Case
-from ncclforensics.theory.facts import Fact
+from ncclforensics.theory.standstill import Fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,8 +76,8 @@ KINDS: dict[str, list[tuple[object, str, Any]]] = {
         (dump_mtime, "are_early", _no),
     ],
     "time in a call": [(late_arrivals, "overdue", _no_rows(late_arrivals.overdue))],
-    "proof of standing": [(facts, "standing", _unknown)],
-    "proof of motion": [(facts, "motion", _unknown)],
+    "proof of standing": [(standstill, "standing", _unknown)],
+    "proof of motion": [(standstill, "motion", _unknown)],
 }
 
 

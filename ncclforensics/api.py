@@ -21,7 +21,7 @@ from ncclforensics.report import bundle as papers
 from ncclforensics.report.formats.html import render_html
 from ncclforensics.report.formats.markdown import render_markdown
 from ncclforensics.report.formats.text import render_text
-from ncclforensics.report.phrases import opening
+from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.redact import kinds
 
 if TYPE_CHECKING:

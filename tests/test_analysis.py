@@ -12,7 +12,7 @@ from ncclforensics.analysis import analyze
 from ncclforensics.engine.reading import read
 from ncclforensics.model.errors import UsageError
 from ncclforensics.report.formats.as_json import render_json
-from ncclforensics.report.phrases import opening
+from ncclforensics.report.opening_lines import opening
 from ncclforensics.sources import discover
 
 JOBS = ("torch-chain", "torch-crashed-rank-record", "nccl-docker0")

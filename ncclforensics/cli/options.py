@@ -133,9 +133,9 @@ def processes(jobs: int | None) -> Iterator[Executor | None]:
     command = click.get_current_context(silent=True)
     address = None if command is None else command.meta.get(CLUSTER)
     if address is not None:
-        from ncclforensics.engine import executors
+        from ncclforensics.engine import cluster_executor
 
-        with executors.executor(address) as executor:
+        with cluster_executor.executor(address) as executor:
             yield executor
         return
     if jobs is None:

@@ -6,7 +6,7 @@ import polars as pl
 
 from ncclforensics.correlate.identity import group_members, ranks, world
 from ncclforensics.correlate.runs import clock, jobs, restarts, unknown_failures
-from ncclforensics.correlate.timing import looks, old_dumps
+from ncclforensics.correlate.timing import old_dumps, two_looks
 from ncclforensics.correlate.traces import (
     call_sites,
     call_summary,
@@ -21,7 +21,7 @@ from ncclforensics.correlate.waits import (
     blocking_calls,
     concurrent_timeouts,
     line_meetings,
-    standstill,
+    rank_evidence,
     wait_graph,
 )
 from ncclforensics.model import tables
@@ -43,11 +43,11 @@ def correlate(
         frames = call_summary.outlined(frames)
     known = ranks.identify(restarts.labelled(jobs.last(frames, job)))
     known = old_dumps.noted(clock.with_year(restarts.last(known, attempt)))
-    known = coll_logs.with_calls(looks.last(known))
+    known = coll_logs.with_calls(two_looks.last(known))
     known = p2p_batches.with_ends(known)
     collectives = call_summary.outline(known)
-    given_up = standstill.given_up(collectives)
-    failed = pl.concat([standstill.failed(known), given_up]).unique().sort()
+    given_up = rank_evidence.given_up(collectives)
+    failed = pl.concat([rank_evidence.failed(known), given_up]).unique().sort()
     made = progress.summary(collectives, failed)
     told = positions.named(known["positions"], known["groups"], made)
     nameless = known["positions"].filter(pl.col("rank").is_null())
@@ -59,7 +59,7 @@ def correlate(
     unfinished = progress.unfinished(collectives, names, told, failed)
     standing = progress.standings(made, unfinished, told)
     first = pending_calls.held_up(unfinished, made, standing, members)
-    seen = standstill.evidence(known, made, standing, told)
+    seen = rank_evidence.evidence(known, made, standing, told)
     talk = p2p_messages.messages(collectives, names, members)
     apart = progress.told_apart(known.scan("collectives"), names)
     stuck = concurrent_timeouts.settled(
@@ -69,8 +69,8 @@ def correlate(
     now = {**known.tables, "positions": positions_}
     heard = Frames(now, known.messages)
     stuck = line_meetings.joined(stuck, line_meetings.meetings(heard, stuck, standing))
-    found = wait_graph.roots(stuck, standstill.mute(collectives))
-    found = pl.concat([found, standstill.idle(stuck, unfinished, standing, seen)])
+    found = wait_graph.roots(stuck, rank_evidence.mute(collectives))
+    found = pl.concat([found, rank_evidence.idle(stuck, unfinished, standing, seen)])
     stacks = pl.concat([known["stacks"], call_sites.stacks(heard)])
     known = unknown_failures.noted(known)
     return Frames(

@@ -265,7 +265,7 @@ def pays_bytes() -> int:
     return PAYS_BYTES_FORKED if may_fork() else PAYS_BYTES
 
 
-def paying(sizes: Sequence[int], pays: int) -> int:
+def worker_count(sizes: Sequence[int], pays: int) -> int:
     """Return how many processes pay off for sources of these sizes, in bytes.
 
     Each further process needs `pays` bytes. One source is read by one process, so the

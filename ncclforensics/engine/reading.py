@@ -57,7 +57,7 @@ def read(
         if any(source.kind == "log" for source in sources):
             grammar.load()  # before forking, so that the workers inherit it
         if executor is None:
-            executor = stack.enter_context(pool.processes(_paying(sources)))
+            executor = stack.enter_context(pool.processes(_worker_count(sources)))
         here = isinstance(executor, pool.Here)
         batches = [
             batch
@@ -88,11 +88,11 @@ def read(
     return join([Frames({"notes": tables.noted([*told, *lost])}), *parts])
 
 
-def _paying(sources: Sequence[Source]) -> int:
+def _worker_count(sources: Sequence[Source]) -> int:
     logs = [source.bytes for source in sources if source.kind == "log"]
     others = [source.bytes for source in sources if source.kind != "log"]
-    for_logs = pool.paying(logs, pool.PAYS_LOG_BYTES)
-    return max(for_logs, pool.paying(others, pool.pays_bytes()))
+    for_logs = pool.worker_count(logs, pool.PAYS_LOG_BYTES)
+    return max(for_logs, pool.worker_count(others, pool.pays_bytes()))
 
 
 def parsed(sources: Sequence[Source]) -> Frames:

@@ -1,4 +1,4 @@
-"""Phrases shared by renderers: culprits, calls, the two opening lines.
+"""Phrases shared by renderers: culprits, calls, the job, times.
 
 Terms are those of NCCL and torch (SeqNum, process group), so that grep finds them in
 the raw log. Numbers have thousands separators.
@@ -6,19 +6,13 @@ the raw log. Numbers have thousands separators.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from ncclforensics.report import suspect_phrases
 from ncclforensics.report.coverage import (
-    interrupted,
-    recognised,
-    refused,
-    unknown,
     was_read,
 )
 from ncclforensics.report.folding import count, fold_hosts, some
-from ncclforensics.report.text_layout import shorten, two_ends
+from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,17 +29,7 @@ if TYPE_CHECKING:
         Verdict,
     )
 
-_GROUP = re.compile(r" on process group (\S+) \([^)]*\)")
-TICKET_WIDTH = 80  # the two opening lines are pasted into tickets
 
-NOTHING_FAILED = "no-failure: nothing in this evidence failed"
-CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this evidence"
-SUSPECTED = "inconclusive: something stopped; ranks are suspected, none is accused"
-JOB_UNSEEN = "inconclusive: nothing of the job itself is in this evidence"
-UNKNOWN_FAILURE = "inconclusive: a line reads as a failure that is not known here"
-NOT_READ = "inconclusive: reading was interrupted, and what was read names no failure"
-NOT_OPENED = "inconclusive: %s could not be read, and the others name no failure"
-NOT_EVIDENCE = "inconclusive: nothing here was recognised as evidence"
 SPREAD = "0-56:8 is every 8th rank from 0 to 56."
 GIVE = (
     "Give the directory that holds NCCL_DEBUG logs, torchrun or Slurm output, or"
@@ -157,69 +141,9 @@ def looked_at(report: Report) -> str:
     return f"{text}, {unread:,} not recognised" if unread else text
 
 
-def opening(report: Report) -> tuple[str, str]:
-    """Return the two opening lines, fit for a ticket, at most 80 cells each."""
-    verdict = report.verdict
-    if verdict is not None:
-        return _named(verdict, report), _headline(verdict)
-    suspected = suspect_phrases.brief(report, TICKET_WIDTH)
-    looked = f"looked at {looked_at(report)}"
-    if interrupted(report):
-        first, second = NOT_READ, suspected or looked
-    elif len(stories := [f for f in report.findings if f.role == "root"]) > 1:
-        first = f"inconclusive: {len(stories)} stories fit, nobody is accused"
-        second = "; or ".join(f"{f.slug}: {who(f.culprits, 40)}" for f in stories)
-    elif not recognised(report):
-        first, second = NOT_EVIDENCE, looked
-    elif report.outcome == "no-failure":
-        first = NOTHING_FAILED
-        second = f"not a clean bill of health; {looked}"
-    elif (closed := refused(report)) and not (report.chain or report.findings):
-        first = NOT_OPENED % count(closed, "file")
-        second = suspected or looked
-    elif suspected:
-        first, second = SUSPECTED, suspected
-    elif (line := unknown(report)) and not report.findings:
-        first, second = UNKNOWN_FAILURE, line
-    else:
-        unseen = not (report.job.ranks_seen or report.chain or report.findings)
-        first = JOB_UNSEEN if unseen else CAUSE_UNSEEN
-        second = _would_tell(report)
-    return first, shorten(second, TICKET_WIDTH)
-
-
-def _named(verdict: Verdict, report: Report) -> str:
-    """Return the first line of a report that has a verdict."""
-    head = f"{perhaps(verdict)}{verdict.slug}: "
-    if report.outcome == "inconclusive":
-        head += "inconclusive, "
-    # the confidence is stated once: at the start or at the end of the line
-    sure = "" if perhaps(verdict) else verdict.confidence
-    room = TICKET_WIDTH - len(head) - (len(sure) + 2 if sure else 0)
-    name = who(verdict.culprits, room) or "no rank accused"
-    if report.outcome == "failure":
-        name += _beside(report, room - len(name))
-    asked = verdict.collective
-    if asked is not None and asked.seq is not None:
-        where = f", {asked.op or 'call'} SeqNum={asked.seq}"
-        where = "" if f"SeqNum={asked.seq}" in _headline(verdict) else where
-        name += where if len(name) + len(where) <= room else ""
-    return two_ends(head + name, sure, TICKET_WIDTH) if sure else head + name
-
-
 def perhaps(finding: Verdict) -> str:
     """Return the prefix "possible: " for a finding that is only possible, else ""."""
     return "possible: " if finding.confidence == "possible" else ""
-
-
-def _beside(report: Report, room: int) -> str:
-    """Name the first failure that is independent of the verdict, if it fits."""
-    for other in others(report):
-        if other.role == "root" and other.confidence != "possible":
-            named = [who(other.culprits), who(other.culprits).partition(" on ")[0]]
-            tries = [f"; and {name}: {other.slug}" for name in named if name]
-            return next((t for t in tries if len(t) <= room), "")
-    return ""
 
 
 def also(report: Report) -> tuple[str, ...]:
@@ -232,26 +156,6 @@ def also(report: Report) -> tuple[str, ...]:
         for f in roots
         if f.confidence != "possible"
     )
-
-
-def _headline(verdict: Verdict) -> str:
-    """Return the headline; if too long, without the group that `call` names as well."""
-    told = verdict.headline
-    shorter = told.replace(" on process group ", " on pg ")
-    tries = [told, shorter]
-    if verdict.collective is not None and verdict.collective.process_group is not None:
-        tries += [_GROUP.sub(r" on pg \1", told), _GROUP.sub("", told)]
-    fit = (words for words in tries if len(words) <= TICKET_WIDTH)
-    return next(fit, shorten(shorter, TICKET_WIDTH))
-
-
-def _would_tell(report: Report) -> str:
-    """Return what would have shown the cause, else the first sign of failure."""
-    if report.not_checked:
-        return f"next time: {report.not_checked[0].next_time}"
-    if report.findings:
-        return f"first sign: {report.findings[0].headline}"
-    return "no class fits; ncclforensics evidence PATH shows what was read"
 
 
 def others(report: Report) -> tuple[Finding, ...]:

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes, exit_records
-from ncclforensics.correlate.timing import dump_mtime
+from ncclforensics.correlate.timing import dump_mtime, late_ranks
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.correlate.waits import roll_call, standstill, wait_graph
+from ncclforensics.correlate.waits import rank_evidence, roll_call, wait_graph
 from ncclforensics.evidence import gloo_blind_spots, teardown
 from ncclforensics.theory import (
     alltoall_totals,
     call_signatures,
-    facts,
-    late_ranks,
     p2p_balance,
+    standstill,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class Case:
         In a running job such a rank is only between two calls, so there are none
         unless the job is known to stand still.
         """
-        if facts.standing(self.frames).answer != "yes":
+        if standstill.standing(self.frames).answer != "yes":
             return ()
         ended = self.frames["exits"].filter(pl.col("code") == 0)["rank"]
         idle = self.frames["roots"].filter(
@@ -173,7 +172,7 @@ class Case:
     @cached_property
     def mute(self) -> frozenset[int]:
         """Return the ranks that may wait in messages their recorder leaves out."""
-        return frozenset(standstill.mute(call_summary.outline(self.frames)))
+        return frozenset(rank_evidence.mute(call_summary.outline(self.frames)))
 
     @cached_property
     def waited(self) -> frozenset[int]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from ncclforensics.theory import labels, roles, weights
+from ncclforensics.theory import labels, rank_roles, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -300,7 +300,7 @@ def program(frames: Frames, ranks: Iterable[int]) -> Program:
 
 def _of(calls: pl.DataFrame, label: str) -> Program:
     """Return the model that labels a call by one of its labels and its rank's role."""
-    told = calls.join(roles.roles(calls, label), on="rank", maintain_order="left")
+    told = calls.join(rank_roles.roles(calls, label), on="rank", maintain_order="left")
     return Program(
         told.with_columns(pl.struct("role", label).hash(seed=2).alias("label"))
     )

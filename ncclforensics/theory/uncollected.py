@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common
-from ncclforensics.theory import facts, wording
+from ncclforensics.theory import standstill, wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def uncollected(frames: Frames) -> tuple[int, ...]:
 
 def findings(frames: Frames, slug: str) -> Iterator[Finding]:
     """Yield a class's findings on lost ranks, if the job is known to stand still."""
-    if facts.standing(frames).answer != "yes":
+    if standstill.standing(frames).answer != "yes":
         return
     for told in weighed(frames).of(slug):
         call, ranks = told.story.call, told.story.ranks

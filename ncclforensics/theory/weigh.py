@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ncclforensics.model.frames import remembered
-from ncclforensics.theory import explanations, facts, log_only, replay, weights
+from ncclforensics.theory import explanations, log_only, replay, standstill, weights
 from ncclforensics.theory.case import Case
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def case_of(frames: Frames) -> Case:
 def is_moving(frames: Frames) -> bool:
     """Whether the job is proved to go on, and not proved to stand still."""
     return (
-        facts.standing(frames).answer != "yes" and facts.motion(frames).answer == "yes"
+        standstill.standing(frames).answer != "yes"
+        and standstill.motion(frames).answer == "yes"
     )
 
 
@@ -238,9 +239,9 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
         return None
     if story.what in SIDES and (end.unseen or end.kind == "unseen"):
         return None  # an unseen rank may be on either side
-    stands = facts.standing(case.frames).answer == "yes"
+    stands = standstill.standing(case.frames).answer == "yes"
     # dumps of a job that went on show one moment, whatever a line says of another
-    moved = facts.motion(case.frames).answer == "yes" and end.kind != "late"
+    moved = standstill.motion(case.frames).answer == "yes" and end.kind != "late"
     if not stands or moved or story.what in OPEN:
         return "possible"
     heard = log_only.is_hearsay(case, story)

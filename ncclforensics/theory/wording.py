@@ -9,7 +9,7 @@ import polars as pl
 from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite, Finding
-from ncclforensics.theory import call_sites, facts
+from ncclforensics.theory import call_sites, standstill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -193,7 +193,7 @@ def finding(
     story, named = told.story, told.story.ranks if ranks is None else ranks
     assert story.call is not None
     assert told.confidence is not None
-    stands = facts.standing(frames)
+    stands = standstill.standing(frames)
     proof = stands.cites if stands.name in PROOFS else ()
     return Finding(
         slug=story.slug,
@@ -215,7 +215,7 @@ PROOFS = ("written", "looks", "aborted")
 
 def _doubt(frames: Frames, told: Told) -> str:
     """Say why a finding is only possible, or what proves the standstill."""
-    stands = facts.standing(frames)
+    stands = standstill.standing(frames)
     if stands.answer != "yes":
         return " It is only possible: nothing here proves that the job had stopped."
     if told.confidence != "possible":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.formats.text import render_text
-from ncclforensics.report.phrases import opening
+from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.sanitize import ELLIPSIS
 from ncclforensics.tickets.model import Body, File, length
 

@@ -13,7 +13,8 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from ncclforensics.report.phrases import also, call, job, opening, perhaps, who
+from ncclforensics.report.opening_lines import opening
+from ncclforensics.report.phrases import also, call, job, perhaps, who
 from ncclforensics.report.suspect_phrases import comes_first
 from ncclforensics.tickets import urls
 from ncclforensics.tickets.model import Auth, Body, Comment, File, Plan, Request

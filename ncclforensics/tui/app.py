@@ -25,7 +25,7 @@ from textual.widgets import Footer, Static
 
 from ncclforensics.model.errors import ExitCode
 from ncclforensics.report.coverage import recognised
-from ncclforensics.report.phrases import opening
+from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.sanitize import line as clean
 from ncclforensics.tui.actions import Actions
 from ncclforensics.tui.chart import Chart

@@ -5,7 +5,7 @@ import random
 import pytest
 
 import judging
-from ncclforensics.theory import facts
+from ncclforensics.theory import standstill
 
 SURE = [
     *("absent", "gil", "stall_timed", "mismatch", "shape", "order", "extra", "early"),
@@ -90,7 +90,7 @@ def test_where_times_of_files_are_lost_a_job_that_runs_is_no_more_than_possible(
 def test_a_dump_is_as_old_as_the_timeout_that_it_was_written_behind(tmp_path):
     case = judging.played("absent", 1)
     found = judging.analysis(case, tmp_path)
-    assert facts.standing(found.frames).name == "written"
+    assert standstill.standing(found.frames).name == "written"
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)

@@ -176,11 +176,11 @@ def test_processes_are_started_where_there_is_enough_to_read(
 def test_a_process_more_pays_for_what_is_beside_the_largest_source(monkeypatch):
     monkeypatch.setattr(pool, "cores", lambda: 4)
     much = 1_000_000
-    assert pool.paying([], much) == 1
-    assert pool.paying([much * 100, 5], much) == 1
-    assert pool.paying([much, much - 1], much) == 1
-    assert pool.paying([much, much], much) == 2
-    assert pool.paying([much // 10] * 1000, much) == 4
+    assert pool.worker_count([], much) == 1
+    assert pool.worker_count([much * 100, 5], much) == 1
+    assert pool.worker_count([much, much - 1], much) == 1
+    assert pool.worker_count([much, much], much) == 2
+    assert pool.worker_count([much // 10] * 1000, much) == 4
 
 
 def test_a_process_reads_with_one_thread():

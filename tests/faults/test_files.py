@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ncclforensics import analysis
-from ncclforensics.report.phrases import opening
+from ncclforensics.report.opening_lines import opening
 from ncclforensics.sources import compression
 
 JOBS = Path(__file__).parents[1] / "fixtures" / "jobs"

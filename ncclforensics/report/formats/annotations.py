@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.report import suspect_phrases
-from ncclforensics.report.phrases import opening, others, perhaps
+from ncclforensics.report.opening_lines import opening
+from ncclforensics.report.phrases import others, perhaps
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Evidence, Report

@@ -25,6 +25,7 @@ from ncclforensics.report.coverage import recognised, was_read
 from ncclforensics.report.details import Details
 from ncclforensics.report.folding import some
 from ncclforensics.report.formats import svg
+from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     GIVE,
     SPREAD,
@@ -32,7 +33,6 @@ from ncclforensics.report.phrases import (
     call,
     grouped,
     job,
-    opening,
     others,
     who,
 )

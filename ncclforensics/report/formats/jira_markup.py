@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.folding import some
-from ncclforensics.report.phrases import (
-    SPREAD,
-    also,
-    call,
-    job,
-    opening,
-    others,
-    perhaps,
-    who,
-)
+from ncclforensics.report.opening_lines import opening
+from ncclforensics.report.phrases import SPREAD, also, call, job, others, perhaps, who
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,6 +14,7 @@ from ncclforensics.report import suspect_phrases
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.details import Details
 from ncclforensics.report.folding import some
+from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     GIVE,
     SPREAD,
@@ -23,7 +24,6 @@ from ncclforensics.report.phrases import (
     grouped,
     job,
     onset,
-    opening,
     others,
     perhaps,
     step,

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.folding import count
+from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     GIVE,
     beside,
@@ -21,7 +22,6 @@ from ncclforensics.report.phrases import (
     grouped,
     job,
     onset,
-    opening,
     others,
     perhaps,
     step,

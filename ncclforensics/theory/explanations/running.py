@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import facts, sides
+from ncclforensics.theory import sides, standstill
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -19,6 +19,6 @@ if TYPE_CHECKING:
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame nobody; nothing is proposed if the job is known to stand still."""
-    if facts.standing(case.frames).answer != "yes":
+    if standstill.standing(case.frames).answer != "yes":
         costs = (("running", 1.0), *sides.unexplained(case, end, ()))
         yield Story("", (), None, what="running", costs=costs)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ncclforensics.report.phrases import opening
+from ncclforensics.report.opening_lines import opening
 
 STEPS = "".join(f"[rank0]: step {n} loss 2.{n}\n" for n in range(1, 7))
 UNKNOWN = (

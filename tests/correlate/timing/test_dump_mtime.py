@@ -11,7 +11,7 @@ import judging
 import simulate
 import simulate_faults
 from ncclforensics.analysis import analyze
-from ncclforensics.theory import facts
+from ncclforensics.theory import standstill
 
 TIMEOUT, MINUTE = 600.0, 60.0
 
@@ -60,8 +60,8 @@ def told(found):
 @pytest.mark.parametrize("seconds", [-1e6, 3 * MINUTE, 1e4, 1e7])
 def test_a_copy_has_a_time_that_tells_nothing(folder, barrier, seconds):
     found = written(folder, barrier, seconds)
-    assert facts.standing(found.frames).answer == "unknown"
-    assert facts.motion(found.frames).answer == "unknown"
+    assert standstill.standing(found.frames).answer == "unknown"
+    assert standstill.motion(found.frames).answer == "unknown"
     assert told(found) == ("missing-rank", (2,), "possible")
 
 
@@ -71,8 +71,8 @@ def test_dumps_that_were_written_as_a_timeout_passed_are_of_a_job_that_stands(
     found = written(folder, barrier, TIMEOUT + 2)
     assert judging.named(found) == ("missing-rank", (2,))
     assert found.ranked.verdict.confidence != "possible"
-    assert facts.standing(found.frames).name == "written"
-    proof = facts.standing(found.frames).cites[0]
+    assert standstill.standing(found.frames).name == "written"
+    proof = standstill.standing(found.frames).cites[0]
     assert proof in found.ranked.verdict.evidence
     assert "timeout 600 s" in proof.text
 
@@ -83,7 +83,7 @@ def test_dumps_that_are_as_old_as_their_calls_are_of_a_job_that_goes_on(folder):
     for seconds in (MINUTE + 1, TIMEOUT / 2):
         assert judging.named(written(folder, call, seconds))[1] == tuple(case.ranks)
     found = written(folder, call, 3)
-    assert facts.motion(found.frames).name == "early"
+    assert standstill.motion(found.frames).name == "early"
     assert judging.named(found) == (None, ())
 
 

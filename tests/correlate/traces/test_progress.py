@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from ncclforensics.correlate.traces import progress
-from ncclforensics.correlate.waits import standstill
+from ncclforensics.correlate.waits import rank_evidence
 from ncclforensics.model import tables
 
 NOBODY = pl.Series([], dtype=pl.Int64)
@@ -198,9 +198,9 @@ def test_gloo_gave_up_what_a_member_made_when_the_timeout_had_passed(
         for rank in range(3)
         for seq, seconds in ((1, earlier), (2, earlier), (3, late))
     ]
-    assert set(standstill.given_up(tables.rows("collectives", made))) == who
+    assert set(rank_evidence.given_up(tables.rows("collectives", made))) == who
     of_nccl = [{**call, "backend": "nccl"} for call in made]
-    assert standstill.given_up(tables.rows("collectives", of_nccl)).is_empty()
+    assert rank_evidence.given_up(tables.rows("collectives", of_nccl)).is_empty()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from ncclforensics.analysis import analyze
-from ncclforensics.correlate.timing import looks
+from ncclforensics.correlate.timing import two_looks
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
@@ -292,7 +292,7 @@ def test_one_look_costs_nothing_and_changes_nothing():
     frames = Frames(
         {"sources": tables.rows("sources", [{"kind": "log", "source": "a"}])}
     )
-    assert looks.last(frames) is frames
+    assert two_looks.last(frames) is frames
 
 
 @pytest.mark.parametrize("order", [("first", "second"), ("second", "first")])
@@ -381,7 +381,7 @@ def position(seconds, enqueued, completed):
 )
 def test_a_watchdog_that_counts_more_calls_has_moved(lines, moved):
     told = tables.rows("positions", [position(*line) for line in lines])
-    made = looks.last(Frames({"positions": told}))["looks"]
+    made = two_looks.last(Frames({"positions": told}))["looks"]
     assert made["moved"].to_list() == moved
 
 

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from ncclforensics.correlate.runs import job
-from ncclforensics.correlate.timing import dump_mtime, late_arrivals
+from ncclforensics.correlate.timing import dump_mtime, late_arrivals, late_ranks
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.correlate.waits import standstill
+from ncclforensics.correlate.waits import rank_evidence
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import ABORTS_RETIRE, done
-from ncclforensics.theory import late_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +68,7 @@ def _first(facts: Iterator[Fact], nothing: str) -> Fact:
 
 
 def _standing(frames: Frames) -> Iterator[Fact]:
-    if standstill.is_told(frames):
+    if rank_evidence.is_told(frames):
         yield Fact("line", "yes", "a line or an exit tells of a failure")
         return
     calls = call_summary.outline(frames)
@@ -81,7 +80,7 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     if aborted.height:
         yield Fact("aborted", "yes", "a watchdog had given up a call", _cite(aborted))
     gave_up = calls.filter(
-        pl.col("rank").is_in(standstill.given_up(calls).implode())
+        pl.col("rank").is_in(rank_evidence.given_up(calls).implode())
     ).unique("rank", keep="last", maintain_order=True)
     if gave_up.height:
         yield Fact("given up", "yes", "a rank had given up a call", _cite(gave_up))

@@ -11,7 +11,7 @@ import pytest
 
 from ncclforensics import analysis
 from ncclforensics.cli import commands
-from ncclforensics.engine import executors
+from ncclforensics.engine import cluster_executor
 from ncclforensics.model.errors import UsageError
 from ncclforensics.report.formats.as_json import render_json
 
@@ -57,16 +57,19 @@ def test_killing_a_worker_in_the_middle_loses_nothing(cluster, tmp_path):
             killed.append(next(iter(pids.values())))
             os.kill(killed[0], signal.SIGKILL)
 
-    with executors.executor(f"dask:{cluster.scheduler_address}") as executor:
+    with cluster_executor.executor(f"dask:{cluster.scheduler_address}") as executor:
         found = analysis.analyze([str(tmp_path)], executor=executor, progress=kill)
     assert killed
     assert render_json(found.report) == here
 
 
 def test_an_address_that_is_none_is_usage(monkeypatch):
-    with pytest.raises(UsageError, match="takes dask:ADDRESS"), executors.executor("x"):
+    with (
+        pytest.raises(UsageError, match="takes dask:ADDRESS"),
+        cluster_executor.executor("x"),
+    ):
         pass
-    monkeypatch.setattr(executors, "SECONDS", 1)
-    nobody = executors.executor("dask:tcp://127.0.0.1:1")
+    monkeypatch.setattr(cluster_executor, "SECONDS", 1)
+    nobody = cluster_executor.executor("dask:tcp://127.0.0.1:1")
     with pytest.raises(UsageError, match="no dask scheduler"), nobody:
         pass

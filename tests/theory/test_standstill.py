@@ -8,7 +8,7 @@ from standstills import EPOCH, STEP, frames
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
-from ncclforensics.theory import facts
+from ncclforensics.theory import standstill
 
 WAITS = f"{STEP * 4}abcdp|W"
 LATE = [WAITS, WAITS, f"{STEP * 4}abc", f"{STEP * 4}abcd|p"]
@@ -37,7 +37,7 @@ def files(told, seconds):
 
 
 def both(told):
-    standing, motion = facts.standing(told), facts.motion(told)
+    standing, motion = standstill.standing(told), standstill.motion(told)
     return standing.name, standing.answer, motion.name, motion.answer
 
 
@@ -46,8 +46,8 @@ NOTHING = ("", "unknown", "", "unknown")
 
 def test_dumps_alone_prove_neither():
     assert both(made()) == NOTHING
-    assert facts.standing(made()).why
-    assert facts.motion(made()).why
+    assert standstill.standing(made()).why
+    assert standstill.motion(made()).why
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_dumps_alone_prove_neither():
     ids=["exit", "signal", "line"],
 )
 def test_a_failing_line_or_exit(rows):
-    assert facts.standing(plus(made(), **rows)).name == "line"
+    assert standstill.standing(plus(made(), **rows)).name == "line"
 
 
 def test_an_end_in_peace_proves_nothing():
@@ -74,7 +74,9 @@ def test_a_call_that_a_watchdog_gave_up():
         pl.when(open_).then(True).otherwise("retired").alias("retired")
     )
     given = {k: v for k, v in told.tables.items() if k != "outline"}
-    assert facts.standing(Frames({**given, "collectives": gave_up})).name == "aborted"
+    assert (
+        standstill.standing(Frames({**given, "collectives": gave_up})).name == "aborted"
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ def test_the_time_of_a_file_behind_its_calls(seconds, expected):
 
 
 def test_what_is_cited_tells_the_time_that_passed():
-    told = facts.standing(files(made(), TIMEOUT + 5))
+    told = standstill.standing(files(made(), TIMEOUT + 5))
     assert [cite.text for cite in told.cites] == [
         "rank 0: written 605 s after that call began, timeout 600 s"
     ]
@@ -108,7 +110,7 @@ def test_a_call_that_was_open_for_its_timeout():
         pl.when(first).then(seen).otherwise("t_completed").alias("t_completed")
     )
     given = {k: v for k, v in told.tables.items() if k != "outline"}
-    found = facts.standing(Frames({**given, "collectives": noticed}))
+    found = standstill.standing(Frames({**given, "collectives": noticed}))
     assert (found.name, found.why) == (
         "overdue",
         "rank 0 had been in a call for its timeout",
@@ -117,8 +119,10 @@ def test_a_call_that_was_open_for_its_timeout():
 
 def test_one_that_came_when_the_timeout_had_passed():
     told = frames([WAITS] * 4, stands=False, late={2: TIMEOUT + 100})
-    assert facts.standing(told).name in ("late", "overdue")
-    assert facts.standing(frames([WAITS] * 4, stands=False, late={2: 300})).name == ""
+    assert standstill.standing(told).name in ("late", "overdue")
+    assert (
+        standstill.standing(frames([WAITS] * 4, stands=False, late={2: 300})).name == ""
+    )
 
 
 def look(rank, moved):
@@ -145,8 +149,8 @@ def test_a_look_at_a_rank_that_waits_for_nobody_does_not_prove_a_hang():
 
 
 def test_a_call_that_nobody_had_retired_yet():
-    assert facts.motion(made(fresh=[0])).name == "fresh"
-    assert facts.motion(made(fresh=[2])).answer == "unknown"  # the one in question
+    assert standstill.motion(made(fresh=[0])).name == "fresh"
+    assert standstill.motion(made(fresh=[2])).answer == "unknown"  # the one in question
 
 
 def test_steps_that_go_on_long_after():
@@ -165,8 +169,8 @@ def test_steps_that_go_on_long_after():
         typed = pl.concat([events, lines], how="diagonal_relaxed")
         return Frames(made().tables, {"python.step": typed})
 
-    assert facts.motion(logged(100, 130)).name == "steps"
+    assert standstill.motion(logged(100, 130)).name == "steps"
     assert (
-        facts.motion(logged(100)).answer == "unknown"
+        standstill.motion(logged(100)).answer == "unknown"
     )  # may have left its buffer late
-    assert facts.motion(logged(10, 20)).answer == "unknown"
+    assert standstill.motion(logged(10, 20)).answer == "unknown"
