@@ -2,8 +2,6 @@
 
 They depend on the outcome: a verdict, suspects, no failure, or what kept the tool from
 an answer.
-
-
 """
 
 from __future__ import annotations
