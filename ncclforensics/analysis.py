@@ -155,4 +155,6 @@ def conclude(
     ranked = dataclasses.replace(ranked, suspects=suspected)
     ranked = onset.with_call(joined, ranked)
     told_of = onset.of(joined, ranked)
+    if ranked.verdict is None:
+        joined = unknown_failures.noted(joined)
     return ranked, build(ranked, joined, diagnosers.CLASSES, told_of)

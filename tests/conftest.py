@@ -5,6 +5,10 @@ import tomllib
 from datetime import datetime
 from pathlib import Path
 
+# workers share the processors: one thread each, set before polars is imported
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 import pytest
 from hypothesis import settings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.identity import group_members, ranks, world
-from ncclforensics.correlate.runs import clock, jobs, restarts, unknown_failures
+from ncclforensics.correlate.runs import clock, jobs, restarts
 from ncclforensics.correlate.timing import old_dumps, two_looks
 from ncclforensics.correlate.traces import (
     call_sites,
@@ -72,7 +72,6 @@ def correlate(
     found = wait_graph.roots(stuck, rank_evidence.mute(collectives))
     found = pl.concat([found, rank_evidence.idle(stuck, unfinished, standing, seen)])
     stacks = pl.concat([known["stacks"], call_sites.stacks(heard)])
-    known = unknown_failures.noted(known)
     return Frames(
         {
             **known.tables,

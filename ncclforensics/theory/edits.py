@@ -8,15 +8,13 @@ rounds of the loop, lies after the loop: the rank `left` it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.theory.program import Deviation
-
 if TYPE_CHECKING:
-    from ncclforensics.theory.program import Program
+    from ncclforensics.theory.program import Deviation, Program
 
 Kind = Literal["swap", "skip", "extra", "other", "left", "unknown"]
 FEW = 3  # collectives that a condition may skip; a rank that skips more left its loop
@@ -40,7 +38,7 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     """Return how the calls of a rank differ from what its program predicted."""
     row = deviation.row
     if deviation.peers is not None:
-        theirs = edit(told, Deviation(deviation.rank, deviation.bits, deviation.peers))
+        theirs = edit(told, replace(deviation, row=deviation.peers, peers=None))
         labels = told.calls["label"]
         kept = theirs.kind == "skip" and labels[row] in [
             labels[r] for r in theirs.skips
