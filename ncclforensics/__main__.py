@@ -24,7 +24,7 @@ def run() -> NoReturn:
     Ctrl-C ends the process during the import, and is ignored after the answer.
     """
     signal.signal(signal.SIGINT, _stop)
-    from ncclforensics.cli.commands import main
+    from ncclforensics.cli import main
 
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
