@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common, external_stop, timed_out_call
 from ncclforensics.model.findings import Finding
@@ -134,4 +135,6 @@ def _without_evidence(frames: Frames) -> tuple[int, ...]:
     seen = {*frames["standings"]["rank"], *frames["sources"]["rank"].drop_nulls()}
     unseen |= silent - seen if unseen <= silent else set()
     placed = frames["ranks"].drop_nulls("host")["rank"]
-    return () if unseen & set(placed) else tuple(sorted(unseen))
+    # if nothing of any rank is here, all are unseen, and one node holds only some
+    apart = not unseen & set(placed) and not world.ranks(frames) <= unseen
+    return tuple(sorted(unseen)) if apart else ()

@@ -251,3 +251,15 @@ def test_an_invalid_gid_is_the_printers_own(analyzed):
 def test_a_connection_without_a_device_left_has_failed(analyzed, text, told):
     analysis = analyzed({"a.log": warn("gpu0001", text)})
     assert bool(found(analysis, "ib-error")) is told
+
+
+def test_the_ranks_of_the_host_whose_own_transfers_failed_are_named(analyzed):
+    files = {
+        f"rank_{r}.log": warn(f"gpu{r}", WORDINGS[3].format("10.0.0.9"))
+        for r in (1, 2, 3)
+    }
+    files["rank_9.log"] = using("gpu9", "10.0.0.9") + warn(
+        "gpu9", WORDINGS[3].format("10.0.0.1")
+    )
+    (finding,) = found(analyzed(files), SLUG)
+    assert (finding.hosts, finding.ranks) == (("gpu9",), (9,))

@@ -263,3 +263,15 @@ TIMED_OUT = (
 def test_a_part_of_a_desync_report_still_names_the_rank(analyzed, part):
     found = analyzed({"job.log": TIMED_OUT + part}).ranked.verdict
     assert (found.slug, found.ranks) == ("missing-rank", (0,))
+
+
+def test_a_lost_node_takes_no_ranks_where_nothing_places_any(analyzed):
+    log = "".join(f"rank {rank}/8 started\n" for rank in range(8))
+    log += "srun: error: Node failure on gpu0007\n"
+    found = analyzed({"slurm-7.out": log}).ranked.verdict
+    assert (found.slug, found.hosts, found.ranks) == ("node-lost", ("gpu0007",), ())
+    placed = "".join(
+        f"rank {rank}/8 up on gpu000{6 + rank // 4}\n" for rank in range(8)
+    )
+    log = f"{placed}srun: error: Node failure on gpu0007\n"
+    assert analyzed({"slurm-7.out": log}).ranked.verdict.ranks == (4, 5, 6, 7)

@@ -47,3 +47,12 @@ def test_a_call_from_behind_the_loop_means_that_it_was_left():
 def test_who_left_out_what_all_others_made_skips_it():
     told, _ = edit("|abcd", f"{HISTORY}|X")
     assert told.kind == "skip"
+
+
+ROUND = f"{STEP * 2}F"  # all ranks evaluate in every second step
+
+
+def test_who_makes_a_call_that_its_peers_skip_makes_an_extra_one():
+    before = ROUND * 10 + STEP * 2
+    told, _ = edit("|F", f"{before}abcdp|W", before)
+    assert told.kind == "extra"

@@ -125,3 +125,12 @@ def test_every_finding_has_a_way_up_to_a_root():
             assert cause not in seen
             seen.add(cause)
             cause = found.causes[cause]
+
+
+def test_a_guess_about_a_whole_host_does_not_explain_a_surer_death_on_it():
+    guess = finding("node-lost", *range(8, 16), hosts=("gpu1",), confidence="possible")
+    death = finding("crashed-rank", 13, hosts=("gpu1",), confidence="likely")
+    assert ranked(guess, death).verdict.slug == "crashed-rank"
+    # where it names nobody else, it says why that rank died
+    alone = finding("host-oom", 13, hosts=("gpu1",), confidence="possible")
+    assert causality.brings_about(alone, death, CLASSES)

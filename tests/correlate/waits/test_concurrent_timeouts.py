@@ -159,3 +159,33 @@ def test_a_log_that_is_empty_among_full_ones_was_lost(analyzed):
     full = {rank: start.format(rank) + text for rank, text in said.items()}
     assert roll_call.call(analyzed(files({**full, 3: ""})).frames).silent == frozenset()
     assert roll_call.call(analyzed(files({**said, 3: ""})).frames).silent == {3}
+
+
+def test_numbers_of_messages_are_their_rank_s_own_and_of_no_group(analyzed):
+    said = {
+        0: gave_up(0, "3", "PIPE", 9, "SEND"),
+        1: gave_up(1, "3", "PIPE", 7, "RECV"),
+        2: gave_up(2, "3", "PIPE", 7, "RECV") + gave_up(2, "1", "TP", 4, seat=0),
+    }
+    found = analyzed(files(said))
+    groups = [call["group"] or "" for call in found.frames["calls"].to_dicts()]
+    assert not [group for group in groups if group.startswith("3|")]
+    assert row(found, "1|TP")[0] == [2]
+
+
+HELLO = "Hello from rank {rank} of 4 on {host} with 2 GPUs\n"
+
+
+def test_a_program_that_says_its_rank_says_where_it_runs(analyzed):
+    hosts = {0: "tiger-i14g2", 1: "tiger-i14g2", 2: "node012", 3: "node012"}
+    log = "".join(HELLO.format(rank=r, host=h) for r, h in hosts.items())
+    ranks = analyzed({"job.log": log}).frames["ranks"]
+    assert dict(ranks.select("rank", "host").iter_rows()) == hosts
+    devices = "".join(f"rank {r}/4 using cuda:{r}\n" for r in range(4))
+    ranks = analyzed({"job.log": devices}).frames["ranks"]
+    assert ranks["host"].null_count() == 4
+
+
+def test_a_rank_that_spoke_in_the_stream_of_the_others_is_silent_there(analyzed):
+    log = "".join(began(r) for r in range(4)) + "".join(timeout(r) for r in (0, 1, 3))
+    assert roll_call.call(analyzed({"job.log": log}).frames).silent == {2}

@@ -105,3 +105,29 @@ def test_dumps_of_different_moments_accuse_nobody(tmp_path):
     ended = [end for end in case.job.runs[waits].ended if end is not None]
     case.cut[waits] = max(ended) / 2
     assert set(judging.sure(judging.analysis(case, tmp_path))) <= set(case.ranks)
+
+
+STATUS = (
+    "[rank0]:[E101 03:14:05.000000000 ProcessGroupNCCL.cpp:2271] [PG ID 0 PG GUID "
+    "0(default_pg) Rank 0] failure detected by watchdog at work sequence id: 9999 PG "
+    "status: last enqueued work: 9999, last completed work: 9998\n"
+)
+GAVE_UP = (
+    "[rank0]:[E101 03:14:05.000000000 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum=9999, OpType={op}, NumelIn=1, "
+    "NumelOut=1, Timeout(ms)=600000) ran for 600019 milliseconds before timing out.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("op", "state"), [("ALLREDUCE", "unseen"), ("BROADCAST", "absent")]
+)
+def test_a_logged_completion_dates_the_dumps_of_the_others(tmp_path, op, state):
+    """Members may finish a broadcast before others begin it: that proves nothing."""
+    case = judging.played("finished")
+    judging.analysis(case, tmp_path)
+    (tmp_path / "rank_0.log").write_text(GAVE_UP.format(op=op) + STATUS)
+    calls = judging.analyze([str(tmp_path)]).frames["calls"].to_dicts()
+    (call,) = [c for c in calls if c["seq"] == 9999]
+    assert call["waiting"] == [0]
+    assert call[state]
