@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ncclforensics
 from ncclforensics import diagnosers
-from ncclforensics.diagnosers import CLASSES
+from ncclforensics.diagnosers import CLASSES, domains
 
 PACKAGE = Path(ncclforensics.__file__).parent
 HEADINGS = ("What it means", "How we know", "What to do", "Looks like", "References")
@@ -72,3 +72,12 @@ def test_one_wheel_brings_the_grammars(tmp_path):
     unpacked = tmp_path / "wheel"
     subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, unpacked], check=True)
     subprocess.run([sys.executable, "-P", "-c", code, unpacked], check=True)
+
+
+def test_every_class_says_where_it_lies_and_whether_to_start_again():
+    assert set(domains.DOMAINS) == set(CLASSES)
+    allowed = {domains.YES, domains.UNKNOWN, domains.CODE, domains.SETUP, domains.DRAIN}
+    assert {restart for _, restart in domains.DOMAINS.values()} <= allowed
+    # a stage that tells nothing of its domain tells nothing of a restart
+    unknown = [r for d, r in domains.DOMAINS.values() if d == domains.UNKNOWN]
+    assert set(unknown) == {domains.UNKNOWN}

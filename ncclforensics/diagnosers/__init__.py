@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ncclforensics.diagnosers.domains import DOMAINS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import ModuleType
@@ -82,6 +84,8 @@ class Diagnoser:
 
     slug: str
     family: str
+    domain: str
+    restart: str
     doc: str
     needs: tuple[str, ...]
     missing: str
@@ -93,9 +97,13 @@ class Diagnoser:
 
 
 def _of(module: ModuleType) -> Diagnoser:
+    slug = module.__name__.rpartition(".")[2].replace("_", "-")
+    domain, restart = DOMAINS[slug]
     return Diagnoser(
-        slug=module.__name__.rpartition(".")[2].replace("_", "-"),
+        slug=slug,
         family=module.FAMILY,
+        domain=domain,
+        restart=restart,
         doc=module.__doc__ or "",
         needs=module.NEEDS,
         missing=module.MISSING,

@@ -17,7 +17,7 @@ from ncclforensics.report import causal_chain, suspect_phrases
 from ncclforensics.report import contract as c
 from ncclforensics.report.class_docs import Documented, references
 from ncclforensics.report.coverage import interrupted, recognised, refused
-from ncclforensics.report.folding import fold_ranks, natural
+from ncclforensics.report.folding import fold_hosts, fold_ranks, natural
 from ncclforensics.report.rfc3339 import rfc3339
 from ncclforensics.report.sanitize import line, paragraphs
 
@@ -122,7 +122,19 @@ def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
         explanation=paragraphs(finding.explanation, PROSE),
         remedy=tuple(line(item, PROSE) for item in finding.remedy),
         references=references(entry.doc),
+        domain=cast("c.Domain", entry.domain),
+        restart=_restart(entry.restart, _names(finding.hosts)),
     )
+
+
+HOST = "HOST"  # in the texts of diagnosers.domains
+
+
+def _restart(told: str, hosts: Sequence[str]) -> str:
+    """Return when to start again, with the hosts; unknown where these are."""
+    if HOST not in told:
+        return told
+    return told.replace(HOST, fold_hosts(hosts)) if hosts else "unknown"
 
 
 def _finding(

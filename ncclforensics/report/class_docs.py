@@ -32,6 +32,14 @@ class Documented(Protocol):
         """The family of the failure class."""
 
     @property
+    def domain(self) -> str:
+        """Where such a failure lies."""
+
+    @property
+    def restart(self) -> str:
+        """Whether to start again, with HOST for the hosts of the finding."""
+
+    @property
     def doc(self) -> str:
         """The docstring of the diagnoser's module."""
 

@@ -18,6 +18,16 @@ MOST_SUSPECTS = 8
 Outcome = Literal["failure", "no-failure", "inconclusive"]
 Family = Literal["desync", "dead-rank", "network", "platform", "launch", "runtime"]
 Confidence = Literal["certain", "likely", "possible"]
+Domain = Literal[
+    "hardware",
+    "network",
+    "storage",
+    "platform",
+    "launch",
+    "user-code",
+    "scheduler",
+    "unknown",
+]
 Role = Literal["root", "echo", "witness"]
 
 
@@ -69,6 +79,8 @@ class Verdict(Struct, frozen=True, forbid_unknown_fields=True):
     explanation: str
     remedy: tuple[str, ...]
     references: tuple[str, ...]
+    domain: Domain = "unknown"
+    restart: str = "unknown"
 
 
 class Suspect(Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,7 +96,7 @@ class Suspect(Struct, frozen=True, forbid_unknown_fields=True):
     evidence: tuple[Evidence, ...]
 
 
-class Finding(Verdict, frozen=True, forbid_unknown_fields=True):
+class Finding(Verdict, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A verdict's shape, and its place in the whole: cause, consequence or sign.
 
     `explained_by` is the class of the finding that brought this one about.

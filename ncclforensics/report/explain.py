@@ -20,6 +20,7 @@ def render_class(entry: Documented, *, width: int = 80, colour: bool = False) ->
     split = page(entry.doc)
     rows = [Row("", f"{entry.slug} ({entry.family})", "bold")]
     rows += [Row("", text) for text in wrap(split.summary, width)]
+    rows += [Row("", f"domain: {entry.domain} · restart: {entry.restart}")]
     for heading in HEADINGS:
         body = split.sections.get(heading)
         if body:

@@ -28,8 +28,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 # fields that contain only our own words, numbers and hashes
 _OURS = (
-    "schema_version tool outcome class family confidence role references sha256 kind"
-    " ranks_folded first_seen explained_by part stopped noticed gpu_hours stage op"
+    "schema_version tool outcome class family domain confidence role references sha256"
+    " kind ranks_folded first_seen explained_by part stopped noticed gpu_hours stage op"
     " launcher nccl_version torch_version"
 )
 OURS = frozenset(_OURS.split())

@@ -77,6 +77,8 @@ class Entry:
 
     slug: str
     family: str = "dead-rank"
+    domain: str = "user-code"
+    restart: str = "not before the code is changed"
     doc: str = "A class.\n\nWhat it means\nThis.\n"
 
 
@@ -300,7 +302,11 @@ def test_evidence_lists_the_files(run: Any, analysis: Analysis) -> None:
 def test_explain_and_classes(run: Any) -> None:
     code, out, _ = run("explain", "gpu-oom")
     assert code == 0
-    assert out == "gpu-oom (dead-rank)\nA class.\n\nWhat it means\n  This.\n"
+    assert out == (
+        "gpu-oom (dead-rank)\nA class.\n"
+        "domain: user-code · restart: not before the code is changed\n"
+        "\nWhat it means\n  This.\n"
+    )
     assert run("classes")[1].splitlines() == [
         "gpu-oom       dead-rank  A class.",
         "missing-rank  dead-rank  A class.",

@@ -59,6 +59,8 @@ class Entry:
     slug: str
     family: str
     doc: str
+    domain: str = "unknown"
+    restart: str = "unknown"
 
 
 CLASSES = {

@@ -127,3 +127,33 @@ def test_an_unknown_job_is_null(
 )
 def test_times_are_rfc3339_with_nanoseconds(t: int | None, written: str | None) -> None:
     assert rfc3339(t) == written
+
+
+@pytest.mark.parametrize(
+    ("told", "hosts", "restart"),
+    [
+        (
+            "after draining HOST",
+            ("gpu0002", "gpu0001"),
+            "after draining gpu[0001-0002]",
+        ),
+        ("after draining HOST", (), "unknown"),
+        ("yes", (), "yes"),
+    ],
+)
+def test_a_restart_names_the_hosts_to_drain_or_is_unknown(
+    ranked: Ranked,
+    frames: Frames,
+    classes: Mapping[str, Documented],
+    told: str,
+    hosts: tuple[str, ...],
+    restart: str,
+) -> None:
+    assert ranked.verdict is not None
+    slug = ranked.verdict.slug
+    entry = replace(classes[slug], domain="hardware", restart=told)  # type: ignore[type-var]
+    verdict = replace(ranked.verdict, hosts=hosts)
+    told_of = replace(ranked, verdict=verdict, findings=(("root", verdict),))
+    found = build(told_of, frames, {**classes, slug: entry}).verdict
+    assert found is not None
+    assert (found.domain, found.restart) == ("hardware", restart)

@@ -142,7 +142,10 @@ def _verdict(
         for item in verdict.remedy
         for line in ([item] if _COMMAND.match(item) else wrap(item, prose, hang=2))
     ]
-    return rows + labelled("do", do)
+    rows += labelled("do", do)
+    if verdict.restart != "unknown":
+        rows.append(Row("restart", f"{verdict.restart} ({verdict.domain})"))
+    return rows
 
 
 def _suspects(label: str, report: Report, width: int, *, verbose: bool) -> list[Row]:

@@ -55,6 +55,8 @@ def test_keys_stand_in_the_order_of_the_contract(report: Report) -> None:
         "explanation",
         "remedy",
         "references",
+        "domain",
+        "restart",
     ]
     assert list(document["findings"][0]) == [
         *document["verdict"],
