@@ -1,4 +1,4 @@
-"""The command line: one module a group of commands, and the writers to the terminal.
+"""The command line: one module per group of commands, and the terminal writers.
 
 Importing this package imports nothing else: `--help` is instant.
 """
