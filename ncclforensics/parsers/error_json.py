@@ -18,7 +18,7 @@ from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.tables import TIME
 from ncclforensics.parsers.limits import MAX_ERROR_BYTES
-from ncclforensics.parsers.logs.structures import traceback
+from ncclforensics.parsers.logs.message_parsers import traceback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

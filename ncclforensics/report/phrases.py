@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.coverage import (
-    was_read,
-)
+from ncclforensics.report.coverage import was_read
 from ncclforensics.report.folding import count, fold_hosts, some
 from ncclforensics.report.text_layout import shorten
 

@@ -39,7 +39,7 @@ from ncclforensics.parsers.flight_recorder import (
 )
 from ncclforensics.parsers.flight_recorder.dump_reader import Beside
 from ncclforensics.parsers.flight_recorder.opcodes import IrregularError
-from ncclforensics.parsers.logs import framing, grammar, log_reader, structures
+from ncclforensics.parsers.logs import framing, grammar, log_reader, message_parsers
 from ncclforensics.parsers.logs import lines as parsers_lines
 from ncclforensics.report import sanitize
 from ncclforensics.report.formats import as_json
@@ -61,8 +61,8 @@ FOLDER = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
 FILE = FOLDER / "evidence" / "rank_3"
 READERS: list[pool.Pool] = []
 PARSERS = [
-    import_module(f"{structures.__name__}.{module.name}")
-    for module in iter_modules(structures.__path__)
+    import_module(f"{message_parsers.__name__}.{module.name}")
+    for module in iter_modules(message_parsers.__path__)
     if module.name != "limits"
 ]
 PLAIN = (dict, list, tuple, str, int, float, bool, bytes, bytearray, type(None))

@@ -22,8 +22,8 @@ from ncclforensics.parsers.flight_recorder import (
     groups,
     recovery,
 )
-from ncclforensics.parsers.logs import grammar, log_reader, scan, structures
-from ncclforensics.parsers.logs.structures import rank_set
+from ncclforensics.parsers.logs import grammar, log_reader, message_parsers, scan
+from ncclforensics.parsers.logs.message_parsers import rank_set
 from ncclforensics.sources import discover
 from ncclforensics.sources import limits as sources_limits
 
@@ -135,8 +135,8 @@ DESYNC = next(m for m in grammar.load() if m.id == "c10d.desync_report")
         (limits, "MAX_STRUCTURES", 1),
         (limits, "MAX_STRUCTURE_ROWS", 1),
         (limits, "MAX_PARSED_CHARACTERS", 1),
-        (structures.limits, "MAX_STRUCTURE_LINES", 1),
-        (structures.limits, "MAX_STRUCTURE_CHARACTERS", 10),
+        (message_parsers.limits, "MAX_STRUCTURE_LINES", 1),
+        (message_parsers.limits, "MAX_STRUCTURE_CHARACTERS", 10),
     ],
 )
 def test_structures_beyond_a_limit_are_noted(monkeypatch, module, name, small):

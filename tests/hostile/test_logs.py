@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.targets import conforming, log, stored
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.logs import grammar, lines, log_reader, scan, structures
+from ncclforensics.parsers.logs import grammar, lines, log_reader, message_parsers, scan
 
 HEAD = "gpu1:1:2 [0] NCCL INFO "
 NET = f"{HEAD}Using network IB\n"
@@ -117,7 +117,7 @@ def test_a_report_longer_than_is_read_is_noted(monkeypatch):
     (report,) = (m for m in grammar.load() if m.id == "c10d.desync_report")
     text = report.samples[0]["line"] + "\n"
     assert "details are incomplete" not in notes(read(text))
-    monkeypatch.setattr(structures.limits, "MAX_STRUCTURE_CHARACTERS", 10)
+    monkeypatch.setattr(message_parsers.limits, "MAX_STRUCTURE_CHARACTERS", 10)
     assert "their details are incomplete" in notes(read(text))
 
 

@@ -46,14 +46,14 @@ OWN_COLUMNS = ("message", "role", "level", "text")
 @cache
 def columns(structure: str) -> tuple[str, ...]:
     """Return the columns that every row of an inner structure has."""
-    module = import_module(f"ncclforensics.parsers.logs.structures.{structure}")
+    module = import_module(f"ncclforensics.parsers.logs.message_parsers.{structure}")
     return tuple(f"{c}_text" if c in OWN_COLUMNS else c for c in module.COLUMNS)
 
 
 @cache
 def inner(structure: str) -> Mapping[str, pl.DataType]:
     """Return the column types of an inner structure; columns not listed are String."""
-    module = import_module(f"ncclforensics.parsers.logs.structures.{structure}")
+    module = import_module(f"ncclforensics.parsers.logs.message_parsers.{structure}")
     own = getattr(module, "KINDS", {})
     return TYPES | {column: KINDS[kind] for column, kind in own.items()}
 

@@ -21,8 +21,8 @@ from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import CITE, SCHEMAS
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import broken_lines, captures, framing, grammar
+from ncclforensics.parsers.logs.message_parsers.limits import is_capped
 from ncclforensics.parsers.logs.scan import WRAPPED
-from ncclforensics.parsers.logs.structures.limits import is_capped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -268,7 +268,9 @@ def _structured(
     whether a limit was exceeded: `room`, MAX_STRUCTURES messages, the lines of one
     message, or the characters of its text.
     """
-    structure = import_module(f"ncclforensics.parsers.logs.structures.{message.inner}")
+    structure = import_module(
+        f"ncclforensics.parsers.logs.message_parsers.{message.inner}"
+    )
     starts = frame.head(limits.MAX_STRUCTURES)
     texts = starts["text"].to_list()
     if message.block > 1:

@@ -34,10 +34,10 @@ class Message:
     Every raw line with the message contains `needle`, or one of several. `columns`
     types the captures. `role` says who prints it, one of ROLES. `feeds` names a frame
     to which the message adds a row; `constants` are that row's values besides the
-    captures. `inner` names the module of `structures` that parses its inner structure,
-    from at most `block` lines. A `fallback` takes only lines that no other message
-    took; a `spoken` message only lines that state their rank. A healthy job prints a
-    `routine` message all the time, so only a few of them are read.
+    captures. `inner` names the module of `message_parsers` that parses its inner
+    structure, from at most `block` lines. A `fallback` takes only lines that no other
+    message took; a `spoken` message only lines that state their rank. A healthy job
+    prints a `routine` message all the time, so only a few of them are read.
     """
 
     id: str

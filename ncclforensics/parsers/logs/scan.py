@@ -298,7 +298,9 @@ def is_wrapped(source: Source, search: Search) -> bool:
         head = utf8(stream).read(WIDTH_BYTES)
     if len(head) < WIDTH_BYTES:
         seams = broken_lines.seams(decoded(head, 1).lines) if head else pl.DataFrame()
-        needed = grammar.has_needle("seam", search.messages)
+        # the words of the net below all grammars stand on one side of any seam
+        known = [m for m in search.messages if m.columns or not m.fallback]
+        needed = grammar.has_needle("seam", known)
         return seams.height > 0 and seams.filter(needed).height > 0
     whole = head[: head.rfind(b"\n") + 1] or head
     return broken_lines.is_wrapped(decoded(whole, 1).lines)

@@ -1,6 +1,6 @@
 """Texts of torch 2.13 with Gloo under TORCH_DISTRIBUTED_DEBUG=DETAIL."""
 
-from ncclforensics.parsers.logs.structures import fingerprint
+from ncclforensics.parsers.logs.message_parsers import fingerprint
 
 OPTIONS = (
     "TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), "

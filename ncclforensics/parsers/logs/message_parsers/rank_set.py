@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyparsing as pp
 
 from ncclforensics.parsers.limits import MAX_RANKS
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 
 import pyparsing as pp
 
-from ncclforensics.parsers.logs.structures import traceback
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers import traceback
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = (
     "entry",

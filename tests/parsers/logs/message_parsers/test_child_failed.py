@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from ncclforensics.parsers.logs.structures import child_failed
+from ncclforensics.parsers.logs.message_parsers import child_failed
 
 OTHERS = """Failures:
 [1]:

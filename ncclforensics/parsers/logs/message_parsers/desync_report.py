@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pyparsing as pp
 
-from ncclforensics.parsers.logs.structures.limits import capped
-from ncclforensics.parsers.logs.structures.rank_set import (
+from ncclforensics.parsers.logs.message_parsers.limits import capped
+from ncclforensics.parsers.logs.message_parsers.rank_set import (
     BRACKETED,
     expanded,
     refuses_one,

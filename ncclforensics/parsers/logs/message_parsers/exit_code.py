@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import signal
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("code",)
 _CODE = re.compile(

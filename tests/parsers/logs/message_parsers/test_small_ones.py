@@ -2,7 +2,7 @@
 
 import pytest
 
-from ncclforensics.parsers.logs.structures import (
+from ncclforensics.parsers.logs.message_parsers import (
     collective_stack,
     nccl_error,
     rank_set,

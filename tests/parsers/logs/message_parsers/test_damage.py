@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncclforensics.parsers.logs import structures
+from ncclforensics.parsers.logs import message_parsers
 
 PARSERS = [
-    import_module(f"{structures.__name__}.{module.name}")
-    for module in pkgutil.iter_modules(structures.__path__)
+    import_module(f"{message_parsers.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(message_parsers.__path__)
     if module.name != "limits"
 ]
 WORDS = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyparsing as pp
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("unit", "active", "sub")
 _UNIT = pp.Suppress(pp.Regex(r"\W*")) + pp.Word(pp.alphanums + "@:_.-")("unit") + "- "

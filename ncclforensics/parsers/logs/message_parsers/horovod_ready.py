@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyparsing as pp
 
 from ncclforensics.parsers.limits import MAX_RANK
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("tensor", "ready")
 _ONE = (

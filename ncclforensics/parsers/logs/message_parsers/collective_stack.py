@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyparsing as pp
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("depth", "function", "file", "file_line")
 

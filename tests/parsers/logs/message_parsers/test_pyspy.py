@@ -1,6 +1,6 @@
 """py-spy's dump of a process: the frames of its main thread, innermost first."""
 
-from ncclforensics.parsers.logs.structures import pyspy
+from ncclforensics.parsers.logs.message_parsers import pyspy
 
 DUMP = """Process 41011: /opt/venv/bin/python3 -u train.py --steps 100
 Python v3.11.7 (/opt/python3.11/bin/python3.11)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = (
     "exception",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("stack", "depth", "function", "file", "file_line", "thread_state")
 KINDS = {"stack": "int"}  # the frames of dumps have a UInt64 of that name

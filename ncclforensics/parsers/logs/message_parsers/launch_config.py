@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyparsing as pp
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("min_nodes", "max_nodes", "run_id", "rdzv_backend", "rdzv_endpoint")
 WANTED = ("min_nodes", "max_nodes", "run_id", "rdzv_backend", "rdzv_endpoint")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ncclforensics.parsers.logs.structures import desync_report
+from ncclforensics.parsers.logs.message_parsers import desync_report
 
 REPORT = """\t - [3] Timeout at collective: ALLREDUCE, #5
 \t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync \

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("host",)
 _NODE = re.compile(r"(?m)^\s*hostname:[ \t]+(?P<host>[\w.-]+)[ \t\r]*$")

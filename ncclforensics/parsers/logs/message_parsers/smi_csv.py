@@ -8,7 +8,7 @@ A line of column names, then a line per GPU. Each reason has a column with `Acti
 
 from __future__ import annotations
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 _BITS = {
     0x08: "HW Slowdown",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyparsing as pp
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("missing", "tensor", "given_up")
 # hydra's `-l` prefixes each line with the printing rank

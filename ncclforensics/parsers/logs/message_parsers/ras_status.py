@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pyparsing as pp
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("kind", "op", "operation", "ranks", "comm_rank", "gpu", "process", "node")
 KINDS = dict.fromkeys(("operation", "ranks", "comm_rank", "process"), "int")

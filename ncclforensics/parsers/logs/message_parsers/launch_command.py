@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("node_rank", "each", "rank", "host")
 KINDS = {"node_rank": "int", "each": "int"}

@@ -1,6 +1,6 @@
 """Tracebacks as Python 3.11 prints them; the last frame of the user's code counts."""
 
-from ncclforensics.parsers.logs.structures import traceback
+from ncclforensics.parsers.logs.message_parsers import traceback
 
 IN_TORCH = """Traceback (most recent call last):
   File "/job/train.py", line 358, in main

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ncclforensics.parsers.logs.structures import ras_job, ras_status
+from ncclforensics.parsers.logs.message_parsers import ras_job, ras_status
 
 OLD = """#0-0 (27a079b828ff1a75) MISMATCH
   Communicator ranks have different collective operation counts

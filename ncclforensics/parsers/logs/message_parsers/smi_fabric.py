@@ -10,7 +10,7 @@ from itertools import takewhile
 
 import pyparsing as pp
 
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("state", "status", "clique", "cluster", "bandwidth")
 _NAMES = {

@@ -16,7 +16,7 @@ from contextlib import suppress
 import pyparsing as pp
 
 from ncclforensics.parsers.limits import MAX_FINGERPRINT
-from ncclforensics.parsers.logs.structures.limits import capped
+from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 # OpType 3 and 6 to 14: a length of that many numbers is decoded as one of these. The
 # fingerprint of a call without tensors has length 3, so between two of them such a name
