@@ -1,4 +1,4 @@
-"""Ranks that came to a call after their peers' timeout: see `correlate.timing`."""
+"""Late ranks of a whole analysis, in hung calls and in calls that went on; cached."""
 
 from __future__ import annotations
 

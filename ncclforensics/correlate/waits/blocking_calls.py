@@ -33,7 +33,7 @@ def calls(
     `told` is the result of `p2p_messages.messages`. `groups` has the `members` of each
     `group`; calls beyond MOST_MEMBERS rows in total are left out. `evidence` has `rank
     whole since is_sparse is_stale is_gloo` of every rank whose evidence would show its
-    calls; see `standstill.evidence`.
+    calls; see `rank_evidence.evidence`.
     """
     held = _begun(p2p_messages.undelivered(held, told, evidence))
     # a rank is also in a call that it made before the one that holds it, if later ones
