@@ -88,10 +88,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:
     """Whether all ranks of the job raised the same exception at the same place."""
-    ranks = {*common.numbers(deaths["rank"])}
     kinds = deaths.select(KIND.alias("kind"), "site", "by").unique()
     raised = kinds.height == 1 and kinds["by"][0] in ("traceback", "call")
-    return raised and len(ranks) > 1 and world.ranks(frames) <= ranks
+    return raised and world.is_everyone(frames, exit_records.ranks_of(deaths))
 
 
 def _of_the_program(deaths: pl.DataFrame) -> Finding:

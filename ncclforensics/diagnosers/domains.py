@@ -6,7 +6,8 @@ cause may lie in several domains is `unknown`, and its evidence does not tell mo
 
 from __future__ import annotations
 
-HOST = "HOST"
+from ncclforensics.model.findings import HOST
+
 YES, UNKNOWN = "yes", "unknown"
 CODE = "not before the code is changed"
 SETUP = "not before the setup is changed"

@@ -79,7 +79,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         else f"{which or 'some parameters'} got no gradient"
     )
     who = f" on {common.plural('rank', ranks)}" if ranks else ""
-    if len(ranks) > 1 and world.ranks(frames) <= {*ranks}:
+    if world.is_everyone(frames, ranks):
         # the model is the same on every rank: none of them is the culprit
         who, ranks = f" on all {len(ranks)} ranks", ()
     hosts = common.hosts_of(frames, ranks)

@@ -72,6 +72,11 @@ def pods(lines: pl.DataFrame) -> tuple[str, ...]:
     return strings(lines["pod"]) if "pod" in lines.columns else ()
 
 
+def host_of(frames: Frames, rank: int) -> str | None:
+    """Return the host of a rank, the first of several, or None."""
+    return next(iter(hosts_of(frames, [rank])), None)
+
+
 def devices_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
     """Return the CUDA devices of some global ranks, as far as they are known."""
     mine = frames["ranks"].filter(pl.col("rank").is_in(list(ranks)))

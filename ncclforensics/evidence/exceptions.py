@@ -109,7 +109,7 @@ def uncaught(frames: Frames) -> pl.DataFrame:
             .then(True)
             .when("torn")
             .then(None)
-            .when(about_peers())
+            .when(_about_peers())
             .then(True)
             .when(pl.col("in_call") | pl.col("exception").is_null())
             .then(None)
@@ -127,7 +127,7 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     )
 
 
-def about_peers() -> pl.Expr:
+def _about_peers() -> pl.Expr:
     """Whether an exception itself says that others caused it."""
     return pl.col("exception").str.contains(ECHOES) | pl.col("said").str.contains(
         lost_peers.TOLD

@@ -12,12 +12,10 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common
-from ncclforensics.model.findings import Cite, Suspect
+from ncclforensics.model.findings import MOST_SUSPECTS, Cite, Suspect
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
-
-MOST = 8
 
 
 def suspects(frames: Frames) -> tuple[Suspect, ...]:
@@ -33,18 +31,18 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
     first = failed.sort("rank", "source", "line").unique(
         "rank", keep="first", maintain_order=True
     )
-    heard = {*frames["events"].filter(pl.col("role") != "agent")["rank"].drop_nulls()}
+    heard = exit_records.ranks_of(frames["events"].filter(pl.col("role") != "agent"))
     others = exit_records.ended(frames)["rank"].drop_nulls().n_unique() - first.height
     words = first.select(common.exit_words(pl.col("code")).alias("words"))["words"]
     return tuple(
         Suspect(
             row["rank"],
-            next(iter(common.hosts_of(frames, [row["rank"]])), row["host"]),
+            common.host_of(frames, row["rank"]) or row["host"],
             round(1 / (first.height + 1), 3),
             f"ended first with {said}"
             + (f", {common.count(others, 'rank')} after it" if others > 0 else "")
             + ("" if row["rank"] in heard else "; its own output is not here"),
             (Cite(row["source"], row["line"], row["text"] or said),),
         )
-        for row, said in zip(first.head(MOST).to_dicts(), words, strict=False)
+        for row, said in zip(first.head(MOST_SUSPECTS).to_dicts(), words, strict=False)
     )

@@ -104,8 +104,8 @@ def _of_only_one(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
     ranks = words.filter(alone)["rank"].unique()
     if ranks.len() != 1 or ranks.null_count():
         return words
-    told = frames["events"].filter(pl.col("role") == "victim")["rank"]
-    victims = {*common.numbers(told), *common.numbers(words.filter("echo")["rank"])}
+    told = frames["events"].filter(pl.col("role") == "victim")
+    victims = exit_records.ranks_of(told) | exit_records.ranks_of(words.filter("echo"))
     others = world.ranks(frames) - {*ranks}
     if not others or not others <= victims:
         return words

@@ -59,6 +59,10 @@ class Finding:
     own: bool = False
 
 
+HOST = "HOST"  # in a class's `restart`, for the hosts of a finding
+MOST_SUSPECTS = 8  # that are told
+
+
 @dataclass(frozen=True, slots=True)
 class Suspect:
     """A rank to look at first; a suspicion, not a verdict.

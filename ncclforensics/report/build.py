@@ -50,7 +50,7 @@ def build(
         tool=c.Tool("ncclforensics", __version__),
         outcome=ranked.outcome,
         verdict=verdict,
-        suspects=tuple(map(_suspect, ranked.suspects[: c.MOST_SUSPECTS])),
+        suspects=tuple(map(_suspect, ranked.suspects[: findings.MOST_SUSPECTS])),
         findings=tuple(
             _finding(role, f, classes, causal_chain.explained_by(ranked, number))
             for number, (role, f) in enumerate(ranked.findings)
@@ -127,14 +127,11 @@ def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
     )
 
 
-HOST = "HOST"  # in the texts of diagnosers.domains
-
-
 def _restart(told: str, hosts: Sequence[str]) -> str:
     """Return when to start again, with the hosts; unknown where these are."""
-    if HOST not in told:
+    if findings.HOST not in told:
         return told
-    return told.replace(HOST, fold_hosts(hosts)) if hosts else "unknown"
+    return told.replace(findings.HOST, fold_hosts(hosts)) if hosts else "unknown"
 
 
 def _finding(

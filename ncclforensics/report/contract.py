@@ -12,8 +12,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from ncclforensics.model.findings import MOST_SUSPECTS
+
 SCHEMA_VERSION: Literal[1] = 1
-MOST_SUSPECTS = 8
 
 Outcome = Literal["failure", "no-failure", "inconclusive"]
 Family = Literal["desync", "dead-rank", "network", "platform", "launch", "runtime"]

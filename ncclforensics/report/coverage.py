@@ -35,12 +35,16 @@ def _unnumbered(source: SourceFile) -> str:
 
 def interrupted(report: Report) -> Note | None:
     """Return the note on interrupted reading, or None."""
-    return next((note for note in report.notes if note.stage == INTERRUPTED), None)
+    return _noted(report, INTERRUPTED)
 
 
-def unknown(report: Report) -> str | None:
+def unknown(report: Report) -> Note | None:
     """Return the note on lines that read as a failure and are not known, or None."""
-    return next((note.text for note in report.notes if note.stage == UNKNOWN), None)
+    return _noted(report, UNKNOWN)
+
+
+def _noted(report: Report, stage: str) -> Note | None:
+    return next((note for note in report.notes if note.stage == stage), None)
 
 
 def recognised(report: Report) -> bool:

@@ -52,8 +52,8 @@ def opening(report: Report) -> tuple[str, str]:
         second = suspected or looked
     elif suspected:
         first, second = SUSPECTED, suspected
-    elif (line := unknown(report)) and not report.findings:
-        first, second = UNKNOWN_FAILURE, line
+    elif (note := unknown(report)) and not report.findings:
+        first, second = UNKNOWN_FAILURE, note.text
     else:
         unseen = not (report.job.ranks_seen or report.chain or report.findings)
         first = JOB_UNSEEN if unseen else CAUSE_UNSEEN

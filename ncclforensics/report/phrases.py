@@ -139,6 +139,13 @@ def looked_at(report: Report) -> str:
     return f"{text}, {unread:,} not recognised" if unread else text
 
 
+def restart(finding: Verdict) -> str:
+    """Return whether to start the job again, and where it failed; "" if unknown."""
+    if finding.restart == "unknown":
+        return ""
+    return f"{finding.restart} ({finding.domain})"
+
+
 def perhaps(finding: Verdict) -> str:
     """Return the prefix "possible: " for a finding that is only possible, else ""."""
     return "possible: " if finding.confidence == "possible" else ""

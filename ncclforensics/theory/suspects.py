@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common
-from ncclforensics.model.findings import Suspect
+from ncclforensics.model.findings import MOST_SUSPECTS, Suspect
 from ncclforensics.theory import uncollected, weigh, wording
 from ncclforensics.theory.weigh import weighed
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ncclforensics.theory.story import Story
     from ncclforensics.theory.weigh import Told
 
-MOST = 8
 LEAST = 0.02  # smaller shares are not worth a look
 
 
@@ -47,7 +46,7 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
     order = sorted(share, key=lambda rank: (-share[rank], rank))
     return tuple(
         _suspect(frames, rank, min(share[rank], 1.0), *best[rank][1:])
-        for rank in order[:MOST]
+        for rank in order[:MOST_SUSPECTS]
         if share[rank] >= LEAST
     ) or _unheard(frames)
 
@@ -70,20 +69,19 @@ def _unheard(frames: Frames) -> tuple[Suspect, ...]:
         ranks = sorted({r for some in held for r in some if len(some) == least})
         why = f"{many} timed out, and it is where fewest wait"
     return tuple(
-        Suspect(rank, next(iter(common.hosts_of(frames, [rank])), None), LEAST, why, ())
-        for rank in ranks[:MOST]
+        Suspect(rank, common.host_of(frames, rank), LEAST, why)
+        for rank in ranks[:MOST_SUSPECTS]
     )
 
 
 def _uncollected(frames: Frames) -> tuple[Suspect, ...]:
     """Return the ranks without any evidence, for cases in which nobody waits."""
     ranks = uncollected.uncollected(frames)
-    hosts = {rank: common.hosts_of(frames, [rank]) for rank in ranks[:MOST]}
     why = "nothing of it was collected, where its peers left dumps"
     weight = round(1 / max(len(ranks), 1), 3)
     return tuple(
-        Suspect(rank, where[0] if where else None, weight, why)
-        for rank, where in hosts.items()
+        Suspect(rank, common.host_of(frames, rank), weight, why)
+        for rank in ranks[:MOST_SUSPECTS]
     )
 
 
@@ -93,12 +91,10 @@ SHARED = 0.5  # exponent: a story that blames several ranks counts less for each
 def _suspect(
     frames: Frames, rank: int, weight: float, told: Told, story: Story
 ) -> Suspect:
-    hosts = common.hosts_of(frames, [rank])
+    host = common.host_of(frames, rank)
     call = story.call
     cites = () if call is None else wording.waiting(frames, call, [rank])[:1]
-    return Suspect(
-        rank, hosts[0] if hosts else None, round(weight, 3), _why(told, story), cites
-    )
+    return Suspect(rank, host, round(weight, 3), _why(told, story), cites)
 
 
 def _why(told: Told, story: Story) -> str:

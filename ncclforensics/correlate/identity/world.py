@@ -17,6 +17,8 @@ from ncclforensics.correlate.runs import job
 from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ncclforensics.model.frames import Frames
 
 SAID = "python.rank_of"
@@ -34,6 +36,11 @@ def ranks(frames: Frames) -> frozenset[int]:
     told = [int(str(job.facts(frames)["world_size"] or 0)), *_gathered(frames)]
     told += said(frames)["world_size"].to_list()
     return frozenset(range(min(max([1 + max(seen, default=-1), *told]), MOST)))
+
+
+def is_everyone(frames: Frames, some: Collection[int]) -> bool:
+    """Whether `some` are all ranks of a job that has several."""
+    return len(some) > 1 and ranks(frames) <= {*some}
 
 
 def said(frames: Frames) -> pl.DataFrame:

@@ -43,33 +43,21 @@ def _without_messages(told: pl.DataFrame) -> pl.DataFrame:
     call it gave up; if the row itself names no operation, its `last_*` counts become
     null.
     """
-    op = pl.col("op").str.to_lowercase()
-    key = ["source", *NAME]
-    talks = told.filter(op.is_in(MESSAGES) & ~_is_nameless())
-    batches = talks.filter(op == MESSAGES[-1]).select(key).unique()
-    calls = told.filter(~op.is_in(MESSAGES)).select(*key, "timed_out", named=True)
-    kept = (
-        told.filter(~op.is_in(MESSAGES).fill_null(False))
-        .join(batches, on=key, how="anti", nulls_equal=True, maintain_order="left")
-        .join(
-            talks.select(*key, talks=True).unique(),
-            on=key,
-            how="left",
-            nulls_equal=True,
-            maintain_order="left",
-        )
-        .join(
-            calls.unique(),
-            on=[*key, "timed_out"],
-            how="left",
-            nulls_equal=True,
-            maintain_order="left",
-        )
-        .filter(pl.col("talks").is_null() | pl.col("named"))
+    op, key = pl.col("op").str.to_lowercase(), ["source", *NAME]
+    message = op.is_in(MESSAGES).fill_null(False)
+    named, batch = ~_is_nameless(), (op == MESSAGES[-1]).fill_null(False)
+    unnamed = pl.col("op").is_null()
+    given_up = (~unnamed & ~message).any().over([*key, "timed_out"])
+    marked = told.with_columns(
+        (message & named).any().over(key).alias("talks"),
+        (batch & named).any().over(key).alias("batches"),
+        given_up.alias("given_up"),
     )
-    unsure = pl.col("talks") & pl.col("op").is_null()
+    kept = marked.filter(
+        ~message & ~pl.col("batches") & (~pl.col("talks") | pl.col("given_up"))
+    )
     return kept.with_columns(
-        pl.when(unsure.fill_null(False)).then(None).otherwise(c).alias(c)
+        pl.when(pl.col("talks") & unnamed).then(None).otherwise(c).alias(c)
         for c in ("last_enqueued", "last_started", "last_completed")
     ).select(told.columns)
 

@@ -56,7 +56,7 @@ class Search:
     needle, `reach` is how many lines, from its own on, may belong to its message;
     `loud` whether its message may be non-neutral; `most` how many lines with it are
     kept per span. Most lines with a `vague` needle hold no message, so dropping them
-    leaves no note.
+    leaves no note. A wrapped line may have split one of `across`.
     """
 
     messages: Sequence[Message]
@@ -68,6 +68,7 @@ class Search:
     loud: pl.Series
     most: pl.Series
     vague: frozenset[str]
+    across: list[str]
 
 
 @cache
@@ -104,6 +105,8 @@ def search(much: bool) -> Search:
                 m for m in messages if not m.fallback or m.role != "neutral"
             )
         ),
+        # the words of the net below all grammars stand on one side of any seam
+        grammar.needles(m for m in messages if m.columns or not m.fallback),
     )
 
 
@@ -298,9 +301,7 @@ def is_wrapped(source: Source, search: Search) -> bool:
         head = utf8(stream).read(WIDTH_BYTES)
     if len(head) < WIDTH_BYTES:
         seams = broken_lines.seams(decoded(head, 1).lines) if head else pl.DataFrame()
-        # the words of the net below all grammars stand on one side of any seam
-        known = [m for m in search.messages if m.columns or not m.fallback]
-        needed = grammar.has_needle("seam", known)
+        needed = pl.col("seam").str.contains_any(search.across)
         return seams.height > 0 and seams.filter(needed).height > 0
     whole = head[: head.rfind(b"\n") + 1] or head
     return broken_lines.is_wrapped(decoded(whole, 1).lines)

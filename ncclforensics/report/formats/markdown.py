@@ -26,6 +26,7 @@ from ncclforensics.report.phrases import (
     onset,
     others,
     perhaps,
+    restart,
     step,
     who,
 )
@@ -116,8 +117,8 @@ def _verdict(verdict: Verdict, report: Report) -> list[str]:
         blocks.append("\n".join(facts))
     if verdict.remedy:
         blocks += ["**What to do**", fence(verdict.remedy)]
-    if verdict.restart != "unknown":
-        blocks.append(f"Restart: {escape(verdict.restart)} ({verdict.domain})")
+    if again := restart(verdict):
+        blocks.append(f"Restart: {escape(again)}")
     if not suspect_phrases.comes_first(report):
         blocks += _suspects(report)
     return blocks

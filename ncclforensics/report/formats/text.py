@@ -24,6 +24,7 @@ from ncclforensics.report.phrases import (
     onset,
     others,
     perhaps,
+    restart,
     step,
     who,
 )
@@ -143,8 +144,8 @@ def _verdict(
         for line in ([item] if _COMMAND.match(item) else wrap(item, prose, hang=2))
     ]
     rows += labelled("do", do)
-    if verdict.restart != "unknown":
-        rows.append(Row("restart", f"{verdict.restart} ({verdict.domain})"))
+    if again := restart(verdict):
+        rows.append(Row("restart", again))
     return rows
 
 
