@@ -70,3 +70,20 @@ def test_one_rank_alone_has_not_finished_what_all_others_have(op, tmp_path):
 def test_of_two_that_have_not_finished_a_broadcast_one_may_wait_for_the_other(tmp_path):
     found = named(tmp_path, "broadcast", {2, 3})
     assert found is None or found[1] == ()
+
+
+def test_a_rank_of_which_only_a_timeout_is_known_may_have_begun_its_call(tmp_path):
+    assert named(tmp_path, "all_reduce", {2}) == ("gpu-stall", (2,))
+    (tmp_path / "nccl_trace_rank_7.json").unlink()
+    (tmp_path / "rank_7.log").write_text(
+        "[rank7]:[E921 14:24:00.114475117 ProcessGroupNCCL.cpp:688] [PG ID 0 PG GUID "
+        "0(default_pg) Rank 7] Watchdog "
+        "caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=BROADCAST, "
+        "NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600007 milliseconds before "
+        "timing out.\n"
+    )
+    told = analyze([str(tmp_path)])
+    verdict, calls = told.ranked.verdict, told.frames["calls"]
+    assert (verdict.slug, verdict.ranks) == ("gpu-stall", (2,))
+    assert 7 in calls.filter(seq=4)["waiting"].explode()
+    assert calls["unstarted"].list.len().sum() == 0

@@ -76,7 +76,8 @@ def held_up(
             pl.lit(None, members.schema["members"]).alias("members"),
             pl.col("waits_in").alias("seq"),
             pl.lit(False).alias("is_p2p"),
-            pl.lit(False).alias("started"),
+            # a line of a timeout does not tell whether the GPU had begun the call
+            pl.lit(None, pl.Boolean).alias("started"),
             pl.lit(0).cast(pl.Int64).alias("choice"),
             pl.lit(None, pl.Int64).alias("src"),
             pl.lit(None, pl.Int64).alias("dst"),
