@@ -2,7 +2,8 @@
 
 from standstills import STEP, all_but, frames
 
-from ncclforensics.theory.suspects import MOST, suspects
+from ncclforensics.model.findings import MOST_SUSPECTS
+from ncclforensics.theory.suspects import suspects
 
 HISTORY = STEP * 16
 WAITS = f"{HISTORY}abcdp|W"
@@ -36,7 +37,7 @@ def test_at_most_eight_are_told():
     many = [f"{HISTORY}abc", f"{HISTORY}abcd|p"] * 12
     hosts = [*["gone", "waits"] * 12, "others", "others"]
     found = listed([*many, WAITS, WAITS], hosts=hosts)
-    assert len(found) == MOST == 8
+    assert len(found) == MOST_SUSPECTS == 8
     assert {s.rank % 2 for s in found} == {0}
 
 

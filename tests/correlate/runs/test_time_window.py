@@ -41,9 +41,21 @@ def test_nothing_failed_at_another_time(weeks):
     assert report.outcome != "failure"
 
 
-def test_dumps_and_lines_without_a_time_stay(jobs):
+def test_dumps_of_another_time_are_left_out_and_those_of_this_time_stay(jobs):
     evidence = str(jobs / "torch-chain" / "evidence")
-    late = analyze([evidence], span=Span(since=SECOND_OF_MARCH + 365 * DAY)).report
-    whole = analyze([evidence]).report
-    assert late.verdict.culprits.ranks == whole.verdict.culprits.ranks
-    assert late.verdict.collective == whole.verdict.collective
+    whole = analyze([evidence])
+    late = analyze([evidence], span=Span(since=SECOND_OF_MARCH + 365 * DAY))
+    assert late.report.outcome != "failure"
+    assert late.frames["calls"].is_empty()
+    assert any("dumps of other times" in note.text for note in late.report.notes)
+    during = whole.frames["calls"]["t"].dt.epoch("ns").max()
+    same = analyze([evidence], span=Span(during - DAY, during + DAY)).report
+    assert same.verdict == whole.report.verdict
+
+
+def test_a_rank_that_is_behind_is_not_parted_from_the_others(jobs):
+    evidence = str(jobs / "torch-missing-rank" / "evidence")
+    whole = analyze([evidence])
+    last = whole.frames["calls"]["t"].dt.epoch("ns").max()
+    asked = analyze([evidence], span=Span(since=last - 10**9)).report
+    assert asked.verdict.culprits == whole.report.verdict.culprits
