@@ -86,7 +86,7 @@ def test_every_cite_is_a_line_of_the_evidence(incident):
 
 def test_the_report_reads_as_its_golden_file(incident, request):
     folder, _, _, report = incident
-    text = render(report, "text", width=80)
+    text = render(report, "text", width=80, verbose=True)
     golden = folder / "report.txt"
     if request.config.getoption("--write-goldens"):
         golden.write_text(text, "utf-8")

@@ -70,7 +70,7 @@ def test_every_claim_cites_a_line_that_is_there(job):
 
 def test_the_report_reads_as_its_golden_file(job, request):
     folder, _, found = job
-    text = render(found.report, "text", width=80)
+    text = render(found.report, "text", width=80, verbose=True)
     golden = folder / "report.txt"
     if request.config.getoption("--write-goldens"):
         golden.write_text(text, "utf-8")
@@ -80,3 +80,7 @@ def test_the_report_reads_as_its_golden_file(job, request):
 def test_the_first_two_lines_fit_80_columns(job):
     lines = render(job[2].report, "text", width=80).splitlines()
     assert all(len(line) <= 80 for line in lines[:2])
+
+
+def test_the_answer_fits_on_a_screen(job):
+    assert len(render(job[2].report, "text", width=80).splitlines()) <= 20

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ncclforensics.analysis import analyze
 from ncclforensics.cli import commands
 from ncclforensics.diagnosers import CLASSES
+from ncclforensics.report.formats.text import render_text
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -46,8 +48,9 @@ def renewed(text: str) -> str:
     )
 
     def report(found):
-        golden = ROOT / "tests" / "fixtures" / "jobs" / found[1] / "report.txt"
-        return f"<!-- report {found[1]} -->\n```text\n{golden.read_text('utf-8')}```\n"
+        evidence = ROOT / "tests" / "fixtures" / "jobs" / found[1] / "evidence"
+        text = render_text(analyze([str(evidence)]).report)
+        return f"<!-- report {found[1]} -->\n```text\n{text}```\n"
 
     return re.sub(r"<!-- report (\S+) -->\n```text\n[^`]*```\n", report, text)
 

@@ -160,8 +160,14 @@ def analyze(
     else:
         made, interrupted = publish.made_of(**asked, redact=redact, hushed=hushed)
         report = made.report
+    try:
+        shown = narrow(report, ranks=ranks, pg=pg)
+    except ValueError as caught:
+        raise UsageError(f"--rank: {caught}") from caught
+    if quiet and shown is not report:
+        console.say(shown.notes[0].text)
     text = render(
-        narrow(report, ranks=ranks, pg=pg),
+        shown,
         form,
         width=stdout.width(),
         colour=form == "text" and stdout.coloured(color),

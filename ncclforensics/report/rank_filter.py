@@ -9,7 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from ncclforensics.report.contract import Finding, Note, Report
-from ncclforensics.report.folding import count
+from ncclforensics.report.folding import count, fold_ranks
+
+ASKED = "asked"
 
 
 def narrow(
@@ -18,10 +20,15 @@ def narrow(
     """Return `report` restricted to `ranks` and process group `pg`.
 
     Empty `ranks` means all ranks; `pg` is the name or description of a group. The
-    verdict's finding, which is the first, always stays. A note states the restriction.
+    verdict's finding, which is the first, always stays. A note of the stage ASKED
+    states the restriction, and whether nothing concerns what was asked for. Raises
+    ValueError on ranks that the job does not have.
     """
     if not ranks and pg is None:
         return report
+    size = report.job.world_size or 0
+    if size and (beyond := {rank for rank in ranks if rank >= size}):
+        raise ValueError(f"no rank {fold_ranks(beyond)} in this job of {size:,} ranks")
     kept = report.findings[:1] if report.verdict is not None else ()
     kept += tuple(
         finding
@@ -32,13 +39,24 @@ def narrow(
     sources = tuple(s for s in report.sources if not ranks or s.rank in ranks)
     names = {source.source for source in sources}
     notes = tuple(n for n in report.notes if not ranks or n.source in names)
-    hidden = len(report.findings) - len(kept)
-    told = Note(
-        "report", f"narrowed as asked: {count(hidden, 'finding')} left out", None, None
-    )
+    hidden = count(len(report.findings) - len(kept), "other finding")
+    told = Note(ASKED, f"{_about(kept, ranks, pg)}; {hidden} left out", None, None)
     return msgspec.structs.replace(
-        report, findings=kept, sources=sources, notes=(*notes, told)
+        report, findings=kept, sources=sources, notes=(told, *notes)
     )
+
+
+def _about(findings: tuple[Finding, ...], ranks: frozenset[int], pg: str | None) -> str:
+    """Return how many findings name the ranks, and concern the group."""
+    named = sum(bool(ranks & {*f.culprits.ranks}) for f in findings)
+    there = sum(pg in _groups(f) for f in findings)
+    told = []
+    if ranks:
+        word = "rank" if len(ranks) == 1 else "ranks"
+        told.append(f"{count(named, 'finding')} on {word} {fold_ranks(ranks)}")
+    if pg is not None:
+        told.append(f"{count(there, 'finding')} on process group {pg!r}")
+    return ", ".join(told)
 
 
 def _groups(finding: Finding) -> set[str | None]:

@@ -80,7 +80,6 @@ look at  rank 617 on gpu0078  62 %  15 ranks wait for it; nothing of it was
            collected (fr/nccl_trace_rank_616:9)
          rank 7 on gpu0001    20 %  it came to SeqNum=6 after all others
          rank 100              3 %  reason 0
-         … 5 more: -v
 """
 
 
@@ -88,7 +87,7 @@ def test_where_nobody_is_accused_suspects_come_first(inconclusive: Report) -> No
     text = render_text(inconclusive)
     assert text.startswith(LOOK)
     assert max(cell_len(row) for row in text.splitlines()) <= 80
-    assert text.splitlines()[7].startswith("not  ")
+    assert "\nmore     8 suspects · " in text
     whole = render_text(inconclusive, verbose=True)
     assert [int(n) for n in re.findall(r"reason (\d)", whole)] == list(range(6))
     assert render_text(inconclusive, quiet=True) == "".join(LOOK.splitlines(True)[:2])
@@ -100,7 +99,6 @@ def test_a_culprit_is_no_suspect_and_comes_before_them(accusing: Report) -> None
     (at,) = (n for n, row in enumerate(rows) if row.startswith("suspect "))
     assert rows[at].startswith("suspect  rank 7 on gpu0001  20 %  it came to")
     assert rows[at - 1].endswith("py-spy dump --pid 41234")
-    assert rows[at + 4].startswith("echoes ")
     assert not [row for row in rows if row.startswith("look at")]
     assert accusing.suspects[0].rank == 617
 
