@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "runtime"
-NEEDS = ("collectives",)
-MISSING = "no Flight Recorder dump"
+NEEDS = ("standings",)
+MISSING = "no dump, and no line of how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_ENABLE_TIMING=1"
 EXPLAINS = ("timeout-masking",)
 SPREADS = True
@@ -67,8 +67,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             f"all {len(call['waiting']):,} members are in "
             f"{common.call_words(failing)}, nobody finishes",
             f"Every member made {common.call_words(failing)} and none finished "
-            f"it.{wording.others_behind(frames, call['waiting'])} What these dumps "
-            f"show gives no rank the blame.{f' {large.words}.' if large else ''}",
+            f"it.{wording.others_behind(frames, call['waiting'])} That gives no rank "
+            f"the blame.{f' {large.words}.' if large else ''}",
             (*REMEDY, *(first_large_call.PING if large else ())),
             (*wording.waiting(frames, call), *(large.evidence if large else ())),
         )

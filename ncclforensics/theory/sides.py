@@ -148,10 +148,22 @@ def is_apart(case: Case, side: Side) -> bool:
     return any({*s.ranks} == {*side.ranks} for s in told)
 
 
+def is_at_one_place(case: Case, ranks: tuple[int, ...], call: Call) -> bool:
+    """Whether ranks that differ in a call make it where some others do in the code.
+
+    They took no other branch of the program: it is the same call.
+    """
+    told = case.signatures.get(call["call"], ())
+    own = {s.stack for s in told if {*s.ranks} == {*ranks}} - {None}
+    return bool(own & {s.stack for s in told if {*s.ranks} != {*ranks}})
+
+
 def alone(case: Case, end: End) -> Iterator[Side]:
     """Yield the sides of an end that are in a call that the others are not in."""
     for side in odd(case, end):
-        if not side.owes and (end.kind != "full" or is_apart(case, side)):
+        apart = end.kind != "full" or is_apart(case, side)
+        same = is_at_one_place(case, side.ranks, side.call)
+        if apart and not same and not side.owes:
             yield side
 
 

@@ -1,8 +1,10 @@
 """What the place of a call in the code tells of it: names, and the loop around."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from ncclforensics.theory import call_sites
+from ncclforensics.theory import call_sites, sides
 
 LOOP = [[("main", "t.py", 20), ("train", "t.py", line)] for line in (60, 65, 70)]
 
@@ -45,3 +47,15 @@ def test_behind_its_last_line_nobody_knows():
     behind = [("main", "t.py", 20), ("train", "t.py", 90)]
     assert not call_sites._is_outside(behind, LOOP)
     assert not call_sites._is_inside(behind, LOOP)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "same"), [(7, 7, True), (7, 8, False), (None, None, False)]
+)
+def test_who_differs_at_the_place_of_the_others_took_no_other_branch(
+    mine, theirs, same
+):
+    odd = SimpleNamespace(ranks=frozenset({5}), stack=mine)
+    rest = SimpleNamespace(ranks=frozenset({0, 1}), stack=theirs)
+    case = SimpleNamespace(signatures={3: (odd, rest)})
+    assert sides.is_at_one_place(case, (5,), {"call": 3}) is same

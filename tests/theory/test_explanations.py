@@ -58,7 +58,12 @@ def test_of_two_against_two_both_sides_are_told(before):
 
 
 def test_members_that_agree_are_stuck_and_nobody_is_blamed():
-    assert named([WAITS] * 4) == [("stuck-in-collective", ())]
+    assert told([WAITS] * 4) == [("stuck-in-collective", (), "likely")]
+
+
+def test_in_a_job_that_may_run_that_is_only_possible():
+    found = told([WAITS] * 4, stands=False)
+    assert found == [("stuck-in-collective", (), "possible")]
 
 
 @pytest.mark.parametrize("call", ["X", "Q", "B"])

@@ -33,9 +33,20 @@ MOST = 1 << 17  # larger numbers count something else
 def ranks(frames: Frames) -> frozenset[int]:
     """Return the ranks of the job: 0 to the highest that any evidence implies."""
     seen = {*frames["ranks"]["rank"].drop_nulls(), *agent_processes.ranks(frames)}
+    size = max(1 + max(seen, default=-1), told_size(frames))
+    return frozenset(range(min(size, MOST)))
+
+
+def told_size(frames: Frames) -> int:
+    """Return the largest world size that any evidence states, 0 if none does."""
     told = [int(str(job.facts(frames)["world_size"] or 0)), *_gathered(frames)]
     told += said(frames)["world_size"].to_list()
-    return frozenset(range(min(max([1 + max(seen, default=-1), *told]), MOST)))
+    return max(told)
+
+
+def is_default(group: str) -> bool:
+    """Whether a group that no line lists is that of all ranks, by its description."""
+    return group.endswith("?") and f"|{DEFAULT}|" in group
 
 
 def is_everyone(frames: Frames, some: Collection[int]) -> bool:

@@ -68,7 +68,9 @@ def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
 def _is_named(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
     """Whether the ranks are in a function that few ranks, or all at the end, reach."""
     side = _side(case, end, ranks)
-    return side is not None and call_sites.of(case, side).named != ""
+    if side is None or sides.is_at_one_place(case, ranks, side.call):
+        return False
+    return call_sites.of(case, side).named != ""
 
 
 def _is_wanted(case: Case, end: End, number: int, ranks: tuple[int, ...]) -> bool:

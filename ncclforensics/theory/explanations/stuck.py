@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.traces.progress import UNLISTED
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
@@ -19,8 +20,12 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     if end.kind != "full":
         return
     call = case.calls[end.calls[0]]
-    members = len(call["members"] or ())
-    unlisted = str(call["group"]).endswith(UNLISTED) or members != len(call["waiting"])
+    members, group = len(call["members"] or ()), str(call["group"])
+    unlisted = group.endswith(UNLISTED)
+    if unlisted and world.is_default(group):
+        members = world.told_size(case.frames)
+        unlisted = not members
+    unlisted |= members != len(call["waiting"])
     yield Story(
         "stuck-in-collective",
         (),
