@@ -1,7 +1,7 @@
 """Progress between two observations other than dumps: stacks, RAS, watchdog lines.
 
 Two equal stacks of one process prove less than two equal dumps: a loop passes the same
-line again and again. If the process was running then, they prove nothing.
+line again and again. They prove nothing unless py-spy saw the process idle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GROUP = ["rank", "attempt", "pg", "pg_id"]
 def stacks(frames: Frames) -> pl.DataFrame:
     """Return the looks at each process that has several, the last one last.
 
-    Columns: PROCESS, LOOK, `line`, `stack`, `t`, `later_ms`, `what` (the innermost
+    Columns: PROCESS, LOOK, `line`, `stack`, `t`, `is_active`, `what` (the innermost
     frame), and those of the file. A process without a rank or host is left out: its pid
     alone may be that of another host's process.
     """
@@ -53,7 +53,6 @@ def stacks(frames: Frames) -> pl.DataFrame:
         "line",
         "stack",
         "t",
-        "later_ms",
         "is_active",
         what.alias("what"),
     )
@@ -71,9 +70,7 @@ def spied(told: pl.DataFrame) -> pl.DataFrame:
     return _rows(
         pairs.drop_nulls("rank"),
         "stack",
-        pl.when(same & pl.col("is_active").fill_null(False))
-        .then(None)
-        .otherwise(~same),
+        pl.when(same & pl.col("is_active").fill_null(True)).then(None).otherwise(~same),
         pl.when(same).then(said).otherwise(now),
     )
 
@@ -176,7 +173,6 @@ def _rows(
     """Return `looks` rows; no movement counts only if enough time has passed."""
     apart = pl.coalesce(
         pl.col("t") - pl.col("t_a"),
-        *(pl.duration(milliseconds=c) for c in pairs.columns if c == "later_ms"),
         pl.col("stamp") - pl.col("stamp_a"),
         pl.when(pl.col("source") != pl.col("source_a")).then(
             pl.col("modified") - pl.col("modified_a")

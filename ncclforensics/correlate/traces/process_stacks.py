@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STACKS = ("stacks.pyspy", "stacks.python", "stacks.ray", "stacks.gdb")
 HEADINGS = ("stacks.torch_debug", "stacks.rank")
-FATAL, LATER = "python.fatal", "stacks.timeout"
+FATAL = "python.fatal"
 LOOK = ["source", "look"]
 THREAD = ["source", "look", "line", "thread"]
 SCHEMA = pl.Schema(
@@ -30,7 +30,6 @@ SCHEMA = pl.Schema(
         **dict.fromkeys(("rank", "pid", "look", "stack", "depth"), pl.Int64()),
         **dict.fromkeys(("host", "program", "thread"), pl.String()),
         "is_active": pl.Boolean(),
-        "later_ms": pl.Int64(),
         "function": pl.String(),
         "file": pl.String(),
         "file_line": pl.Int64(),
@@ -39,7 +38,7 @@ SCHEMA = pl.Schema(
         **CITE,
     }
 )
-ABOVE = 3  # lines between `Timeout (…)!` or `Fatal Python error` and the first thread
+ABOVE = 3  # lines from `Fatal Python error` to the first thread
 
 
 @remembered
@@ -47,13 +46,13 @@ def looks(frames: Frames) -> pl.DataFrame:
     """Return the frames of the thread that counts in each look, in SCHEMA.
 
     `look` is the first line of a look. `op` is the call of torch.distributed, MPI or
-    Gloo that the process is in, `is_active` whether py-spy saw it run, `later_ms` the
-    time that faulthandler had waited. What faulthandler prints of a crash is no look.
+    Gloo that the process is in, `is_active` whether py-spy saw it run. What
+    faulthandler prints of a crash is no look.
     """
     lines = _numbered(frames)
     if lines.is_empty():
         return SCHEMA.to_frame()
-    chosen = _chosen(_led(_by_pid(lines, frames), frames))
+    chosen = _chosen(_of_no_crash(_by_pid(lines, frames), frames))
     return chosen.select(*SCHEMA).cast(SCHEMA).sort("source", "line", "depth")
 
 
@@ -124,27 +123,11 @@ def _as(prefix: str, *columns: str) -> list[pl.Expr]:
     return [pl.col(c).alias(f"{prefix}{c}") for c in columns]
 
 
-def _led(lines: pl.DataFrame, frames: Frames) -> pl.DataFrame:
-    """Add `later_ms`, and drop the looks that a fatal error leads."""
+def _of_no_crash(lines: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Drop the looks under a line of a fatal error."""
     fatal = frames.message(FATAL).select("source", pl.col("line").alias("_line"))
-    later = frames.message(LATER)
-    fatal = fatal.with_columns(
-        pl.lit(True).alias("is_fatal"), pl.lit(None, pl.Int64).alias("later_ms")
-    )
-    if later.height:
-        days, hours, minutes, seconds = (
-            pl.col(c).fill_null(0) for c in ("days", "hours", "minutes", "seconds")
-        )
-        ms = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
-        waited = later.select(
-            "source",
-            pl.col("line").alias("_line"),
-            pl.lit(False).alias("is_fatal"),
-            ms.alias("later_ms"),
-        )
-        fatal = pl.concat([fatal, waited])
     if fatal.is_empty():
-        return lines.with_columns(pl.lit(None, pl.Int64).alias("later_ms"))
+        return lines
     led = lines.sort("look").join_asof(
         fatal.sort("_line"),
         left_on="look",
@@ -152,9 +135,8 @@ def _led(lines: pl.DataFrame, frames: Frames) -> pl.DataFrame:
         by="source",
         check_sortedness=False,
     )
-    near = (pl.col("look") - pl.col("_line")) <= ABOVE
-    kept = led.filter(~(near & pl.col("is_fatal")).fill_null(False))
-    return kept.with_columns(pl.when(near).then("later_ms").alias("later_ms"))
+    below = pl.col("look") - pl.col("_line")
+    return led.filter((below > ABOVE).fill_null(True))
 
 
 def _chosen(lines: pl.DataFrame) -> pl.DataFrame:
