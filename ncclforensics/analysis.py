@@ -21,7 +21,7 @@ from ncclforensics.correlate.runs import interleaved_jobs, job, unknown_failures
 from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
 from ncclforensics.engine import cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
-from ncclforensics.evidence import first_exits
+from ncclforensics.evidence import first_exits, seen_places
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
@@ -146,6 +146,7 @@ def conclude(
     # if nothing of the job was read, a failure cannot be ruled out
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     signs += unknown_failures.lines(joined).height
+    signs += bool(seen_places.nameless(joined))
     if not weigh.is_moving(joined):
         signs += joined["calls"].height + len(uncollected.uncollected(joined))
     ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import blocked_processes, common, pyspy_stacks
+from ncclforensics.evidence import blocked_processes, common, seen_places
 from ncclforensics.evidence.reported_missing import named
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import wording
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 FAMILY = "desync"
 NEEDS = (
     "standings",
-    *("c10d.", "nccl.init.", "ncclras.", "launchers.horovod", "pyspy."),
+    *("c10d.", "nccl.init.", "ncclras.", "launchers.horovod", "stacks."),
 )
 MISSING = "no dump, and no line of how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
@@ -121,7 +121,7 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         else f"did not make that call{reached}, and no call of {its} own holds {it} "
         f"up: the others wait for {it}."
     )
-    seen = pyspy_stacks.at_work(frames, ranks) + blocked_processes.words(frames, ranks)
+    seen = seen_places.at_work(frames, ranks) + blocked_processes.words(frames, ranks)
     return wording.finding(
         frames,
         found[0],
@@ -140,6 +140,13 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
 
 def _unseen(frames: Frames) -> Iterator[NotChecked]:
     """Yield whose dump is needed, if the waits lead to ranks without evidence."""
+    if told := seen_places.nameless(frames):
+        yield NotChecked(
+            "missing-rank",
+            told,
+            "keep the dump of each process as rank_N.txt, or the logs that tell the "
+            "rank of each pid",
+        )
     unseen = common.numbers(frames["calls"]["unseen"].explode())
     if unseen:
         who = common.plural("rank", unseen)

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import common, pyspy_stacks
+from ncclforensics.evidence import common, seen_places
 from ncclforensics.model.findings import NotChecked
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
@@ -79,7 +79,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             f"{who} alone made {what}",
             f"{what} was made by {who} alone; {others}"
             + wording.others_behind(frames, ranks)
-            + pyspy_stacks.at_work(frames, call["absent"]),
+            + seen_places.at_work(frames, call["absent"]),
             REMEDY,
             wording.waiting(frames, call, ranks) or told.cites,
             first_seen=wording.onset(frames, call, ranks),

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, pyspy_stacks
+from ncclforensics.evidence import common, seen_places
 from ncclforensics.model.findings import Cite
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import case_of, weighed
@@ -89,7 +89,7 @@ def _finding(frames: Frames, told: Told) -> Finding:
         f"{who} came {seconds:,.1f} s late to {common.call_words(failing)}",
         f"{came} made {common.call_words(failing)}, but {who} made it "
         f"{seconds:,.1f} s after the first, when the timeout of {timeout:,.0f} s had "
-        f"passed and the others had given up.{pyspy_stacks.at_work(frames, ranks)}",
+        f"passed and the others had given up.{seen_places.at_work(frames, ranks)}",
         REMEDY,
         (*cited, *wording.waiting(frames, call)),
         first_seen=wording.onset(frames, call)

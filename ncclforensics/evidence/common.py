@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.traces import call_sites
+from ncclforensics.correlate.traces import code_places
 from ncclforensics.model.findings import Cite, Collective
 
 if TYPE_CHECKING:
@@ -95,13 +95,14 @@ def call_site(frames: Frames, stack: int | None) -> str | None:
         return None
     mine = (
         frames["stacks"]
-        .filter((pl.col("stack") == stack) & call_sites.is_own())
+        .filter((pl.col("stack") == stack) & code_places.is_own())
         .sort("depth")
         .head(1)
     )
     for row in mine.iter_rows(named=True):
         file = str(row["file"]).rpartition("/")[2]
-        return f"{file}:{row['file_line']} {row['function']}"
+        at = "" if row["file_line"] is None else f":{row['file_line']}"
+        return f"{file}{at} {row['function']}"
     return None
 
 

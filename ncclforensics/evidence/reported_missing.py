@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS
-from ncclforensics.evidence import common, init_hang, pyspy_stacks, ras_status
+from ncclforensics.evidence import common, init_hang, ras_status, seen_places
 from ncclforensics.model.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _finding(
         headline=f"{who} never joined {common.call_words(call)}",
         evidence=common.cites(lines),
         explanation=f"{who.capitalize()} did not come to {common.call_words(call)}: "
-        f"{why}.{pyspy_stacks.at_work(frames, ranks)}",
+        f"{why}.{seen_places.at_work(frames, ranks)}",
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),

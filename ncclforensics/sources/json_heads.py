@@ -23,6 +23,7 @@ ENTRY_KEYS = frozenset(
     {"collective_seq_id", "p2p_seq_id", "profiling_name", "time_created_ns"}
 )
 ERROR_KEYS = frozenset({"message", "extraInfo", "errorCode"})
+SPY_KEYS = frozenset({"os_thread_id", "owns_gil"})
 RAS_KEYS = frozenset({"communicators", "communicators_count"})
 REPORT = re.compile(r'"tool"\s*:\s*\{\s*"name"\s*:\s*"ncclforensics"')
 # tokens examined; about twenty are enough to recognise a dump
@@ -59,6 +60,8 @@ def json_kind(head: bytes) -> tuple[str, str] | None:
             (listed and key.depth == 2) or (key.parent == "entries" and key.depth == 3)
         ):
             return "flight_recorder_json", f"{shape} {_listed([*top, key.word])}"
+        elif listed and key.depth == 2 and key.word in SPY_KEYS:
+            return "pyspy_json", f"{shape} {_listed([*top, key.word])} of py-spy"
         elif top == ["message"] and key.depth == 2 and key.word in ERROR_KEYS:
             return "error_json", f"{shape} message holding {key.word}"
     if {"entries", "version"} <= set(top):

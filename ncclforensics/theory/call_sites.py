@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate.traces import call_sites
+from ncclforensics.correlate.traces import code_places
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -127,7 +127,7 @@ def way(frames: Frames, stack: int | None) -> Way:
         return []
     own = (
         frames["stacks"]
-        .filter((pl.col("stack") == stack) & call_sites.is_own())
+        .filter((pl.col("stack") == stack) & code_places.is_own())
         .unique("depth", keep="first")
         .sort("depth", descending=True)
     )

@@ -93,6 +93,10 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     if late_ranks.latecomers(frames).height or late_ranks.resumed(frames)[0].height:
         yield Fact("late", "yes", "a rank came when its peers' timeout had passed")
     stood = _looks(frames).filter(~pl.col("moved"))
+    # a rank may pass one line again and again: all that were looked at have to stand
+    stacks = frames["looks"].filter(pl.col("kind") == "stack")["moved"]
+    if stacks.fill_null(True).any():
+        stood = stood.filter(pl.col("kind") != "stack")
     waits = frames["calls"]["waiting"].explode()
     if stood.filter(pl.col("rank").is_in(waits.implode())).height:
         who = common.plural("rank", common.numbers(stood["rank"]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from ncclforensics.evidence import seen_places
 from ncclforensics.model.frames import remembered
 from ncclforensics.theory import explanations, log_only, replay, standstill, weights
 from ncclforensics.theory.case import Case
@@ -242,6 +243,8 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     stands = standstill.standing(case.frames).answer == "yes"
     # dumps of a job that went on show one moment, whatever a line says of another
     moved = standstill.motion(case.frames).answer == "yes" and end.kind != "late"
+    if not stands and seen_places.shows_motion(case.frames, story.ranks):
+        return None
     if not stands or moved or story.what in OPEN:
         return "possible"
     heard = log_only.is_hearsay(case, story)

@@ -1,7 +1,7 @@
-"""Progress between two observations other than dumps: py-spy, RAS, watchdog lines.
+"""Progress between two observations other than dumps: stacks, RAS, watchdog lines.
 
 Two equal stacks of one process prove less than two equal dumps: a loop passes the same
-line again and again.
+line again and again. They prove nothing unless py-spy saw the process idle.
 """
 
 from __future__ import annotations
@@ -11,29 +11,27 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.timing.duplicate_files import LEAST_MS, is_retaken, places
-from ncclforensics.correlate.traces import call_summary, ras_members
+from ncclforensics.correlate.traces import call_summary, process_stacks, ras_members
 from ncclforensics.model import tables
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-SPY = "pyspy.process"
-LOOK = ["source", "line"]
-PROCESS = ["rank", "host", "pid", "command"]
+LOOK = ["source", "look"]
+LINE = ["source", "line"]
+PROCESS = ["rank", "host", "pid", "program"]
 NUMBER = ["rank", "comm_id", "op"]
 GROUP = ["rank", "attempt", "pg", "pg_id"]
 
 
 def stacks(frames: Frames) -> pl.DataFrame:
-    """Return py-spy's looks at each process that has several, the last one last.
+    """Return the looks at each process that has several, the last one last.
 
-    Columns: PROCESS, LOOK, `stack`, `t`, `what` (the innermost frame), and those of the
-    file. A process without a rank or host is left out: its pid alone may be that of
-    another host's process.
+    Columns: PROCESS, LOOK, `line`, `stack`, `t`, `is_active`, `what` (the innermost
+    frame), and those of the file. A process without a rank or host is left out: its pid
+    alone may be that of another host's process.
     """
-    looked = frames.message(SPY)
-    if not {"stack", "depth", "command"} <= set(looked.columns):
-        return pl.DataFrame()
+    looked = process_stacks.looks(frames)
     innermost = looked.sort("depth").unique(LOOK, keep="first")
     known = innermost.filter(
         pl.col("rank").is_not_null() | pl.col("host").is_not_null()
@@ -49,7 +47,15 @@ def stacks(frames: Frames) -> pl.DataFrame:
     what = pl.concat_str(
         "function", pl.lit(" ("), pl.coalesce(place, "file"), pl.lit(")")
     )
-    told = several.select(*PROCESS, *LOOK, "stack", "t", what.alias("what"))
+    told = several.select(
+        *PROCESS,
+        *LOOK,
+        "line",
+        "stack",
+        "t",
+        "is_active",
+        what.alias("what"),
+    )
     return _of_files(frames, told).sort(*PROCESS, "t", "modified", "place", "line")
 
 
@@ -63,8 +69,8 @@ def spied(told: pl.DataFrame) -> pl.DataFrame:
     now = pl.concat_str(pl.lit("now in "), "what")
     return _rows(
         pairs.drop_nulls("rank"),
-        "py-spy",
-        ~same,
+        "stack",
+        pl.when(same & pl.col("is_active").fill_null(True)).then(None).otherwise(~same),
         pl.when(same).then(said).otherwise(now),
     )
 
@@ -74,11 +80,11 @@ def reported(frames: Frames) -> pl.DataFrame:
     if ras_members.COUNTS not in frames.messages:
         return tables.empty("looks")
     counts = ras_members.reported(frames).filter(pl.col("kind") == "count")
-    counts = counts.drop_nulls(["rank", "operation"]).unique([*NUMBER, *LOOK])
+    counts = counts.drop_nulls(["rank", "operation"]).unique([*NUMBER, *LINE])
     several = counts.filter(pl.len().over(NUMBER) > 1)
     if several.is_empty():
         return tables.empty("looks")
-    told = several.select(*NUMBER, *LOOK, "t", "operation")
+    told = several.select(*NUMBER, *LINE, "t", "operation")
     told = _of_files(frames, told).sort(*NUMBER, "t", "modified", "place", "line")
     pairs = _paired(told, NUMBER).with_columns(
         (pl.col("operation") - pl.col("operation_a")).alias("new")

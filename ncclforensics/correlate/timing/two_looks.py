@@ -15,7 +15,7 @@ from ncclforensics.correlate.timing import (
     duplicate_files,
     log_motion,
 )
-from ncclforensics.correlate.traces import call_summary
+from ncclforensics.correlate.traces import call_summary, process_stacks
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 
@@ -153,18 +153,20 @@ def _without_dumps(
 
 
 def _without_stacks(frames: Frames, spied: pl.DataFrame) -> Frames:
-    """Drop py-spy's earlier looks at a process that it looked at again."""
+    """Drop the earlier looks at a process that was looked at again."""
     if spied.is_empty():
         return frames
     last_ = spied.unique(log_motion.PROCESS, keep="last", maintain_order=True)
     gone = spied.join(last_, on=log_motion.LOOK, how="anti").select(log_motion.LOOK)
-    lines = {
-        log_motion.SPY: frames.messages[log_motion.SPY].join(
-            gone, on=log_motion.LOOK, how="anti"
-        )
+    lines = process_stacks.lines(frames).join(gone, on=log_motion.LOOK, how="semi")
+    on = log_motion.LINE
+    kept = {
+        name: frames.messages[name].join(lines, on=on, how="anti")
+        for name in process_stacks.STACKS
+        if name in frames.messages
     }
-    is_spy = pl.col("message") == log_motion.SPY
+    is_stack = pl.col("message").is_in(process_stacks.STACKS)
     events = frames["events"]
-    earlier = events.filter(is_spy).join(gone, on=log_motion.LOOK, how="semi")
-    kept = events.join(earlier, on=["message", *log_motion.LOOK], how="anti")
-    return Frames({**frames.tables, "events": kept}, {**frames.messages, **lines})
+    earlier = events.filter(is_stack).join(lines, on=on, how="semi")
+    events = events.join(earlier, on=["message", *on], how="anti")
+    return Frames({**frames.tables, "events": events}, {**frames.messages, **kept})

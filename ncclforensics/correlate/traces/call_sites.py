@@ -1,10 +1,10 @@
-"""Where in the code each rank stood: tracebacks of timeouts, and py-spy stacks.
+"""Where in the code each rank stood: tracebacks of timeouts, and stack dumps.
 
 Gloo's calls raise where they are made, so the traceback above a timeout shows where its
 rank waited; so does the stack that a watchdog prints of the call that failed. In
-py-spy's dump a main thread in a torch.distributed call waits there. One in other code
-is in no call, unless it waits for its GPU. A traceback out of a signal handler shows
-where the rank was when the signal came.
+the dump of a process a thread in a torch.distributed call waits there. One in other
+code is in no call, unless it waits for its GPU. A traceback out of a signal handler
+shows where the rank was when the signal came.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.traces import code_places, process_stacks
 from ncclforensics.model import tables
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import CITE
@@ -20,29 +21,8 @@ from ncclforensics.model.tables import CITE
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-CALLS = r"(?:^|/)torch/distributed/(?:distributed_c10d|_functional_collectives)\.py$"
-OPS = (
-    r"^(?:all_reduce|broadcast|barrier|monitored_barrier|reduce|gather|scatter"
-    r"|i?send|i?recv|batch_isend_irecv|wait_tensor|_store_barrier"
-    r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
-)
-# a P2P call waits for one rank, in the order of a pipeline
-MESSAGES = r"^(?:i?send|i?recv|batch_isend_irecv|(?:send|recv)_object_list)$"
-# members may make these calls at different lines: the root and the others
-ROOTED = r"^(?:broadcast|reduce|gather|scatter)(?:_object(?:_list|s)?)?$"
-DEVICE = r"torch/cuda/(?:__init__|streams)\.py$"  # the host waits for its GPU
-# not user code: torch itself, Python's own modules
-LIBRARY = (
-    r"(?:^|/)(?:site-packages|dist-packages)/(?:torch|torchvision)/|<frozen |<string>"
-    r"|^(?:torch|torchvision)/|/lib(?:64)?/python3[.\d]*/[^/]+$"
-)
 SITE = ("function", "file", "file_line")
-SHOWN = {
-    **dict.fromkeys(("source", "function", "file"), pl.String()),
-    **dict.fromkeys(("line", "rank", "pid", "file_line", "depth"), pl.Int64()),
-    "t": tables.TIME,
-}
-TRACEBACK, LOOK, FAILED = "python.traceback", "pyspy.process", "c10d.watchdog.stack"
+TRACEBACK, FAILED = "python.traceback", "c10d.watchdog.stack"
 SCHEMA = pl.Schema(
     {
         "rank": pl.Int64(),
@@ -59,11 +39,6 @@ SCHEMA = pl.Schema(
 )
 
 
-def is_own() -> pl.Expr:
-    """Whether a frame's `file` is the user's own, and not a library's."""
-    return ~pl.col("file").str.contains(LIBRARY)
-
-
 @remembered
 def sites(frames: Frames) -> pl.DataFrame:
     """Return where each rank stood, in SCHEMA, one row per rank.
@@ -76,13 +51,13 @@ def sites(frames: Frames) -> pl.DataFrame:
         [
             interrupted(frames),
             _raised(frames),
-            _shown(frames, FAILED),
-            _shown(frames, LOOK),
+            _failed(frames),
+            _looked(frames),
         ]
     )
     key = pl.struct("file", pl.coalesce("line_of", pl.lit(-1)), "function")
     # the sides of one rooted call may be at two lines of one function
-    rooted = pl.col("op").str.contains(ROOTED).fill_null(False)
+    rooted = pl.col("op").str.contains(code_places.ROOTED).fill_null(False)
     return (
         found.drop_nulls(["rank", "file"])
         .unique("rank", keep="first", maintain_order=True)
@@ -152,47 +127,58 @@ def interrupted(frames: Frames) -> pl.DataFrame:
     return _as_sites(_signalled(frames).with_columns(waits=waits, was_looked_at=True))
 
 
-def shown(frames: Frames, message: str) -> pl.DataFrame:
-    """Return the stacks that `message` prints frame by frame, one row per stack.
+@remembered
+def looked(frames: Frames) -> pl.DataFrame:
+    """Return where each process stood when it was looked at, one row per look.
 
-    Columns `source line rank pid t`, `op` (the outermost torch.distributed call in it),
-    `synchronizes` (it waits for its GPU) and SITE, the innermost own frame. A stack
-    without a rank gets that of its pid, if only one rank has that pid.
+    Columns `source line rank host pid t`, `op` (the call that it is in), `synchronizes`
+    (it waits for its GPU), `is_active` (py-spy saw it run) and SITE.
     """
-    lines = frames.message(message)
+    seen = process_stacks.looks(frames)
+    who = ("rank", "host", "pid", "t", "op", "is_active")
+    return _told(seen, *(pl.col(c).first() for c in who))
+
+
+def _failed(frames: Frames) -> pl.DataFrame:
+    """Return the sites of the calls whose stack a watchdog prints, the last first."""
+    lines = frames.message(FAILED)
     if not {*SITE, "depth"} <= set(lines.columns):
-        lines = pl.DataFrame(schema=SHOWN)
-    file = pl.col("file")
-    in_call = file.str.contains(CALLS) & pl.col("function").str.contains(OPS)
-    on_device = file.str.contains(DEVICE) & (pl.col("function") == "synchronize")
-    own = is_own() & pl.col("file_line").is_not_null()
-    by_pid = frames["ranks"].select("pid", pl.col("rank").alias("_rank")).drop_nulls()
+        return pl.DataFrame(schema=SCHEMA)
+    op = pl.col("function").filter(code_places.in_call()).last().alias("op")
+    told = _told(lines, pl.col("rank").first(), pl.col("t").first(), op)
+    return _as_sites(told.with_columns(waits=True, was_looked_at=False).reverse())
+
+
+def _looked(frames: Frames) -> pl.DataFrame:
+    """Return the sites of the looks at processes, the last look first.
+
+    The host does not show which call its GPU is in. Only if nobody is seen in a call,
+    those that wait for their GPUs count as waiting in one, wherever their hosts do so.
+    """
+    seen, gpu = looked(frames), pl.col("synchronizes") & pl.col("op").is_null()
+    if seen["op"].null_count() < seen.height:
+        seen = seen.filter(~gpu)
+    seen = seen.with_columns(
+        pl.when(gpu).then(pl.col(c).first().over(gpu)).otherwise(c).alias(c)
+        for c in SITE
+    )
+    waits = pl.col("op").is_not_null() | gpu
+    return _as_sites(seen.with_columns(waits=waits, was_looked_at=True).reverse())
+
+
+def _told(lines: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
+    """Return a row per stack of `lines`: `columns`, `synchronizes` and SITE."""
+    best = code_places.places()
     return (
         lines.sort(*CITE, "depth")
         .group_by(*CITE, maintain_order=True)
         .agg(
-            *(pl.col(c).first() for c in ("rank", "pid", "t")),
-            pl.col("function").filter(in_call).last().alias("op"),
-            on_device.any().alias("synchronizes"),
-            *(pl.col(c).filter(own).first() for c in SITE),
+            *columns,
+            code_places.on_device().any().alias("synchronizes"),
+            pl.coalesce(pl.struct(SITE).filter(p).first() for p in best).alias("site"),
         )
-        .join(
-            by_pid.unique("pid", keep="none"),
-            on="pid",
-            how="left",
-            maintain_order="left",
-        )
-        .with_columns(pl.coalesce("rank", "_rank").alias("rank"))
+        .unnest("site")
     )
-
-
-def _shown(frames: Frames, message: str) -> pl.DataFrame:
-    """Return the sites of `shown` stacks, the last look first."""
-    seen, looked = shown(frames, message), message == LOOK
-    # the host does not show which call its GPU is in
-    placed = seen.filter(~pl.col("synchronizes") | pl.col("op").is_not_null())
-    waits = pl.col("op").is_not_null() | pl.lit(not looked)
-    return _as_sites(placed.with_columns(waits=waits, was_looked_at=looked).reverse())
 
 
 def _as_sites(frame: pl.DataFrame) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate.traces import call_sites, groupless_timeouts
+from ncclforensics.correlate.traces import code_places, groupless_timeouts
 from ncclforensics.correlate.traces.progress import UNLISTED
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def by_site(heard: Heard) -> Iterator[dict[str, Any]]:
     for at in places:
         stack = at["stack"][0]
         waiting = {*at["rank"]}
-        is_message = bool(at["op"].str.contains(call_sites.MESSAGES).any())
+        is_message = bool(at["op"].str.contains(code_places.MESSAGES).any())
         others = {*waits["rank"]} - waiting
         wanted = _wanted(heard, set() if is_message else others)
         # a rank seen at work is waited for before any other

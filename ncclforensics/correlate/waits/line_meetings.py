@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate.traces import call_sites, groupless_timeouts
+from ncclforensics.correlate.traces import call_sites, code_places, groupless_timeouts
 from ncclforensics.correlate.waits import line_calls, roll_call
 from ncclforensics.correlate.waits.line_calls import Heard
 from ncclforensics.model import tables
@@ -63,7 +63,7 @@ def _heard(
 ) -> Heard:
     mine = ~pl.col("rank").is_in(list(placed))
     at = sites.filter(mine)
-    sends = at["op"].str.contains(call_sites.MESSAGES).any()
+    sends = at["op"].str.contains(code_places.MESSAGES).any()
     is_parted = bool(sends) or frames["groups"]["members"].n_unique() > 1
     # in a group of all ranks the group rank is the global rank
     is_parted |= bool((numbers["group_rank"] != numbers["rank"]).any())

@@ -11,7 +11,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes
 from ncclforensics.correlate.waits import roll_call
-from ncclforensics.evidence import pyspy_stacks
+from ncclforensics.evidence import seen_places
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
 
@@ -31,7 +31,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         return
     call = max(calls, key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]))
     # a rank that was seen to wait, in a call or for its GPU, is not the culprit
-    held = pyspy_stacks.held(case.frames)
+    held = seen_places.held(case.frames)
     if not (unseen := tuple(r for r in unseen if r not in held)):
         return
     lived = {*unseen} <= agent_processes.lived(case.frames)

@@ -347,15 +347,13 @@ def test_py_spy_shows_who_moved(jobs, tmp_path):
             file.write_text(SPIED.format(rank=rank, where=place))
             os.utime(file, (APART[look], APART[look]))
     found = analyze([str(tmp_path)])
-    made = found.frames["looks"].filter(pl.col("kind") == "py-spy")
+    made = found.frames["looks"].filter(pl.col("kind") == "stack")
     assert made["what"].to_list() == [
         "now in step (train.py:20)",
         "in save (train.py:7) both times",
     ]
     assert made["moved"].to_list() == [True, False]
-    assert set(found.frames.message("pyspy.process")["source"].str.head(6)) == {
-        "second"
-    }
+    assert set(found.frames.message("stacks.pyspy")["source"].str.head(6)) == {"second"}
 
 
 def position(seconds, enqueued, completed):

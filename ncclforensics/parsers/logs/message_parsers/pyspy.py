@@ -1,61 +1,48 @@
-"""`py-spy dump --pid PID`: the stack of each thread of a process, innermost first.
+"""`py-spy dump --pid PID`, 0.3 and 0.4: the stack of each thread, innermost first.
 
     Thread 41011 (idle): "MainThread"
         save_checkpoint (train.py:77)
         main (train.py:110)
 
-Frames of native code have no line number: `poll (libc.so.6)`. Only the main thread is
-read, because it makes the calls of a training program. One file may contain dumps of
-several processes.
+With `--native`, frames of native code stand between them, mostly without a line
+number: `poll (libc.so.6)`. With `--locals`, arguments stand below a frame, indented
+further. One file may contain dumps of several processes.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 
+from ncclforensics.parsers.logs.message_parsers import stack_frames
 from ncclforensics.parsers.logs.message_parsers.limits import capped
+from ncclforensics.parsers.logs.message_parsers.stack_frames import Thread
 
-COLUMNS = ("stack", "depth", "function", "file", "file_line", "thread_state")
-KINDS = {"stack": "int"}  # the frames of dumps have a UInt64 of that name
-_PROCESS = re.compile(r"\s*Process \d+: ")
-_THREAD = re.compile(r'\s*Thread \S+ \((?P<state>[\w+]+)\)(?:: "(?P<name>[^"]*)")?')
-_FRAME = re.compile(
-    r"\s+(?P<function>\S.*?) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)\s*$"
-)
+COLUMNS = stack_frames.COLUMNS
+KINDS = stack_frames.KINDS
 MAIN = "MainThread"
-BITS = 62  # of a stack number, so that it fits an Int64
+_PROCESS = re.compile(r"\s*Process \d+: ")
+_THREAD = re.compile(
+    r'\s*Thread (?P<id>\S+) \((?P<state>[\w+]+)\)(?:: "(?P<name>[^"]*)")?'
+)
+# a local variable is indented by eight
+_FRAME = re.compile(
+    r"\s{1,7}(?P<function>\S.*?) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)\s*$"
+)
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row per frame of the main thread of the first process in `text`.
-
-    Row: `stack` (its number, the same for equal stacks), `depth` (0 is innermost),
-    `function`, `file` as printed, `file_line` (null in native code), `thread_state`.
-    """
-    frames: list[re.Match[str]] = []
-    state: str | None = None
-    for line in capped(text).splitlines()[1:]:
-        if _PROCESS.match(line):
+    """Return the rows of `stack_frames` for the first process in `text`."""
+    process, *lines = capped(text).splitlines() or [""]
+    margin = process[: len(process) - len(process.lstrip())]
+    threads: list[Thread] = []
+    for line in lines:
+        told = line.removeprefix(margin)
+        if _PROCESS.match(told):
             break
-        thread = _THREAD.match(line)
-        if thread and state is not None:
-            break
-        if thread and thread["name"] == MAIN:
-            state = thread["state"]
-        elif state is not None and (frame := _FRAME.match(line)):
-            frames.append(frame)
-    whole = "\n".join(frame[0].strip() for frame in frames)
-    digest = hashlib.blake2b(whole.encode(), digest_size=8).digest()
-    stack = int.from_bytes(digest, "big") >> (64 - BITS)
-    return [
-        {
-            "stack": stack,
-            "depth": depth,
-            "function": frame["function"],
-            "file": frame["file"],
-            "file_line": int(frame["line"]) if frame["line"] else None,
-            "thread_state": state,
-        }
-        for depth, frame in enumerate(frames)
-    ]
+        if thread := _THREAD.match(told):
+            name = thread["name"] or thread["id"]
+            threads.append(Thread(name, name == MAIN, thread["state"]))
+        elif threads and (frame := _FRAME.match(told)):
+            at = int(frame["line"]) if frame["line"] else None
+            threads[-1].frames.append((frame["function"], frame["file"], at))
+    return [row for thread in threads for row in thread.rows()]

@@ -1,4 +1,4 @@
-"""py-spy's dump of a process: the frames of its main thread, innermost first."""
+"""py-spy's dump of a process: the frames of each thread, innermost first."""
 
 from ncclforensics.parsers.logs.message_parsers import pyspy
 
@@ -14,20 +14,25 @@ Thread 0x7F21C4 (active+gil): "Thread-1 (_watch)"
 """
 
 
-def test_the_frames_of_the_main_thread_are_read_innermost_first():
+def test_the_frames_of_each_thread_are_read_innermost_first():
     rows = pyspy.parse(DUMP)
-    assert [(r["depth"], r["function"], r["file"], r["file_line"]) for r in rows] == [
-        (0, "poll", "libc.so.6", None),
-        (1, "save_checkpoint", "train.py", 77),
-        (2, "main.<locals>.run", "train.py", 110),
+    assert [
+        (r["thread"], r["depth"], r["function"], r["file"], r["file_line"])
+        for r in rows
+    ] == [
+        ("MainThread", 0, "poll", "libc.so.6", None),
+        ("MainThread", 1, "save_checkpoint", "train.py", 77),
+        ("MainThread", 2, "main.<locals>.run", "train.py", 110),
+        ("Thread-1 (_watch)", 0, "wait", "threading.py", 324),
     ]
-    assert {row["thread_state"] for row in rows} == {"idle"}
+    states = {(row["thread_state"], row["is_main"]) for row in rows}
+    assert states == {("idle", True), ("active+gil", False)}
 
 
 def test_a_second_process_in_the_same_file_is_not_the_firsts():
     other = DUMP.replace("41011", "41012").replace("save_checkpoint", "load")
     functions = [row["function"] for row in pyspy.parse(DUMP + other)]
-    assert functions == ["poll", "save_checkpoint", "main.<locals>.run"]
+    assert functions == ["poll", "save_checkpoint", "main.<locals>.run", "wait"]
 
 
 def test_equal_stacks_have_one_number_and_others_another():
@@ -36,7 +41,18 @@ def test_equal_stacks_have_one_number_and_others_another():
     assert pyspy.parse(DUMP)[0]["stack"] != pyspy.parse(other)[0]["stack"]
 
 
-def test_a_dump_without_its_main_thread_has_no_frames():
-    workers = DUMP.replace("MainThread", "Dummy-3")
-    assert pyspy.parse(workers) == []
+def test_native_frames_do_not_make_another_stack():
+    """A thread that polls its GPU is in another native function at each look."""
+    other = DUMP.replace("poll (libc.so.6)", "0x7f21 (libcuda.so)")
+    assert pyspy.parse(DUMP)[0]["stack"] == pyspy.parse(other)[0]["stack"]
+
+
+def test_local_variables_are_no_frames():
+    shown = DUMP.replace(
+        "train.py:77)\n", "train.py:77)\n        Locals:\n            x: f (a.py:1)\n"
+    )
+    assert pyspy.parse(shown) == pyspy.parse(DUMP)
+
+
+def test_a_dump_without_a_stack_has_no_frames():
     assert pyspy.parse(DUMP.splitlines()[0]) == []

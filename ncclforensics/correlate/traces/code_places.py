@@ -1,0 +1,99 @@
+"""What a frame of a stack is: the user's code, a library's, a call, a wait.
+
+Files are as printed: absolute in tracebacks and faulthandler, relative to the packages
+in py-spy's text, a source or a shared library in gdb's.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+# files and functions of torch.distributed that training programs call
+CALLS = r"(?:^|/)torch/distributed/(?:distributed_c10d|_functional_collectives)\.py$"
+OPS = (
+    r"^(?:all_reduce|broadcast|barrier|monitored_barrier|reduce|gather|scatter"
+    r"|i?send|i?recv|batch_isend_irecv|wait_tensor|_store_barrier"
+    r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
+)
+# the same in C and C++: `c10d::AsyncAllreduceWork::run`, `MPI_Allreduce`
+NATIVE = (
+    r"^(?:P?MPI_I?|c10d::Async|gloo::(?:\(anonymous namespace\)::)?)"
+    r"([Aa]ll[Rr]educe|[Aa]ll[Gg]ather|[Rr]educe_?[Ss]catter|[Aa]ll[Tt]o[Aa]ll"
+    r"|[Bb]road[Cc]ast|[Bb]cast|[Bb]arrier|[Rr]educe|[Gg]ather|[Ss]catter"
+    r"|[Ss]end|[Rr]ecv)"
+)
+TORCH_NAMES = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "bcast": "broadcast",
+}
+# a helper thread makes the call that this one waits for
+AWAITS = r"^c10d::\w*Work::wait$"
+# a P2P call waits for one rank, in the order of a pipeline
+MESSAGES = r"^(?:i?send|i?recv|batch_isend_irecv|(?:send|recv)_object_list)$"
+# members may make these calls at different lines: the root and the others
+ROOTED = r"^(?:broadcast|reduce|gather|scatter)(?:_object(?:_list|s)?)?$"
+# the host waits for its GPU
+DEVICE = r"torch/cuda/(?:__init__|streams)\.py$"
+ON_DEVICE = r"^(?:cuda|cu|hip)(?:Stream|Event|Device|Ctx)Synchronize"
+# not user code: torch itself, Python's own modules, Ray's workers
+LIBRARY = (
+    r"(?:^|/)(?:site-packages|dist-packages)/(?:torch|torchvision|ray)/"
+    r"|<frozen |<string>|^(?:torch|torchvision)/|^ray/(?:_private|train|actor)"
+    r"|/lib(?:64)?/python3[.\d]*/[^/]+$"
+    r"|^(?:threading|queue|selectors|socket|subprocess|runpy|contextlib|functools)\.py$"
+    r"|^(?:concurrent|multiprocessing|asyncio|importlib)/"
+)
+INSTALLED = r"(?:site|dist)-packages/|/lib(?:64)?/python3"
+# a thread with this innermost frame waits for another thread or process
+PARKED = (
+    r"(?:^|/)(?:threading|queue|selectors|concurrent/futures/\w+|asyncio/\w+"
+    r"|multiprocessing/(?:connection|popen_fork|queues|process))\.py$"
+    r"|(?:^|/)ray/_private/"
+)
+PYTHON = r"\.py$"
+# where every native stack ends: the C library, threads, the interpreter
+SYSTEM = (
+    r"nptl/|sysdeps/|/libc[.-]|libstdc\+\+|libpthread|/ld-|futex|clone3?\.S|/csu/"
+    r"|(?:Python|Objects|Include|Programs)/|Modules/main\.c"
+)
+
+
+def is_own() -> pl.Expr:
+    """Whether a frame's `file` is the user's own, and not a library's."""
+    return ~pl.col("file").str.contains(LIBRARY)
+
+
+def is_python() -> pl.Expr:
+    """Whether a frame is of Python."""
+    return pl.col("file").str.contains(PYTHON).fill_null(False)
+
+
+def in_call() -> pl.Expr:
+    """Whether a frame is a function of torch.distributed that programs call."""
+    return pl.col("file").str.contains(CALLS) & pl.col("function").str.contains(OPS)
+
+
+def native_call() -> pl.Expr:
+    """Return the call that a native frame is in, by torch's name; null if none."""
+    name = pl.col("function").str.extract(NATIVE).str.to_lowercase()
+    return name.str.replace("_", "").replace(TORCH_NAMES)
+
+
+def on_device() -> pl.Expr:
+    """Whether the host waits in a frame for its GPU."""
+    asks = pl.col("file").str.contains(DEVICE) & (pl.col("function") == "synchronize")
+    return asks.fill_null(False) | pl.col("function").str.contains(ON_DEVICE)
+
+
+def places() -> list[pl.Expr]:
+    """Return frames to tell a stack by, the best first; the innermost of each counts.
+
+    The user's own code, else that of any package but torch, else what is not the
+    system's.
+    """
+    own = is_own() & pl.col("file_line").is_not_null() & is_python()
+    installed = pl.col("file").str.contains(INSTALLED)
+    return [own & ~installed, own, ~pl.col("file").str.contains(SYSTEM)]

@@ -1,0 +1,102 @@
+"""Where each rank was when somebody dumped its stack, or when a signal came.
+
+A rank whose program is in a call of torch.distributed waits there. A rank in other
+code while its peers wait in one call is the one that they wait for; its stack shows
+what it does instead. On a GPU the host may be past a call that its stream is still in,
+so a rank in no call is no proof by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.traces import call_sites
+from ncclforensics.correlate.waits import roll_call
+from ncclforensics.evidence import common
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ncclforensics.model.frames import Frames
+
+
+def held(frames: Frames) -> frozenset[int]:
+    """Return the ranks that were seen waiting in a call, or for their GPU."""
+    looks = call_sites.looked(frames)
+    waits = looks.filter(pl.col("op").is_not_null() | pl.col("synchronizes"))
+    return frozenset(waits["rank"].drop_nulls())
+
+
+def running(frames: Frames) -> frozenset[int]:
+    """Return the ranks that were seen to run code of their own, in no call.
+
+    py-spy found them on a CPU, or at another place in a second look. They may come to
+    the call of the others any moment.
+    """
+    looks = call_sites.looked(frames).drop_nulls("rank")
+    on_cpu = looks.filter(pl.col("op").is_null() & pl.col("is_active").fill_null(False))
+    moved = frames["looks"].filter((pl.col("kind") == "stack") & pl.col("moved"))
+    return frozenset(on_cpu["rank"]) | frozenset(moved["rank"])
+
+
+def shows_motion(frames: Frames, ranks: Iterable[int]) -> bool:
+    """Whether stacks look as they do in a job that goes on, so that they accuse nobody.
+
+    One of `ranks` was running, or fewer than two ranks wait for each that does not: in
+    any step somebody comes last.
+    """
+    looks = call_sites.looked(frames).drop_nulls("rank")
+    waits = looks.select(pl.col("op").is_not_null() | pl.col("synchronizes"))
+    waiting = int(waits.to_series().sum())
+    few = waiting < roll_call.MANY * (looks.height - waiting)
+    return few or not running(frames).isdisjoint(ranks)
+
+
+def nameless(frames: Frames) -> str:
+    """Return where processes of unknown rank stood if some of them wait, else ""."""
+    looks = call_sites.looked(frames).filter(pl.col("rank").is_null())
+    waits = looks.drop_nulls("op")
+    if waits.is_empty():
+        return ""
+    ops = common.some(waits["op"].unique(maintain_order=True).to_list())
+    text = f"{common.count(waits.height, 'stack')} of unknown ranks: in {ops}"
+    rest = looks.filter(pl.col("op").is_null() & ~pl.col("synchronizes"))
+    pid = pl.concat_str(pl.lit("pid "), "pid").fill_null("one")
+    where = rest.drop_nulls("file").select(common.sentence(pid, " is in ", _site()))
+    # in a job that goes on processes stand in many places
+    if where.height and waits.height >= roll_call.MANY * where.height:
+        text += f"; {common.some(where.to_series().to_list())}"
+    return text
+
+
+def _site() -> pl.Expr:
+    return common.sentence(
+        pl.col("file").str.extract(r"([^/]+)$"),
+        pl.concat_str(pl.lit(":"), "file_line").fill_null(""),
+        " ",
+        pl.col("function"),
+    )
+
+
+def at_work(frames: Frames, ranks: Iterable[int]) -> str:
+    """Return a sentence on where `ranks` seen outside any call were, or ""."""
+    here = (
+        pl.col("rank").is_in(list(ranks))
+        & pl.col("op").is_null()
+        & pl.col("file").is_not_null()
+    )
+    looks = call_sites.looked(frames).filter(~pl.col("synchronizes"))
+    found = ""
+    for when, stacks in (
+        ("When its stack was dumped", looks),
+        ("When a signal came", call_sites.interrupted(frames)),
+    ):
+        seen = stacks.filter(here).select("rank", _site().alias("site"))
+        told = [
+            f"rank {rank} was in {where}"
+            for rank, where in seen.unique(maintain_order=True).iter_rows()
+        ]
+        found += f" {when}, {common.some(told)}." if told else ""
+    return found

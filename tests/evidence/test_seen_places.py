@@ -1,0 +1,167 @@
+"""What stacks show of the ranks while the job hangs names whom they wait for."""
+
+from log_lines import timeout, verdict
+
+WAITS = (
+    "    all_reduce (torch/distributed/distributed_c10d.py:3252)\n"
+    "    wrapper (torch/distributed/c10d_logger.py:83)\n"
+    "    step (train.py:40)\n"
+)
+SAVES = "    save (checkpoint.py:88)\n    step (train.py:52)\n"
+SYNCHRONIZES = "    synchronize (torch/cuda/__init__.py:1083)\n    step (train.py:44)\n"
+
+
+def spied(*stacks):
+    """A dump of ranks 0, 1, 2, ... on one host, their pids, and a file each."""
+    files = {}
+    for rank, stack in enumerate(stacks):
+        pid = 500 + rank
+        files[f"rank_{rank}.log"] = (
+            f"gpu0001:{pid}:{pid} [{rank}] NCCL INFO comm 0x7f00 rank {rank} nranks "
+            f"{len(stacks)} cudaDev {rank} busId {rank + 1}000 commId 0xabc - Init "
+            "COMPLETE\n"
+        )
+        files[f"spy/{pid}.txt"] = (
+            f"Process {pid}: python train.py\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+            f'Thread {pid} (idle): "MainThread"\n{stack}    <module> (train.py:99)\n'
+        )
+    return files
+
+
+def test_the_rank_in_other_code_is_who_the_others_wait_for(analyzed):
+    files = spied(WAITS, WAITS, SAVES, WAITS) | {"job.log": timeout(0)}
+    analysis = analyzed(files)
+    assert verdict(analysis) == ("missing-rank", (2,), ("gpu0001",))
+    assert "checkpoint.py:88 save" in analysis.ranked.verdict.explanation
+    assert analysis.ranked.verdict.collective.op == "all_reduce"
+
+
+def test_without_a_proof_that_the_job_stands_it_is_only_possible(analyzed):
+    """One that saves looks the same in a job that runs."""
+    analysis = analyzed(spied(WAITS, WAITS, SAVES, WAITS))
+    assert verdict(analysis) == ("missing-rank", (2,), ("gpu0001",))
+    assert analysis.ranked.verdict.confidence == "possible"
+
+
+def test_a_rank_that_waits_for_its_gpu_is_not_in_other_code(analyzed):
+    files = spied(WAITS, WAITS, SYNCHRONIZES, WAITS) | {"job.log": timeout(0)}
+    ranked = analyzed(files).ranked
+    assert ranked.outcome != "failure" or ranked.verdict.confidence == "possible"
+
+
+def test_where_half_of_the_ranks_are_elsewhere_nobody_is_named(analyzed):
+    files = spied(WAITS, SAVES, SAVES, WAITS) | {"job.log": timeout(0)}
+    ranked = analyzed(files).ranked
+    assert ranked.outcome != "failure" or ranked.verdict.confidence == "possible"
+
+
+FORWARD = "    forward (model.py:12)\n    step (train.py:30)\n"
+THREAD = 'Thread 0x00007f01 (most recent call first):\n  File "/job/train.py", line '
+ROOT = '  File "/job/train.py", line 99 in <module>\n'
+REDUCES = (
+    'Thread 0x00007f01 (most recent call first):\n  File "/opt/venv/lib/python3.12/site-'
+    'packages/torch/distributed/distributed_c10d.py", line 3252 in all_reduce\n'
+    f'  File "/job/train.py", line 40 in step\n{ROOT}'
+)
+SAVED = f"{THREAD}52 in save\n{ROOT}"
+CRASHED = f"Fatal Python error: Segmentation fault\n\n{SAVED}"
+GDB = """Thread 2 (Thread 0x7f02 (LWP 6{rank}) "pt_gloo_runloop"):
+#0  epoll_wait (epfd=3) at ../sysdeps/unix/sysv/linux/epoll_wait.c:30
+#1  0x00007f7c in {helper} () from /opt/venv/lib/libtorch_cpu.so
+
+Thread 1 (Thread 0x7f01 (LWP 5{rank}) "python"):
+#0  0x00007f7c in {main} () from /opt/venv/lib/libtorch_cpu.so
+#1  0x0000563d in step (n=4) at solver.c:88
+"""
+
+
+def ranks(*texts):
+    return {f"rank_{rank}.log": text for rank, text in enumerate(texts)}
+
+
+def test_faulthandler_alone_is_enough(analyzed):
+    analysis = analyzed(ranks(REDUCES, REDUCES, SAVED, REDUCES))
+    assert verdict(analysis) == ("missing-rank", (2,), ())
+    assert "train.py:52 save" in analysis.ranked.verdict.explanation
+    assert analysis.ranked.verdict.confidence == "possible"
+
+
+def test_the_stack_of_a_crash_is_not_where_a_rank_waits(analyzed):
+    ranked = analyzed(ranks(REDUCES, REDUCES, CRASHED, REDUCES)).ranked
+    assert "dumped" not in ranked.verdict.explanation
+
+
+def test_gdb_shows_a_call_by_the_helper_thread_that_is_awaited(analyzed):
+    helper = "c10d::AsyncAllreduceWork::run"
+    waits = [
+        GDB.format(rank=r, helper=helper, main="c10d::Work::wait") for r in range(4)
+    ]
+    waits[1] = GDB.format(rank=1, helper="gloo::Loop::run", main="read")
+    analysis = analyzed(ranks(*waits))
+    assert verdict(analysis) == ("missing-rank", (1,), ())
+    assert analysis.ranked.verdict.collective.op == "all_reduce"
+
+
+def test_headings_tell_whose_stack_it_is(analyzed):
+    text = "".join(
+        f"=== Rank {rank}: http://gpu0001:4{rank}/handler/dump_traceback? ===\n{stack}\n"
+        for rank, stack in enumerate([REDUCES, SAVED, REDUCES, REDUCES])
+    )
+    analysis = analyzed({"stacks_20261120_101010.txt": text})
+    assert verdict(analysis) == ("missing-rank", (1,), ("gpu0001",))
+
+
+def stacks_alone(*stacks, states=None):
+    """Dumps of py-spy in files that name the rank."""
+    states = states or ["idle"] * len(stacks)
+    return {
+        f"rank_{rank}.txt": f"Process {500 + rank}: python train.py\n\n"
+        f'Thread {500 + rank} ({state}): "MainThread"\n{stack}    <module> (train.py:99)\n'
+        for rank, (stack, state) in enumerate(zip(stacks, states, strict=True))
+    }
+
+
+def test_fifteen_wait_and_one_saves(analyzed):
+    analysis = analyzed(stacks_alone(*[WAITS] * 15, SAVES))
+    assert verdict(analysis) == ("missing-rank", (15,), ())
+
+
+def test_hosts_that_wait_for_their_gpus_wait_for_the_one_that_does_not(analyzed):
+    gpus = [SYNCHRONIZES, SYNCHRONIZES, SAVES, SYNCHRONIZES]
+    assert verdict(analyzed(stacks_alone(*gpus))) == ("missing-rank", (2,), ())
+
+
+def test_a_rank_on_a_cpu_is_suspected_but_not_accused(analyzed):
+    """In a job that goes on somebody comes last."""
+    states = ["idle", "idle", "active+gil", "idle"]
+    ranked = analyzed(stacks_alone(WAITS, WAITS, FORWARD, WAITS, states=states)).ranked
+    assert ranked.outcome == "inconclusive"
+    assert ranked.suspects[0].rank == 2
+
+
+def test_ranks_in_many_places_accuse_nobody(analyzed):
+    ranked = analyzed(stacks_alone(WAITS, SAVES, FORWARD, SAVES)).ranked
+    assert ranked.outcome == "inconclusive"
+    work = analyzed(stacks_alone(FORWARD, SAVES, FORWARD, FORWARD)).ranked
+    assert work.outcome == "no-failure"
+
+
+def test_processes_of_unknown_rank_are_told_by_their_pid(analyzed):
+    files = stacks_alone(WAITS, WAITS, SAVES, WAITS)
+    analysis = analyzed({"all.txt": "".join(files.values())})
+    assert analysis.ranked.outcome == "inconclusive"
+    told = [n for n in analysis.ranked.not_checked if n.slug == "missing-rank"]
+    assert "pid 502 is in checkpoint.py:88 save" in told[0].missing
+
+
+def test_the_thread_that_trains_counts_and_not_the_one_that_joins_it(analyzed):
+    joins = "    join (threading.py:1119)\n    main (train.py:25)\n"
+    files = {
+        name: text.replace(
+            '"MainThread"\n',
+            f'"MainThread"\n{joins}    <module> (train.py:99)\n'
+            'Thread 900 (idle): "TrainThread"\n',
+        )
+        for name, text in stacks_alone(WAITS, WAITS, SAVES, WAITS).items()
+    }
+    assert verdict(analyzed(files)) == ("missing-rank", (2,), ())
