@@ -14,7 +14,7 @@ import polars as pl
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, PartialRead, join
 from ncclforensics.model.notes import Note
-from ncclforensics.parsers import error_json, limits, ras_json
+from ncclforensics.parsers import error_json, limits, ras_json, slurm_json
 from ncclforensics.parsers.flight_recorder import dump_reader
 from ncclforensics.parsers.logs import log_reader
 from ncclforensics.sources import compression
@@ -38,6 +38,7 @@ READERS: Mapping[str, Reader] = {
     "flight_recorder_json": dump_reader.read_all,
     "error_json": error_json.read_all,
     "ras_json": _each(ras_json.read),
+    "slurm_json": _each(slurm_json.read),
 }
 
 

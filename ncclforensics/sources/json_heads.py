@@ -24,6 +24,11 @@ ENTRY_KEYS = frozenset(
 )
 ERROR_KEYS = frozenset({"message", "extraInfo", "errorCode"})
 RAS_KEYS = frozenset({"communicators", "communicators_count"})
+# a key that every job or node of Slurm's --json has
+SLURM = {
+    "jobs": frozenset({"job_id", "job_state", "allocation_nodes"}),
+    "nodes": frozenset({"architecture", "burstbuffer_network_address", "boot_time"}),
+}
 REPORT = re.compile(r'"tool"\s*:\s*\{\s*"name"\s*:\s*"ncclforensics"')
 # tokens examined; about twenty are enough to recognise a dump
 MOST_TOKENS = 4000
@@ -59,6 +64,8 @@ def json_kind(head: bytes) -> tuple[str, str] | None:
             (listed and key.depth == 2) or (key.parent == "entries" and key.depth == 3)
         ):
             return "flight_recorder_json", f"{shape} {_listed([*top, key.word])}"
+        elif key.depth == 3 and key.word in SLURM.get(key.parent, ()):
+            return "slurm_json", f"{shape} {key.parent}, each with {key.word}"
         elif top == ["message"] and key.depth == 2 and key.word in ERROR_KEYS:
             return "error_json", f"{shape} message holding {key.word}"
     if {"entries", "version"} <= set(top):

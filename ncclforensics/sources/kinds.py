@@ -19,6 +19,7 @@ KINDS = (
     "log",
     "error_json",
     "ras_json",
+    "slurm_json",
     "report",
     "empty",
     "pickle",
