@@ -88,7 +88,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield RuledOut("preempted", why, common.cites(before, 2))
         return
     nodes = lines["node"] if "node" in lines.columns else lines["host"].clear()
-    hosts = common.strings(nodes) or common.strings(lines["host"])
+    listed = lines["nodes"].explode() if "nodes" in lines.columns else nodes
+    # Slurm takes back all nodes of a job; only one of them prints the line
+    hosts = (
+        common.strings(nodes) or common.strings(listed) or common.strings(lines["host"])
+    )
     pods = common.pods(lines)
     ranks = common.ranks_on(frames, pods)
     hosts = hosts or pods

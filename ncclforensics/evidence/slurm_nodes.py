@@ -39,6 +39,11 @@ def lost(frames: Frames) -> pl.DataFrame:
     state = pl.coalesce("node_state", "state", pl.lit("down"))
     reason = pl.coalesce("reason", pl.lit("Not responding"))
     told = told.filter(reason.str.contains(LOST) & state.str.contains(DOWN))
+    if "below" in told.columns:
+        told = told.with_columns(
+            pl.coalesce("node_line", "text").alias("text"),
+            pl.col("line") + pl.col("below").fill_null(0),
+        )
     ours = hosts_of_job(frames)
     if ours:
         short = pl.col("host").str.extract(r"^([^.]+)")

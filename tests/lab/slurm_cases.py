@@ -72,5 +72,6 @@ CASES = (
         sbatch="--exclusive",
         then="preempt",
         failure="preempted",
+        hosts=("gpu0001", "gpu0002"),
     ),
 )

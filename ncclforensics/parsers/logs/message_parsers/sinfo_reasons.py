@@ -11,7 +11,7 @@ import re
 from ncclforensics.model.hostlist import expanded
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
-COLUMNS = ("host", "reason", "by", "when", "node_state", "below")
+COLUMNS = ("host", "reason", "by", "when", "node_state", "node_line", "below")
 KINDS = {"below": "int"}
 _ROW = re.compile(
     r"(?P<reason>.*?)\s+(?P<by>[\w.-]+)(?:\(\d+\))?\s+(?P<when>\d{4}-\d\d-\d\dT[\d:]+)"
@@ -20,9 +20,9 @@ _ROW = re.compile(
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return a row per node: `host`, `reason`, `by`, `when`, `node_state`, `below`.
+    """Return a row per node, with the columns COLUMNS.
 
-    `below` is the distance in lines from the column names.
+    `node_line` is the line as printed, `below` its distance from the column names.
     """
     rows: list[dict[str, object]] = []
     for below, line in enumerate(capped(text).splitlines()[1:], 1):
@@ -31,5 +31,7 @@ def parse(text: str) -> list[dict[str, object]]:
             break
         told = found.groupdict()
         nodes = expanded(told.pop("nodes"))
-        rows += ({**told, "host": host, "below": below} for host in nodes)
+        rows += (
+            {**told, "host": host, "node_line": line, "below": below} for host in nodes
+        )
     return rows
