@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
-from ncclforensics.evidence import common, external_stop
+from ncclforensics.evidence import common, exceptions, external_stop
 from ncclforensics.model.findings import Finding, RuledOut
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ SPREADS = True
 
 # ended by a request or a rule; other states have a class of their own
 STATES = ("CANCELLED", "DEADLINE")
-OWNED = (
-    *("slurm.sacct.cancelled", "launchers.lsf.killed_by", "slurm.interrupted"),
-    "launchers.kubernetes.deleted",
-)
+OWNED = ("slurm.sacct.cancelled", "launchers.lsf.killed_by", "slurm.interrupted")
+# a controller may delete a pod as well as a person
+DELETED = "launchers.kubernetes.deleted"
 SIGNALLED = ("torchelastic.signalled", "torchelastic.signalled.raised")
+SENT = r"(?:^|\.)(?:KeyboardInterrupt|SignalException)$"
 INTERRUPT = r"^(?:2|(?:Signals\.)?SIGINT)$"
 # states and causes of other classes that end a job from outside
 OTHER_CAUSES = r"^(?:TIME LIMIT|PREEMPTION|NODE FAILURE|TASK FAILURE)"
@@ -123,7 +123,7 @@ def _lines(frames: Frames) -> pl.DataFrame:
     states = external_stop.slurm_time(frames.message("slurm.state"))
     if "state" in states.columns:
         states = states.filter(pl.col("state").is_in(STATES))
-    owned = external_stop.slurm_time(frames.message(*OWNED))
+    owned = external_stop.slurm_time(frames.message(*OWNED, DELETED))
     told = [stopped, states, owned, _interrupts(frames)]
     return pl.concat(told, how="diagonal_relaxed")
 
@@ -133,9 +133,13 @@ def _interrupts(frames: Frames) -> pl.DataFrame:
     agents = frames.message(*SIGNALLED)
     if "signal" in agents.columns:
         agents = agents.filter(pl.col("signal").str.contains(INTERRUPT))
-    raised = frames.message("python.traceback")
+    raised = frames.message(*exceptions.TRACEBACKS)
     if "exception" in raised.columns:
-        raised = raised.filter(pl.col("exception") == "KeyboardInterrupt")
+        # if one rank raised something else, its agent may have interrupted the others
+        own = pl.col("exception").str.contains(SENT)
+        alike = raised.select(own.fill_null(False).all()).item()
+        is_sigint = pl.col("exception").str.ends_with("KeyboardInterrupt")
+        raised = raised.filter(is_sigint & alike)
     return pl.concat([agents, raised], how="diagonal_relaxed")
 
 
@@ -193,4 +197,4 @@ def _by(lines: pl.DataFrame) -> str:
     messages = set(lines["message"])
     if messages & {"slurm.interrupted", *SIGNALLED, "python.traceback"}:
         return " by Ctrl-C or another SIGINT"
-    return " by deleting its pod" if "launchers.kubernetes.deleted" in messages else ""
+    return " by deleting its pod" if DELETED in messages else ""

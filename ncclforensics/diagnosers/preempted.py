@@ -94,6 +94,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         common.strings(nodes) or common.strings(listed) or common.strings(lines["host"])
     )
     pods = common.pods(lines)
+    if "disrupted" in lines.columns:
+        pods += common.strings(lines["disrupted"])
+    pods = tuple(sorted(set(pods)))
     ranks = common.ranks_on(frames, pods)
     hosts = hosts or pods
     where = f" on {common.some(hosts)}" if hosts else ""

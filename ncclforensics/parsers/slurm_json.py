@@ -40,14 +40,15 @@ CAPTURES = {
     "by": pl.String(),
     "job": pl.String(),
 }
+OWN = ("text", "host", "line")
 Row = dict[str, Any]
 
 
 def read(source: Source) -> Frames:
     """Parse one document into the messages `slurm.state`, `slurm.node`, and `events`.
 
-    A source that cannot be parsed yields a row of `notes` instead, and so does one that
-    lists several jobs: which of them is the job is not said.
+    `line` counts the jobs or nodes. A source that cannot be parsed yields a row of
+    `notes` instead.
     """
     try:
         with source.open() as stream:
@@ -56,8 +57,6 @@ def read(source: Source) -> Frames:
             raise ValueError(f"it is larger than {MAX_RAS_BYTES >> 20} MiB")
         told = msgspec.json.decode(data)
         jobs, nodes = told.get("jobs") or [], told.get("nodes") or []
-        if len({job["job_id"] for job in jobs}) > 1:
-            raise ValueError(f"it lists {len(jobs)} jobs: save sacct -j <job> --json")
         rows = {STATE: list(_jobs(jobs)), NODE: list(_nodes(nodes))}
     except (
         OSError,
@@ -69,10 +68,9 @@ def read(source: Source) -> Frames:
         AttributeError,
         RecursionError,
     ) as error:
-        note = {"stage": "parsers", "text": f"no output of Slurm: {error}"}
-        return Frames(
-            {"notes": tables.rows("notes", [{**note, "source": source.name}])}
-        )
+        why = f"no output of Slurm: {error}"
+        note = {"stage": "parsers", "text": why, "source": source.name}
+        return Frames({"notes": tables.rows("notes", [note])})
     return frames(source, {name: found for name, found in rows.items() if found})
 
 
@@ -84,16 +82,11 @@ def frames(source: Source, rows: dict[str, list[Row]]) -> Frames:
             "message": name,
             "role": "either" if name == STATE else "neutral",
             "source": source.name,
-            "line": 1,
         }
         seconds = pl.Series("t", [row.pop("seconds") for row in found], pl.Int64())
-        whole = tables.rows(
-            "events",
-            [
-                {**own, "text": row.pop("text"), "host": row.pop("host")}
-                for row in found
-            ],
-        ).with_columns((seconds * 1_000_000_000).cast(tables.TIME))
+        events = [{**own, **{c: row.pop(c) for c in OWN}} for row in found]
+        t = (seconds * 1_000_000_000).cast(tables.TIME)
+        whole = tables.rows("events", events).with_columns(t)
         captured = pl.DataFrame(found, schema=CAPTURES, strict=False)
         messages[name] = whole.hstack(captured)
     columns = list(tables.SCHEMAS["events"])
@@ -103,7 +96,7 @@ def frames(source: Source, rows: dict[str, list[Row]]) -> Frames:
 
 def _jobs(jobs: list[Row]) -> Iterator[Row]:
     """Yield a row for each job that ended, and not by itself."""
-    for job in jobs:
+    for line, job in enumerate(jobs, 1):
         accounted = job.get("state")
         current = accounted["current"] if accounted else job["job_state"]
         states = [str(state) for state in _listed(current)]
@@ -121,6 +114,7 @@ def _jobs(jobs: list[Row]) -> Iterator[Row]:
             "by": by,
             "job": str(job["job_id"]),
             "host": None,
+            "line": line,
             "seconds": _number(end),
             "text": f"{told}, cancelled by {by}" if by else told,
         }
@@ -128,7 +122,7 @@ def _jobs(jobs: list[Row]) -> Iterator[Row]:
 
 def _nodes(nodes: list[Row]) -> Iterator[Row]:
     """Yield a row for each node with a reason."""
-    for node in nodes:
+    for line, node in enumerate(nodes, 1):
         states = [*_listed(node["state"]), *_listed(node.get("state_flags"))]
         state = "+".join(str(state).upper() for state in states)
         if not (reason := str(node.get("reason") or "")):
@@ -139,6 +133,7 @@ def _nodes(nodes: list[Row]) -> Iterator[Row]:
             "reason": reason,
             "by": str(by) if by else None,
             "host": str(node["name"]),
+            "line": line,
             "seconds": _number(node.get("reason_changed_at")),
             "text": f"NodeName={node['name']} State={state} Reason={reason} [{by}]",
         }

@@ -58,6 +58,8 @@ def json_kind(head: bytes) -> tuple[str, str] | None:
                 return "flight_recorder_json", f"{shape} {_listed(top)}"
             if key.word in RAS_KEYS and "nccl_version" in top:
                 return "ras_json", f"{shape} {_listed(top)}"
+            if top in (["apiVersion", "items"], ["apiVersion", "kind"]):
+                return "kubernetes", f"{shape} {_listed(top)}"
             if key.word == "schema_version" and REPORT.search(text):
                 return "report", f"{shape} schema_version, its tool ncclforensics"
         elif key.word in ENTRY_KEYS and (

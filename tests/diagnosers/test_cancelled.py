@@ -107,6 +107,16 @@ def test_ctrl_c_reaches_every_rank(analyzed):
     assert analysis.ranked.verdict.confidence == "likely"
 
 
+def test_an_agent_may_interrupt_the_peers_of_a_rank_that_raised(analyzed):
+    files = {
+        "rank_0.log": traceback(0, "ValueError: loss is nan"),
+        "rank_1.log": traceback(1, "KeyboardInterrupt"),
+    }
+    analysis = analyzed(files)
+    assert verdict(analysis)[:2] == ("crashed-rank", (0,))
+    assert not found(analysis, "cancelled")
+
+
 def test_sigterm_alone_does_not_say_who_sent_it(analyzed):
     sigterm = (
         "torch.distributed.elastic.multiprocessing.api.SignalException: Process 23176 "
