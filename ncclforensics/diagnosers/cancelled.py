@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 FAMILY = "dead-rank"
 NEEDS = ("slurm.", "launchers.lsf", "launchers.kubernetes", "torchelastic.", "python.")
 MISSING = "no scheduler's output"
-NEXT_TIME = "keep the job's own output file, and sacct -j <job> -o all"
+NEXT_TIME = "keep the job's own output file: sbatch --output=%x-%j.out"
 EXPLAINS = (
     "crashed-rank",
     "missing-rank",

@@ -113,7 +113,10 @@ def _of_pod(pod: Object) -> Iterator[str]:
     if meta.get("deletionTimestamp") and phase in ("Running", "Pending"):
         told = f'deletionTimestamp: "{meta["deletionTimestamp"]}"'
         yield f"Normal  Terminating  pod/{name}  {told}"
-    if status.get("reason"):
+    if status.get("reason") == "NodeLost":
+        told = f"Node {node} status is now: NodeNotReady"
+        yield f"Warning  NodeNotReady  pod/{name}  {told}"
+    elif status.get("reason"):
         told = status.get("message") or f"reason: {status['reason']}"
         yield f"Warning  {status['reason']}  pod/{name}  {told}"
     for condition in status.get("conditions") or []:

@@ -216,6 +216,13 @@ def test_a_pod_that_runs_is_no_failure(analyzed):
     assert analysis.ranked.verdict is None
 
 
+def test_a_pod_on_a_lost_node_names_the_node(analyzed):
+    status = {"phase": "Failed", "reason": "NodeLost", "message": "unresponsive"}
+    analysis = analyzed({"pod.json": json.dumps(pod(status))})
+    assert verdict(analysis)[0] == "node-lost"
+    assert analysis.ranked.verdict.hosts == ("gpu0007",)
+
+
 def test_a_damaged_object_is_read_as_text(analyzed):
     text = json.dumps(pod(ended("OOMKilled", 137)), indent=4)
     cut = text[: text.index("finishedAt")]

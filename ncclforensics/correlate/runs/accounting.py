@@ -33,9 +33,10 @@ def of_this_job(frames: Frames) -> Frames:
         return frames
     told = pl.concat(rows)
     listed = told["_job"].drop_nulls().unique()
-    if listed.len() < 2:
+    known = _of_output(frames)
+    if listed.len() < 2 and not known:
         return frames
-    known = _known(frames)
+    known = known or numbered(frames)["job"].cast(pl.String).unique().to_list()
     gone = told.filter(~pl.col("_job").is_in(known).fill_null(True))
     key = ["source", "line", "message"]
 
@@ -71,9 +72,9 @@ def _with_job(frames: Frames, name: str) -> pl.DataFrame:
     return lines.select("source", "line", "message", job.alias("_job"))
 
 
-def _known(frames: Frames) -> list[str]:
-    """Return the numbers that the job's own output has, else those in file names."""
+def _of_output(frames: Frames) -> list[str]:
+    """Return the numbers of jobs that slurmstepd and srun print into their output."""
     own = frames.message(*OWN)
-    if "job" in own.columns and own["job"].drop_nulls().len():
-        return own["job"].drop_nulls().cast(pl.String).unique().to_list()
-    return numbered(frames)["job"].cast(pl.String).unique().to_list()
+    if "job" not in own.columns:
+        return []
+    return own["job"].drop_nulls().cast(pl.String).unique().to_list()

@@ -53,3 +53,9 @@ def test_of_several_jobs_none_is_guessed(analyzed):
     assert not found(analysis, "cancelled")
     assert not found(analysis, "time-limit")
     assert analysis.frames["notes"]["text"].str.contains("list 2 jobs").any()
+
+
+def test_the_only_job_that_is_listed_may_be_another(analyzed):
+    table = "50916          older      main   research   4    TIMEOUT      0:0 \n"
+    analysis = analyzed({"job.log": JOB + BY_USER, "sacct.txt": table})
+    assert verdict(analysis) == ("cancelled", (), ())
