@@ -88,7 +88,7 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Report that somebody ended the job, unless it had already failed."""
     lines = _lines(frames)
-    if lines.is_empty() or _has_other_cause(frames):
+    if lines.is_empty() or _is_step_alone(lines) or _has_other_cause(frames):
         return
     before = pl.concat(
         [
@@ -182,10 +182,14 @@ def _ends(frames: Frames) -> pl.DataFrame:
 
 def _confidence(lines: pl.DataFrame) -> Confidence:
     told = set(lines["message"])
-    jobs = lines["what"] == "JOB" if "what" in lines.columns else None
-    if told & {"slurm.state", *OWNED} or (jobs is not None and jobs.any()):
-        return "certain"
-    return "possible" if told == {"slurm.cancelled"} else "likely"
+    return "certain" if told & {"slurm.cancelled", "slurm.state", *OWNED} else "likely"
+
+
+def _is_step_alone(lines: pl.DataFrame) -> bool:
+    """Whether only a step was cancelled, which srun also does after a failure."""
+    if set(lines["message"]) != {"slurm.cancelled"}:
+        return False
+    return not (lines["what"] == "JOB").any()
 
 
 def _by(lines: pl.DataFrame) -> str:
