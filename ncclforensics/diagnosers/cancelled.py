@@ -9,7 +9,7 @@ How we know
     DEADLINE; `CANCELLED by <uid>` of sacct; LSF's `TERM_OWNER` or `TERM_ADMIN`; a pod
     with a deletion timestamp; SIGINT that reached the agent, srun or every rank; with
     nothing before it that says that the job had already failed or hung. A cancelled
-    step without its job is possible only: srun also ends a step so, after a task
+    step without its job says nothing: srun also ends a step so, after a task
     failed.
 
 What to do
