@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.identity import group_members, ranks, world
-from ncclforensics.correlate.runs import clock, jobs, restarts
+from ncclforensics.correlate.runs import accounting, clock, jobs, restarts
 from ncclforensics.correlate.timing import old_dumps, two_looks
 from ncclforensics.correlate.traces import (
     call_sites,
@@ -41,7 +41,8 @@ def correlate(
         frames = jobs.without_dumps(frames)
     if "outline" not in frames.tables:
         frames = call_summary.outlined(frames)
-    known = ranks.identify(restarts.labelled(jobs.last(frames, job)))
+    ours = accounting.of_this_job(jobs.last(frames, job))
+    known = ranks.identify(restarts.labelled(ours))
     known = old_dumps.noted(clock.with_year(restarts.last(known, attempt)))
     known = coll_logs.with_calls(two_looks.last(known))
     known = p2p_batches.with_ends(known)

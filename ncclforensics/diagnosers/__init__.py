@@ -31,6 +31,7 @@ ORDER = (
     "time_limit",
     "preempted",
     "node_lost",
+    "cancelled",
     "missing_env",
     "port_in_use",
     "gpu_fault",

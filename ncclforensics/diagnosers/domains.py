@@ -39,6 +39,7 @@ DOMAINS: dict[str, tuple[str, str]] = {
     "elastic-below-min": ("launch", UNKNOWN),
     "restart-lost-state": ("launch", SETUP),
     "time-limit": ("scheduler", YES),
+    "cancelled": ("scheduler", YES),
     "preempted": ("scheduler", YES),
     "gpu-oom": ("user-code", CODE),
     "gil-deadlock": ("user-code", UNKNOWN),

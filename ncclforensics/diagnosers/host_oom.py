@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
-from ncclforensics.evidence import common, kernel_log, timed_out_call
+from ncclforensics.evidence import common, kernel_log, pods, timed_out_call
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.tables import SCHEMAS
 
@@ -106,7 +106,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     ranks = common.numbers(lines["rank"])
     hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
-    joined = not ranks
+    ranks = ranks or _in_pods(frames, lines)
+    joined = not ranks  # by a signal, which is weaker
     if joined:
         ranks = _by_signal(killed, hosts)
         hosts = hosts or common.hosts_of(frames, ranks)
@@ -126,7 +127,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
                 ]
             )
         ),
-        explanation=_explanation(lines, ranks, joined),
+        explanation=_explanation(lines, ranks, joined) + pods.nodes(frames, hosts),
         remedy=REMEDY,
         ranks=ranks,
         hosts=hosts,
@@ -161,6 +162,13 @@ def _by_signal(killed: pl.DataFrame, hosts: tuple[str, ...]) -> tuple[int, ...]:
     )
     ranks = common.numbers(there["rank"])
     return ranks if len(ranks) == 1 else ()
+
+
+def _in_pods(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:
+    """Return the rank of each pod whose container was killed, if the pod holds one."""
+    killed = lines.filter(pl.col("message") == "launchers.kubernetes.oom")
+    each = (common.ranks_on(frames, [pod]) for pod in common.strings(killed["host"]))
+    return tuple(sorted(ranks[0] for ranks in each if len(ranks) == 1))
 
 
 def _srun(frames: Frames) -> pl.DataFrame:

@@ -6,7 +6,8 @@ What it means
 
 How we know
     Slurm's `Node failure on`, `DUE TO NODE FAILURE`, state NODE_FAIL or `not
-    responding, setting DOWN`; Kubernetes' `NodeNotReady`; Ray's missed heartbeats;
+    responding, setting DOWN`; a node of this job that `scontrol show node` or `sinfo
+    -R` lists as `Not responding`; Kubernetes' `NodeNotReady`; Ray's missed heartbeats;
     mpirun's lost daemon. A host is named only where such a line names it: the node that
     prints `CANCELLED … DUE TO NODE FAILURE` is one that survived. If one node was lost,
     the ranks that others wait for in dumps, and that left no dump and no log, ran on
@@ -34,7 +35,7 @@ import polars as pl
 
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.waits import roll_call
-from ncclforensics.evidence import common, external_stop, timed_out_call
+from ncclforensics.evidence import common, external_stop, slurm_nodes, timed_out_call
 from ncclforensics.model.findings import Finding
 from ncclforensics.theory import uncollected
 
@@ -66,7 +67,6 @@ NAMED = (
     "slurm.node_failure",
     "slurm.node_killed",
     "slurm.node_down",
-    "slurm.sinfo.down",
     "launchers.kubernetes.node_not_ready",
     "launchers.ray.node_dead",
     "launchers.mpi.daemon_lost",
@@ -82,7 +82,8 @@ WEAK = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the nodes that a scheduler or launcher lost."""
-    named = frames.message(*NAMED)
+    listed = slurm_nodes.lost(frames)
+    named = pl.concat([frames.message(*NAMED), listed], how="diagonal_relaxed")
     unnamed = frames.message("slurm.sacct.node_fail")
     for message, column, word in (
         ("slurm.cancelled", "cause", "NODE FAILURE"),
@@ -102,12 +103,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ranks = common.ranks_on(frames, [*hosts, *pods])
     ranks = ranks or (_without_evidence(frames) if len(hosts) == 1 else ())
     weak = told["message"].is_in(list(WEAK)).all()
+    # the table lists the cluster's nodes; which are the job's is not known
+    unsure = listed.height == told.height and not slurm_nodes.hosts_of_job(frames)
     who = common.plural("node", hosts) if hosts else "a node"
     with_it = f" with {common.plural('rank', ranks)}" if ranks else ""
     host = hosts[0] if hosts else "<node>"
     yield Finding(
         slug="node-lost",
-        confidence="likely" if weak else "certain",
+        confidence="possible" if unsure else "likely" if weak else "certain",
         headline=f"{who} was lost{with_it}"[:200],
         evidence=common.cites(told),
         explanation=f"{str(told['text'][0]).strip(' .')[:200]}. "

@@ -88,8 +88,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield RuledOut("preempted", why, common.cites(before, 2))
         return
     nodes = lines["node"] if "node" in lines.columns else lines["host"].clear()
-    hosts = common.strings(nodes) or common.strings(lines["host"])
+    listed = lines["nodes"].explode() if "nodes" in lines.columns else nodes
+    # Slurm takes back all nodes of a job; only one of them prints the line
+    hosts = (
+        common.strings(nodes) or common.strings(listed) or common.strings(lines["host"])
+    )
     pods = common.pods(lines)
+    if "disrupted" in lines.columns:
+        pods += common.strings(lines["disrupted"])
+    pods = tuple(sorted(set(pods)))
     ranks = common.ranks_on(frames, pods)
     hosts = hosts or pods
     where = f" on {common.some(hosts)}" if hosts else ""

@@ -10,7 +10,8 @@ How we know
     based barrier that fewer joined than its world size, or that waits to the end of the
     log; attempts that found no route to the store. And no communicator was begun. In a
     job whose ranks had already met: the store of a further group that timed out before
-    anything failed.
+    anything failed. Or a pod that Kubernetes never started: `FailedScheduling`,
+    `ImagePullBackOff`, `FailedMount`, and no later start.
 
 What to do
     Check that every node was started, with the same endpoint, run id and number of
@@ -33,7 +34,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS
-from ncclforensics.evidence import common
+from ncclforensics.evidence import common, pods
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.tables import TROUBLED
 
@@ -94,6 +95,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ):
         yield from _further_store(frames)
         return
+    if (never := pods.not_started(frames)).height:
+        yield _never_started(never)
+        return
     lines = frames.message(*COUNTED, *UNREACHED)
     if lines.is_empty():
         lines = pl.concat(
@@ -135,6 +139,29 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         remedy=(*(f"ssh {h} hostname" for h in hosts[:1]), *_remedy(frames, server)),
         hosts=hosts,
         first_seen=common.first_seen(told),
+    )
+
+
+def _never_started(lines: pl.DataFrame) -> Finding:
+    """Name the pods that Kubernetes could not start, and why."""
+    names = common.strings(lines["pod"])
+    who = common.plural("pod", names) if names else "a pod"
+    why = str(lines["detail"].drop_nulls().first() or "")
+    return Finding(
+        slug="rendezvous-failed",
+        confidence="likely",  # it may have started after this was saved
+        headline=f"{who} never started: {why}"[:200],
+        evidence=common.cites(lines),
+        explanation=f"Kubernetes did not start {who}, and nothing shows a later "
+        f"start: {why[:200].rstrip('.')}. The processes of the other pods wait "
+        "for it.",
+        remedy=(
+            *(f"kubectl describe pod {name}   # its events" for name in names[:1]),
+            "kubectl get events --sort-by=.lastTimestamp",
+            "kubectl describe nodes | grep -A8 'Allocated resources'   # room for it",
+        ),
+        hosts=names,
+        first_seen=common.first_seen(lines),
     )
 
 

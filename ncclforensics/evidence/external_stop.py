@@ -27,6 +27,7 @@ STOPS = (
 )
 # programs that report on the machine: their lines are no sign that the job failed
 OUTSIDE = r"^(?:kernel|nvidia|slurm|cloud|launchers\.kubernetes)\."
+ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 TEARDOWN_NS = 600_000_000_000  # a job that is stopped prints its last lines within this
 HUNG_NS = 60_000_000_000  # a call open for this long before the stop was hung
 
@@ -51,10 +52,16 @@ def lines(
 
 
 def slurm_time(lines: pl.DataFrame) -> pl.DataFrame:
-    """Fill null `t` with the time in Slurm's message, read as UTC."""
-    if "when" not in lines.columns:
-        return lines
-    when = pl.col("when").str.to_datetime(
+    """Fill null `t` with the time in Slurm's message, read as UTC.
+
+    In a row of sacct that is the latest time: a job ends after it was submitted.
+    """
+    stamp = pl.col("text").str.extract_all(ISO).list.max()
+    of_sacct = pl.col("message").str.starts_with("slurm.sacct.")
+    told = pl.when(of_sacct).then(stamp).otherwise(None)
+    if "when" in lines.columns:
+        told = pl.coalesce("when", told)
+    when = told.str.to_datetime(
         "%Y-%m-%dT%H:%M:%S", time_unit="ns", time_zone="UTC", strict=False
     )
     return lines.with_columns(pl.coalesce("t", when).cast(TIME).alias("t"))

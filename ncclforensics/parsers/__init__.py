@@ -14,7 +14,14 @@ import polars as pl
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, PartialRead, join
 from ncclforensics.model.notes import Note
-from ncclforensics.parsers import error_json, limits, pyspy_json, ras_json
+from ncclforensics.parsers import (
+    error_json,
+    kubernetes,
+    limits,
+    pyspy_json,
+    ras_json,
+    slurm_json,
+)
 from ncclforensics.parsers.flight_recorder import dump_reader
 from ncclforensics.parsers.logs import log_reader
 from ncclforensics.sources import compression
@@ -39,6 +46,8 @@ READERS: Mapping[str, Reader] = {
     "error_json": error_json.read_all,
     "ras_json": _each(ras_json.read),
     "pyspy_json": _each(pyspy_json.read),
+    "slurm_json": _each(slurm_json.read),
+    "kubernetes": _each(kubernetes.read),
 }
 
 

@@ -25,6 +25,11 @@ ENTRY_KEYS = frozenset(
 ERROR_KEYS = frozenset({"message", "extraInfo", "errorCode"})
 SPY_KEYS = frozenset({"os_thread_id", "owns_gil"})
 RAS_KEYS = frozenset({"communicators", "communicators_count"})
+# a key that every job or node of Slurm's --json has
+SLURM = {
+    "jobs": frozenset({"job_id", "job_state", "allocation_nodes"}),
+    "nodes": frozenset({"architecture", "burstbuffer_network_address", "boot_time"}),
+}
 REPORT = re.compile(r'"tool"\s*:\s*\{\s*"name"\s*:\s*"ncclforensics"')
 # tokens examined; about twenty are enough to recognise a dump
 MOST_TOKENS = 4000
@@ -54,6 +59,8 @@ def json_kind(head: bytes) -> tuple[str, str] | None:
                 return "flight_recorder_json", f"{shape} {_listed(top)}"
             if key.word in RAS_KEYS and "nccl_version" in top:
                 return "ras_json", f"{shape} {_listed(top)}"
+            if top in (["apiVersion", "items"], ["apiVersion", "kind"]):
+                return "kubernetes", f"{shape} {_listed(top)}"
             if key.word == "schema_version" and REPORT.search(text):
                 return "report", f"{shape} schema_version, its tool ncclforensics"
         elif key.word in ENTRY_KEYS and (
@@ -62,6 +69,8 @@ def json_kind(head: bytes) -> tuple[str, str] | None:
             return "flight_recorder_json", f"{shape} {_listed([*top, key.word])}"
         elif listed and key.depth == 2 and key.word in SPY_KEYS:
             return "pyspy_json", f"{shape} {_listed([*top, key.word])} of py-spy"
+        elif key.depth == 3 and key.word in SLURM.get(key.parent, ()):
+            return "slurm_json", f"{shape} {key.parent}, each with {key.word}"
         elif top == ["message"] and key.depth == 2 and key.word in ERROR_KEYS:
             return "error_json", f"{shape} message holding {key.word}"
     if {"entries", "version"} <= set(top):

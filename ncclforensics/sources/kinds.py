@@ -20,6 +20,8 @@ KINDS = (
     "error_json",
     "ras_json",
     "pyspy_json",
+    "slurm_json",
+    "kubernetes",
     "report",
     "empty",
     "pickle",
@@ -31,6 +33,8 @@ KINDS = (
 TEXT_SHARE = 0.7
 
 NUL_RUN = re.compile(rb"\0{16,}")
+# kubectl prints the keys in order: a list's items come before its kind
+KUBERNETES = re.compile(rb"(?m)^(?:- )?(?:  )?kind: \"?(Pod|Event|List|PodList)\b")
 CONTROLS = bytes([*range(9), *range(14, 27), *range(28, 32), 127])  # no ESC: colours
 WIDE = (  # the longer mark first: UTF-32 begins like UTF-16
     (b"\xff\xfe\0\0", "utf-32"),
@@ -70,6 +74,8 @@ def kind_of(head: bytes, tail: bytes = b"") -> Kind:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:1] in (b"{", b"[") and (found := json_heads.json_kind(text)):
         return Kind(*found)
+    if text.startswith(b"apiVersion: ") and (named := KUBERNETES.search(text)):
+        return Kind("kubernetes", f"YAML with apiVersion and kind {named[1].decode()}")
     return _text(head)
 
 

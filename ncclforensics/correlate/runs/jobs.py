@@ -37,7 +37,7 @@ def last(frames: Frames, wanted: str | None = None) -> Frames:
 
     Each other job leaves a note and a row in `others`.
     """
-    numbers = _numbers(frames)
+    numbers = numbered(frames)
     told = _ranks(frames).join(numbers, on="source")
     known = told["rank"].n_unique()
     counts = told.group_by("job").agg(pl.col("rank").n_unique())
@@ -96,7 +96,7 @@ def without_dumps(frames: Frames) -> Frames:
     return _without(frames, call_summary.dumps(frames)["source"], ())
 
 
-def _numbers(frames: Frames) -> pl.DataFrame:
+def numbered(frames: Frames) -> pl.DataFrame:
     """Return `source job name`: the job number in a file's path, if it has one."""
     names = frames["sources"].select("source").unique(maintain_order=True)
     name = pl.col("source")

@@ -13,6 +13,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial as bound
+from io import BytesIO
 from itertools import groupby
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -186,6 +187,14 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
         log.trouble = reason(error)
     read_so_far = join(_placed(part, [source]) for part in parts)
     return _Log(source, log, read_so_far)
+
+
+def of_text(source: Source, text: bytes) -> Frames:
+    """Recognise `text` as the lines of a log; `line` counts within it."""
+    messages, room = grammar.load(), Room()
+    found = windows(BytesIO(text), Kept())
+    parts = [recognise(lines, own, messages, room) for lines, own in found]
+    return join(_placed(part, [source]) for part in parts)
 
 
 def windows(stream: BinaryIO, log: Kept) -> Iterator[tuple[pl.DataFrame, int]]:

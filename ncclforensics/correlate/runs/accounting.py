@@ -1,0 +1,80 @@
+"""Keeps what Slurm's tables say of this job: they often list all jobs of a user or day.
+
+`sacct`, `scontrol show job` and their JSON number each job. The job's own output does
+so as well, in the lines of slurmstepd and srun, and often in the name of its file.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.correlate.runs.jobs import numbered
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+
+STATE, SHOWN = "slurm.state", "slurm.job"
+TABLES = r"^slurm\.(?:sacct\..*|state)$"
+# printed into the job's own output
+OWN = (
+    *("slurm.cancelled", "slurm.oom_kill", "slurm.memory_limit", "slurm.step_failed"),
+    "slurm.allocation_ended",
+)
+NOTE = "Slurm's tables list {count} jobs, and nothing says which is this one: left out"
+
+
+def of_this_job(frames: Frames) -> Frames:
+    """Drop the rows of TABLES on other jobs.
+
+    If no job is known and several are listed, all are dropped, with a note.
+    """
+    names = [m for m in frames.messages if pl.Series([m]).str.contains(TABLES)[0]]
+    rows = [_with_job(frames, name) for name in sorted(names)]
+    if not rows:
+        return frames
+    told = pl.concat(rows)
+    listed = told["_job"].drop_nulls().unique()
+    known = _of_output(frames)
+    if listed.len() < 2 and not known:
+        return frames
+    known = known or numbered(frames)["job"].cast(pl.String).unique().to_list()
+    gone = told.filter(~pl.col("_job").is_in(known).fill_null(True))
+    key = ["source", "line", "message"]
+
+    def keep(frame: pl.DataFrame) -> pl.DataFrame:
+        if not set(key) <= set(frame.columns):
+            return frame
+        return frame.join(gone, on=key, how="anti", maintain_order="left")
+
+    notes = frames["notes"]
+    if not known:
+        text = NOTE.format(count=listed.len())
+        note = {"stage": "correlate", "text": text, "source": told["source"][0]}
+        notes = pl.concat([notes, tables.rows("notes", [note])])
+    kept = {name: keep(frame) for name, frame in frames.messages.items()}
+    rest = {**frames.tables, "events": keep(frames["events"]), "notes": notes}
+    return Frames(rest, {name: f for name, f in kept.items() if f.height})
+
+
+def _with_job(frames: Frames, name: str) -> pl.DataFrame:
+    """Return `source line message _job` of the rows of one message."""
+    lines = frames.message(name)
+    job = pl.col("text").str.extract(r"^\s*(\d+)")
+    if name == STATE:
+        own = pl.col("job") if "job" in lines.columns else pl.lit(None, pl.String)
+        lines = lines.with_columns(own.cast(pl.String).alias("_own"))
+        job = pl.col("_own")
+        if SHOWN in frames.messages:
+            heads = frames.message(SHOWN).select("source", "line", _above="job")
+            lines = lines.sort("line").join_asof(
+                heads.sort("line"), on="line", by="source", check_sortedness=False
+            )
+            job = pl.coalesce("_own", pl.col("_above").cast(pl.String))
+    return lines.select("source", "line", "message", job.alias("_job"))
+
+
+def _of_output(frames: Frames) -> list[str]:
+    """Return the numbers of jobs that slurmstepd and srun print into their output."""
+    own = frames.message(*OWN)
+    if "job" not in own.columns:
+        return []
+    return own["job"].drop_nulls().cast(pl.String).unique().to_list()

@@ -1,0 +1,124 @@
+"""cancelled: somebody ended a job that ran; a hang before it is the verdict instead."""
+
+import pytest
+
+from log_lines import found, init, ruled_out, timeout, traceback, verdict
+
+JOB = init(0, 2) + init(1, 2, host="gpu0002")
+STOPPED = "CANCELLED AT 2026-08-20T10:00:00"
+BY_USER = f"slurmstepd: error: *** JOB 50917 ON gpu0001 {STOPPED} ***\n"
+OF_STEP = f"slurmstepd: error: *** STEP 50917.0 ON gpu0001 {STOPPED} ***\n"
+ACCOUNTED = (
+    "50917|pretrain|alice|CANCELLED by 1001|0:0|2026-08-20T09:49:10|"
+    "2026-08-20T10:00:00|gpu[0001-0002]\n"
+)
+SHOWN = (
+    "JobId=50917 JobName=pretrain\n   UserId=alice(1001) GroupId=alice(1001)\n"
+    "   JobState=CANCELLED Reason=None Dependency=(null)\n"
+    "   StartTime=2026-08-20T09:49:10 EndTime=2026-08-20T10:00:00 Deadline=N/A\n"
+    "   NodeList=gpu[0001-0002]\n"
+)
+LOST = (
+    "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        BY_USER,
+        BY_USER.replace(" ***\n", " DUE to SIGNAL Terminated ***\n"),
+        ACCOUNTED,
+        "50917   pretrain   main   research   4 CANCELLED+      0:0 \n",
+        SHOWN,
+        "TERM_OWNER: job killed by owner.\n",
+    ],
+)
+def test_a_cancel_accuses_nobody(analyzed, line):
+    analysis = analyzed({"job.log": JOB + line})
+    assert verdict(analysis) == ("cancelled", (), ())
+    assert analysis.ranked.verdict.confidence == "certain"
+
+
+def test_the_user_that_accounting_names_is_told(analyzed):
+    analysis = analyzed({"job.log": JOB + BY_USER, "sacct.txt": ACCOUNTED})
+    assert "by uid 1001" in analysis.ranked.verdict.headline
+
+
+def test_what_comes_after_a_cancel_is_teardown(analyzed):
+    log = JOB + BY_USER + traceback(1, "ValueError: cut short") + traceback(0, LOST)
+    analysis = analyzed({"job.log": log})
+    assert verdict(analysis) == ("cancelled", (), ())
+    assert not found(analysis, "crashed-rank")
+
+
+def test_a_job_that_hung_was_only_ended_by_the_cancel(analyzed):
+    analysis = analyzed({"job.log": JOB + timeout(0) + BY_USER})
+    assert analysis.ranked.verdict is None or verdict(analysis)[0] != "cancelled"
+    assert "only how it ended" in ruled_out(analysis, "cancelled")[0].why
+
+
+@pytest.mark.parametrize("table", [ACCOUNTED, SHOWN])
+def test_a_table_dates_the_cancel_after_a_crash_in_another_file(analyzed, table):
+    log = JOB + traceback(1, "ValueError: loss is nan").replace(
+        "[rank1]: Traceback", "2026-08-20 09:52:00 [rank1]: Traceback"
+    )
+    analysis = analyzed({"job.log": log, "sacct.txt": table})
+    assert verdict(analysis)[:2] == ("crashed-rank", (1,))
+
+
+def test_a_table_without_times_does_not_excuse_a_timeout_elsewhere(analyzed):
+    table = "50917   pretrain   main   research   4 CANCELLED+      0:0 \n"
+    analysis = analyzed({"job.log": JOB + timeout(0), "sacct.txt": table})
+    assert ruled_out(analysis, "cancelled")
+
+
+def test_srun_ends_a_step_whose_task_failed(analyzed):
+    log = JOB + "srun: error: gpu0002: task 1: Exited with exit code 3\n" + OF_STEP
+    analysis = analyzed({"job.log": log})
+    assert not found(analysis, "cancelled")
+
+
+def test_a_step_alone_does_not_say_who_ended_it(analyzed):
+    assert not found(analyzed({"job.log": JOB + OF_STEP}), "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("cause", "slug"),
+    [
+        (" DUE TO TIME LIMIT", "time-limit"),
+        (" DUE TO PREEMPTION", "preempted"),
+        (" DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", "node-lost"),
+    ],
+)
+def test_a_cause_of_its_own_is_no_cancel(analyzed, cause, slug):
+    # Slurm 22.05 accounts the steps of a job that timed out as CANCELLED
+    log = JOB + BY_USER.replace(" ***\n", f"{cause} ***\n") + OF_STEP
+    analysis = analyzed({"job.log": log})
+    assert verdict(analysis)[0] == slug
+    assert not found(analysis, "cancelled")
+
+
+def test_ctrl_c_reaches_every_rank(analyzed):
+    log = JOB + traceback(0, "KeyboardInterrupt") + traceback(1, "KeyboardInterrupt")
+    analysis = analyzed({"job.log": log})
+    assert verdict(analysis) == ("cancelled", (), ())
+    assert analysis.ranked.verdict.confidence == "likely"
+
+
+def test_an_agent_may_interrupt_the_peers_of_a_rank_that_raised(analyzed):
+    files = {
+        "rank_0.log": traceback(0, "ValueError: loss is nan"),
+        "rank_1.log": traceback(1, "KeyboardInterrupt"),
+    }
+    analysis = analyzed(files)
+    assert verdict(analysis)[:2] == ("crashed-rank", (0,))
+    assert not found(analysis, "cancelled")
+
+
+def test_sigterm_alone_does_not_say_who_sent_it(analyzed):
+    sigterm = (
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 23176 "
+        "got signal: 15\n"
+    )
+    assert not found(analyzed({"job.log": JOB + sigterm}), "cancelled")
