@@ -131,7 +131,7 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
     """Return the finding for ranks that died for one reason."""
     ranks = common.numbers(first["rank"])
     hosts = (
-        common.strings(first["host"])
+        common.hosts(first["host"])
         or common.hosts_of(frames, ranks)
         or _ended_on(frames, ranks)
     )
@@ -176,7 +176,7 @@ def _is_missed(frames: Frames) -> bool:
 def _ended_on(frames: Frames, ranks: tuple[int, ...]) -> tuple[str, ...]:
     """Return the hosts where launchers saw these ranks end."""
     ended = exit_records.ended(frames).filter(pl.col("rank").is_in(list(ranks)))
-    return common.strings(ended["host"])
+    return common.hosts(ended["host"])
 
 
 def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:

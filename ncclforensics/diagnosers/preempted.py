@@ -88,7 +88,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield RuledOut("preempted", why, common.cites(before, 2))
         return
     nodes = lines["node"] if "node" in lines.columns else lines["host"].clear()
-    hosts = common.strings(nodes) or common.strings(lines["host"])
+    hosts = common.strings(nodes) or common.hosts(lines["host"])
     pods = common.pods(lines)
     ranks = common.ranks_on(frames, pods)
     hosts = hosts or pods

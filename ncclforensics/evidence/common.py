@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import call_sites
 from ncclforensics.model.findings import Cite, Collective
 
@@ -55,10 +56,18 @@ def strings(column: pl.Series) -> tuple[str, ...]:
     return tuple(str(value) for value in column.drop_nulls().unique().sort())
 
 
+def hosts(column: pl.Series) -> tuple[str, ...]:
+    """Return the distinct hosts of a column, sorted, without `localhost`.
+
+    Every machine is called so by itself: such a name tells nobody where to look.
+    """
+    return strings(column.filter(~column.str.contains(NOWHERE)))
+
+
 def hosts_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
     """Return the hosts of some global ranks, as far as they are known."""
     mine = frames["ranks"].filter(pl.col("rank").is_in(list(ranks)))
-    return strings(mine["host"])
+    return hosts(mine["host"])
 
 
 def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:
