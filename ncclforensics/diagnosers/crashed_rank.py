@@ -136,7 +136,7 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
         or _ended_on(frames, ranks)
     )
     why = str(first["why"][0])
-    who = common.plural("rank", ranks) if ranks else "a process"
+    who = common.speakers(frames, first)
     where = f" on {common.some(hosts)}" if hosts else ""
     own = "their own" if len(ranks) > 1 else "its own"
     sites = first["site"].drop_nulls()

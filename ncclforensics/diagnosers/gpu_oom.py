@@ -86,7 +86,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     first = _first(primary_exits.with_only_exit(frames, lines))
     ranks = common.numbers(first["rank"])
     hosts = common.hosts(first["host"]) or common.hosts_of(frames, ranks)
-    who = common.plural("rank", ranks) if ranks else "a process"
+    who = common.speakers(frames, first)
     where = f" on {common.some(hosts)}" if hosts else ""
     yield Finding(
         slug="gpu-oom",

@@ -53,8 +53,8 @@ EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
 SPREADS = True
 
 COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion")
-# libfabric has status numbers of its own; these lines name no peer
-FABRIC = ("rdma.ofi.failed", "nccl.ib.no_device_left")
+# libfabric has status numbers of its own; most of these lines name no peer
+FABRIC = ("rdma.ofi.failed", "rdma.efa.failed", "nccl.ib.no_device_left")
 CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
 # lines in which a host reports its own device
 OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.model.frames import Frames
 
+NOBODY = "a process"  # of which neither rank nor group is known
 MAX_CITES = 6  # per claim; the rest is counted in its explanation
 
 
@@ -74,6 +75,24 @@ def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:
     """Return the global ranks of some hosts, as far as they are known."""
     mine = frames["ranks"].filter(pl.col("host").is_in(list(hosts)))
     return numbers(mine["rank"])
+
+
+def speakers(frames: Frames, lines: pl.DataFrame) -> str:
+    """Return who wrote some lines in words: ranks, or ranks of a group if that is all.
+
+    NOBODY if the lines name neither. `lines` has `rank`, `source` and `line`.
+    """
+    if ranks := numbers(lines["rank"]):
+        return plural("rank", ranks)
+    events = frames["events"].join(lines, on=["source", "line"], how="semi")
+    told = events.drop_nulls("group_rank").select(
+        "group_rank", pl.coalesce("pg_desc", "pg", "pg_id", pl.lit("")).alias("group")
+    )
+    if told["group"].n_unique() != 1:
+        return NOBODY
+    group = told["group"][0]
+    name = f" of {group}" if group else ""
+    return plural("group rank", numbers(told["group_rank"])) + name
 
 
 def pods(lines: pl.DataFrame) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 def identify(frames: Frames) -> Frames:
     """Return frames with `rank` and `host` filled in, one `ranks` row per rank."""
-    ranked = _with_children(_with_default_group(host_names.same(frames)))
+    grouped = _with_known_groups(_with_default_group(host_names.same(frames)))
+    ranked = _with_children(grouped)
     ranked = _filled(ranked, legacy_rank_prefix.speakers(ranked), ["source", "line"])
     claims = _claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
@@ -89,6 +90,54 @@ def _with_default_group(frames: Frames) -> Frames:
             if "group_rank" in frame.columns
             else frame
         ),
+    )
+
+
+def _with_known_groups(frames: Frames) -> Frames:
+    """Fill `rank` from the group rank in groups whose members a dump lists.
+
+    A name that means different members on different ranks says nothing.
+    """
+    key = ["pg", "pg_desc"]
+    listed = (
+        frames["groups"]
+        .drop_nulls(["pg", "members"])
+        .select(*key, "members")
+        .unique()
+        .filter(pl.len().over(key) == 1)
+        .select(
+            *key,
+            pl.col("members").alias("_member"),
+            pl.int_ranges(pl.col("members").list.len()).alias("group_rank"),
+        )
+        .explode("_member", "group_rank")
+    )
+    if listed.is_empty():
+        return frames
+
+    def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        if not {*key, "group_rank"} <= set(frame.columns):
+            return frame
+        return (
+            frame.join(
+                listed,
+                on=[*key, "group_rank"],
+                how="left",
+                nulls_equal=True,
+                maintain_order="left",
+            )
+            .with_columns(pl.coalesce("rank", "_member").alias("rank"))
+            .drop("_member")
+        )
+
+    told = {name: fill(frame) for name, frame in frames.messages.items()}
+    return Frames(
+        {
+            **frames.tables,
+            "events": fill(frames["events"]),
+            "positions": fill(frames["positions"]),
+        },
+        told,
     )
 
 

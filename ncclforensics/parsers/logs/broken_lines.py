@@ -12,7 +12,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.parsers.logs import json_records
-from ncclforensics.parsers.logs.json_records import DOCKER, FOLDED, OBJECT
+from ncclforensics.parsers.logs.json_records import DOCKER, OBJECT, UNSEARCHABLE
 
 _CRI = (
     r"^(?P<head>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?P<stream>stdout|stderr)) "
@@ -23,8 +23,8 @@ MOST_WRAPPED = 0.02  # minimum share of full-width lines in a wrapped log
 AROUND = 60  # characters on each side of a seam; a needle is no longer than that
 BEGINNING = 5  # leading characters that identify lines of one kind
 CRI_MARKS = ["stdout P ", "stderr P "]
-# every split line, and every record of several lines, contains one of these
-MARKS = (DOCKER, FOLDED, *CRI_MARKS)
+# every split line, and every record that has to be unwrapped first, contains one
+MARKS = (DOCKER, *UNSEARCHABLE, *CRI_MARKS)
 
 
 def joined(lines: pl.DataFrame) -> pl.DataFrame:
@@ -69,9 +69,9 @@ def joined(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def in_pieces(raw: pl.Series) -> bool:
-    """Whether some of these lines are docker's JSON, CRI, or JSON of several lines."""
+    """Whether some of these are docker's JSON, CRI, or JSON to be unwrapped first."""
     marked = raw.str.starts_with(DOCKER) | raw.str.contains(_CRI)
-    marked |= raw.str.contains(OBJECT) & raw.str.contains(FOLDED, literal=True)
+    marked |= raw.str.contains(OBJECT) & raw.str.contains_any(UNSEARCHABLE)
     return bool(marked.any())
 
 

@@ -49,9 +49,13 @@ COLUMNS = tuple(TOLD)
 OBJECT = r'^\s*\{\s*"'
 # of Docker's json-file driver; only the last piece of a line ends with a newline
 DOCKER = '{"log":"'
-# of a traceback that one record holds in all its lines
-FOLDED = r"\n  File \""
+# records whose lines cannot be searched as they stand: a traceback in one record, and
+# a line with colours, or one that is no UTF-8, which the journal spells as bytes
+UNSEARCHABLE = [r"\n  File \"", '"MESSAGE":[']
 _NESTED = r"(?s)^\{.*\}$|^\[\s*[\d\"\[{\]-].*\]$|^\[\]$"
+JOURNAL = "$.MESSAGE"
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_BYTES = rf"^\[\s*{_BYTE}(?:\s*,\s*{_BYTE})*\s*\]$"
 # digits of a Unix time: seconds, milliseconds, microseconds, nanoseconds
 UNITS = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}
 
@@ -116,6 +120,13 @@ def moment(told: pl.Expr) -> pl.Expr:
     return pl.coalesce(stamp, told)
 
 
+def _spelled(value: pl.Expr) -> pl.Expr:
+    """Return the text of a line that is spelled as a list of bytes; else null."""
+    listed = pl.when(value.str.contains(_BYTES)).then(value)
+    data = listed.str.json_decode(pl.List(pl.UInt8())).cast(pl.Binary)
+    return data.cast(pl.String, strict=False)
+
+
 def _first(paths: tuple[str, ...], among: pl.DataFrame) -> pl.Expr:
     """Return the first string or number that one of some JSON paths leads to.
 
@@ -129,4 +140,6 @@ def _first(paths: tuple[str, ...], among: pl.DataFrame) -> pl.Expr:
         value = pl.col("raw").str.json_path_match(path)
         value = of_stream(value) if path == STREAM else value
         values.append(pl.when(~value.str.contains(_NESTED)).then(value))
+        if path == JOURNAL:
+            values.append(_spelled(value))
     return pl.coalesce(values)

@@ -149,7 +149,9 @@ def _near(lines: pl.DataFrame, messages: Sequence[Message]) -> pl.DataFrame:
 
     What belongs to a message may stand above it: the order is not known yet.
     """
-    held = lines.select(grammar.has_needle("raw", messages).cast(pl.Int8))["raw"]
+    needed = grammar.has_needle("raw", messages)
+    needed |= pl.col("raw").str.contains_any(json_records.UNSEARCHABLE)
+    held = lines.select(needed.cast(pl.Int8))["raw"]
     for _ in range(2):
         held = held.reverse().rolling_max(NEAR + 1, min_samples=1)
     return lines.filter(held.cast(pl.Boolean))
