@@ -1,5 +1,7 @@
 """Who wrote a line that names no global rank, and what no host is called."""
 
+import json
+
 import pytest
 
 from log_lines import traceback, verdict
@@ -45,3 +47,11 @@ def test_the_host_of_a_process_without_a_rank_is_told(analyzed):
     found = analyzed({"job.log": f"{line}memory'\n"}).ranked.verdict
     assert found.hosts == ("gpu0007",)
     assert "(" not in found.headline
+
+
+def test_a_rank_within_a_group_that_a_dump_lists_is_a_global_one(analyzed):
+    line = FAILED.format(prefix=f"{HEAD}[PG ID 2 PG GUID 5(tp) Rank 1] ")
+    group = {"name": "5", "desc": "tp", "ranks": "[4, 6]"}
+    dump = {"version": "2.9", "pg_config": {"5": group}, "entries": []}
+    files = {"job.log": line, "dump/nccl_trace_rank_4.json": json.dumps(dump)}
+    assert verdict(analyzed(files))[:2] == ("crashed-rank", (6,))

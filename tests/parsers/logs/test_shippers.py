@@ -1,8 +1,8 @@
 """A job reads the same in every envelope that ships its lines.
 
 Rank 1 raises, rank 0 waits for it until its watchdog gives up. The journal's records
-are laid out as `journalctl` 252 printed them, mpirun's as Open MPI 4.1.4 did; the
-others are rendered from the documentation or the source of the program.
+are laid out as `journalctl` 252 printed them, mpirun's as Open MPI 4.1.4 did, Ray's as
+Ray 2.60 did; the others are rendered from the documentation or the source of each.
 """
 
 import csv
