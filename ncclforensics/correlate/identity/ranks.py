@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity import (
+    group_ranks,
     host_names,
     legacy_rank_prefix,
     node_order,
@@ -35,8 +36,7 @@ TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 def identify(frames: Frames) -> Frames:
     """Return frames with `rank` and `host` filled in, one `ranks` row per rank."""
-    grouped = _with_known_groups(_with_default_group(host_names.same(frames)))
-    ranked = _with_children(grouped)
+    ranked = _with_children(group_ranks.as_global(host_names.same(frames)))
     ranked = _filled(ranked, legacy_rank_prefix.speakers(ranked), ["source", "line"])
     claims = _claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
@@ -73,71 +73,6 @@ def identify(frames: Frames) -> Frames:
             "notes": pl.concat([ranked["notes"], notes]),
         },
         ranked.messages,
-    )
-
-
-def _with_default_group(frames: Frames) -> Frames:
-    """Fill `rank` from the group rank in the default group, which holds all ranks."""
-    default = (pl.col("pg_desc") == "default_pg") | (pl.col("pg_id") == "0")
-    return _each(
-        frames,
-        lambda frame: (
-            frame.with_columns(
-                pl.coalesce(
-                    "rank", pl.when(default.fill_null(False)).then("group_rank")
-                ).alias("rank")
-            )
-            if "group_rank" in frame.columns
-            else frame
-        ),
-    )
-
-
-def _with_known_groups(frames: Frames) -> Frames:
-    """Fill `rank` from the group rank in groups whose members a dump lists.
-
-    A name that means different members on different ranks says nothing.
-    """
-    key = ["pg", "pg_desc"]
-    listed = (
-        frames["groups"]
-        .drop_nulls(["pg", "members"])
-        .select(*key, "members")
-        .unique()
-        .filter(pl.len().over(key) == 1)
-        .select(
-            *key,
-            pl.col("members").alias("_member"),
-            pl.int_ranges(pl.col("members").list.len()).alias("group_rank"),
-        )
-        .explode("_member", "group_rank")
-    )
-    if listed.is_empty():
-        return frames
-
-    def fill(frame: pl.DataFrame) -> pl.DataFrame:
-        if not {*key, "group_rank"} <= set(frame.columns):
-            return frame
-        return (
-            frame.join(
-                listed,
-                on=[*key, "group_rank"],
-                how="left",
-                nulls_equal=True,
-                maintain_order="left",
-            )
-            .with_columns(pl.coalesce("rank", "_member").alias("rank"))
-            .drop("_member")
-        )
-
-    told = {name: fill(frame) for name, frame in frames.messages.items()}
-    return Frames(
-        {
-            **frames.tables,
-            "events": fill(frames["events"]),
-            "positions": fill(frames["positions"]),
-        },
-        told,
     )
 
 
