@@ -131,12 +131,12 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
     """Return the finding for ranks that died for one reason."""
     ranks = common.numbers(first["rank"])
     hosts = (
-        common.strings(first["host"])
+        common.hosts(first["host"])
         or common.hosts_of(frames, ranks)
         or _ended_on(frames, ranks)
     )
     why = str(first["why"][0])
-    who = common.plural("rank", ranks) if ranks else "a process"
+    who = common.speakers(frames, first)
     where = f" on {common.some(hosts)}" if hosts else ""
     own = "their own" if len(ranks) > 1 else "its own"
     sites = first["site"].drop_nulls()
@@ -176,7 +176,7 @@ def _is_missed(frames: Frames) -> bool:
 def _ended_on(frames: Frames, ranks: tuple[int, ...]) -> tuple[str, ...]:
     """Return the hosts where launchers saw these ranks end."""
     ended = exit_records.ended(frames).filter(pl.col("rank").is_in(list(ranks)))
-    return common.strings(ended["host"])
+    return common.hosts(ended["host"])
 
 
 def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:

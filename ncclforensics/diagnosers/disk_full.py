@@ -70,7 +70,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if lines.is_empty():
         return
     ranks = common.numbers(lines["rank"])
-    hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
+    hosts = common.hosts(lines["host"]) or common.hosts_of(frames, ranks)
     paths = common.strings(lines["path"])
     what = paths[0].rpartition("/")[0] or paths[0] if paths else "PATH"
     where = f" on {common.some(hosts)}" if hosts else ""

@@ -87,7 +87,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if lines.is_empty():
         return
     ranks = common.numbers(lines["rank"])
-    hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
+    hosts = common.hosts(lines["host"]) or common.hosts_of(frames, ranks)
     who = common.some(hosts) if hosts else common.plural("rank", ranks) if ranks else ""
     where = f" on {who}" if who else ""
     yield Finding(

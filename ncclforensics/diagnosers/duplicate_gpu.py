@@ -72,8 +72,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ranks = common.numbers(shared["rank"])
     if named.height:
         ranks = _named(frames, named) or ranks
-    hosts = common.strings(shared["host"]) or common.hosts_of(frames, ranks)
-    printed = common.strings(lines["host"])
+    hosts = common.hosts(shared["host"]) or common.hosts_of(frames, ranks)
+    printed = common.hosts(lines["host"])
     hosts = hosts or (printed if len(printed) == 1 else ())
     who = common.plural("rank", ranks) if ranks else "ranks that the lines do not name"
     where = f" on {common.some(hosts)}" if hosts else ""

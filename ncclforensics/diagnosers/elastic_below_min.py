@@ -66,7 +66,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     waits = lines["message"][0] == WAITS
     lost = frames.message("launchers.horovod.blacklist")
     first = frames.message("launchers.horovod.first")
-    hosts = common.strings(lost["host"]) or common.strings(first["host"])
+    hosts = common.hosts(lost["host"]) or common.hosts(first["host"])
     needed = common.numbers(lines["min_np"]) if "min_np" in lines.columns else ()
     what = (
         f"fewer than the {needed[-1]:,} processes it needs "

@@ -90,7 +90,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     told = lines if lines.height else likely
     ranks = common.numbers(told["rank"])
-    hosts = common.strings(told["host"]) or common.hosts_of(frames, ranks)
+    hosts = common.hosts(told["host"]) or common.hosts_of(frames, ranks)
     where = common.some(hosts) if hosts else "a host that the lines do not name"
     yield Finding(
         slug="fabric-manager",

@@ -140,7 +140,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     faults = _first(faults)
     ranks = common.numbers(faults["rank"]) or common.numbers(told["rank"])
-    hosts = common.strings(faults["host"]) or common.hosts_of(frames, ranks)
+    hosts = common.hosts(faults["host"]) or common.hosts_of(frames, ranks)
     # a GPU is function 0 of its slot, even if the line leaves that out
     gpus = common.strings(faults["pci"].str.strip_suffix(".0"))
     if _either_end(faults):
@@ -270,14 +270,14 @@ def _either_end(faults: pl.DataFrame) -> bool:
 
 
 def _of_another_day(broken: pl.DataFrame) -> Iterator[Statement]:
-    where = common.strings(broken["host"])
+    where = common.hosts(broken["host"])
     on = f" on {common.some(where)}" if where else ""
     why = f"what broke{on} did so a day or more away from this job"
     yield RuledOut("gpu-fault", why, common.cites(broken, 3))
 
 
 def _of_another_hour(faults: pl.DataFrame) -> NotChecked:
-    where = common.strings(faults["host"])
+    where = common.hosts(faults["host"])
     on = f" on {common.some(where)}" if where else ""
     return NotChecked(
         "gpu-fault",

@@ -85,15 +85,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     first = _first(primary_exits.with_only_exit(frames, lines))
     ranks = common.numbers(first["rank"])
-    hosts = common.strings(first["host"]) or common.hosts_of(frames, ranks)
-    who = common.plural("rank", ranks) if ranks else f"a process on {hosts or 'a host'}"
+    hosts = common.hosts(first["host"]) or common.hosts_of(frames, ranks)
+    who = common.speakers(frames, first)
     where = f" on {common.some(hosts)}" if hosts else ""
     yield Finding(
         slug="gpu-oom",
         confidence="certain" if sure else "likely",
         headline=f"{who} ran out of GPU memory{where}",
         evidence=common.cites(first),
-        explanation=f"{who.capitalize()} could not allocate GPU memory: "
+        explanation=f"{who.capitalize()}{where} could not allocate GPU memory: "
         f"{first['text'][0][:200]}",
         remedy=REMEDY,
         ranks=ranks,

@@ -105,7 +105,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if lines.is_empty():
         return
     ranks = common.numbers(lines["rank"])
-    hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
+    hosts = common.hosts(lines["host"]) or common.hosts_of(frames, ranks)
     ranks = ranks or _in_pods(frames, lines)
     joined = not ranks  # by a signal, which is weaker
     if joined:

@@ -53,8 +53,8 @@ EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
 SPREADS = True
 
 COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion")
-# libfabric has status numbers of its own; these lines name no peer
-FABRIC = ("rdma.ofi.failed", "nccl.ib.no_device_left")
+# libfabric has status numbers of its own; most of these lines name no peer
+FABRIC = ("rdma.ofi.failed", "rdma.efa.failed", "nccl.ib.no_device_left")
 CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
 # lines in which a host reports its own device
 OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")
@@ -92,8 +92,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if own.is_empty() and failed.is_empty():
         return
     confidence: Confidence
-    if own.height and common.strings(own["host"]):
-        hosts, confidence = common.strings(own["host"]), "certain"
+    if own.height and common.hosts(own["host"]):
+        hosts, confidence = common.hosts(own["host"]), "certain"
         why = "Its own device reports it."
         if failed.height:
             why += f" Transfers failed as well (lines: {failed.height:,})."
@@ -183,7 +183,7 @@ def _by_majority(
         )
     )
     if failed.select(local.all()).item():
-        hosts = common.strings(failed["host"])
+        hosts = common.hosts(failed["host"])
         return hosts, "likely", "The call failed on this side of the wire."
     blame = lost_peers.blame(found)
     told = common.some([f"{a or '?'} -> {b}" for a, b in found.iter_rows()])

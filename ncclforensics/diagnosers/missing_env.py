@@ -110,7 +110,7 @@ def _refused(frames: Frames) -> Finding | None:
     if lines.is_empty():
         return None
     rank, _, size = str(lines["problem"][0]).rpartition(" ")[2].partition("/")
-    hosts = common.strings(lines["host"])
+    hosts = common.hosts(lines["host"])
     return _finding(
         lines,
         f"a process on {common.some(hosts) or 'a host'} was told that it is rank "

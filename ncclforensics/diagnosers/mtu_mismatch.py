@@ -86,7 +86,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     tried = pl.concat([tried, lost], how="diagonal_relaxed")
     if not failed or (seen.is_empty() and tried.is_empty()):
         return
-    hosts = common.strings(odd["host"])
+    hosts = common.hosts(odd["host"])
     names = _interfaces(frames)
     name = names[0] if len(names) == 1 else "IFACE"
     what = "a packet of the usual size does not fit through the network"
@@ -100,7 +100,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         what = (
             f"packets of {packet:,} bytes to {to} get lost, those of {passed:,} arrive"
         )
-    others = [h for h in common.strings(seen["host"]) if h not in hosts]
+    others = [h for h in common.hosts(seen["host"]) if h not in hosts]
     tried_to = common.strings(lost["peer"])
     peer = next(iter((*hosts, *others, *tried_to)), "PEER")
     other = next((h for h in others if h != peer), "another host of the job")

@@ -119,7 +119,7 @@ def _built_for_another(frames: Frames) -> Iterator[Finding]:
     if lines.is_empty():
         return
     ranks = common.numbers(lines["rank"])
-    hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
+    hosts = common.hosts(lines["host"]) or common.hosts_of(frames, ranks)
     who = common.plural("rank", ranks) if ranks else common.some(hosts) or "a program"
     built, version = lines.select("built", "version").row(0)
     what = f"{who} was built for NCCL {built} and loaded {version}"
@@ -210,4 +210,4 @@ def _rarer(versions: pl.DataFrame, size: int) -> pl.DataFrame:
 
 def _hosts(frames: Frames, odd: pl.DataFrame) -> tuple[str, ...]:
     ranks = common.numbers(odd["rank"])
-    return common.strings(odd["host"]) or common.hosts_of(frames, ranks)
+    return common.hosts(odd["host"]) or common.hosts_of(frames, ranks)

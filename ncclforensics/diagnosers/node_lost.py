@@ -97,7 +97,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if told.is_empty():
         yield from uncollected.findings(frames, "node-lost")
         return
-    hosts = common.strings(named["host"].filter(~named["host"].str.contains(r"[\[,]")))
+    hosts = common.hosts(named["host"].filter(~named["host"].str.contains(r"[\[,]")))
     pods = common.pods(told)
     hosts = hosts or pods
     ranks = common.ranks_on(frames, [*hosts, *pods])

@@ -73,7 +73,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if seen.is_empty():
         return
     ranks = common.numbers(seen["rank"])
-    hosts = common.strings(seen["host"]) or common.hosts_of(frames, ranks)
+    hosts = common.hosts(seen["host"]) or common.hosts_of(frames, ranks)
     where = f" on {common.some(hosts)}" if hosts else ""
     at = f"   # on {common.some(hosts)}" if hosts else ""
     yield Finding(

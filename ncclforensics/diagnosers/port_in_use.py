@@ -69,7 +69,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = pl.concat([store, other], how="diagonal_relaxed")
     ports = [told[c] for c in ("port", "listen_port") if c in told.columns]
     port = next(iter(common.numbers(pl.concat(ports))), None) if ports else None
-    hosts = common.strings(lines["host"]) or _by_srun(frames)
+    hosts = common.hosts(lines["host"]) or _by_srun(frames)
     where = f" on {common.some(hosts)}" if hosts else ""
     shown = port or "${MASTER_PORT:-29500}"
     host = hosts[0] if hosts else "rank 0's host"
@@ -108,4 +108,4 @@ def _by_srun(frames: Frames) -> tuple[str, ...]:
     tasks = exit_records.of_slurm(frames).filter(pl.col("code") != 0)
     if tasks["code"].n_unique() != 1 or tasks["host"].null_count():
         return ()
-    return common.strings(tasks["host"])
+    return common.hosts(tasks["host"])

@@ -91,7 +91,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     listed = lines["nodes"].explode() if "nodes" in lines.columns else nodes
     # Slurm takes back all nodes of a job; only one of them prints the line
     hosts = (
-        common.strings(nodes) or common.strings(listed) or common.strings(lines["host"])
+        common.strings(nodes) or common.strings(listed) or common.hosts(lines["host"])
     )
     pods = common.pods(lines)
     if "disrupted" in lines.columns:

@@ -72,7 +72,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     # first the line that gives the reason
     lines = lines.sort(~pl.col("text").str.contains(FULL), maintain_order=True)
-    hosts = common.strings(lines["host"])
+    hosts = common.hosts(lines["host"])
     ranks = common.numbers(pl.concat([lines["rank"], _beside(frames, hosts)["rank"]]))
     hosts = hosts or common.hosts_of(frames, ranks)
     where = common.some(hosts) or "a host that the lines do not name"
@@ -153,7 +153,7 @@ def _beside(frames: Frames, hosts: tuple[str, ...]) -> pl.DataFrame:
     out. In a job on one host, the host does not distinguish the failed ranks.
     """
     events = frames["events"]
-    others = set(common.strings(events["host"])) - set(hosts)
+    others = set(common.hosts(events["host"])) - set(hosts)
     failed = events.filter(
         pl.col("host").is_in(hosts) & pl.col("role").is_in(["culprit", "either"])
     )

@@ -164,7 +164,7 @@ def _finding(
     evidence: tuple[Cite, ...],
     hca: str,
 ) -> Finding:
-    hosts = common.strings(lines["host"])
+    hosts = common.hosts(lines["host"])
     where = f"{common.some(hosts)}: " if hosts else ""
     at = f"   # on {common.some(hosts)}" if hosts else ""
     return Finding(

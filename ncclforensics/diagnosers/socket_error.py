@@ -111,7 +111,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     who = common.plural("rank", ranks) if ranks else "a process"
     who = who if hosts or ranks else "a peer that the lines do not name"
     where = f" on {common.some(hosts)}" if hosts else ""
-    printers = common.strings(lines["host"]) or ("a rank",)
+    printers = common.hosts(lines["host"]) or ("a rank",)
     several = len(printers) > 1 or bool(ranks) or not hosts
     yield Finding(
         slug="socket-error",
@@ -148,7 +148,7 @@ def _unwound(frames: Frames) -> Iterator[Finding]:
     lines = teardown.before(frames, mine)
     if lines.is_empty():
         return
-    who = common.some(common.strings(lines["host"])) or "a process"
+    who = common.some(common.hosts(lines["host"])) or "a process"
     yield Finding(
         slug="socket-error",
         confidence="likely",

@@ -82,7 +82,7 @@ def _agents(frames: Frames) -> Finding | None:
     widest = str(wide["max_nodes"].max())
     return _finding(
         pl.concat([f.select("text", "source", "line") for f in (alone, wide)]),
-        common.strings(alone["host"]),
+        common.hosts(alone["host"]),
         f"{where:,} agents of one run each met only themselves",
         f"Each was started for run {str(wide['run_id'][0])!r} on up to "
         f"{widest} nodes with endpoint {endpoint!r}, and each became "
@@ -111,7 +111,7 @@ def _communicators(frames: Frames) -> Finding | None:
         .filter((pl.col("host").list.len() == 1) & pl.col("comm_rank"))
         .with_columns(pl.col("host").list.first())
     )
-    hosts = common.strings(wholes["host"])
+    hosts = common.hosts(wholes["host"])
     spanning = largest.group_by("comm_id").agg(pl.col("host").n_unique())
     spans = spanning.filter(pl.col("host") > 1).height
     if len(hosts) < 2 or wholes["source"].n_unique() > 1 or spans:
@@ -131,7 +131,7 @@ def _reachable(endpoint: str, agents: pl.DataFrame) -> str:
     """Return the endpoint, or an agent's host in place of a local address."""
     if not endpoint.startswith(("localhost", "127.", "0.0.0.0", "[::1]")):
         return endpoint
-    hosts = common.strings(agents["host"])
+    hosts = common.hosts(agents["host"])
     return f"{hosts[0] if hosts else 'FIRST_NODE'}:29500"
 
 

@@ -65,7 +65,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             yield RuledOut("thermal-throttle", why, common.cites(headers, 2))
         return
     ranks = _ranks(frames, lines)
-    hosts = common.strings(lines["host"]) or common.hosts_of(frames, ranks)
+    hosts = common.hosts(lines["host"]) or common.hosts_of(frames, ranks)
     cards = common.strings(lines["pci"])
     heat = not (lines["cause"] == BRAKE).any() or (
         lines["cause"].str.contains("Thermal").any()

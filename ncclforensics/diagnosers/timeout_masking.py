@@ -70,7 +70,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         calls.sort(pl.col("waiting").list.len(), descending=True).head(1).to_dicts()
     ):
         call = common.collective(frames, row)
-    spoke = common.count(len(ranks), "rank") if ranks else f"{told.height:,} lines"
+    spoke = common.speakers(frames, told)
+    if ranks:
+        spoke = common.count(len(ranks), "rank")
+    elif spoke == common.NOBODY:
+        spoke = f"{told.height:,} lines"
+    if hosts := common.hosts(told["host"]):
+        spoke += f" on {common.some(hosts)}"
     yield Finding(
         slug="timeout-masking",
         confidence="certain",

@@ -139,7 +139,7 @@ def _of_one_pair(
     """
     printer, peer = found["host"][0], found["peer_host"][0]
     seen = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
-    third = set(common.strings(seen["host"])) - {printer, peer}
+    third = set(common.hosts(seen["host"])) - {printer, peer}
     started = frames.message("nccl.init.start")
     if not third and _others_possible(started, printer):
         return None
@@ -150,7 +150,7 @@ def _of_one_pair(
         return None
     root = started.filter(pl.col("comm_rank") == 0)["host"].unique().to_list()
     troubled = set(common.strings(frames.message(*FAILED, *RETRY)["host"]))
-    reached = set(common.strings(started["host"])) & third - troubled
+    reached = set(common.hosts(started["host"])) & third - troubled
     return lost_peers.Blame((printer,), "odd") if root == [peer] and reached else None
 
 

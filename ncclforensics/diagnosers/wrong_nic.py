@@ -115,7 +115,7 @@ def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         if len(values) == 1:
             instead = values[0]
             named = f" (NCCL_SOCKET_IFNAME={instead})"
-    where = common.some(common.strings(lines["host"])) or "a host"
+    where = common.some(common.hosts(lines["host"])) or "a host"
     return _finding(
         frames,
         lines,
@@ -136,7 +136,7 @@ def _ends_differ(frames: Frames, _using: pl.DataFrame) -> Finding | None:
     lines = frames.message("nccl.ib.ends_differ")
     if lines.is_empty() or _all_joined(frames):
         return None
-    where = common.some(common.strings(lines["host"])) or "a host"
+    where = common.some(common.hosts(lines["host"])) or "a host"
     found = _finding(
         frames,
         lines,
@@ -155,7 +155,7 @@ def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
     if lines.is_empty() or _all_joined(frames):
         return None
-    hosts = common.strings(lines["host"])
+    hosts = common.hosts(lines["host"])
     bound = using.filter(pl.col("host").is_in(hosts))
     peers = common.some(common.strings(lines["peer"]), 2)
     where = common.some(hosts) or "a host"
@@ -178,7 +178,7 @@ def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
     local = local.join(_at_home(frames), on=["host", "pid"], how="anti")
     if local.is_empty():
         return None
-    hosts = common.strings(local["host"])
+    hosts = common.hosts(local["host"])
     chosen = common.strings(local["interface"])
     others = using.join(local.select("host").unique(), on="host", how="anti")
     right = common.strings(others["interface"])
@@ -205,7 +205,7 @@ def _network_differs(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         return None
     odd = lines.filter(pl.col("network") == "Socket")
     odd = odd if odd.height else _minority(lines, "network")
-    hosts = common.strings(odd["host"])
+    hosts = common.hosts(odd["host"])
     if not hosts:
         return None
     rest = lines.join(odd.select("host").unique(), on="host", how="anti")
@@ -230,7 +230,7 @@ def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
     ).drop_nulls("subnet")
     odd = _minority(placed, "subnet")
     rest = placed.join(odd.select("host").unique(), on="host", how="anti")
-    hosts = common.strings(odd["host"])
+    hosts = common.hosts(odd["host"])
     if not hosts or set(odd["interface"]) & set(rest["interface"]):
         return None
     return _finding(
@@ -335,7 +335,7 @@ def _finding(
     right: tuple[str, ...] = (),
     instead: str = "",
 ) -> Finding:
-    hosts = common.strings(lines["host"])
+    hosts = common.hosts(lines["host"])
     ranks = common.numbers(lines["rank"])
     return Finding(
         slug="wrong-nic",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import code_places
 from ncclforensics.model.findings import Cite, Collective
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.model.frames import Frames
 
+NOBODY = "a process"  # of which neither rank nor group is known
 MAX_CITES = 6  # per claim; the rest is counted in its explanation
 
 
@@ -55,16 +57,42 @@ def strings(column: pl.Series) -> tuple[str, ...]:
     return tuple(str(value) for value in column.drop_nulls().unique().sort())
 
 
+def hosts(column: pl.Series) -> tuple[str, ...]:
+    """Return the distinct hosts of a column, sorted, without `localhost`.
+
+    Every machine is called so by itself: such a name tells nobody where to look.
+    """
+    return strings(column.filter(~column.str.contains(NOWHERE)))
+
+
 def hosts_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
     """Return the hosts of some global ranks, as far as they are known."""
     mine = frames["ranks"].filter(pl.col("rank").is_in(list(ranks)))
-    return strings(mine["host"])
+    return hosts(mine["host"])
 
 
 def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:
     """Return the global ranks of some hosts, as far as they are known."""
     mine = frames["ranks"].filter(pl.col("host").is_in(list(hosts)))
     return numbers(mine["rank"])
+
+
+def speakers(frames: Frames, lines: pl.DataFrame) -> str:
+    """Return who wrote some lines in words: ranks, or ranks of a group if that is all.
+
+    NOBODY if the lines name neither. `lines` has `rank`, `source` and `line`.
+    """
+    if ranks := numbers(lines["rank"]):
+        return plural("rank", ranks)
+    events = frames["events"].join(lines, on=["source", "line"], how="semi")
+    told = events.drop_nulls("group_rank").select(
+        "group_rank", pl.coalesce("pg_desc", "pg", "pg_id", pl.lit("")).alias("group")
+    )
+    if told["group"].n_unique() != 1:
+        return NOBODY
+    group = told["group"][0]
+    name = f" of {group}" if group else ""
+    return plural("group rank", numbers(told["group_rank"])) + name
 
 
 def pods(lines: pl.DataFrame) -> tuple[str, ...]:

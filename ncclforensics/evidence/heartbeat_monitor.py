@@ -68,7 +68,7 @@ def stuck(frames: Frames) -> Iterator[Finding]:
             "export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800   # if it was only slow",
         ),
         ranks=ranks,
-        hosts=common.hosts_of(frames, ranks) or common.strings(lines["host"]),
+        hosts=common.hosts_of(frames, ranks) or common.hosts(lines["host"]),
         devices=common.devices_of(frames, ranks),
         first_seen=common.first_seen(lines),
     )

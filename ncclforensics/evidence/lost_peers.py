@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from ncclforensics.correlate.identity.host_names import NOWHERE
+
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
@@ -24,7 +26,6 @@ ADDRESS = r"^(?:\d+(?:\.\d+){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*)$"
 SCRUBBED = (
     r"(?i)^(?:x[x.:_-]*|\d{1,3}(?:\.(?:\d{1,3}|x+|\*)){0,3}\.(?:x+|\*)[x.*]*|y+)$"
 )
-NOWHERE = r"^(?:localhost|127\.|::1$|0\.0\.0\.0$|::$)"
 # an exception that mentions other ranks, or that torch's C++ throws when a connection
 # ends
 TOLD = (

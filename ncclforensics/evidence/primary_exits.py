@@ -14,6 +14,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records, uncollected
 from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, exceptions, external_stop, lost_peers
 from ncclforensics.evidence.exceptions import RAISED, SCHEMA
@@ -263,7 +264,7 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
     repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
     known = lines.select("host", "pid").drop_nulls().unique()
     # Ray on one machine prints an address that every machine has
-    where = pl.when(~pl.col("host").str.contains(lost_peers.NOWHERE)).then("host")
+    where = pl.when(~pl.col("host").str.contains(NOWHERE)).then("host")
     host = where if known.height == 1 and not repeated else pl.lit(None)
     return lines.with_columns(
         pl.lit(None, pl.Int64).alias("code"),

@@ -131,7 +131,7 @@ def _finding(
 ) -> Finding:
     known = not rows["rank"].has_nulls()
     ranks = common.numbers(rows["rank"]) if known else ()
-    hosts = common.strings(rows["host"])
+    hosts = common.hosts(rows["host"])
     who = (
         common.plural("rank", ranks) if known else f"a process on {common.some(hosts)}"
     )

@@ -44,6 +44,8 @@ FOLDERS = (
     rf"(?P<host>{HOST})",
     rf"(?P<host>{POD})",
     r"attempt_(?P<attempt>\d+)",
+    # Ray's logs of a cluster, a folder per node
+    r"(?P<host>(?:10|172|192)(?:\.\d{1,3}){3})",
 )
 # matched against the whole path
 PATHS = (
@@ -73,6 +75,8 @@ FILES = (
     r"(?:slurm|job|out|err)[._-]\d{3,}(?:\.\d+)?_(?P<rank>\d{1,5})",
     # Ray: worker-<worker id>-<job id>-<pid>
     r"(?:python-core-)?worker-[0-9a-f]{20,}-[0-9a-f]{8,}-(?P<pid>\d+)",
+    # Azure ML: user_logs/std_log_process_3.txt
+    r"std_log_process_(?P<rank>\d{1,5})",
     # NeMo: nemo_log_globalrank-5_localrank-5
     r".*globalrank-(?P<rank>\d+)_localrank-(?P<local_rank>\d+)",
     r".*(?<![a-z])local[-_]?rank[-_.=]?(?P<local_rank>\d{1,3})(?!\d|[-_.]\d{1,4}(?!\d))",

@@ -57,6 +57,11 @@ LOGS = {
         "attempt": 1,
     },
     f"job-0_ml_pytorch-{ID * 2}.log": {"host": "job-0"},
+    "user_logs/std_log_process_3.txt": {"rank": 3},
+    f"10.0.0.6/session_2026-08-20_10-00-00_1_2/logs/worker-{ID}-01000000-4711.out": {
+        "host": "10.0.0.6",
+        "pid": 4711,
+    },
     f"worker-{ID}-01000000-4711.err": {"pid": 4711, "stream": "stderr"},
 }
 
@@ -74,6 +79,7 @@ SAY_NOTHING = (
         "dmesg-2024-01-01.log",
         "worker_3.log",
         "attempt_x/3/y",
+        "2.30.7.1/x.log",
     ),
 )
 

@@ -16,6 +16,8 @@ from ncclforensics.model.frames import Frames
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# names that every machine has for itself
+NOWHERE = r"^(?:localhost[46]?(?:\.|$)|127\.|::1$|0\.0\.0\.0$|::$)"
 PROCESS = ["source", "pid"]
 
 

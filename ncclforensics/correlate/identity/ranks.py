@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity import (
+    group_ranks,
     host_names,
     legacy_rank_prefix,
     node_order,
@@ -35,7 +36,7 @@ TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 def identify(frames: Frames) -> Frames:
     """Return frames with `rank` and `host` filled in, one `ranks` row per rank."""
-    ranked = _with_children(_with_default_group(host_names.same(frames)))
+    ranked = _with_children(group_ranks.as_global(host_names.same(frames)))
     ranked = _filled(ranked, legacy_rank_prefix.speakers(ranked), ["source", "line"])
     claims = _claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
@@ -72,23 +73,6 @@ def identify(frames: Frames) -> Frames:
             "notes": pl.concat([ranked["notes"], notes]),
         },
         ranked.messages,
-    )
-
-
-def _with_default_group(frames: Frames) -> Frames:
-    """Fill `rank` from the group rank in the default group, which holds all ranks."""
-    default = (pl.col("pg_desc") == "default_pg") | (pl.col("pg_id") == "0")
-    return _each(
-        frames,
-        lambda frame: (
-            frame.with_columns(
-                pl.coalesce(
-                    "rank", pl.when(default.fill_null(False)).then("group_rank")
-                ).alias("rank")
-            )
-            if "group_rank" in frame.columns
-            else frame
-        ),
     )
 
 

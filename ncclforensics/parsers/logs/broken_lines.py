@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import polars as pl
 
-DOCKER = '{"log":"'
+from ncclforensics.parsers.logs import json_records
+from ncclforensics.parsers.logs.json_records import DOCKER, OBJECT, UNSEARCHABLE
+
 _CRI = (
     r"^(?P<head>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?P<stream>stdout|stderr)) "
     r"(?P<tag>[PF]) (?s:(?P<body>.*))$"
@@ -21,7 +23,8 @@ MOST_WRAPPED = 0.02  # minimum share of full-width lines in a wrapped log
 AROUND = 60  # characters on each side of a seam; a needle is no longer than that
 BEGINNING = 5  # leading characters that identify lines of one kind
 CRI_MARKS = ["stdout P ", "stderr P "]
-MARKS = (DOCKER, *CRI_MARKS)  # every split line contains one of these
+# every split line, and every record that has to be unwrapped first, contains one
+MARKS = (DOCKER, *UNSEARCHABLE, *CRI_MARKS)
 
 
 def joined(lines: pl.DataFrame) -> pl.DataFrame:
@@ -34,7 +37,7 @@ def joined(lines: pl.DataFrame) -> pl.DataFrame:
     if docker.any():
         lines = lines.with_columns(
             pl.when(docker)
-            .then(_from_docker(pl.col("raw")))
+            .then(json_records.as_cri(pl.col("raw")))
             .otherwise("raw")
             .alias("raw")
         )
@@ -66,8 +69,9 @@ def joined(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def in_pieces(raw: pl.Series) -> bool:
-    """Whether some of these lines are in docker's JSON or CRI format."""
+    """Whether some of these are docker's JSON, CRI, or JSON to be unwrapped first."""
     marked = raw.str.starts_with(DOCKER) | raw.str.contains(_CRI)
+    marked |= raw.str.contains(OBJECT) & raw.str.contains_any(UNSEARCHABLE)
     return bool(marked.any())
 
 
@@ -102,14 +106,3 @@ def is_wrapped(lines: pl.DataFrame) -> bool:
     usual = lines.filter(~below).select(begins).unique()["raw"]
     under = lines.filter(below).select(begins)["raw"]
     return under.is_in(usual.implode()).sum() * 2 < under.len()
-
-
-def _from_docker(raw: pl.Expr) -> pl.Expr:
-    """Convert docker's JSON line to a CRI line; a damaged one stays as it is."""
-    log = raw.str.json_path_match("$.log")
-    time = raw.str.json_path_match("$.time")
-    stream = raw.str.json_path_match("$.stream")
-    tag = pl.when(log.str.ends_with("\n")).then(pl.lit("F")).otherwise(pl.lit("P"))
-    text = log.str.strip_suffix("\n")
-    line = pl.concat_str(time, pl.lit(" "), stream, pl.lit(" "), tag, pl.lit(" "), text)
-    return pl.coalesce(line, raw)

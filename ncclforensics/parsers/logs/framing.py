@@ -35,18 +35,32 @@ DECORATIONS = {
     "pod": r"\[pod/(?P<pod>[^\]/\s]+)(?:/[^\]\s]+)?\] ?",
     "cri": r"(?P<cri_t>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) "
     r"(?:stdout|stderr) [PF] ",
-    "mpi": r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4})?"
-    r"\[(?:[\w.@-]+,)?(?P<mpi_rank>\d{1,9})\]<(?:stdout|stderr|stddiag)>: ?",
+    # SageMaker's is `[1,mpirank:3,algo-2]<stdout>:`
+    "mpi": r"(?:[A-Z][a-z]{2} (?P<mpi_t>[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}))?"
+    r"(?:\[(?:[\w.@-]+,)?(?:mpirank:)?(?P<mpi_rank>\d{1,9})"
+    r"(?:,(?P<mpi_host>[A-Za-z][\w.-]*))?\])?<(?:stdout|stderr|stddiag)>: ?",
+    # Determined: `[2026-…Z] f6114bb3 [rank=1] || INFO: `, and its wrapper alone
+    "determined": r"\[(?P<det_t>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d))\] "
+    r"(?:\S{1,8}| {8}) (?:\[rank=(?P<det_rank>\d{1,9})\] )?\|\| (?:[A-Z]{4,8}: )?",
+    "wrapped": r"\[rank=(?P<eq_rank>\d{1,9})\] ",
     "torch": r"\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
     # the user may set the template: `[trainer0|0]:`
     "torchrun": r"\[[A-Za-z_][A-Za-z_-]*(?P<tee_rank>\d{1,6})(?:\|\d{1,7})?\]:",
+    # its rank is that of the node
+    "skypilot": r"\((?P<sky_node>head|worker\d{1,5}), rank=\d{1,5}, pid=\d{1,10}"
+    r"(?:, ip=(?P<sky_ip>[^)\s]+))?\) ",
     # vLLM names its workers by rank if it uses tensor parallelism only
     "ray": r"\((?:(?:Worker_TP|VllmWorker rank=)(?P<vllm_rank>\d{1,5})(?:_EP\d{1,5})? "
     r"|[^\n]{0,200}?)pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
+    # the labels of `logcli`, behind its time
+    "loki": r"\{(?P<labels>(?:[A-Za-z_]\w*=\"[^\"\n]*\"(?:, ?)?)*)\} ",
+    # the stream of a SageMaker job in `aws logs tail`, behind its time
+    "cloudwatch": r"[\w.-]+/(?P<algo>algo-\d{1,5})-\d{8,} ",
     "kernel": r"(?:[a-z]+ *:[a-z]+ *: +)?(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
     r"\d\d:\d\d:\d\d)|(?P<sys_iso>\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)) "
     r"(?P<sys_host>[\w.-]+) "
-    r"(?:kernel|systemd|nv-fabricmanager|slurmstepd|slurmd|kubelet)(?:\[\d+\])?: ",
+    r"(?:(?:kernel|systemd|nv-fabricmanager|slurmstepd|slurmd|kubelet)(?:\[\d+\])?"
+    r"|[\w.@/+-]+\[\d{1,10}\]): ",
     "dmesg_t": r"\[[A-Z][a-z]{2} "
     r"(?P<ctime>[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ",
     "dmesg": r"(?:<\d+>)?\[ *\d+\.\d{3,6}\] ",
@@ -69,6 +83,22 @@ DECORATIONS = {
     "accelerate": r"(?:stderr|stdout): ",
     "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
 }
+LABELS = {
+    "label_host": r'(?:^|[ ,])(?:node|node_name|host|hostname)="([^"]+)"',
+    "label_pod": r'(?:^|[ ,])(?:pod|pod_name)="([^"]+)"',
+}
+# Ray prints equal lines of several workers once
+REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"
+# stern puts `pod container ` in front of each line. Such words may also begin a
+# sentence, so most lines of the file have to begin with a few such pairs.
+STERN = (
+    r"^([a-z0-9][a-z0-9-]{0,250}-(?:\d+|[a-z0-9]{5})) "
+    r"([a-z][a-z0-9-]{2,62}) "
+)
+_SENTENCE = (
+    r"^\S+ (?:has|was|did|had|failed|exited|lost|died|joined|left|not|with|and) "
+)
+FEWEST = 3  # lines that make a habit
 # Horovod's `3: [name, …]` is a rank with a list of tensors, not an srun label
 _LISTED = ascii_only(
     r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
@@ -87,6 +117,15 @@ _SAYS = (
     "pod",
     "cri_t",
     "mpi_rank",
+    "mpi_host",
+    "mpi_t",
+    "det_rank",
+    "det_t",
+    "eq_rank",
+    "labels",
+    "algo",
+    "sky_node",
+    "sky_ip",
     "torch_rank",
     "tee_rank",
     "ray_pid",
@@ -105,8 +144,17 @@ _SAYS = (
 )
 # the captures that distinguish the writers of one stream
 _SPEAKERS = (
+    "told_host",
+    "told_pod",
+    "told_container",
+    "told_rank",
+    "labels",
+    "algo",
     "pod",
     "mpi_rank",
+    "det_rank",
+    "eq_rank",
+    "sky_node",
     "torch_rank",
     "tee_rank",
     "ray_pid",
@@ -132,12 +180,19 @@ def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFram
     "python" or null), `level`, the columns of WHO and GROUP, `t` and `yearless` (see
     `timestamps`).
     """
-    bare = _unmarked(lines, lines if among is None else among)
-    bare = bare.select(
-        "line", pl.col("raw").str.replace_all(ANSI, "").str.split("\r")
-    ).explode("raw")
-    bare = json_records.unwrapped(bare.with_columns(pl.col("raw").fill_null("")))
-    bare = bare.with_columns(pl.col("raw").str.replace(EMPHASIS, "$1"))
+    among = lines if among is None else among
+    bare = _without_stern(_unmarked(lines, among), among)
+    told = [c for c in json_records.COLUMNS if c in bare.columns]
+    bare = bare.select("line", pl.col("raw").fill_null(""), *told)
+    bare = json_records.unwrapped(bare).with_columns(
+        pl.col("raw")
+        .str.replace_all(ANSI, "")
+        .str.replace_all("\n", "\r")
+        .str.split("\r")
+    )
+    bare = bare.explode("raw").with_columns(
+        pl.col("raw").fill_null("").str.replace(EMPHASIS, "$1")
+    )
     peeled = _peel(bare.filter(pl.col("raw") != "")).with_columns(
         pl.col("text").str.replace(EMPHASIS, "$1")
     )
@@ -172,6 +227,30 @@ def _unmarked(lines: pl.DataFrame, among: pl.DataFrame) -> pl.DataFrame:
     return lines
 
 
+def _without_stern(lines: pl.DataFrame, among: pl.DataFrame) -> pl.DataFrame:
+    """Write stern's prefix as kubectl's, in files where most lines have it."""
+    raw, file = pl.col("raw"), pl.col("line") // FILE
+    colourless = raw.str.replace_all(ANSI, "")
+    if not lines.select(colourless.str.contains(STERN).any()).item():
+        return lines
+    said = among.filter(raw.str.contains(r"\S")).select(file.alias("file"), colourless)
+    bears = raw.str.contains(STERN) & ~raw.str.contains(_SENTENCE)
+    of = said.group_by("file").agg(
+        bears.sum().alias("marked"),
+        raw.filter(bears).str.extract(STERN, 2).n_unique().alias("containers"),
+        pl.len(),
+    )
+    shipped = of.filter(
+        (pl.col("marked") > pl.max_horizontal(FEWEST - 1, pl.col("len") * MOST))
+        & (pl.col("containers") * FEWEST <= pl.col("marked"))
+    )
+    return lines.with_columns(
+        pl.when(file.is_in(shipped["file"].implode()))
+        .then(colourless.str.replace(STERN, "[pod/$1/$2] "))
+        .otherwise(raw)
+    )
+
+
 def _peel(lines: pl.DataFrame) -> pl.DataFrame:
     """Strip up to MAX_DECORATIONS decorations from the start of each line."""
     peeled = lines.with_columns(
@@ -191,6 +270,8 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
             pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
             *(pl.coalesce(said[name], pl.col(name)).alias(name) for name in _SAYS),
         )
+    if peeled["ray_pid"].null_count() < peeled.height:
+        peeled = peeled.with_columns(pl.col("text").str.replace(REPEATED, ""))
     return peeled
 
 
@@ -202,13 +283,15 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
 
     who = {
         "rank": number(
-            *("head_rank", "torch_rank", "mpi_rank", "vllm_rank", "sglang_rank")
+            *("head_rank", "torch_rank", "mpi_rank", "det_rank", "eq_rank"),
+            *("vllm_rank", "sglang_rank", "told_rank"),
         ),
         "local_rank": number("tee_rank"),
         "task": number("task"),
         "host": pl.coalesce(
-            *("head_host", "sys_host", "step_host", "json_host", "worker"),
-            *("service", "ray_ip", "pod", "json_pod"),
+            *("head_host", "sys_host", "step_host", "told_host", "label_host"),
+            *("mpi_host", "algo", "worker", "service", "ray_ip", "sky_ip"),
+            *("sky_node", "pod", "told_pod", "label_pod"),
         ),
         "pid": number("head_pid", "ray_pid"),
         "device": number("head_dev"),
@@ -220,6 +303,10 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "pg_desc": pl.col("pg_desc"),
         "group_rank": number("pg_rank"),
     }
+    labels = segments["labels"]
+    segments = segments.with_columns(
+        labels.str.extract(label).alias(name) for name, label in LABELS.items()
+    )
     return segments.select(
         "line",
         "part",
@@ -232,7 +319,16 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         *(who[name].alias(name) for name in WHO),
         *(group[name].alias(name) for name in GROUP),
         timestamps.absolute(
-            *("head_t", "cri_t", "iso_t", "sys_iso", "ctime", "json_t")
+            *(
+                "head_t",
+                "cri_t",
+                "iso_t",
+                "sys_iso",
+                "ctime",
+                "det_t",
+                "mpi_t",
+                "told_t",
+            )
         ).alias("t"),
         timestamps.yearless("head_md", "head_hms", "sys_t").alias("yearless"),
     )

@@ -80,9 +80,14 @@ _AT_START = {name: ascii_only(f"^(?:{form})") for name, form in _FORMS.items()}
 
 # c10d's own prefix names the group; `[Rank 3]` alone is the rank within an unnamed
 # group.
-_GROUP_PREFIX = ascii_only(
-    r"^ ?\[PG (?:ID )?(?P<pg_id>\d{1,9})(?: PG GUID (?P<pg>[^\s(\]]+))? ?"
+_GROUP = (
+    r"\[PG (?:ID )?(?P<pg_id>\d{1,9})(?: PG GUID (?P<pg>[^\s(\]]+))? ?"
     r"(?:\((?P<pg_desc>[^\n]*?)\))? Rank (?P<pg_rank>\d{1,9})\] {0,2}"
+)
+_GROUP_PREFIX = ascii_only(f"^ ?{_GROUP}")
+# an exception repeats it, behind what the interpreter or the C++ runtime prints
+_GROUP_TOLD = ascii_only(
+    rf"^\s*(?:what\(\):\s+)?(?:[\w.]+(?:Error|Exception): )?{_GROUP}"
 )
 _RANK_PREFIX = ascii_only(r"^\[Rank (?P<said_rank>\d{1,9})\]:? ")
 
@@ -164,9 +169,7 @@ def _without_header() -> pl.Expr:
 
 
 def _take_group(segments: pl.DataFrame) -> pl.DataFrame:
-    groups = segments.select(
-        pl.col("text").str.extract_groups(_GROUP_PREFIX).alias("g")
-    )
+    groups = segments.select(pl.col("text").str.extract_groups(_GROUP_TOLD).alias("g"))
     named = groups.unnest("g")
     said = segments["text"].str.extract(_RANK_PREFIX)
     return segments.with_columns(

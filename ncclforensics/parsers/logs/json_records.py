@@ -1,10 +1,10 @@
-"""Log lines that a shipper wrapped in JSON, one object per line.
+"""Log lines that a shipper or a runtime wrapped in JSON, one object per line.
 
-Docker's `*-json.log` (`log stream time`), `journalctl -o json` (`MESSAGE _HOSTNAME
-__REALTIME_TIMESTAMP`), Fluent Bit with its Kubernetes filter (`log kubernetes.…`), Loki
-(`line labels`), Stackdriver (`textPayload timestamp`), CloudWatch and Datadog
-(`message timestamp host`). The line, the host and the time inside count as if they
-stood there bare; of an object without a known line nothing changes.
+Docker's `*-json.log`, `journalctl -o json`, Fluent Bit, Vector, `logcli -o jsonl`,
+`stern -o json`, Determined, CloudWatch, Stackdriver and Datadog: the keys are in the
+tables below. The line, host, pod, container, rank and time inside count as if a
+launcher had put them in front of the line; of an object without a known line nothing
+changes. Files of JSON that are not one object per line are read by `record_files`.
 """
 
 from __future__ import annotations
@@ -13,60 +13,133 @@ import polars as pl
 
 LINE = (
     *("$.MESSAGE", "$.log", "$.message", "$.msg", "$.line", "$.textPayload"),
-    *("$.jsonPayload.message", "$.body", "$._raw"),
+    *("$.jsonPayload.message", "$.jsonPayload.log", "$.body", "$._raw"),
+    *("$.content.message", "$.attributes.message"),
 )
-HOST = (
-    *("$._HOSTNAME", "$.kubernetes.host", "$.kubernetes.node_name", "$.hostname"),
-    *("$.host.name", "$.host", "$.nodename", "$.labels.node"),
-)
-POD = ("$.kubernetes.pod_name", "$.labels.pod", "$.pod")
-TIME = (
-    *("$.__REALTIME_TIMESTAMP", "$.time", "$.timestamp", '$["@timestamp"]', "$.ts"),
-    "$.date",
-)
+# CloudWatch's name of a stream, of which only SageMaker's tells a host:
+# `job/algo-2-1700000000`
+STREAM = "$.logStreamName"
+_ALGO = r"^(?:[^/]+/)?(algo-\d{1,5})-\d+$"
+TOLD = {
+    "told_host": (
+        *("$._HOSTNAME", "$.kubernetes.host", "$.kubernetes.node_name"),
+        *("$.kubernetes.pod_node_name", "$.kubernetes.node.name", "$.nodeName"),
+        *("$.hostname", "$.host.name", "$.host", "$.nodename", "$.labels.node"),
+        *("$.labels.node_name", "$.labels.hostname", "$.labels.host", "$.agent_id"),
+        *('$.labels["compute.googleapis.com/resource_name"]', "$.content.host"),
+        "$.attributes.host",
+    ),
+    "told_pod": (
+        *("$.kubernetes.pod_name", "$.kubernetes.pod.name", "$.labels.pod"),
+        *("$.labels.pod_name", "$.resource.labels.pod_name", "$.podName", "$.pod"),
+        *("$.pod_name", STREAM),
+    ),
+    "told_container": (
+        *("$.kubernetes.container_name", "$.kubernetes.container.name"),
+        *("$.labels.container", "$.resource.labels.container_name"),
+        *("$.containerName", "$.container_name", "$.container_id"),
+    ),
+    "told_rank": ("$.rank_id", "$.rankId", "$.rank"),
+    "told_t": (
+        *("$.__REALTIME_TIMESTAMP", "$.time", "$.timestamp", '$["@timestamp"]'),
+        *("$.ts", "$.date", "$.attributes.timestamp", "$.content.timestamp"),
+    ),
+}
+COLUMNS = tuple(TOLD)
+OBJECT = r'^\s*\{\s*"'
+# of Docker's json-file driver; only the last piece of a line ends with a newline
+DOCKER = '{"log":"'
+# records whose lines cannot be searched as they stand: a traceback in one record, and
+# a line with colours, or one that is no UTF-8, which the journal spells as bytes
+UNSEARCHABLE = [r"\n  File \"", '"MESSAGE":[']
 _NESTED = r"(?s)^\{.*\}$|^\[\s*[\d\"\[{\]-].*\]$|^\[\]$"
+JOURNAL = "$.MESSAGE"
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_BYTES = rf"^\[\s*{_BYTE}(?:\s*,\s*{_BYTE})*\s*\]$"
 # digits of a Unix time: seconds, milliseconds, microseconds, nanoseconds
 UNITS = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}
 
 
 def unwrapped(lines: pl.DataFrame) -> pl.DataFrame:
-    """Replace `raw` by the line inside, and add `json_host`, `json_pod` and `json_t`.
+    """Replace `raw` by the line inside, and fill the string columns COLUMNS.
 
-    The added columns are strings; `json_t` is RFC 3339, null where nothing tells it.
+    `told_t` is RFC 3339. What is not told is null; columns that are there already, from
+    a file of records, are kept.
     """
+    missing = [c for c in COLUMNS if c not in lines.columns]
+    lines = lines.with_columns(pl.lit(None, pl.String).alias(c) for c in missing)
     raw = pl.col("raw")
-    wrapped = raw.str.contains(r'^\s*\{\s*"') & raw.str.contains(r"\}\s*$")
-    empty = [pl.lit(None, pl.String).alias(f"json_{c}") for c in ("host", "pod", "t")]
+    wrapped = raw.str.contains(OBJECT) & raw.str.contains(r"\}\s*$")
     if not lines.select(wrapped.any()).item():
-        return lines.with_columns(empty)
+        return lines
     told = lines.with_row_index("_row")
-    inside = told.filter(wrapped).select(
+    objects = told.filter(wrapped)
+    said = objects.select(
         "_row",
-        _first(LINE).str.strip_chars_end("\r\n").alias("_line"),
-        _first(HOST).alias("json_host"),
-        _first(POD).alias("json_pod"),
-        _moment(_first(TIME)).alias("json_t"),
-    )
+        _first(LINE, objects).str.strip_chars_end("\r\n").alias("_line"),
+        *(_first(paths, objects).alias(f"_{c}") for c, paths in TOLD.items()),
+    ).drop_nulls("_line")
+    said = said.with_columns(moment(pl.col("_told_t")))
     return (
-        told.join(
-            inside.drop_nulls("_line"), on="_row", how="left", maintain_order="left"
+        told.join(said, on="_row", how="left", maintain_order="left")
+        .with_columns(
+            pl.coalesce("_line", "raw").alias("raw"),
+            *(pl.coalesce(f"_{c}", c).alias(c) for c in COLUMNS),
         )
-        .with_columns(pl.coalesce("_line", "raw").alias("raw"))
-        .drop("_row", "_line")
+        .select(lines.columns)
     )
 
 
-def _first(paths: tuple[str, ...]) -> pl.Expr:
-    """Return the first string or number that one of some JSON paths leads to."""
-    found = (pl.col("raw").str.json_path_match(path) for path in paths)
-    plain = (pl.when(~value.str.contains(_NESTED)).then(value) for value in found)
-    return pl.coalesce(*plain)
+def as_cri(raw: pl.Expr) -> pl.Expr:
+    """Convert lines of Docker's json-file driver to CRI lines, with their P or F.
+
+    `2026-…Z stderr F text`; a damaged line stays as it is.
+    """
+    log = raw.str.json_path_match("$.log")
+    tag = pl.when(log.str.ends_with("\n")).then(pl.lit("F")).otherwise(pl.lit("P"))
+    parts = (
+        raw.str.json_path_match("$.time"),
+        raw.str.json_path_match("$.stream"),
+        tag,
+        log.str.strip_suffix("\n"),
+    )
+    return pl.coalesce(pl.concat_str(*parts, separator=" "), raw)
 
 
-def _moment(told: pl.Expr) -> pl.Expr:
+def of_stream(told: pl.Expr) -> pl.Expr:
+    """Return the host in CloudWatch's name of a stream, of SageMaker's streams."""
+    return told.str.extract(_ALGO)
+
+
+def moment(told: pl.Expr) -> pl.Expr:
     """Return times as RFC 3339: a Unix time by its digits, others as they are."""
     number = told.str.extract(r"^(\d{10}(?:\d{3}){0,3})(?:\.\d+)?$")
     unit = number.str.len_chars().replace_strict(UNITS, default=None)
     nanoseconds = number.cast(pl.Int64, strict=False) * unit
     stamp = nanoseconds.cast(pl.Datetime("ns")).dt.strftime("%Y-%m-%dT%H:%M:%S%.9fZ")
     return pl.coalesce(stamp, told)
+
+
+def _spelled(value: pl.Expr) -> pl.Expr:
+    """Return the text of a line that is spelled as a list of bytes; else null."""
+    listed = pl.when(value.str.contains(_BYTES)).then(value)
+    data = listed.str.json_decode(pl.List(pl.UInt8())).cast(pl.Binary)
+    return data.cast(pl.String, strict=False)
+
+
+def _first(paths: tuple[str, ...], among: pl.DataFrame) -> pl.Expr:
+    """Return the first string or number that one of some JSON paths leads to.
+
+    A path costs a parse per line, so one whose key occurs nowhere is not followed.
+    """
+    values = [pl.lit(None, pl.String)]
+    for path in paths:
+        key = path.removesuffix('"]').rpartition('["' if "[" in path else ".")[2]
+        if not among["raw"].str.contains(f'"{key}"', literal=True).any():
+            continue
+        value = pl.col("raw").str.json_path_match(path)
+        value = of_stream(value) if path == STREAM else value
+        values.append(pl.when(~value.str.contains(_NESTED)).then(value))
+        if path == JOURNAL:
+            values.append(_spelled(value))
+    return pl.coalesce(values)

@@ -23,7 +23,8 @@ class Kept:
     `lines` have `line` (1-based) and `raw`, in order. Those numbered `own` are to be
     recognised; the others are context below them. `count` is the number of lines read;
     `whole` whether the last one ends with a newline; `trouble` why reading stopped
-    early; `sha256` that of the file, if it was hashed while reading.
+    early; `sha256` that of the file, if it was hashed while reading; `remarks` what
+    else its notes say.
     """
 
     lines: list[pl.DataFrame] = field(default_factory=list)
@@ -39,6 +40,7 @@ class Kept:
     unheld: set[int] = field(default_factory=set)
     left_out: Counter[str] = field(default_factory=Counter)
     sha256: str | None = None
+    remarks: list[str] = field(default_factory=list)
 
     def met(self, block: Block) -> None:
         """Count a block's lines and record what is wrong with them."""
@@ -71,6 +73,7 @@ class Kept:
             yield f"{which} have {most}: what belongs under them is not read"
         for needle, count in sorted(self.left_out.items()):
             yield f"{count:,} more lines with {needle.strip()!r} are not read"
+        yield from self.remarks
         if self.trouble is not None:
             yield f"reading stopped after line {self.count:,}: {self.trouble}"
 

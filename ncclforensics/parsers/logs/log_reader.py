@@ -23,11 +23,18 @@ from ncclforensics.model import tables
 from ncclforensics.model.errors import reason
 from ncclforensics.model.frames import Frames, PartialRead, join
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.logs import broken_lines, endings, framing, grammar, scan
+from ncclforensics.parsers.logs import (
+    broken_lines,
+    endings,
+    framing,
+    grammar,
+    record_files,
+    scan,
+)
 from ncclforensics.parsers.logs.event_rows import Room, recognise, taken
 from ncclforensics.parsers.logs.framing import FILE
 from ncclforensics.parsers.logs.kept_lines import Kept, numbered
-from ncclforensics.parsers.logs.lines import blocks
+from ncclforensics.parsers.logs.lines import blocks, utf8
 from ncclforensics.parsers.logs.long_lines import shortened
 
 if TYPE_CHECKING:
@@ -151,7 +158,7 @@ def _is_utf16(source: Source) -> bool:
 def _whole(source: Source, search: scan.Search) -> list[Kept]:
     kept: list[Kept] = []
     try:
-        if scan.is_wrapped(source, search):
+        if scan.is_in_pieces(source, search):
             return [Kept(in_pieces=True)]
         with source.open(hashed=True) as stream:
             kept.extend(scan.in_order(stream, search))
@@ -164,7 +171,7 @@ def _whole(source: Source, search: scan.Search) -> list[Kept]:
 
 def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
     try:
-        if index == 0 and scan.is_wrapped(source, search):
+        if index == 0 and scan.is_in_pieces(source, search):
             return [Kept(in_pieces=True)]
         return [scan.of_span(source, search, index)]
     except scan.InPiecesError:
@@ -174,11 +181,15 @@ def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
 
 
 def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
-    """Read and recognise a whole log whose lines were split."""
+    """Read and recognise a whole log whose lines were split, or that are records."""
     log = Kept()
     parts: list[Frames] = []
     room = Room()
     try:
+        if (records := _records(source, log, messages)) is not None:
+            found = recognise(records.drop("place"), records.height, messages, room)
+            placed = _placed(_cited(found, records["place"]), [source])
+            return _Log(source, log, placed)
         with source.open() as stream:
             for lines, own in windows(stream, log):
                 parts.append(recognise(lines, own, messages, room))
@@ -195,6 +206,42 @@ def of_text(source: Source, text: bytes) -> Frames:
     found = windows(BytesIO(text), Kept())
     parts = [recognise(lines, own, messages, room) for lines, own in found]
     return join(_placed(part, [source]) for part in parts)
+
+
+def _records(
+    source: Source, log: Kept, messages: Sequence[Message]
+) -> pl.DataFrame | None:
+    """Return the lines of a file of records, None if it is another file."""
+    with source.open() as stream:
+        head = utf8(stream).read(scan.WIDTH_BYTES)
+    if record_files.form(head) is None and not record_files.is_json_lines(head):
+        return None
+    with source.open() as stream:
+        try:
+            lines, log.count = record_files.read(stream, messages)
+        except ValueError as error:
+            log.remarks.append(f"its records are not read: {error}")
+            return None
+        log.trouble = stream.damage
+    if not lines["place"].is_sorted():
+        log.remarks.append(record_files.NEWEST_FIRST)
+    return lines
+
+
+def _cited(frames: Frames, place: pl.Series) -> Frames:
+    """Return `frames` of numbered records with the lines of their file."""
+
+    def cite(frame: pl.DataFrame) -> pl.DataFrame:
+        if frame.is_empty() or "line" not in frame.columns:
+            return frame
+        return frame.with_columns(
+            pl.select(place.gather(frame["line"] - 1)).to_series().alias("line")
+        )
+
+    return Frames(
+        {name: cite(frame) for name, frame in frames.tables.items()},
+        {name: cite(frame) for name, frame in frames.messages.items()},
+    )
 
 
 def windows(stream: BinaryIO, log: Kept) -> Iterator[tuple[pl.DataFrame, int]]:

@@ -21,7 +21,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
 
-from ncclforensics.parsers.logs import broken_lines, grammar, long_lines
+from ncclforensics.parsers.logs import (
+    broken_lines,
+    grammar,
+    long_lines,
+    record_files,
+)
 from ncclforensics.parsers.logs.kept_lines import Kept
 from ncclforensics.parsers.logs.lines import blocks, decoded, utf8
 from ncclforensics.parsers.logs.needles import finder
@@ -295,10 +300,17 @@ def _compact(lines: pl.DataFrame) -> pl.DataFrame:
     return lines.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
 
 
-def is_wrapped(source: Source, search: Search) -> bool:
-    """Whether a terminal wrapped this log in a way that matters, judged by its head."""
+def is_in_pieces(source: Source, search: Search) -> bool:
+    """Whether a log has to be read whole, judged by its head.
+
+    It is a file of records, or a terminal wrapped it in a way that matters.
+    """
     with source.open() as stream:
         head = utf8(stream).read(WIDTH_BYTES)
+    return record_files.form(head) is not None or _is_wrapped(head, search)
+
+
+def _is_wrapped(head: bytes, search: Search) -> bool:
     if len(head) < WIDTH_BYTES:
         seams = broken_lines.seams(decoded(head, 1).lines) if head else pl.DataFrame()
         needed = pl.col("seam").str.contains_any(search.across)

@@ -1,0 +1,178 @@
+"""Exports of log services, which have to be read whole before their lines are lines.
+
+A CSV table, `journalctl -o export`, a JSON document (`gcloud logging read --format
+json`, `aws logs get-log-events`, `journalctl -o json-pretty`), and JSON lines that are
+newest first or hold several lines each. All become one frame of lines in the order of
+time, with what each record tells beside its line. Other JSON lines need none of this:
+`json_records` unwraps the few that matter.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+import polars as pl
+
+from ncclforensics.parsers.logs import (
+    csv_records,
+    grammar,
+    journal_export,
+    json_records,
+    timestamps,
+)
+from ncclforensics.parsers.logs.lines import decoded, utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import BinaryIO
+
+    from ncclforensics.parsers.logs.grammar import Message
+
+MAX_BYTES = 256 << 20  # of a file that is read whole
+NEAR = 400  # records on each side of a needle that may belong to its message
+HEAD_LINES = 64  # of JSON lines, from which their order is judged
+NEWEST_FIRST = "its records are newest first; they are read in the order of time"
+_LIST = re.compile(rb'\s*\[\s*\{\s*"')
+_OBJECT = re.compile(rb'\s*\{\s*\n\s*"|\s*\{\s*"events"\s*:\s*\[')
+_LINE_KEY = re.compile(
+    rb'"(?:MESSAGE|log|message|msg|line|textPayload|_raw|body)"\s*:\s*"'
+)
+# the line of a document on which a record's own line stands
+_LINE_AT = r'^[\s{]*"(?:MESSAGE|log|message|msg|line|textPayload|_raw|body)"\s*:'
+_FIRST_RECORD = re.compile(rb"\[\s*?(\n[ \t]*)\{")
+
+
+class _Events(msgspec.Struct):
+    """What `aws logs get-log-events` and `filter-log-events` print."""
+
+    events: list[msgspec.Raw]
+
+
+def form(head: bytes) -> str | None:
+    """Return how a file of records is laid out, judged by its first bytes, or None.
+
+    "csv", "journal", "document", or "lines" for JSON lines that cannot be read line by
+    line.
+    """
+    if head.startswith(journal_export.HEAD):
+        return "journal"
+    if (_LIST.match(head) or _OBJECT.match(head)) and _LINE_KEY.search(head):
+        return "document"
+    first = head.split(b"\n", 1)[0]
+    if is_json_lines(head):
+        lines = decoded(head[: head.rfind(b"\n") + 1] or head, 1).lines
+        told = json_records.unwrapped(lines.head(HEAD_LINES))
+        folded = bool(told["raw"].str.contains("\n", literal=True).any())
+        return "lines" if folded or _newest_first(told) else None
+    if b"," in first and csv_records.columns(first.decode("utf-8", "replace").strip()):
+        return "csv"
+    return None
+
+
+def is_json_lines(head: bytes) -> bool:
+    """Whether a file begins with a JSON object on one line, and is not Docker's."""
+    return head.startswith(b'{"') and not head.startswith(json_records.DOCKER.encode())
+
+
+def read(stream: BinaryIO, messages: Sequence[Message]) -> tuple[pl.DataFrame, int]:
+    """Read a file of records; returns its lines, and the number of lines of the file.
+
+    Its columns are `line` (1-based, in the order of time), `place` (the line of the
+    file), `raw`, and COLUMNS of json_records. `place` descends if the records were
+    newest first. Raises ValueError if it is no such file after all, or
+    longer than MAX_BYTES.
+    """
+    data = utf8(stream).read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
+    kind = form(data[: 1 << 18])
+    try:
+        match kind:
+            case "csv":
+                records = csv_records.read(data)
+            case "journal":
+                records = journal_export.read(data)
+            case "document":
+                records = _of_document(data, messages)
+            case _:
+                near = _near(decoded(data, 1).lines, messages)
+                records = json_records.unwrapped(near)
+    except (msgspec.DecodeError, pl.exceptions.PolarsError) as error:
+        raise ValueError(str(error)) from error
+    records = records.drop_nulls("raw")
+    if _newest_first(records):
+        records = records.reverse()
+    lines = _lines(records, spread=kind in ("csv", "journal"))
+    return lines, decoded(data, 1).count
+
+
+def _of_document(data: bytes, messages: Sequence[Message]) -> pl.DataFrame:
+    """Return the records of a JSON document, cut or whole."""
+    try:
+        records = _objects(data)
+    except msgspec.DecodeError:
+        data = _closed(data)
+        records = _objects(data)
+    raw = pl.Series("raw", list(map(bytes, records)), pl.Binary).cast(pl.String)
+    at = decoded(data, 1).lines.filter(pl.col("raw").str.contains(_LINE_AT))["line"]
+    if at.len() != raw.len():
+        at = pl.repeat(1, raw.len(), dtype=pl.Int64, eager=True)
+    near = _near(pl.DataFrame({"line": at, "raw": raw}), messages)
+    told = json_records.unwrapped(near)
+    return told.filter(~pl.col("raw").str.contains(json_records.OBJECT))
+
+
+def _closed(data: bytes) -> bytes:
+    """Close a document behind its last whole record: the brace below the first one."""
+    first = _FIRST_RECORD.search(data)
+    if first is None:
+        return data
+    last = data.rfind(first[1] + b"}") + len(first[1]) + 1
+    return data[:last] + (b"]}" if data.lstrip().startswith(b"{") else b"]")
+
+
+def _objects(data: bytes) -> list[msgspec.Raw]:
+    """Return the records of a list, of `events`, or of objects one after the other."""
+    if _LIST.match(data):
+        return msgspec.json.decode(data, type=list[msgspec.Raw])
+    try:
+        return msgspec.json.decode(data, type=_Events).events
+    except msgspec.DecodeError:
+        listed = b"[" + re.sub(rb"\n\}\s*\n\{", b"\n},{", data) + b"]"
+        return msgspec.json.decode(listed, type=list[msgspec.Raw])
+
+
+def _near(lines: pl.DataFrame, messages: Sequence[Message]) -> pl.DataFrame:
+    """Return the lines with a needle and NEAR lines on each side of them.
+
+    What belongs to a message may stand above it: the order is not known yet.
+    """
+    needed = grammar.has_needle("raw", messages)
+    needed |= pl.col("raw").str.contains_any(json_records.UNSEARCHABLE)
+    held = lines.select(needed.cast(pl.Int8))["raw"]
+    for _ in range(2):
+        held = held.reverse().rolling_max(NEAR + 1, min_samples=1)
+    return lines.filter(held.cast(pl.Boolean))
+
+
+def _newest_first(records: pl.DataFrame) -> bool:
+    step = records.select(timestamps.absolute("told_t").diff().cast(pl.Int64).sign())
+    signs = step.to_series()
+    return int((signs < 0).sum()) > int((signs > 0).sum())
+
+
+def _lines(records: pl.DataFrame, spread: bool) -> pl.DataFrame:
+    """Split records of several lines into `line`, `place`, `raw` and COLUMNS.
+
+    With `spread`, a line break inside a record is one of the file.
+    """
+    inner = pl.col("raw").str.strip_chars_end("\r\n").str.split("\n")
+    below = pl.int_ranges(pl.col("raw").list.len()) * int(spread)
+    return (
+        records.with_columns(inner)
+        .with_columns((pl.col("line") + below).alias("place"))
+        .explode("raw", "place")
+        .with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("line"))
+    )

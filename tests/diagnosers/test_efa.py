@@ -1,0 +1,20 @@
+"""A transfer over EFA that failed names the instance at its other end."""
+
+from log_lines import verdict
+
+LINE = (
+    "libfabric:4121:1787220000::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, "
+    "message: Unresponsive remote (was previously responsive) My EFA addr: "
+    "fi_addr_efa://[fe80::1]:0:1 My host id: i-00000000000000001 Peer EFA addr: "
+    "fi_addr_efa://[fe80::2]:0:9 Peer host id: {peer} (13)\n"
+)
+
+
+def test_the_peer_is_named_by_its_instance(analyzed):
+    told = verdict(analyzed({"gpu0007.log": LINE.format(peer="i-00000000000000002")}))
+    assert told == ("ib-error", (), ("i-00000000000000002",))
+
+
+def test_a_peer_that_is_not_known_is_not_made_up(analyzed):
+    found = analyzed({"gpu0007.log": LINE.format(peer="N/A")}).ranked
+    assert all("N/A" not in f.hosts for _, f in found.findings)

@@ -1,0 +1,282 @@
+"""A job reads the same in every envelope that ships its lines.
+
+Rank 1 raises, rank 0 waits for it until its watchdog gives up. The journal's records
+are laid out as `journalctl` 252 printed them, mpirun's as Open MPI 4.1.4 did, Ray's as
+Ray 2.60 did; the others are rendered from the documentation or the source of each.
+"""
+
+import csv
+import io
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from log_lines import timeout, traceback, verdict
+
+BEGAN = datetime(2026, 8, 20, 10, 9, tzinfo=UTC)
+TEXTS = [timeout(0), traceback(1, "ValueError: bad batch")]
+FOLDED = [(0, TEXTS[0].rstrip("\n")), (1, TEXTS[1].rstrip("\n"))]
+LINES = [(rank, line) for rank, text in FOLDED for line in text.splitlines()]
+
+
+def host(rank):
+    return f"gpu000{rank + 1}"
+
+
+def pod(rank):
+    return f"trainer-worker-{rank}"
+
+
+def at(n):
+    return (BEGAN + timedelta(seconds=n)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def micros(n):
+    return int((BEGAN + timedelta(seconds=n)).timestamp() * 1_000_000)
+
+
+def as_lines(record, lines=LINES):
+    return "".join(
+        json.dumps(record(n, *line), ensure_ascii=False) + "\n"
+        for n, line in enumerate(lines)
+    )
+
+
+def as_table(header, row, lines=LINES, newest_first=False):
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(header)
+    rows = [row(n, *line) for n, line in enumerate(lines)]
+    writer.writerows(reversed(rows) if newest_first else rows)
+    return file.getvalue()
+
+
+def fluent_bit(n, rank, line):
+    return {
+        "date": micros(n) / 1e6,
+        "log": line + "\n",
+        "kubernetes": {"pod_name": pod(rank), "host": host(rank)},
+    }
+
+
+def vector(n, rank, line):
+    return {
+        "file": "/var/log/pods/x/0.log",
+        "kubernetes": {"pod_name": pod(rank), "pod_node_name": host(rank)},
+        "message": line,
+        "source_type": "kubernetes_logs",
+        "stream": "stderr",
+        "timestamp": at(n),
+    }
+
+
+def loki(n, rank, line):
+    labels = {"node_name": host(rank), "pod": pod(rank), "container": "pytorch"}
+    return {"labels": labels, "line": line, "timestamp": at(n)}
+
+
+def stern(n, rank, line):
+    return {
+        "message": line,
+        "nodeName": host(rank),
+        "namespace": "ml",
+        "podName": pod(rank),
+        "containerName": "pytorch",
+    }
+
+
+def gcloud(n, rank, line):
+    return {
+        "insertId": f"a{n}",
+        "resource": {"labels": {"pod_name": pod(rank)}, "type": "k8s_container"},
+        "labels": {"compute.googleapis.com/resource_name": host(rank)},
+        "severity": "ERROR",
+        "textPayload": line,
+        "timestamp": at(n),
+    }
+
+
+def journal(n, rank, line):
+    return {
+        "_MACHINE_ID": "ece43f1dba0b4a1b8f8a1e1e2f3a4b5d",
+        "SYSLOG_IDENTIFIER": "trainer",
+        "MESSAGE": line,
+        "__REALTIME_TIMESTAMP": str(micros(n)),
+        "_HOSTNAME": host(rank),
+    }
+
+
+def export(n, rank, line):
+    data = line.encode()
+    size = len(data).to_bytes(8, "little")
+    told = b"MESSAGE\n" + size + data if "\n" in line else b"MESSAGE=" + data
+    return (
+        f"__CURSOR=s=30a6;i={n}\n__REALTIME_TIMESTAMP={micros(n)}\n".encode()
+        + f"_HOSTNAME={host(rank)}\nSYSLOG_IDENTIFIER=trainer\n".encode()
+        + told
+        + b"\n\n"
+    )
+
+
+def datadog(n, rank, line):
+    return [at(n), host(rank), "trainer", line]
+
+
+def cloudwatch(n, rank, line):
+    return {
+        "timestamp": micros(n) // 1000,
+        "message": line,
+        "logStreamName": f"train-1/algo-{rank + 1}-1787220000",
+    }
+
+
+def pretty(records):
+    return json.dumps(records, indent=2)
+
+
+def records(shipper, lines=LINES):
+    return [shipper(n, *line) for n, line in enumerate(lines)]
+
+
+def text(prefix):
+    return "".join(f"{prefix(n, rank)}{line}\n" for n, (rank, line) in enumerate(LINES))
+
+
+HOSTS = {
+    "fluent-bit": as_lines(fluent_bit),
+    "fluent-bit, a traceback in one record": as_lines(fluent_bit, FOLDED),
+    "vector": as_lines(vector),
+    "logcli jsonl": as_lines(loki),
+    "logcli jsonl, newest first": "".join(
+        reversed(as_lines(loki).splitlines(keepends=True))
+    ),
+    "stern json": as_lines(stern),
+    "gcloud": pretty(records(gcloud)),
+    "gcloud, newest first": pretty(records(gcloud)[::-1]),
+    "gcloud, cut": pretty([*records(gcloud), gcloud(99, 1, "x" * 80)])[:-40],
+    "gcloud, a traceback in one record": pretty(records(gcloud, FOLDED)),
+    "journal json": as_lines(journal),
+    "journal json, a traceback in one record": as_lines(journal, FOLDED),
+    "journal json-pretty": "".join(
+        f"{json.dumps(r, indent=chr(9), separators=(',', ' : '))}\n"
+        for r in records(journal)
+    ),
+    "journal export": b"".join(records(export)),
+    "journal export, a traceback in one record": b"".join(records(export, FOLDED)),
+    "datadog csv": as_table(
+        ["Date", "Host", "Service", "Message"], datadog, newest_first=True
+    ),
+    "datadog csv, a traceback in one record": as_table(
+        ["Date", "Host", "Service", "Content"], datadog, FOLDED
+    ),
+    "splunk csv": as_table(
+        ["_time", "host", "_raw"], lambda n, rank, line: [at(n), host(rank), line]
+    ),
+    "logcli": text(lambda n, r: f'{at(n)} {{node="{host(r)}", pod="{pod(r)}"}} '),
+    "journal": text(
+        lambda n, r: f"Aug 20 10:09:{n:02} {host(r)} trainer[{4121 + r}]: "
+    ),
+}
+PODS = {
+    "azure csv": as_table(
+        ["TimeGenerated", "PodName", "LogMessage"],
+        lambda n, rank, line: [at(n), pod(rank), line],
+    ),
+    "kubectl": text(lambda n, r: f"[pod/{pod(r)}/pytorch] "),
+    "stern": text(lambda n, r: f"{pod(r)} pytorch "),
+    "stern in colours": text(
+        lambda n, r: f"\x1b[36m{pod(r)}\x1b[0m \x1b[32mpytorch\x1b[0m "
+    ),
+}
+ALGOS = {
+    "aws logs get-log-events": json.dumps(
+        {"events": records(cloudwatch), "nextForwardToken": "f/3"}, indent=4
+    ),
+    "aws logs on one line": json.dumps({"events": records(cloudwatch)}),
+    "aws logs tail": text(lambda n, r: f"{at(n)} train-1/algo-{r + 1}-1787220000 "),
+    "cloudwatch insights csv": as_table(
+        ["@timestamp", "@message", "@logStream"],
+        lambda n, rank, line: [at(n), line, f"train-1/algo-{rank + 1}-1787220000"],
+    ),
+    "sagemaker": text(lambda n, r: f"[1,mpirank:{r},algo-{r + 1}]<stderr>:"),
+}
+NAMELESS = {
+    "cloudwatch console csv": as_table(
+        ["timestamp", "message"], lambda n, rank, line: [micros(n) // 1000, line]
+    ),
+    "mpirun": text(lambda n, r: f"[1,{r}]<stderr>:"),
+    "mpirun with times": text(
+        lambda n, r: f"Thu Aug 20 10:09:{n:02} 2026[1,{r}]<stderr>:"
+    ),
+    "mpirun with times alone": text(
+        lambda n, r: f"Thu Aug 20 10:09:{n:02} 2026<stderr>:"
+    ),
+    "srun -l": text(lambda n, r: f" {r}: "),
+    "determined": text(lambda n, r: f"[{at(n)}] f6114bb{r} [rank={r}] || ERROR: "),
+    "determined's wrapper": text(lambda n, r: f"[rank={r}] "),
+}
+SKY = {"skypilot": text(lambda n, r: f"(worker{r + 1}, rank={r + 1}, pid={41 + r}) ")}
+EXPECTED = [
+    *((name, told, host(1)) for name, told in HOSTS.items()),
+    *((name, told, pod(1)) for name, told in PODS.items()),
+    *((name, told, "algo-2") for name, told in ALGOS.items()),
+    *((name, told, None) for name, told in NAMELESS.items()),
+    *((name, told, "worker2") for name, told in SKY.items()),
+]
+
+
+@pytest.mark.parametrize(
+    ("told", "where"), [e[1:] for e in EXPECTED], ids=[e[0] for e in EXPECTED]
+)
+def test_the_job_reads_as_if_its_lines_stood_bare(analyzed, told, where):
+    analysis = analyzed({"export.txt": told})
+    assert verdict(analysis) == ("crashed-rank", (1,), (where,) if where else ())
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, told, _ in EXPECTED if "[rank1]" in str(told)]
+)
+def test_a_citation_names_the_line_of_the_file(analyzed, name):
+    told = dict(e[:2] for e in EXPECTED)[name]
+    told = told.encode() if isinstance(told, str) else told
+    cites = analyzed({"export.txt": told}).ranked.verdict.evidence
+    raised = [c.line for c in cites if c.text.startswith("ValueError")]
+    lines = told.split(b"\n")
+    starts = [n for n, line in enumerate(lines, 1) if b"Traceback" in line]
+    # an export on one line has no other
+    assert raised == (starts if len(lines) > 1 else [1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "timestamp,name,utilization.gpu [%]\n2026/08/20,H100,3 %\n",
+        "step,loss,time\n1,2.5,3\n",
+        "a sentence, with a message, a time and a date\n",
+        '{\n  "model": "llama",\n  "message_size": 3\n}\n',
+        '[\n  {\n    "step": 1\n  }\n]\n',
+    ],
+)
+def test_other_tables_and_documents_are_no_records(text):
+    from ncclforensics.parsers.logs import record_files
+
+    assert record_files.form(text.encode()) is None
+
+
+def test_words_at_the_start_of_a_sentence_are_no_pod(analyzed):
+    lines = "".join(f"node-{n} is lost\n" for n in range(9)) + TEXTS[0]
+    assert verdict(analyzed({"a.log": lines + TEXTS[1]})) == ("crashed-rank", (1,), ())
+
+
+def test_lines_that_ray_printed_once_for_several_workers_are_read():
+    import polars as pl
+
+    from ncclforensics.parsers.logs.framing import frame
+
+    line = "(TrainWorker pid=41, ip=10.0.0.6) boom"
+    seen = f"\x1b[36m{line}\x1b[32m [repeated 3x across cluster]\x1b[0m"
+    note = " (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0 to disable.)"
+    for raw in (line, seen, seen.removesuffix("\x1b[0m") + note):
+        told = frame(pl.DataFrame({"line": [1], "raw": [raw]})).row(0, named=True)
+        assert (told["text"], told["host"], told["pid"]) == ("boom", "10.0.0.6", 41)
