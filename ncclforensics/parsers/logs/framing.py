@@ -21,12 +21,6 @@ CUT = "\x1e"
 FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
 # Markdown emphasis or a quotation mark in front of a whole line
 EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
-# A comment or table mark quotes the log if most lines start with it. A table row also
-# ends with its mark.
-MARKS = (r"^[ \t]*#(?:[ \t]|$)", r"^[ \t]*//(?:[ \t]|$)", r"^[ \t]*\|(?:[ \t]|$)")
-_MARKED = "|".join(MARKS)
-_ROW = r"\|\s*$"
-MOST = 2 / 3
 
 # Each alternative matches at the start of a line. Rust regex has no look-ahead, so a
 # decoration that is a prefix of another one comes later.
@@ -76,7 +70,7 @@ _LISTED = ascii_only(
 # Quoted logs are indented. But an indented bare name or number is something else, and
 # so is the source line that a traceback quotes.
 _NEVER_INDENTED = ("vllm", "pdsh", "compose", "accelerate", "srun")
-_DECORATION = ascii_only(
+DECORATED = ascii_only(
     r"^(?:[ \t]*(?:"
     + "|".join(v for k, v in DECORATIONS.items() if k not in _NEVER_INDENTED)
     + ")|"
@@ -120,11 +114,8 @@ _SPEAKERS = (
 _LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
 
 
-def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFrame:
+def frame(lines: pl.DataFrame) -> pl.DataFrame:
     """Split lines (`line` Int64, `raw` String) into segments.
-
-    `among` is their context, by default the lines themselves. It decides whether a
-    mark in front of a line is a comment or quotes the whole log.
 
     Returns a row per segment, in order: `line`, `part` (0-based within the line),
     `raw`, `text` (the message), `speaker` (identifies the writer within the stream),
@@ -132,8 +123,7 @@ def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFram
     "python" or null), `level`, the columns of WHO and GROUP, `t` and `yearless` (see
     `timestamps`).
     """
-    bare = _unmarked(lines, lines if among is None else among)
-    bare = bare.select(
+    bare = lines.select(
         "line", pl.col("raw").str.replace_all(ANSI, "").str.split("\r")
     ).explode("raw")
     bare = json_records.unwrapped(bare.with_columns(pl.col("raw").fill_null("")))
@@ -150,28 +140,6 @@ def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFram
     return _named(headers.take(segments))
 
 
-def _unmarked(lines: pl.DataFrame, among: pl.DataFrame) -> pl.DataFrame:
-    """Strip the mark in front of most lines, as in a log quoted in a comment."""
-    if not lines["raw"].str.contains(_MARKED).any():
-        return lines
-    raw, file = pl.col("raw"), pl.col("line") // FILE
-    said = among.filter(raw.str.contains(r"\S"))
-    for mark in MARKS:
-        bears = raw.str.contains(mark) & ~raw.str.contains(_ROW)
-        of = said.group_by(file.alias("file")).agg(
-            bears.sum().alias("marked"), pl.len()
-        )
-        quoted = of.filter(
-            pl.col("marked") > pl.max_horizontal(1, pl.col("len") * MOST)
-        )
-        lines = lines.with_columns(
-            pl.when(bears & file.is_in(quoted["file"].implode()))
-            .then(raw.str.replace(mark, ""))
-            .otherwise(raw)
-        )
-    return lines
-
-
 def _peel(lines: pl.DataFrame) -> pl.DataFrame:
     """Strip up to MAX_DECORATIONS decorations from the start of each line."""
     peeled = lines.with_columns(
@@ -180,15 +148,15 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
     )
     for _ in range(MAX_DECORATIONS):
         text = pl.col("text")
-        decorated = peeled["text"].str.contains(_DECORATION)
+        decorated = peeled["text"].str.contains(DECORATED)
         if not decorated.any():
             break
         listed = text.str.contains(_LISTED)
         said = peeled.select(
-            pl.when(~listed).then(text.str.extract_groups(_DECORATION)).alias("said")
+            pl.when(~listed).then(text.str.extract_groups(DECORATED)).alias("said")
         ).unnest("said")
         peeled = peeled.with_columns(
-            pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
+            pl.when(listed).then(text).otherwise(text.str.replace(DECORATED, "")),
             *(pl.coalesce(said[name], pl.col(name)).alias(name) for name in _SAYS),
         )
     return peeled

@@ -22,7 +22,14 @@ from ncclforensics.model import tables
 from ncclforensics.model.errors import reason
 from ncclforensics.model.frames import Frames, PartialRead, join
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.logs import broken_lines, endings, framing, grammar, scan
+from ncclforensics.parsers.logs import (
+    broken_lines,
+    endings,
+    framing,
+    grammar,
+    pastes,
+    scan,
+)
 from ncclforensics.parsers.logs.event_rows import Room, recognise, taken
 from ncclforensics.parsers.logs.framing import FILE
 from ncclforensics.parsers.logs.kept_lines import Kept, numbered
@@ -150,7 +157,7 @@ def _is_utf16(source: Source) -> bool:
 def _whole(source: Source, search: scan.Search) -> list[Kept]:
     kept: list[Kept] = []
     try:
-        if scan.is_wrapped(source, search):
+        if _paste(source):
             return [Kept(in_pieces=True)]
         with source.open(hashed=True) as stream:
             kept.extend(scan.in_order(stream, search))
@@ -163,13 +170,18 @@ def _whole(source: Source, search: scan.Search) -> list[Kept]:
 
 def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
     try:
-        if index == 0 and scan.is_wrapped(source, search):
+        if index == 0 and _paste(source):
             return [Kept(in_pieces=True)]
         return [scan.of_span(source, search, index)]
     except scan.InPiecesError:
         return [Kept(in_pieces=True)]
     except OSError as error:
         return [Kept(trouble=reason(error))]
+
+
+def _paste(source: Source) -> pastes.Plan:
+    with source.open() as stream:
+        return scan.paste(stream)
 
 
 def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
@@ -179,8 +191,10 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
     room = Room()
     try:
         with source.open() as stream:
-            for lines, own in windows(stream, log):
-                parts.append(recognise(lines, own, messages, room))
+            plan = _paste(source)
+            log.restored = list(pastes.notes(plan))
+            for lines, own in windows(stream, log, plan):
+                parts.append(recognised(lines, own, messages, room))
             log.trouble = stream.damage
     except (OSError, EOFError, ValueError) as error:
         log.trouble = reason(error)
@@ -188,16 +202,41 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
     return _Log(source, log, read_so_far)
 
 
-def windows(stream: BinaryIO, log: Kept) -> Iterator[tuple[pl.DataFrame, int]]:
-    """Yield (lines, own) for `recognise`; each line is among the `own` ones once.
+def recognised(
+    lines: pl.DataFrame,
+    own: int,
+    messages: Sequence[Message],
+    room: Room | None = None,
+) -> Frames:
+    """Return what `recognise` does, where lines may share a number or leave some out.
 
-    Statistics of the whole stream are recorded in `log`.
+    What is below a line is looked for by number, so lines are numbered anew meanwhile.
+    """
+    anew = lines.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("line"))
+    frames = recognise(anew, own, messages, room)
+
+    def placed(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(lines["line"].gather(frame["line"]))
+
+    return Frames(
+        {name: placed(frame) for name, frame in frames.tables.items()},
+        {name: placed(frame) for name, frame in frames.messages.items()},
+    )
+
+
+def windows(
+    stream: BinaryIO, log: Kept, plan: pastes.Plan = ()
+) -> Iterator[tuple[pl.DataFrame, int]]:
+    """Yield (lines, own) for `recognised`; each line is among the `own` ones once.
+
+    What `plan` tells is undone. Statistics of the whole stream are recorded in `log`.
     """
     held: pl.DataFrame | None = None
     for block in blocks(stream, WINDOW_BYTES):
         log.met(block)
         new, cut = shortened(block.lines)
         log.cut.update(cut)
+        new = pastes.restored(new, plan)
         lines = broken_lines.joined(new if held is None else pl.concat([held, new]))
         own = max(lines.height - LOOK_AHEAD, 0)
         if int(lines["raw"][own:].str.len_bytes().sum()) > limits.MAX_HELD_BYTES:
@@ -242,7 +281,7 @@ def _taken(
         mine = lines.filter(
             line.is_between(some[0], some[-1]) & line.is_in(some.implode())
         )
-        yield taken(framing.frame(mine, lines), lines, messages, room)
+        yield taken(framing.frame(mine), lines, messages, room)
 
 
 def _portions(lines: pl.DataFrame, own: pl.Series) -> Iterator[pl.Series]:

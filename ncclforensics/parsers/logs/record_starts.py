@@ -1,0 +1,23 @@
+"""How the first line of a record begins, whatever program or launcher wrote it.
+
+A line that begins like this is not the rest of the line above it, even if that one is
+as wide as the terminal was.
+"""
+
+from __future__ import annotations
+
+from ncclforensics.parsers.logs import framing, headers
+from ncclforensics.parsers.logs.ascii_regex import ascii_only
+
+_TRACEBACK = (
+    r"Traceback \(most recent call last\)",
+    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt): ",
+    r"During handling of the above|The above exception was",
+    r"Exception raised from |frame #\d+: |terminate called|Fatal Python error",
+)
+_LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)[\]: ]"
+_RULE = r"[=*-]{4,}|[|+\x{2500}-\x{257f}]"  # of a table, too
+BEGINS = ascii_only(
+    rf"^\s*(?:{'|'.join(_TRACEBACK)}|{_LEVEL}|{_RULE})|^[ \t]*{headers.ANY}"
+    rf"|{framing.DECORATED}"
+)
