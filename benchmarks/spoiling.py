@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 WIDTHS = (60, 80, 100, 132)
 MAIL = 76  # columns to which a mail program wraps what is quoted
+HANG = 11  # columns of what stands left of a message
 EACH = 6  # lines between two times of a chat
 
 # `E1120 21:20:41.71` of glog, and ISO 8601
@@ -92,17 +93,16 @@ def folded(width: int, lines: Lines, _: Place) -> Lines:
     return parts
 
 
-def indented(width: int, lines: Lines, place: Place) -> Lines:
-    """Break at blanks; what goes on is indented, as rich's log handler does."""
-    return [
-        part if first else " " * 11 + part
-        for line in lines
-        for first, part in zip(
-            [True, *[False] * len(line)],
-            wrapped(width - 11, [line], place),
-            strict=False,
-        )
-    ]
+def indented(width: int, lines: Lines, _: Place) -> Lines:
+    """Break at blanks; what goes on is indented, as in the columns of a log handler."""
+    fill = textwrap.TextWrapper(
+        width,
+        subsequent_indent=" " * HANG,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+        expand_tabs=False,
+    )
+    return [part for line in lines for part in fill.wrap(line) or [""]]
 
 
 def ahead(mark: str, lines: Lines, _: Place) -> Lines:

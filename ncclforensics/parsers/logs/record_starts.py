@@ -12,12 +12,14 @@ from ncclforensics.parsers.logs.ascii_regex import ascii_only
 _TRACEBACK = (
     r"Traceback \(most recent call last\)",
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt): ",
-    r"During handling of the above|The above exception was",
+    r"File \"|During handling of the above|The above exception was",
     r"Exception raised from |frame #\d+: |terminate called|Fatal Python error",
 )
 _LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)[\]: ]"
-_RULE = r"[=*-]{4,}|[|+\x{2500}-\x{257f}]"  # of a table, too
+_RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+][-=+]"  # of a table, too
+# of headers that may be cut themselves
+_HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"
 BEGINS = ascii_only(
-    rf"^\s*(?:{'|'.join(_TRACEBACK)}|{_LEVEL}|{_RULE})|^[ \t]*{headers.ANY}"
+    rf"^\s*(?:{'|'.join(_TRACEBACK)}|{_LEVEL}|{_RULE}|{_HEADS})|^[ \t]*{headers.ANY}"
     rf"|{framing.DECORATED}"
 )

@@ -24,12 +24,23 @@ HANGING_SHARE = 0.8  # of the lines with that indentation that are continuations
 HANGING = 3  # a continuation that is indented has at least so many blanks
 
 
+_CLOSES = r"[,;:.!?)\]}>\"']$"  # a line that ends like this ends with a word
+
+
+_MIDDLE = r"^\s?[a-z0-9,.;:)]"  # a program's line rarely begins like this
+
+
 class Wrap(NamedTuple):
-    """How lines were broken: columns, whether inside words, blanks before the rest."""
+    """How lines were broken, after `width` columns.
+
+    `inside_words` is whether a terminal did it, `indent` how many blanks stand before
+    the rest, `trimmed` how many may be missing at the end of a line.
+    """
 
     width: int
     inside_words: bool
     indent: int
+    trimmed: int
 
 
 def may_be() -> pl.Expr:
@@ -48,9 +59,12 @@ def found(lines: pl.DataFrame) -> Wrap | None:
     for indent in (0, *_indents(told)):
         breaks = told.select(_breaks(width, indent)).to_series()
         many = int(breaks.sum())
-        if many >= max(LEAST, SHARE * lines.height) and _unlike(told, breaks, indent):
-            full = int((breaks & (told["length"] == width)).sum())
-            return Wrap(width, not indent and full >= AT_COLUMN * many, indent)
+        enough = many >= max(LEAST, SHARE * lines.height) or _all_begin(told, breaks)
+        if many and enough and _unlike(told, breaks, indent):
+            full = breaks & (told["length"] == width)
+            inside = not indent and int(full.sum()) >= AT_COLUMN * many
+            blank = bool(told["raw"].filter(full).str.ends_with(" ").any())
+            return Wrap(width, inside, indent, 0 if blank else TRIMMED)
     return None
 
 
@@ -60,13 +74,13 @@ def undone(lines: pl.DataFrame, how: Wrap) -> pl.DataFrame:
     raw, length = pl.col("raw"), pl.col("length")
     breaks = _breaks(how.width, how.indent)
     if how.inside_words:
-        breaks &= length >= how.width - TRIMMED
+        breaks &= length >= how.width - how.trimmed
         piece = raw.str.pad_end(how.width)
     else:
         # a word is broken only if it does not fit on a line of its own
-        cut = (length == how.width) & (
-            pl.col("last_word") + pl.col("first_word") > how.width
-        )
+        cut = (length == how.width) & ~raw.str.contains(_CLOSES)
+        room = how.width - how.indent
+        cut &= pl.col("last_word") + pl.col("first_word") > room
         whole = cut | raw.str.ends_with(" ")
         piece = pl.when(whole).then(raw).otherwise(pl.concat_str(raw, pl.lit(" ")))
     goes_on = breaks.shift(1, fill_value=False)
@@ -97,8 +111,11 @@ def _length(raw: pl.Expr) -> pl.Expr:
 def _width(lines: pl.DataFrame) -> int | None:
     """Return the width of the widest line; a single word may be wider than all."""
     raw = pl.col("raw")
-    spaced = lines.filter(raw.str.contains(r"\S\s+\S"))
-    width = int(str(spaced.select(_length(raw).max()).item() or 0))
+    length = lines.select(_length(raw)).to_series()
+    width = int(str(length.max() or 0))
+    if (length == width).sum() < LEAST:
+        words = lines["raw"].str.contains(r"\S\s+\S")
+        width = int(str(length.filter(words).max() or 0))
     return width if NARROWEST <= width <= WIDEST else None
 
 
@@ -111,9 +128,8 @@ def _measured(lines: pl.DataFrame, width: int) -> pl.DataFrame:
         below.str.extract(r"^\s*(\S*)").str.len_chars().alias("first_word"),
         pl.col("raw").str.extract(r"^( *)").str.len_chars().alias("indent"),
         below.str.extract(r"^( *)").str.len_chars().alias("below_indent"),
-        (below.str.contains(BEGINS) | ~below.str.contains(r"\S"))
-        .fill_null(True)
-        .alias("below_begins"),
+        below.str.contains(BEGINS).alias("below_begins"),
+        below.str.contains(r"\S").fill_null(False).alias("below_speaks"),
     )
 
 
@@ -122,8 +138,21 @@ def _breaks(width: int, indent: int) -> pl.Expr:
     length = pl.col("length")
     tight = (length == width) | (length + 1 + pl.col("first_word") > width)
     hangs = pl.col("below_indent")
-    fits = hangs == indent if indent else (hangs == 0) | (length == width)
-    return tight & (length > 0) & fits & ~pl.col("below_begins")
+    goes_on = ~pl.col("below_begins") & ((hangs == 0) | (length == width))
+    fits = hangs == indent if indent else goes_on
+    return tight & (length > 0) & fits & pl.col("below_speaks")
+
+
+def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
+    """Whether one break is enough: it goes on in the middle, all else begins anew."""
+    below = breaks.shift(1, fill_value=False)
+    full = told["length"] == told["length"].max()
+    others = told["raw"].filter(~below & told["raw"].str.contains(r"\S"))
+    return bool(
+        full.filter(breaks).all()
+        and others.str.contains(BEGINS).all()
+        and told["raw"].filter(below).str.contains(_MIDDLE).all()
+    )
 
 
 def _indents(told: pl.DataFrame) -> list[int]:
