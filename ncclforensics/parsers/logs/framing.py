@@ -70,7 +70,7 @@ _LISTED = ascii_only(
 # Quoted logs are indented. But an indented bare name or number is something else, and
 # so is the source line that a traceback quotes.
 _NEVER_INDENTED = ("vllm", "pdsh", "compose", "accelerate", "srun")
-DECORATED = ascii_only(
+_DECORATION = ascii_only(
     r"^(?:[ \t]*(?:"
     + "|".join(v for k, v in DECORATIONS.items() if k not in _NEVER_INDENTED)
     + ")|"
@@ -148,15 +148,15 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
     )
     for _ in range(MAX_DECORATIONS):
         text = pl.col("text")
-        decorated = peeled["text"].str.contains(DECORATED)
+        decorated = peeled["text"].str.contains(_DECORATION)
         if not decorated.any():
             break
         listed = text.str.contains(_LISTED)
         said = peeled.select(
-            pl.when(~listed).then(text.str.extract_groups(DECORATED)).alias("said")
+            pl.when(~listed).then(text.str.extract_groups(_DECORATION)).alias("said")
         ).unnest("said")
         peeled = peeled.with_columns(
-            pl.when(listed).then(text).otherwise(text.str.replace(DECORATED, "")),
+            pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
             *(pl.coalesce(said[name], pl.col(name)).alias(name) for name in _SAYS),
         )
     return peeled

@@ -11,7 +11,7 @@ from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
 _TRACEBACK = (
     r"Traceback \(most recent call last\)",
-    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt): ",
+    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt):(?: |$)",
     r"File \"|During handling of the above|The above exception was",
     r"Exception raised from |frame #\d+: |terminate called|Fatal Python error",
 )
@@ -19,7 +19,9 @@ _LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)[\]: ]"
 _RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+][-=+]"  # of a table, too
 # of headers that may be cut themselves
 _HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"
+# quotation marks are stripped before; what is left is the second half of `<42>`
+_LAUNCHERS = "|".join(v for k, v in framing.DECORATIONS.items() if k != "quote")
 BEGINS = ascii_only(
     rf"^\s*(?:{'|'.join(_TRACEBACK)}|{_LEVEL}|{_RULE}|{_HEADS})|^[ \t]*{headers.ANY}"
-    rf"|{framing.DECORATED}"
+    rf"|^[ \t]*(?:{_LAUNCHERS})"
 )

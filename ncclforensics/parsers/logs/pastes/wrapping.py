@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from ncclforensics.parsers.logs.pastes import seams
 from ncclforensics.parsers.logs.record_starts import BEGINS
 
 NARROWEST, WIDEST = 40, 250  # columns of a terminal or a page
@@ -44,10 +45,10 @@ class Wrap(NamedTuple):
 
 
 def may_be() -> pl.Expr:
-    """Whether several lines are long enough, and none with a blank is too long."""
+    """Whether a line is long enough, and none with a blank is too long."""
     length = pl.col("raw").str.len_chars()
     too_long = (length > WIDEST) & pl.col("raw").str.contains(" ", literal=True)
-    return ((length >= NARROWEST).sum() >= LEAST) & ~too_long.any()
+    return (length >= NARROWEST).any() & ~too_long.any()
 
 
 def found(lines: pl.DataFrame) -> Wrap | None:
@@ -61,10 +62,7 @@ def found(lines: pl.DataFrame) -> Wrap | None:
         many = int(breaks.sum())
         enough = many >= max(LEAST, SHARE * lines.height) or _all_begin(told, breaks)
         if many and enough and _unlike(told, breaks, indent):
-            full = breaks & (told["length"] == width)
-            inside = not indent and int(full.sum()) >= AT_COLUMN * many
-            blank = bool(told["raw"].filter(full).str.ends_with(" ").any())
-            return Wrap(width, inside, indent, 0 if blank else TRIMMED)
+            return _how(told.filter(breaks), width, indent)
     return None
 
 
@@ -73,16 +71,24 @@ def undone(lines: pl.DataFrame, how: Wrap) -> pl.DataFrame:
     told = _measured(lines, how.width)
     raw, length = pl.col("raw"), pl.col("length")
     breaks = _breaks(how.width, how.indent)
+    blank = pl.lit(" ")
     if how.inside_words:
         breaks &= length >= how.width - how.trimmed
-        piece = raw.str.pad_end(how.width)
+        lost = blank if how.trimmed else pl.lit("")
+        padded = raw.str.pad_end(how.width)
+        glue = (
+            pl.when(seams.are_two_words() | seams.is_pause())
+            .then(lost)
+            .otherwise(pl.lit(""))
+        )
+        piece = pl.when(length < how.width).then(padded).otherwise(raw + glue)
     else:
         # a word is broken only if it does not fit on a line of its own
         cut = (length == how.width) & ~raw.str.contains(_CLOSES)
         room = how.width - how.indent
         cut &= pl.col("last_word") + pl.col("first_word") > room
         whole = cut | raw.str.ends_with(" ")
-        piece = pl.when(whole).then(raw).otherwise(pl.concat_str(raw, pl.lit(" ")))
+        piece = pl.when(whole).then(raw).otherwise(raw + blank)
     goes_on = breaks.shift(1, fill_value=False)
     text = pl.when(goes_on & (how.indent > 0)).then(raw.str.strip_chars_start(" "))
     told = told.with_columns(breaks.alias("breaks"), goes_on.alias("goes_on"))
@@ -128,6 +134,7 @@ def _measured(lines: pl.DataFrame, width: int) -> pl.DataFrame:
         below.str.extract(r"^\s*(\S*)").str.len_chars().alias("first_word"),
         pl.col("raw").str.extract(r"^( *)").str.len_chars().alias("indent"),
         below.str.extract(r"^( *)").str.len_chars().alias("below_indent"),
+        below.alias("below"),
         below.str.contains(BEGINS).alias("below_begins"),
         below.str.contains(r"\S").fill_null(False).alias("below_speaks"),
     )
@@ -141,6 +148,19 @@ def _breaks(width: int, indent: int) -> pl.Expr:
     goes_on = ~pl.col("below_begins") & ((hangs == 0) | (length == width))
     fits = hangs == indent if indent else goes_on
     return tight & (length > 0) & fits & pl.col("below_speaks")
+
+
+def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
+    """Tell by broken lines what broke them."""
+    full = pl.col("length") == width
+    at_column, blanks, one, two = broken.select(
+        full.mean().alias("at_column"),
+        (full & pl.col("raw").str.ends_with(" ")).sum().alias("blanks"),
+        seams.is_one_word().sum().alias("one"),
+        seams.are_two_words().sum().alias("two"),
+    ).row(0)
+    inside = one > two if one + two else at_column >= AT_COLUMN
+    return Wrap(width, inside and not indent, indent, 0 if blanks else TRIMMED)
 
 
 def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
