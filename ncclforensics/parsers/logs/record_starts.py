@@ -16,12 +16,13 @@ _TRACEBACK = (
     r"Exception raised from |frame #\d+: |terminate called|Fatal Python error",
 )
 _LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)[\]: ]"
+_PROGRAM = r"[a-z][\w.-]*: (?:\w+: )?(?:error|warning|fatal)\b"
 _RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+][-=+]"  # of a table, too
 # of headers that may be cut themselves
 _HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"
 # quotation marks are stripped before; what is left is the second half of `<42>`
 _LAUNCHERS = "|".join(v for k, v in framing.DECORATIONS.items() if k != "quote")
 BEGINS = ascii_only(
-    rf"^\s*(?:{'|'.join(_TRACEBACK)}|{_LEVEL}|{_RULE}|{_HEADS})|^[ \t]*{headers.ANY}"
+    rf"^\s*(?:{'|'.join(_TRACEBACK)}|{_LEVEL}|{_PROGRAM}|{_RULE}|{_HEADS})|^[ \t]*{headers.ANY}"
     rf"|^[ \t]*(?:{_LAUNCHERS})"
 )

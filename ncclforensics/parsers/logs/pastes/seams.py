@@ -15,6 +15,7 @@ from ncclforensics.parsers.logs import grammar
 
 _WORD = re.compile(r"[A-Za-z]+")
 _LAST, _FIRST = r"([A-Za-z]+)$", r"^([A-Za-z]+)"
+_NUMBER = r"^0x[0-9a-f]"  # has a name and a blank in front
 # a blank follows these more often than not
 _PAUSE, _LETTER = r"[,;)\]]$", r"^[A-Za-z0-9]"
 
@@ -28,7 +29,9 @@ def is_one_word() -> pl.Expr:
 def are_two_words() -> pl.Expr:
     """Whether `raw` ends and `below` begins with a whole word."""
     one, two = _known()
-    return (two & ~one).fill_null(False)
+    number = pl.col("below").str.contains(_NUMBER)
+    named = pl.col("raw").str.extract(_LAST).is_in(_words().implode())
+    return ((two & ~one) | (named & number)).fill_null(False)
 
 
 def is_pause() -> pl.Expr:

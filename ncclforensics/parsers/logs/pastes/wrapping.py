@@ -151,26 +151,29 @@ def _breaks(width: int, indent: int) -> pl.Expr:
 
 
 def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
-    """Tell by broken lines what broke them."""
-    full = pl.col("length") == width
-    at_column, blanks, one, two = broken.select(
-        full.mean().alias("at_column"),
-        (full & pl.col("raw").str.ends_with(" ")).sum().alias("blanks"),
-        seams.is_one_word().sum().alias("one"),
-        seams.are_two_words().sum().alias("two"),
+    """Tell by broken lines what broke them.
+
+    Only a terminal breaks a word that has room on a line; only what breaks at blanks
+    leaves room before one.
+    """
+    near = pl.col("length") >= width - TRIMMED
+    room = pl.col("last_word") + pl.col("first_word") <= width
+    at_column, blanks, inside, early = broken.select(
+        near.mean().alias("at_column"),
+        (near & pl.col("raw").str.ends_with(" ")).sum().alias("blanks"),
+        (seams.is_one_word() & room).sum().alias("inside"),
+        (seams.are_two_words() & ~near).sum().alias("early"),
     ).row(0)
-    inside = one > two if one + two else at_column >= AT_COLUMN
-    return Wrap(width, inside and not indent, indent, 0 if blanks else TRIMMED)
+    column = inside >= early if inside + early else at_column >= AT_COLUMN
+    return Wrap(width, column and not indent, indent, 0 if blanks else TRIMMED)
 
 
 def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
     """Whether one break is enough: it goes on in the middle, all else begins anew."""
     below = breaks.shift(1, fill_value=False)
-    full = told["length"] == told["length"].max()
     others = told["raw"].filter(~below & told["raw"].str.contains(r"\S"))
     return bool(
-        full.filter(breaks).all()
-        and others.str.contains(BEGINS).all()
+        others.str.contains(BEGINS).all()
         and told["raw"].filter(below).str.contains(_MIDDLE).all()
     )
 
