@@ -20,7 +20,8 @@ NARROWEST, WIDEST = 40, 250  # columns of a terminal or a page
 LEAST, SHARE = 2, 0.02  # broken lines, and their share, of a log that is wrapped
 BEGINNING = 5  # leading characters that identify lines of one kind
 AT_COLUMN = 0.6  # share of broken lines of full width, if a terminal broke them
-TRIMMED = 3  # blanks that may be missing at the end of a line
+TRIMMED = 1  # blanks that may be missing at the end of a line
+SLACK = 5  # columns by which a word that was broken may be wider than all lines
 HANGING_SHARE = 0.8  # of the lines with that indentation that are continuations
 HANGING = 3  # a continuation that is indented has at least so many blanks
 
@@ -28,6 +29,7 @@ HANGING = 3  # a continuation that is indented has at least so many blanks
 _CLOSES = r"[,;:.!?)\]}>\"']$"  # a line that ends like this ends with a word
 
 
+_OPEN = r"[,:(\[=]$"
 _MIDDLE = r"^\s?[a-z0-9,.;:)]"  # a program's line rarely begins like this
 
 
@@ -118,10 +120,9 @@ def _width(lines: pl.DataFrame) -> int | None:
     """Return the width of the widest line; a single word may be wider than all."""
     raw = pl.col("raw")
     length = lines.select(_length(raw)).to_series()
-    width = int(str(length.max() or 0))
-    if (length == width).sum() < LEAST:
-        words = lines["raw"].str.contains(r"\S\s+\S")
-        width = int(str(length.filter(words).max() or 0))
+    words = length.filter(lines["raw"].str.contains(r"\S\s+\S"))
+    width, widest = (int(str(of.max() or 0)) for of in (words, length))
+    width = widest if widest <= width + SLACK else width
     return width if NARROWEST <= width <= WIDEST else None
 
 
@@ -162,7 +163,7 @@ def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
         near.mean().alias("at_column"),
         (near & pl.col("raw").str.ends_with(" ")).sum().alias("blanks"),
         (seams.is_one_word() & room).sum().alias("inside"),
-        (seams.are_two_words() & ~near).sum().alias("early"),
+        ((seams.are_two_words() | seams.is_pause()) & ~near).sum().alias("early"),
     ).row(0)
     column = inside >= early if inside + early else at_column >= AT_COLUMN
     return Wrap(width, column and not indent, indent, 0 if blanks else TRIMMED)
@@ -172,10 +173,8 @@ def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
     """Whether one break is enough: it goes on in the middle, all else begins anew."""
     below = breaks.shift(1, fill_value=False)
     others = told["raw"].filter(~below & told["raw"].str.contains(r"\S"))
-    return bool(
-        others.str.contains(BEGINS).all()
-        and told["raw"].filter(below).str.contains(_MIDDLE).all()
-    )
+    open_ = told["raw"].str.contains(_OPEN) | told["below"].str.contains(_MIDDLE)
+    return bool(others.str.contains(BEGINS).all() and open_.filter(breaks).all())
 
 
 def _indents(told: pl.DataFrame) -> list[int]:
