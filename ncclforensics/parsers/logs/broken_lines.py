@@ -4,7 +4,7 @@ docker's json-file splits at 16 KiB, `{"log":"…","stream":"stderr","time":"…
 only the last piece ends with a newline. containerd and CRI-O write
 `2026-…Z stderr P …`; the last piece has an `F`. Pieces of both streams are interleaved.
 docker lines are converted to CRI lines, so that one table of decorations covers both.
-Lines wrapped by a terminal are not joined; only their seams are reported.
+Lines that a terminal wrapped are joined by `pastes`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,6 @@ _CRI = (
     r"^(?P<head>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?P<stream>stdout|stderr)) "
     r"(?P<tag>[PF]) (?s:(?P<body>.*))$"
 )
-NARROWEST, WIDEST = 60, 250  # columns of a terminal or a page
-MOST_WRAPPED = 0.02  # minimum share of full-width lines in a wrapped log
-AROUND = 60  # characters on each side of a seam; a needle is no longer than that
-BEGINNING = 5  # leading characters that identify lines of one kind
 CRI_MARKS = ["stdout P ", "stderr P "]
 # every split line, and every record that has to be unwrapped first, contains one
 MARKS = (DOCKER, *UNSEARCHABLE, *CRI_MARKS)
@@ -73,36 +69,3 @@ def in_pieces(raw: pl.Series) -> bool:
     marked = raw.str.starts_with(DOCKER) | raw.str.contains(_CRI)
     marked |= raw.str.contains(OBJECT) & raw.str.contains_any(UNSEARCHABLE)
     return bool(marked.any())
-
-
-def seams(lines: pl.DataFrame) -> pl.DataFrame:
-    """Return `line` and `seam`, the text around the end of each wrapped line.
-
-    Lines count as wrapped if several have the length of the longest one, and that
-    length is a plausible terminal width.
-    """
-    none = pl.DataFrame(schema={"line": pl.Int64(), "seam": pl.String()})
-    length = lines["raw"].str.len_chars()
-    width = int(str(length.max() or 0))
-    full = length == width
-    often = max(2, int(MOST_WRAPPED * lines.height))
-    if not NARROWEST <= width <= WIDEST or int(full.sum()) < often:
-        return none
-    raw = pl.col("raw")
-    seam = pl.concat_str(raw.str.tail(AROUND), raw.shift(-1).str.head(AROUND))
-    return lines.select("line", seam.alias("seam")).filter(full).drop_nulls("seam")
-
-
-def is_wrapped(lines: pl.DataFrame) -> bool:
-    """Whether the lines below full-width ones are continuations.
-
-    Continuations begin unlike any other line.
-    """
-    wrapped = seams(lines)["line"]
-    if not wrapped.len():
-        return False
-    begins = pl.col("raw").str.head(BEGINNING)
-    below = pl.col("line").is_in((wrapped + 1).implode())
-    usual = lines.filter(~below).select(begins).unique()["raw"]
-    under = lines.filter(below).select(begins)["raw"]
-    return under.is_in(usual.implode()).sum() * 2 < under.len()

@@ -20,7 +20,7 @@ from ncclforensics.model.frames import Frames
 from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import CITE, SCHEMAS
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.logs import broken_lines, captures, framing, grammar
+from ncclforensics.parsers.logs import captures, framing, grammar
 from ncclforensics.parsers.logs.message_parsers.limits import is_capped
 from ncclforensics.parsers.logs.scan import WRAPPED
 
@@ -61,17 +61,8 @@ def recognise(
     draw from `room`; when it is exhausted, a note says so.
     """
     mine = lines.head(own)
-    seams = broken_lines.seams(mine).filter(grammar.has_needle("seam", messages))
-    split = pl.col("line").is_in(seams["line"].implode())
-    kept = mine.filter(grammar.has_needle("raw", messages) | split)
-    # a needle that a terminal wrapped is found in two lines together
-    segments = (
-        framing.frame(kept, mine)
-        .join(seams, on="line", how="left", maintain_order="left")
-        .with_columns(pl.concat_str("raw", pl.col("seam").fill_null("")).alias("raw"))
-        .drop("seam")
-    )
-    return taken(segments, lines, messages, room or Room())
+    kept = mine.filter(grammar.has_needle("raw", messages))
+    return taken(framing.frame(kept), lines, messages, room or Room())
 
 
 def taken(
@@ -217,7 +208,7 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
         pl.int_ranges(pl.col("line") + 1, pl.col("line") + count).alias("under"),
     ).explode("under")
     framed = framing.frame(
-        lines.filter(pl.col("line").is_in(wanted["under"].unique().implode())), lines
+        lines.filter(pl.col("line").is_in(wanted["under"].unique().implode()))
     ).select(
         pl.col("line").alias("under"),
         pl.col("part").alias("under_part"),

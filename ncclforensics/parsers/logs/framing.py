@@ -21,12 +21,6 @@ CUT = "\x1e"
 FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
 # Markdown emphasis or a quotation mark in front of a whole line
 EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
-# A comment or table mark quotes the log if most lines start with it. A table row also
-# ends with its mark.
-MARKS = (r"^[ \t]*#(?:[ \t]|$)", r"^[ \t]*//(?:[ \t]|$)", r"^[ \t]*\|(?:[ \t]|$)")
-_MARKED = "|".join(MARKS)
-_ROW = r"\|\s*$"
-MOST = 2 / 3
 
 # Each alternative matches at the start of a line. Rust regex has no look-ahead, so a
 # decoration that is a prefix of another one comes later.
@@ -98,7 +92,7 @@ STERN = (
 _SENTENCE = (
     r"^\S+ (?:has|was|did|had|failed|exited|lost|died|joined|left|not|with|and) "
 )
-FEWEST = 3  # lines that make a habit
+FEWEST, MOST = 3, 2 / 3  # lines, and their share of a file, that make a habit
 # Horovod's `3: [name, …]` is a rank with a list of tensors, not an srun label
 _LISTED = ascii_only(
     r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
@@ -168,11 +162,8 @@ _SPEAKERS = (
 _LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
 
 
-def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFrame:
+def frame(lines: pl.DataFrame) -> pl.DataFrame:
     """Split lines (`line` Int64, `raw` String) into segments.
-
-    `among` is their context, by default the lines themselves. It decides whether a
-    mark in front of a line is a comment or quotes the whole log.
 
     Returns a row per segment, in order: `line`, `part` (0-based within the line),
     `raw`, `text` (the message), `speaker` (identifies the writer within the stream),
@@ -180,8 +171,7 @@ def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFram
     "python" or null), `level`, the columns of WHO and GROUP, `t` and `yearless` (see
     `timestamps`).
     """
-    among = lines if among is None else among
-    bare = _without_stern(_unmarked(lines, among), among)
+    bare = _without_stern(lines)
     told = [c for c in json_records.COLUMNS if c in bare.columns]
     bare = bare.select("line", pl.col("raw").fill_null(""), *told)
     bare = json_records.unwrapped(bare).with_columns(
@@ -205,35 +195,13 @@ def frame(lines: pl.DataFrame, among: pl.DataFrame | None = None) -> pl.DataFram
     return _named(headers.take(segments))
 
 
-def _unmarked(lines: pl.DataFrame, among: pl.DataFrame) -> pl.DataFrame:
-    """Strip the mark in front of most lines, as in a log quoted in a comment."""
-    if not lines["raw"].str.contains(_MARKED).any():
-        return lines
-    raw, file = pl.col("raw"), pl.col("line") // FILE
-    said = among.filter(raw.str.contains(r"\S"))
-    for mark in MARKS:
-        bears = raw.str.contains(mark) & ~raw.str.contains(_ROW)
-        of = said.group_by(file.alias("file")).agg(
-            bears.sum().alias("marked"), pl.len()
-        )
-        quoted = of.filter(
-            pl.col("marked") > pl.max_horizontal(1, pl.col("len") * MOST)
-        )
-        lines = lines.with_columns(
-            pl.when(bears & file.is_in(quoted["file"].implode()))
-            .then(raw.str.replace(mark, ""))
-            .otherwise(raw)
-        )
-    return lines
-
-
-def _without_stern(lines: pl.DataFrame, among: pl.DataFrame) -> pl.DataFrame:
+def _without_stern(lines: pl.DataFrame) -> pl.DataFrame:
     """Write stern's prefix as kubectl's, in files where most lines have it."""
     raw, file = pl.col("raw"), pl.col("line") // FILE
     colourless = raw.str.replace_all(ANSI, "")
     if not lines.select(colourless.str.contains(STERN).any()).item():
         return lines
-    said = among.filter(raw.str.contains(r"\S")).select(file.alias("file"), colourless)
+    said = lines.filter(raw.str.contains(r"\S")).select(file.alias("file"), colourless)
     bears = raw.str.contains(STERN) & ~raw.str.contains(_SENTENCE)
     of = said.group_by("file").agg(
         bears.sum().alias("marked"),

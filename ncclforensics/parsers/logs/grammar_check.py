@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model import tables
-from ncclforensics.parsers.logs import event_rows, grammar, log_reader
+from ncclforensics.parsers.logs import event_rows, grammar, log_reader, scan
 from ncclforensics.parsers.logs.grammar import KINDS, ROLES
 from ncclforensics.parsers.logs.kept_lines import Kept
 
@@ -87,9 +87,11 @@ def matches(file: Path) -> Iterator[tuple[int, str, str]]:
     """Yield (line, message id, text) of every recognised line of a log, in order."""
     messages = grammar.load()
     with file.open("rb") as stream:
+        plan = scan.paste(scan.head(stream))
+        stream.seek(0)
         events = pl.concat(
-            event_rows.recognise(lines, own, messages)["events"]
-            for lines, own in log_reader.windows(stream, Kept())
+            log_reader.recognised(lines, own, messages)["events"]
+            for lines, own in log_reader.windows(stream, Kept(), plan)
         )
     ordered = events.sort("line", "message")
     yield from ordered.select("line", "message", "text").iter_rows()

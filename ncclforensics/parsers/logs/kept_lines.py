@@ -39,6 +39,7 @@ class Kept:
     cut: set[int] = field(default_factory=set)
     unheld: set[int] = field(default_factory=set)
     left_out: Counter[str] = field(default_factory=Counter)
+    restored: list[str] = field(default_factory=list)
     sha256: str | None = None
     remarks: list[str] = field(default_factory=list)
 
@@ -59,6 +60,7 @@ class Kept:
 
     def notes(self) -> Iterator[str]:
         """Yield the text of each note on a log."""
+        yield from self.restored
         if self.bad:
             where = f"first on line {self.first_bad:,}"
             yield f"invalid UTF-8 on {self.bad:,} lines, {where}"

@@ -28,13 +28,14 @@ from ncclforensics.parsers.logs import (
     endings,
     framing,
     grammar,
+    pastes,
     record_files,
     scan,
 )
 from ncclforensics.parsers.logs.event_rows import Room, recognise, taken
 from ncclforensics.parsers.logs.framing import FILE
 from ncclforensics.parsers.logs.kept_lines import Kept, numbered
-from ncclforensics.parsers.logs.lines import blocks, utf8
+from ncclforensics.parsers.logs.lines import blocks
 from ncclforensics.parsers.logs.long_lines import shortened
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _is_utf16(source: Source) -> bool:
 def _whole(source: Source, search: scan.Search) -> list[Kept]:
     kept: list[Kept] = []
     try:
-        if scan.is_in_pieces(source, search):
+        if _is_in_pieces(source):
             return [Kept(in_pieces=True)]
         with source.open(hashed=True) as stream:
             kept.extend(scan.in_order(stream, search))
@@ -171,13 +172,24 @@ def _whole(source: Source, search: scan.Search) -> list[Kept]:
 
 def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
     try:
-        if index == 0 and scan.is_in_pieces(source, search):
+        if index == 0 and _is_in_pieces(source):
             return [Kept(in_pieces=True)]
         return [scan.of_span(source, search, index)]
     except scan.InPiecesError:
         return [Kept(in_pieces=True)]
     except OSError as error:
         return [Kept(trouble=reason(error))]
+
+
+def _is_in_pieces(source: Source) -> bool:
+    """Whether a log is read whole, judged by its head: records, or a paste."""
+    head = _head(source)
+    return record_files.form(head) is not None or bool(scan.paste(head))
+
+
+def _head(source: Source) -> bytes:
+    with source.open() as stream:
+        return scan.head(stream)
 
 
 def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
@@ -191,8 +203,10 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
             placed = _placed(_cited(found, records["place"]), [source])
             return _Log(source, log, placed)
         with source.open() as stream:
-            for lines, own in windows(stream, log):
-                parts.append(recognise(lines, own, messages, room))
+            plan = scan.paste(_head(source))
+            log.restored = list(pastes.notes(plan))
+            for lines, own in windows(stream, log, plan):
+                parts.append(recognised(lines, own, messages, room))
             log.trouble = stream.damage
     except (OSError, EOFError, ValueError) as error:
         log.trouble = reason(error)
@@ -204,7 +218,7 @@ def of_text(source: Source, text: bytes) -> Frames:
     """Recognise `text` as the lines of a log; `line` counts within it."""
     messages, room = grammar.load(), Room()
     found = windows(BytesIO(text), Kept())
-    parts = [recognise(lines, own, messages, room) for lines, own in found]
+    parts = [recognised(lines, own, messages, room) for lines, own in found]
     return join(_placed(part, [source]) for part in parts)
 
 
@@ -212,8 +226,7 @@ def _records(
     source: Source, log: Kept, messages: Sequence[Message]
 ) -> pl.DataFrame | None:
     """Return the lines of a file of records, None if it is another file."""
-    with source.open() as stream:
-        head = utf8(stream).read(scan.WIDTH_BYTES)
+    head = _head(source)
     if record_files.form(head) is None and not record_files.is_json_lines(head):
         return None
     with source.open() as stream:
@@ -244,16 +257,41 @@ def _cited(frames: Frames, place: pl.Series) -> Frames:
     )
 
 
-def windows(stream: BinaryIO, log: Kept) -> Iterator[tuple[pl.DataFrame, int]]:
-    """Yield (lines, own) for `recognise`; each line is among the `own` ones once.
+def recognised(
+    lines: pl.DataFrame,
+    own: int,
+    messages: Sequence[Message],
+    room: Room | None = None,
+) -> Frames:
+    """Return what `recognise` does, where lines may share a number or leave some out.
 
-    Statistics of the whole stream are recorded in `log`.
+    What is below a line is looked for by number, so lines are numbered anew meanwhile.
+    """
+    anew = lines.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("line"))
+    frames = recognise(anew, own, messages, room)
+
+    def placed(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(lines["line"].gather(frame["line"]))
+
+    return Frames(
+        {name: placed(frame) for name, frame in frames.tables.items()},
+        {name: placed(frame) for name, frame in frames.messages.items()},
+    )
+
+
+def windows(
+    stream: BinaryIO, log: Kept, plan: pastes.Plan = ()
+) -> Iterator[tuple[pl.DataFrame, int]]:
+    """Yield (lines, own) for `recognised`; each line is among the `own` ones once.
+
+    What `plan` tells is undone. Statistics of the whole stream are recorded in `log`.
     """
     held: pl.DataFrame | None = None
     for block in blocks(stream, WINDOW_BYTES):
         log.met(block)
         new, cut = shortened(block.lines)
         log.cut.update(cut)
+        new = pastes.restored(new, plan)
         lines = broken_lines.joined(new if held is None else pl.concat([held, new]))
         own = max(lines.height - LOOK_AHEAD, 0)
         if int(lines["raw"][own:].str.len_bytes().sum()) > limits.MAX_HELD_BYTES:
@@ -298,7 +336,7 @@ def _taken(
         mine = lines.filter(
             line.is_between(some[0], some[-1]) & line.is_in(some.implode())
         )
-        yield taken(framing.frame(mine, lines), lines, messages, room)
+        yield taken(framing.frame(mine), lines, messages, room)
 
 
 def _portions(lines: pl.DataFrame, own: pl.Series) -> Iterator[pl.Series]:

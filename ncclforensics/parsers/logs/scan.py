@@ -21,12 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
 
-from ncclforensics.parsers.logs import (
-    broken_lines,
-    grammar,
-    long_lines,
-    record_files,
-)
+from ncclforensics.parsers.logs import broken_lines, grammar, long_lines, pastes
 from ncclforensics.parsers.logs.kept_lines import Kept
 from ncclforensics.parsers.logs.lines import blocks, decoded, utf8
 from ncclforensics.parsers.logs.needles import finder
@@ -49,7 +44,7 @@ QUIET_LINES = 8192
 COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
 LOUD_LINES = 32_768  # every rank of a very large job prints a few
 LAST_LINES = 64  # of a block, kept beyond the limits: they show how a log ends
-WIDTH_BYTES = 1 << 18  # of a log's head, to detect whether a terminal wrapped it
+HEAD_BYTES = 1 << 18  # of a log, to detect what it went through before it was pasted
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,7 @@ class Search:
     needle, `reach` is how many lines, from its own on, may belong to its message;
     `loud` whether its message may be non-neutral; `most` how many lines with it are
     kept per span. Most lines with a `vague` needle hold no message, so dropping them
-    leaves no note. A wrapped line may have split one of `across`.
+    leaves no note.
     """
 
     messages: Sequence[Message]
@@ -73,7 +68,6 @@ class Search:
     loud: pl.Series
     most: pl.Series
     vague: frozenset[str]
-    across: list[str]
 
 
 @cache
@@ -110,8 +104,6 @@ def search(much: bool) -> Search:
                 m for m in messages if not m.fallback or m.role != "neutral"
             )
         ),
-        # the words of the net below all grammars stand on one side of any seam
-        grammar.needles(m for m in messages if m.columns or not m.fallback),
     )
 
 
@@ -300,23 +292,16 @@ def _compact(lines: pl.DataFrame) -> pl.DataFrame:
     return lines.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
 
 
-def is_in_pieces(source: Source, search: Search) -> bool:
-    """Whether a log has to be read whole, judged by its head.
-
-    It is a file of records, or a terminal wrapped it in a way that matters.
-    """
-    with source.open() as stream:
-        head = utf8(stream).read(WIDTH_BYTES)
-    return record_files.form(head) is not None or _is_wrapped(head, search)
+def head(stream: BinaryIO) -> bytes:
+    """Return the first HEAD_BYTES of a log, as UTF-8."""
+    return utf8(stream).read(HEAD_BYTES)
 
 
-def _is_wrapped(head: bytes, search: Search) -> bool:
-    if len(head) < WIDTH_BYTES:
-        seams = broken_lines.seams(decoded(head, 1).lines) if head else pl.DataFrame()
-        needed = pl.col("seam").str.contains_any(search.across)
-        return seams.height > 0 and seams.filter(needed).height > 0
-    whole = head[: head.rfind(b"\n") + 1] or head
-    return broken_lines.is_wrapped(decoded(whole, 1).lines)
+def paste(head: bytes) -> pastes.Plan:
+    """Return what is to be undone in a log, judged by its head."""
+    whole = len(head) < HEAD_BYTES
+    lines = head if whole else head[: head.rfind(b"\n") + 1]
+    return pastes.planned(decoded(lines, 1).lines, whole) if lines else ()
 
 
 def in_order(stream: BinaryIO, search: Search) -> Iterator[Kept]:

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from ncclforensics.parsers.logs.framing import FILE, frame
+from ncclforensics.parsers.logs.framing import frame
 
 CLOSED = "Bootstrap : no socket interface found"
 
@@ -94,39 +94,6 @@ def test_the_fabric_manager_writes_to_syslog():
 def test_a_prefix_of_torchrun_may_be_the_user_s_own():
     told = only("[trainer3|11]:gpu0001:41:42 [3] NCCL INFO Using network IB")
     assert (told["local_rank"], told["host"]) == (3, "gpu0001")
-
-
-def texts(raw, among=None):
-    lines = pl.DataFrame({"line": range(1, len(raw) + 1), "raw": raw})
-    context = (
-        None
-        if among is None
-        else pl.DataFrame({"line": [7] * len(among), "raw": among})
-    )
-    return frame(lines, context)["text"].to_list()
-
-
-@pytest.mark.parametrize("mark", ["# ", "// ", "| ", "  # "])
-def test_a_log_quoted_in_a_comment_is_read_as_it_is(mark):
-    log = ["RuntimeError: Socket Timeout", "ranks:", "  File x"]
-    assert texts([mark + line for line in log]) == log
-
-
-def test_a_comment_among_other_lines_stays_one():
-    said = ["# CUDA out of memory", "# is what we fear"]
-    code = ["x = allocate()", "y = allocate()", "", "z = x + y"]
-    assert texts(said, said + code) == said
-
-
-def test_a_mark_is_of_its_own_file():
-    quoted = pl.DataFrame({"line": range(3), "raw": ["# a", "# b", "# c"]})
-    other = pl.DataFrame({"line": [FILE + 1, FILE + 2], "raw": ["# d", "e"]})
-    assert frame(pl.concat([quoted, other]))["text"].to_list() == [*"abc", "# d", "e"]
-
-
-def test_a_row_of_a_table_is_no_quotation():
-    table = ["| GPU  Name |", "| 0  H100 |", "| 1  H100 |"]
-    assert texts(table) == table
 
 
 def test_cloudwatch_puts_a_bar_on_both_sides_of_its_time():

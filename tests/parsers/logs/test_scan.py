@@ -47,9 +47,19 @@ def read(source):
 
 
 def same(one, other):
-    assert one.keys() == other.keys()
-    for name, frame in one.items():
-        assert frame.rows() == other[name].rows(), name
+    """Compare all but routine messages, sampled by block and span, and hashes.
+
+    A log that is scanned in several places at once is hashed elsewhere.
+    """
+    for name in (one.keys() | other.keys()) - {"python.step"}:
+        rows = [
+            tables[name]
+            .drop("sha256", strict=False)
+            .filter(pl.col("message") != "python.step" if name == "events" else True)
+            .rows()
+            for tables in (one, other)
+        ]
+        assert rows[0] == rows[1], name
 
 
 def job(chance, count):

@@ -1,0 +1,137 @@
+"""Is the verdict the same on the text as it arrives? Each log spoiled in each way.
+
+    python benchmarks/reflow.py [--every N] [--only NAME…] [--jobs SLUG…] [-v] [FOLDER…]
+
+Every log of every job is broken, quoted, shipped or condensed (`spoiling.py`); dumps
+stay as they are. The verdict is compared with that on the unspoiled evidence: `class`
+and `culprits` are shares of jobs that keep theirs, the outcome included; `innocent`
+counts ranks and hosts accused that are not among the true culprits, `no-failure` those
+jobs that then have none. A row is one way of spoiling; the last sums up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+from accuracy import FIXTURES, Truth, truths
+from ncclforensics.analysis import analyze
+from ncclforensics.sources import discover
+from spoiling import SPOILINGS, Place
+
+COUNTED = ("class", "culprits", "innocent", "no-failure", "traceback")
+
+
+class Verdict(NamedTuple):
+    """What one analysis says."""
+
+    outcome: str
+    slug: str | None
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    confidence: str
+
+
+def verdict(evidence: Path) -> Verdict:
+    """Analyze a folder."""
+    ranked = analyze([str(evidence)]).ranked
+    best = ranked.verdict
+    if best is None or ranked.outcome != "failure":
+        return Verdict(ranked.outcome, best.slug if best else None, (), (), "")
+    return Verdict("failure", best.slug, best.ranks, best.hosts, best.confidence)
+
+
+def spoil(evidence: Path, name: str, into: Path) -> None:
+    """Copy a folder, with its logs spoiled."""
+    shutil.copytree(evidence, into)
+    for source in discover([str(evidence)], into.parent).sources:
+        if source.kind != "log":
+            continue
+        path = into / Path(source.path).relative_to(evidence)
+        times = path.stat()
+        lines = path.read_text("utf-8", "replace").rstrip("\n").split("\n")
+        place = Place(source.name, source.rank, source.host)
+        text = "\n".join(SPOILINGS[name](lines, place)) + "\n"
+        path.write_text(text, "utf-8")
+        os.utime(path, (times.st_atime, times.st_mtime))
+
+
+def compared(names: list[str], truth: Truth) -> list[tuple[str, Counter[str], str]]:
+    """Return for each way of spoiling what is counted, and what was said instead."""
+    before = verdict(truth.evidence)
+    rows = []
+    for name in names:
+        with tempfile.TemporaryDirectory() as scratch:
+            spoiled = Path(scratch) / "evidence"
+            spoil(truth.evidence, name, spoiled)
+            try:
+                now = verdict(spoiled)
+            except Exception:
+                rows.append(
+                    (name, Counter(jobs=1, traceback=1), traceback.format_exc())
+                )
+                continue
+        same = (now.outcome, now.slug) == (before.outcome, before.slug)
+        guilty = {*truth.ranks, *before.ranks}, {*truth.hosts, *before.hosts}
+        innocent = {*now.ranks} - guilty[0], {*now.hosts} - guilty[1]
+        counts = Counter(
+            {
+                "jobs": 1,
+                "class": same,
+                "culprits": same and set(now.ranks) == set(before.ranks),
+                "innocent": sum(map(len, innocent)),
+                "no-failure": now.outcome == "no-failure" != before.outcome,
+            }
+        )
+        changed = now[:3] != before[:3] or counts["innocent"]
+        said = (
+            f"{truth.slug}: {' '.join(map(str, before))} -> {' '.join(map(str, now))}"
+        )
+        rows.append((name, counts, said if changed else ""))
+    return rows
+
+
+def main() -> int:
+    """Print a row per way of spoiling, and the sum."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="*", type=Path, default=[FIXTURES])
+    parser.add_argument("--every", type=int, default=1, help="take each N-th job only")
+    parser.add_argument("--only", nargs="*", default=[""], help="names begin like this")
+    parser.add_argument("--jobs", nargs="*", default=[""], help="slugs begin like this")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print changes")
+    options = parser.parse_args()
+    names = [name for name in SPOILINGS if name.startswith(tuple(options.only))]
+    jobs = [
+        t for t in truths(options.folders) if t.slug.startswith(tuple(options.jobs))
+    ]
+    counts = {name: Counter[str]() for name in names}
+    changes: dict[str, list[str]] = {name: [] for name in names}
+    with ProcessPoolExecutor(2) as pool:
+        for rows in pool.map(partial(compared, names), jobs[:: options.every]):
+            for name, counted, said in rows:
+                counts[name] += counted
+                changes[name] += [said] if said else []
+    counts["all"] = sum(counts.values(), Counter[str]())
+    print(f"{'':20} {'jobs':>6}" + "".join(f"{title:>11}" for title in COUNTED))
+    for name, row in counts.items():
+        shares = [f"{row[of] / max(row['jobs'], 1):10.1%}" for of in COUNTED[:2]]
+        others = [f"{row[of]:10}" for of in COUNTED[2:]]
+        print(f"{name:20} {row['jobs']:6} " + " ".join([*shares, *others]))
+        if options.verbose:
+            print(*(f"    {said}" for said in changes.get(name, ())), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

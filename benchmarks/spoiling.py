@@ -1,0 +1,272 @@
+"""What happens to a log on its way to the person who has to read it.
+
+Each function of `SPOILINGS` maps the lines of one log and what its path tells (a
+`Place`) to the lines that arrive. Widths are those of terminals; envelopes are the
+formats of the programs named, written from their documentation.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import textwrap
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+WIDTHS = (60, 80, 100, 132)
+MAIL = 76  # columns to which a mail program wraps what is quoted
+HANG = 11  # columns of what stands left of a message
+EACH = 6  # lines between two times of a chat
+
+# `E1120 21:20:41.71` of glog, and ISO 8601
+_STAMP = re.compile(
+    r"(?:\b[DIWECF](?P<month>\d\d)(?P<day>\d\d)|(?P<date>\d{4}-\d\d-\d\d))[ T]"
+    r"(?P<clock>\d\d:\d\d:\d\d)"
+)
+YEAR, START = 2026, "2026-11-20T10:00:00Z"
+# what a person takes for a line worth quoting
+_KEY = re.compile(
+    r"(?i)error|warn|exception|traceback|timeout|timed out|fail|abort|kill|signal"
+    r"|mismatch|unreachable|refused|missing|stuck|\bXid\b|exit ?code|out of memory"
+    r"|last enqueued|denied|not supported|invalid|different|detected|waiting|joined"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the path of a log tells."""
+
+    name: str
+    rank: int | None
+    host: str | None
+
+
+Lines = list[str]
+
+
+def broken(width: int, lines: Lines, _: Place) -> Lines:
+    """Break at the last column, as a terminal does, also inside a word."""
+    return [
+        line[at : at + width]
+        for line in lines
+        for at in range(0, max(len(line), 1), width)
+    ]
+
+
+def captured(width: int, lines: Lines, place: Place) -> Lines:
+    """Break as a terminal does; blanks at the end are gone, as in a tmux pane."""
+    return [line.rstrip() for line in broken(width, lines, place)]
+
+
+def wrapped(width: int, lines: Lines, _: Place) -> Lines:
+    """Break at the last blank that fits, and inside a word that is longer."""
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(
+            line,
+            width,
+            break_on_hyphens=False,
+            replace_whitespace=False,
+            expand_tabs=False,
+        )
+        or [""]
+    ]
+
+
+def folded(width: int, lines: Lines, _: Place) -> Lines:
+    """Break behind the last blank that fits, which stays: `fold -s`."""
+    parts = []
+    for line in lines:
+        rest = line
+        while len(rest) > width:
+            cut = rest.rfind(" ", 0, width) + 1 or width
+            parts.append(rest[:cut])
+            rest = rest[cut:]
+        parts.append(rest)
+    return parts
+
+
+def indented(width: int, lines: Lines, _: Place) -> Lines:
+    """Break at blanks; what goes on is indented, as in the columns of a log handler."""
+    fill = textwrap.TextWrapper(
+        width,
+        subsequent_indent=" " * HANG,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+        expand_tabs=False,
+    )
+    return [part for line in lines for part in fill.wrap(line) or [""]]
+
+
+def ahead(mark: str, lines: Lines, _: Place) -> Lines:
+    """Put a mark in front of each line."""
+    return [mark + line for line in lines]
+
+
+def replied(lines: Lines, place: Place) -> Lines:
+    """Wrap and quote as a mail program does in an answer."""
+    return ahead("> ", wrapped(MAIL - 2, lines, place), place)
+
+
+def numbered(form: str, lines: Lines, _: Place) -> Lines:
+    """Put the number of the line in front, as `cat -n` and `grep -n` do."""
+    return [form.format(number, line) for number, line in enumerate(lines, 1)]
+
+
+def fenced(lines: Lines, _: Place) -> Lines:
+    """Put a Markdown fence around."""
+    return ["Here is what it prints:", "", "```text", *lines, "```"]
+
+
+def escaped(lines: Lines, _: Place) -> Lines:
+    """Escape what HTML escapes."""
+    return [html.escape(line) for line in lines]
+
+
+def curled(lines: Lines, _: Place) -> Lines:
+    """Make quotes, dashes and dots typographic, as word processors do."""
+    text = "\n".join(lines)
+    for plain, opening, closing in (
+        ('"', "\u201c", "\u201d"),
+        ("'", "\u2018", "\u2019"),
+    ):
+        text = re.sub(rf"(^|[\s(\[{{=]){plain}", rf"\1{opening}", text, flags=re.M)
+        text = text.replace(plain, closing)
+    return text.replace("...", "\u2026").replace("--", "\u2013").split("\n")
+
+
+def spaced(lines: Lines, _: Place) -> Lines:
+    """Make every indentation of no-break spaces, as a web page does."""
+    return [re.sub(r"^ +| {2,}", lambda m: "\xa0" * len(m[0]), line) for line in lines]
+
+
+def chatted(lines: Lines, _: Place) -> Lines:
+    """Put a time of a chat between some lines."""
+    parts = []
+    for at in range(0, len(lines), EACH):
+        parts += [f"[10:{at // EACH % 60:02d} AM] Jane Doe", *lines[at : at + EACH]]
+    return parts
+
+
+def on_one_line(lines: Lines, _: Place) -> Lines:
+    """Join everything with blanks, as a field of a ticket does."""
+    return [" ".join(line.strip() for line in lines if line.strip())]
+
+
+def doubled(lines: Lines, _: Place) -> Lines:
+    """Put an empty line below each line, as a paste from a web page does."""
+    return [part for line in lines for part in (line, "")]
+
+
+def condensed(lines: Lines, _: Place) -> Lines:
+    """Keep the lines that a person takes for the key ones, with dots between."""
+    parts: Lines = []
+    for line in lines:
+        if _KEY.search(line):
+            parts.append(line)
+        elif parts and parts[-1] != "...":
+            parts.append("...")
+    return parts or lines[-3:]
+
+
+def timed(lines: Lines) -> Iterator[tuple[str, str]]:
+    """Yield each line with the time when it was written, RFC 3339."""
+    stamps = [_moment(found) for found in map(_STAMP.search, lines) if found]
+    now = stamps[0] if stamps else START
+    for line in lines:
+        found = _STAMP.search(line)
+        now = _moment(found) if found else now
+        yield now, line
+
+
+def _moment(found: re.Match[str]) -> str:
+    date = found["date"] or f"{YEAR}-{found['month']}-{found['day']}"
+    return f"{date}T{found['clock']}Z"
+
+
+def docker(lines: Lines, _: Place) -> Lines:
+    """Write as docker's json-file driver does."""
+    return [
+        json.dumps(
+            {"log": line + "\n", "stream": "stderr", "time": t}, separators=(",", ":")
+        )
+        for t, line in timed(lines)
+    ]
+
+
+def cri(lines: Lines, _: Place) -> Lines:
+    """Write as containerd and CRI-O do."""
+    return [f"{t} stderr F {line}" for t, line in timed(lines)]
+
+
+def journald(lines: Lines, place: Place) -> Lines:
+    """Write as `journalctl -o json` does."""
+    return [
+        json.dumps(
+            {
+                "__REALTIME_TIMESTAMP": str(
+                    int(datetime.fromisoformat(t).timestamp() * 10**6)
+                ),
+                "PRIORITY": "6",
+                **({"_HOSTNAME": place.host} if place.host else {}),
+                "MESSAGE": line,
+            }
+        )
+        for t, line in timed(lines)
+    ]
+
+
+def loki(lines: Lines, place: Place) -> Lines:
+    """Write as `logcli query -o jsonl` does."""
+    labels = {"app": "train", **({"node": place.host} if place.host else {})}
+    return [
+        json.dumps({"labels": labels, "line": line, "timestamp": t})
+        for t, line in timed(lines)
+    ]
+
+
+def kubectl(lines: Lines, place: Place) -> Lines:
+    """Write as `kubectl logs --prefix --timestamps` does."""
+    pod = f"train-{place.host or 'x7k2q'}"
+    return [f"[pod/{pod}/main] {t} {line}" for t, line in timed(lines)]
+
+
+def srun(lines: Lines, place: Place) -> Lines:
+    """Label as `srun -l` does; a launcher's own log is that of task 0."""
+    return ahead(f"{place.rank or 0}: ", lines, place)
+
+
+def mpirun(lines: Lines, place: Place) -> Lines:
+    """Tag as `mpirun --tag-output` does, where the path tells the rank."""
+    if place.rank is None:
+        return lines
+    return ahead(f"[1,{place.rank}]<stderr>:", lines, place)
+
+
+SPOILINGS: dict[str, Callable[[Lines, Place], Lines]] = {
+    **{
+        f"{how.__name__} at {width}": partial(how, width)
+        for how in (broken, captured, wrapped, folded, indented)
+        for width in WIDTHS
+    },
+    **{f"quoted {mark!r}": partial(ahead, mark) for mark in ("> ", "| ", "- ", "* ")},
+    "cat -n": partial(numbered, "{:6d}\t{}"),
+    "grep -n": partial(numbered, "{}:{}"),
+    "numbered": partial(numbered, "{}. {}"),
+    "less -N": partial(numbered, "{:7d} {}"),
+    **{
+        how.__name__: how
+        for how in (
+            *(replied, fenced, escaped, curled, spaced, chatted, doubled),
+            *(on_one_line, condensed),
+            *(docker, cri, journald, loki, kubectl, srun, mpirun),
+        )
+    },
+}

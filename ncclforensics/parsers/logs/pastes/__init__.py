@@ -1,0 +1,64 @@
+"""Undoes what a log went through before it was pasted: quoting, wrapping, joining.
+
+Each module is one step: `may_be` is a cheap aggregate without which it did not happen,
+`found` tells from all lines whether it did and how, `undone` takes it back. Steps are
+planned on the first lines of a file, each on what the steps before it leave, and then
+applied to the whole file before anything is matched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ncclforensics.parsers.logs.pastes import (
+    characters,
+    chats,
+    quoting,
+    running_on,
+    wrapping,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+    Plan = tuple[tuple[str, Any], ...]
+
+STEPS = {
+    module.__name__.rpartition(".")[2]: module
+    for module in (characters, chats, quoting, running_on, wrapping)
+}
+# What happens to large logs too; what people paste or type is small.
+OF_LARGE = ("quoting", "wrapping")
+
+
+def planned(lines: pl.DataFrame, whole: bool) -> Plan:
+    """Return the steps to undo in a log, given its first lines (`line`, `raw`).
+
+    `whole` is whether these are all of its lines.
+    """
+    names = STEPS if whole else OF_LARGE
+    maybe = lines.select(STEPS[name].may_be().alias(name) for name in names).row(0)
+    plan: list[tuple[str, Any]] = []
+    for name, likely in zip(names, maybe, strict=True):
+        # what is undone may have hidden another step
+        if likely or plan:
+            how = STEPS[name].found(lines)
+            if how is not None:
+                plan.append((name, how))
+                lines = STEPS[name].undone(lines, how)
+    return tuple(plan)
+
+
+def restored(lines: pl.DataFrame, plan: Plan) -> pl.DataFrame:
+    """Return `lines` with all steps undone; a joined line has its first number."""
+    for name, how in plan:
+        lines = STEPS[name].undone(lines, how)
+    return lines
+
+
+def notes(plan: Plan) -> Iterator[str]:
+    """Yield what was undone, in words."""
+    for name, how in plan:
+        yield STEPS[name].says(how)

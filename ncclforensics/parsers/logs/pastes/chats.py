@@ -1,0 +1,35 @@
+"""Lines of a chat between the lines of a log: a time of day, and who wrote.
+
+Slack, Teams and mail put `Jane Doe  10:42 AM` or `[10:42] Jane Doe` above each message.
+Such a line has nothing else, so no program's line is one.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+LEAST = 2
+_NAME = r"\p{L}[\p{L}.'-]*(?: \p{L}[\p{L}.'-]*){0,3}"
+_CLOCK = r"[\[(]?\d{1,2}:\d\d(?: ?[AaPp]\.?[Mm]\.?)?[\])]?"
+_LINE = rf"^\s*(?:{_NAME}[,:]?\s+(?:APP\s+)?)?{_CLOCK}(?:\s+{_NAME}:?)?\s*$"
+
+
+def may_be() -> pl.Expr:
+    """Whether several lines are short and end or begin with a time."""
+    return pl.col("raw").str.contains(_LINE).sum() >= LEAST
+
+
+def found(lines: pl.DataFrame) -> str | None:
+    """Return the pattern of such lines, if several are among others."""
+    count = int(lines["raw"].str.contains(_LINE).sum())
+    return _LINE if LEAST <= count < lines.height / 2 else None
+
+
+def undone(lines: pl.DataFrame, how: str) -> pl.DataFrame:
+    """Drop these lines."""
+    return lines.filter(~pl.col("raw").str.contains(how))
+
+
+def says(how: str) -> str:
+    """Say what was dropped."""
+    return "lines of a chat between those of the log are left out"

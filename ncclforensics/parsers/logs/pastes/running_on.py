@@ -1,0 +1,66 @@
+"""Several records in one line: the newlines were lost in a field of a ticket.
+
+The lines are split again where a launcher's prefix, a header, a frame of a traceback or
+its exception begins. Text counts as run on if its lines are far longer than a program
+writes and hold several such beginnings each. JSON is left alone.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.parsers.logs import headers
+from ncclforensics.parsers.logs.ascii_regex import ascii_only
+
+LONG = 400  # characters; the longest usual line is a watchdog's with its group
+SEVERAL = 3  # beginnings inside one line
+_PREFIX = (
+    r"\[rank\d{1,9}\]: |\[[a-z]+\d{1,6}\]:|\[1,\d{1,9}\]<std(?:out|err)>: ?|\[pod/"
+    r"|\(\w+ pid=\d+[^)\n]{0,60}\) |slurmstepd: |srun: "
+)
+_RECORD = (
+    rf"(?:{_PREFIX})?{headers.ANY}|{_PREFIX}|Traceback \(most recent call"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|During handling of the above"
+    r"|The above exception was|Exception raised from |frame #\d+: |={8,}|-{8,}"
+)
+_JSON = r"^\s*[\[{]\s*[\"{]"
+_BEGINS = ascii_only(rf" +({_RECORD})")
+_FRAME = ascii_only(r' +(File "[^"\n]{1,500}", line \d{1,7}, in \S{1,200}) ')
+_CAUSE = ascii_only(
+    r" +((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt): )"
+)
+_PREFIXED = ascii_only(rf"(?m)^({_PREFIX})(File \")")
+
+
+def may_be() -> pl.Expr:
+    """Whether any line is that long."""
+    return (pl.col("raw").str.len_bytes() > LONG).any()
+
+
+def found(lines: pl.DataFrame) -> str | None:
+    """Return the pattern of the beginnings, if records run on."""
+    raw = lines["raw"]
+    long = raw.filter((raw.str.len_bytes() > LONG) & ~raw.str.contains(_JSON))
+    if not long.len() or not (long.str.count_matches(_BEGINS) >= SEVERAL).any():
+        return None
+    return _BEGINS
+
+
+def undone(lines: pl.DataFrame, how: str) -> pl.DataFrame:
+    """Split the lines; all parts keep the number of their line."""
+    raw = pl.col("raw")
+    runs_on = (raw.str.len_bytes() > LONG) & (raw.str.count_matches(how) >= SEVERAL)
+    split = (
+        raw.str.replace_all(how, "\n$1")
+        .str.replace_all(_FRAME, "\n  $1\n    ")
+        .str.replace_all(_CAUSE, "\n$1")
+        .str.split("\n")
+    )
+    return lines.with_columns(
+        pl.when(runs_on).then(split).otherwise(pl.concat_list(raw))
+    ).explode("raw")
+
+
+def says(how: str) -> str:
+    """Say what was split."""
+    return "records that stand in one line are read as lines of their own"

@@ -1,0 +1,194 @@
+"""Lines that were broken to fit a width: by a terminal, a mail program, a page.
+
+A terminal breaks at its last column, inside a word if need be; most others at a blank.
+A line was broken if the first word of the next one had no room on it and that one does
+not begin like a record. A log counts as wrapped if this is true of some of its lines,
+and what stands below them begins unlike its other lines: lines of equal length that are
+records begin alike. tmux drops blanks at the end of a line; rich indents what goes on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from ncclforensics.parsers.logs.pastes import seams
+from ncclforensics.parsers.logs.record_starts import BEGINS
+
+NARROWEST, WIDEST = 40, 250  # columns of a terminal or a page
+LEAST, SHARE = 2, 0.02  # broken lines, and their share, of a log that is wrapped
+BEGINNING = 5  # leading characters that identify lines of one kind
+AT_COLUMN = 0.6  # share of broken lines of full width, if a terminal broke them
+TRIMMED = 1  # blanks that may be missing at the end of a line
+SLACK = 5  # columns by which a word that was broken may be wider than all lines
+HANGING_SHARE = 0.8  # of the lines with that indentation that are continuations
+HANGING = 3  # a continuation that is indented has at least so many blanks
+
+
+_CLOSES = r"[,;:.!?)\]}>\"']$"  # a line that ends like this ends with a word
+
+
+_OPEN = r"[,:(\[=]$"
+_MIDDLE = r"^\s?[a-z0-9,.;:)]"  # a program's line rarely begins like this
+
+
+class Wrap(NamedTuple):
+    """How lines were broken, after `width` columns.
+
+    `inside_words` is whether a terminal did it, `indent` how many blanks stand before
+    the rest, `trimmed` how many may be missing at the end of a line.
+    """
+
+    width: int
+    inside_words: bool
+    indent: int
+    trimmed: int
+
+
+def may_be() -> pl.Expr:
+    """Whether a line is long enough, and none with a blank is too long."""
+    length = pl.col("raw").str.len_chars()
+    too_long = (length > WIDEST) & pl.col("raw").str.contains(" ", literal=True)
+    return (length >= NARROWEST).any() & ~too_long.any()
+
+
+def found(lines: pl.DataFrame) -> Wrap | None:
+    """Return how these lines were broken, None if they were not."""
+    width = _width(lines)
+    if width is None:
+        return None
+    told = _measured(lines, width)
+    for indent in (0, *_indents(told)):
+        breaks = told.select(_breaks(width, indent)).to_series()
+        many = int(breaks.sum())
+        enough = many >= max(LEAST, SHARE * lines.height) or _all_begin(told, breaks)
+        if many and enough and _unlike(told, breaks, indent):
+            return _how(told.filter(breaks), width, indent)
+    return None
+
+
+def undone(lines: pl.DataFrame, how: Wrap) -> pl.DataFrame:
+    """Join what was broken; a joined line has the number of its first piece."""
+    told = _measured(lines, how.width)
+    raw, length = pl.col("raw"), pl.col("length")
+    breaks = _breaks(how.width, how.indent)
+    blank = pl.lit(" ")
+    if how.inside_words:
+        breaks &= length >= how.width - how.trimmed
+        lost = blank if how.trimmed else pl.lit("")
+        padded = raw.str.pad_end(how.width)
+        glue = (
+            pl.when(seams.are_two_words() | seams.is_pause())
+            .then(lost)
+            .otherwise(pl.lit(""))
+        )
+        piece = pl.when(length < how.width).then(padded).otherwise(raw + glue)
+    else:
+        # a word is broken only if it does not fit on a line of its own
+        cut = (length == how.width) & ~raw.str.contains(_CLOSES)
+        room = how.width - how.indent
+        cut &= pl.col("last_word") + pl.col("first_word") > room
+        whole = cut | raw.str.ends_with(" ")
+        piece = pl.when(whole).then(raw).otherwise(raw + blank)
+    goes_on = breaks.shift(1, fill_value=False)
+    text = pl.when(goes_on & (how.indent > 0)).then(raw.str.strip_chars_start(" "))
+    told = told.with_columns(breaks.alias("breaks"), goes_on.alias("goes_on"))
+    told = told.with_columns(text.otherwise("raw").alias("raw"))
+    return (
+        told.group_by((~pl.col("goes_on")).cum_sum(), maintain_order=True)
+        .agg(
+            pl.col("line").first(),
+            pl.when("breaks").then(piece).otherwise("raw").str.join("").alias("raw"),
+        )
+        .select("line", "raw")
+    )
+
+
+def says(how: Wrap) -> str:
+    """Say what was joined."""
+    return f"lines broken at {how.width} columns are joined"
+
+
+def _length(raw: pl.Expr) -> pl.Expr:
+    """Return the columns of lines, without what pads them."""
+    trimmed = raw.str.strip_chars_end(" ")
+    return pl.when(raw.str.ends_with("  ")).then(trimmed).otherwise(raw).str.len_chars()
+
+
+def _width(lines: pl.DataFrame) -> int | None:
+    """Return the width of the widest line; a single word may be wider than all."""
+    raw = pl.col("raw")
+    length = lines.select(_length(raw)).to_series()
+    words = length.filter(lines["raw"].str.contains(r"\S\s+\S"))
+    width, widest = (int(str(of.max() or 0)) for of in (words, length))
+    width = widest if widest <= width + SLACK else width
+    return width if NARROWEST <= width <= WIDEST else None
+
+
+def _measured(lines: pl.DataFrame, width: int) -> pl.DataFrame:
+    """Add what tells whether each line was broken."""
+    below = pl.col("raw").shift(-1)
+    return lines.with_columns(
+        _length(pl.col("raw")).alias("length"),
+        pl.col("raw").str.extract(r"(\S*)$").str.len_chars().alias("last_word"),
+        below.str.extract(r"^\s*(\S*)").str.len_chars().alias("first_word"),
+        pl.col("raw").str.extract(r"^( *)").str.len_chars().alias("indent"),
+        below.str.extract(r"^( *)").str.len_chars().alias("below_indent"),
+        below.alias("below"),
+        below.str.contains(BEGINS).alias("below_begins"),
+        below.str.contains(r"\S").fill_null(False).alias("below_speaks"),
+    )
+
+
+def _breaks(width: int, indent: int) -> pl.Expr:
+    """Return whether each line goes on in the next one."""
+    length = pl.col("length")
+    tight = (length == width) | (length + 1 + pl.col("first_word") > width)
+    hangs = pl.col("below_indent")
+    goes_on = ~pl.col("below_begins") & ((hangs == 0) | (length == width))
+    fits = hangs == indent if indent else goes_on
+    return tight & (length > 0) & fits & pl.col("below_speaks")
+
+
+def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
+    """Tell by broken lines what broke them.
+
+    Only a terminal breaks a word that has room on a line; only what breaks at blanks
+    leaves room before one.
+    """
+    near = pl.col("length") >= width - TRIMMED
+    room = pl.col("last_word") + pl.col("first_word") <= width
+    at_column, blanks, inside, early = broken.select(
+        near.mean().alias("at_column"),
+        (near & pl.col("raw").str.ends_with(" ")).sum().alias("blanks"),
+        (seams.is_one_word() & room).sum().alias("inside"),
+        ((seams.are_two_words() | seams.is_pause()) & ~near).sum().alias("early"),
+    ).row(0)
+    column = inside >= early if inside + early else at_column >= AT_COLUMN
+    return Wrap(width, column and not indent, indent, 0 if blanks else TRIMMED)
+
+
+def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
+    """Whether one break is enough: it goes on in the middle, all else begins anew."""
+    below = breaks.shift(1, fill_value=False)
+    others = told["raw"].filter(~below & told["raw"].str.contains(r"\S"))
+    open_ = told["raw"].str.contains(_OPEN) | told["below"].str.contains(_MIDDLE)
+    return bool(others.str.contains(BEGINS).all() and open_.filter(breaks).all())
+
+
+def _indents(told: pl.DataFrame) -> list[int]:
+    """Return the most frequent indentation below, if it is deep enough to hang."""
+    deep = told.filter(pl.col("below_indent") >= HANGING)["below_indent"]
+    return [int(n) for n in deep.mode().sort()[:1]]
+
+
+def _unlike(told: pl.DataFrame, breaks: pl.Series, indent: int) -> bool:
+    """Whether what goes on begins unlike the lines that do not."""
+    below = breaks.shift(1, fill_value=False)
+    if indent:
+        hangs = below.filter(told["indent"] == indent)
+        return bool(hangs.sum() >= HANGING_SHARE * hangs.len())
+    begins = told["raw"].str.head(BEGINNING)
+    under, usual = begins.filter(below), begins.filter(~below).unique()
+    return bool(under.is_in(usual.implode()).sum() * 2 < under.len())

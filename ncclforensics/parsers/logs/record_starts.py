@@ -1,0 +1,28 @@
+"""How the first line of a record begins, whatever program or launcher wrote it.
+
+A line that begins like this is not the rest of the line above it, even if that one is
+as wide as the terminal was.
+"""
+
+from __future__ import annotations
+
+from ncclforensics.parsers.logs import framing, headers
+from ncclforensics.parsers.logs.ascii_regex import ascii_only
+
+_TRACEBACK = (
+    r"Traceback \(most recent call last\)",
+    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt):(?: |$)",
+    r"File \"|During handling of the above|The above exception was",
+    r"Exception raised from |frame #\d+: |terminate called|Fatal Python error",
+)
+_LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)[\]: ]"
+_PROGRAM = r"[a-z][\w.-]*: (?:\w+: )?(?:error|warning|fatal)\b"
+_RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+][-=+]"  # of a table, too
+# of headers that may be cut themselves
+_HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"
+# quotation marks are stripped before; what is left is the second half of `<42>`
+_LAUNCHERS = "|".join(v for k, v in framing.DECORATIONS.items() if k != "quote")
+_ANYWHERE = "|".join((*_TRACEBACK, _LEVEL, _PROGRAM, _RULE, _HEADS))
+BEGINS = ascii_only(
+    rf"^\s*(?:{_ANYWHERE})|^[ \t]*{headers.ANY}|^[ \t]*(?:{_LAUNCHERS})"
+)

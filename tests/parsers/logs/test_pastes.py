@@ -1,0 +1,144 @@
+"""What a log went through before it was pasted is undone, and nothing else is."""
+
+import textwrap
+
+import polars as pl
+import pytest
+
+from ncclforensics.parsers.logs import log_reader, pastes
+from ncclforensics.sources import Source
+
+LOG = [
+    "gpu0001:41:42 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using "
+    "internal net plugin of this version.",
+    "[rank0]: Traceback (most recent call last):",
+    '[rank0]:   File "/opt/venv/lib/python3.11/site-packages/torch/distributed/'
+    'distributed_c10d.py", line 3252, in all_reduce',
+    "[rank0]:     work.wait()",
+    "[rank0]: RuntimeError: Timed out waiting 7000ms for recv operation to complete, "
+    "which is what the limit of this group says",
+    "[rank0]:[E1120 21:20:41.710829377 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, "
+    "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds",
+    "[rank0]: it ends here",
+]
+
+
+def lines(raw):
+    numbered = {"line": range(1, len(raw) + 1), "raw": list(raw)}
+    return pl.DataFrame(numbered, schema={"line": pl.Int64, "raw": pl.String})
+
+
+def restored(raw, whole=True):
+    """Return the text of lines after all that is undone in them."""
+    told = lines(raw)
+    return pastes.restored(told, pastes.planned(told, whole))["raw"].to_list()
+
+
+def cut(width, log):
+    return [s[i : i + width] for s in log for i in range(0, len(s), width)]
+
+
+def filled(width, log, **how):
+    fill = textwrap.TextWrapper(width, break_on_hyphens=False, **how)
+    return [part for line in log for part in fill.wrap(line)]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 132])
+def test_what_a_terminal_broke_is_whole_again(width):
+    assert restored(cut(width, LOG)) == LOG
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_blanks_that_a_terminal_dropped_at_its_last_column_are_back(width):
+    assert restored([line.rstrip() for line in cut(width, LOG)]) == LOG
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 132])
+def test_what_was_broken_at_blanks_is_whole_again(width):
+    assert restored(filled(width, LOG)) == LOG
+
+
+def test_what_goes_on_may_be_indented():
+    assert restored(filled(80, LOG, subsequent_indent=" " * 11)) == LOG
+
+
+def test_a_mail_quotes_and_wraps():
+    assert restored([f"> {line}" for line in filled(74, LOG)]) == LOG
+
+
+@pytest.mark.parametrize("mark", ["# ", "// ", "| ", "  # ", "> ", "> > ", "- ", "* "])
+def test_a_mark_in_front_of_every_line_is_left_out(mark):
+    log = ["RuntimeError: Socket Timeout", "ranks:", "  File x"]
+    assert restored([mark + line for line in log]) == log
+
+
+@pytest.mark.parametrize("form", ["{}:{}", "{}: {}", "{:6d}\t{}", "{:7d} {}", "{}. {}"])
+def test_line_numbers_are_left_out(form):
+    assert restored([form.format(n, line) for n, line in enumerate(LOG, 7)]) == LOG
+
+
+def test_what_grep_found_has_gaps_in_its_numbers():
+    assert restored([f"{n * n}:{line}" for n, line in enumerate(LOG, 2)]) == LOG
+
+
+def test_entities_quotes_and_blanks_of_a_page_are_plain_text():
+    page = [
+        "&lt;module&gt; &amp;&quot;x&quot;",
+        "\u201cgpu0\u201d\u00a0is",
+        "it\u2019s",
+    ]
+    assert restored(page) == ['<module> &"x"', '"gpu0" is', "it's"]
+
+
+def test_lines_of_a_chat_are_left_out():
+    said = ["[10:41 AM] Jane Doe", *LOG[:3], "Jane Doe  10:42 AM", *LOG[3:]]
+    assert restored(said) == LOG
+
+
+def test_records_in_one_line_are_lines():
+    found = restored([" ".join(LOG)])
+    assert next(line.strip() for line in found if "[rank0]" in line).endswith("last):")
+    assert LOG[5] in found
+
+
+def test_a_joined_line_has_the_number_of_its_first_piece():
+    told = lines(cut(80, LOG))
+    found = pastes.restored(told, pastes.planned(told, True))
+    begins = [sum(-(-len(s) // 80) for s in LOG[:n]) + 1 for n in range(len(LOG))]
+    assert found["line"].to_list() == begins
+
+
+ALIKE = {
+    "as it was": LOG,
+    "steps of one length": [f"step {n} loss 0.{n:04d} " + "x" * 40 for n in range(99)],
+    "a comment among code": ["# out of memory", "x = 1", "# we fear", "y = 2", "z = 3"],
+    "a table": ["| GPU  Name |", "| 0  H100 |", "| 1  H100 |"],
+    "tasks of srun": ["0: begins", "1: begins", "2: begins", "3: begins"],
+    "the end of a short log": [
+        "[rank0]: the checkpoint of step 500 is written to /data/run",
+        "Killed",
+    ],
+    "clock times": ["10:00:01 step 1", "10:00:02 step 2", "10:00:03 step 3"],
+    "a row of stars": ["W0801 13:23:17.366000 3 a.py:9] " + "*" * 41, "*" * 20],
+}
+
+
+@pytest.mark.parametrize("raw", ALIKE.values(), ids=ALIKE)
+def test_what_only_looks_alike_stays_as_it_is(raw):
+    assert pastes.planned(lines(raw), True) == ()
+
+
+def test_of_a_large_log_only_marks_and_breaks_are_undone():
+    page = ["it\u2019s"] * 3
+    assert restored(page, whole=False) == page
+
+
+def test_the_report_says_what_was_undone(tmp_path):
+    path = tmp_path / "mail.txt"
+    path.write_text("".join(f"> {line}\n" for line in filled(74, LOG)))
+    told = log_reader.read(Source("mail.txt", path, "log", "", bytes=1))
+    said = told["notes"]["text"].to_list()
+    assert any("in front of the lines" in text for text in said)
+    assert any("broken at" in text for text in said)
+    assert told["events"].filter(message="c10d.watchdog.timeout").height == 1
