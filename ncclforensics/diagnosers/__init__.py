@@ -41,6 +41,7 @@ ORDER = (
     "nccl_version_mismatch",
     "shm_exhausted",
     "disk_full",
+    "storage_stall",
     "wrong_nic",
     "p2p_blocked",
     "inconsistent_env",

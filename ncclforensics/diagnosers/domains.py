@@ -24,6 +24,7 @@ DOMAINS: dict[str, tuple[str, str]] = {
     "mtu-mismatch": ("network", SETUP),
     "slow-network": ("network", UNKNOWN),
     "disk-full": ("storage", SETUP),
+    "storage-stall": ("storage", UNKNOWN),
     "driver-mismatch": ("platform", SETUP),
     "fabric-manager": ("platform", DRAIN),
     "nccl-version-mismatch": ("platform", SETUP),

@@ -259,7 +259,8 @@ CASES = (
         title="rank 2 saves to a file system that does not answer",
         happened="After step 3 rank 2 writes its checkpoint to a FUSE mount whose "
         "server answers no write. Its peers time out in step 4; not even torchrun's "
-        "SIGKILL ends rank 2, and the kernel reports it as blocked.",
+        "SIGKILL ends rank 2, and the kernel, whose patience is set to 10 s instead of "
+        "120, reports it as blocked.",
         fault="stalled-checkpoint",
         who=(2,),
         train=("--timeout", "14"),

@@ -358,7 +358,8 @@ def truth(case: Case, evidence: Path) -> str:
     """The truth as TOML; a culprit's host counts only where the evidence names it."""
     seen = b"".join(path.read_bytes() for path in evidence.rglob("*.log"))
     culprits = sorted({host_name(rank // case.processes) for rank in case.ranks})
-    hosts = [name for name in culprits if name.encode() in seen]
+    names = " ".join(path.name for path in evidence.rglob("*")).encode()
+    hosts = [name for name in culprits if name.encode() in seen + names]
     where = "1 host" if case.nodes == 1 else f"{case.nodes} hosts"
     version = (VENV / "lib").glob("python3*/site-packages/torch-*.dist-info")
     torch = next(version).name.removeprefix("torch-").removesuffix(".dist-info")

@@ -15,7 +15,9 @@ import re
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("file_system", "waits_at")
-_FRAME = re.compile(r"^\s*(?:\[<\w+>\] )?(\w[\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[(\w+)\])?")
+_FRAME = re.compile(
+    r"^\s*(?:\[<\w+>\] )?(\w[\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[(\w+)\])?"
+)
 _NEXT = "INFO: task "
 # how functions of a file system begin, and its modules
 _FILE_SYSTEMS = {
@@ -36,7 +38,10 @@ _MODULES = {
     **dict.fromkeys(("ceph", "libceph", "rbd"), "Ceph"),
     **dict.fromkeys(("mmfs26", "mmfslinux", "tracedev"), "GPFS"),
     **dict.fromkeys(("wekafsgw", "wekafsio"), "Weka"),
-    **{"cifs": "SMB", "beegfs": "BeeGFS", "9p": "9p", "9pnet": "9p"},
+    "cifs": "SMB",
+    "beegfs": "BeeGFS",
+    "9p": "9p",
+    "9pnet": "9p",
     **dict.fromkeys(("ext4", "xfs", "btrfs", "jbd2", "nvme", "dm_mod"), "a local disk"),
 }
 

@@ -1,0 +1,224 @@
+"""Storage does not answer, and a rank stands in a read or a write.
+
+What it means
+    A rank reads its data or saves a checkpoint, and the file server (NFS, Lustre, Ceph,
+    FUSE, …) or the object store does not answer. On a hard mount the process waits for
+    ever, in state D, and no signal ends it. Its peers wait for it in their next
+    collective and time out. So does a data loader whose worker hangs.
+
+How we know
+    The kernel reports the process as blocked and its call trace stands in a file
+    system, or `ps` shows it in state D at such a function; where it is known whom the
+    others wait for, only that rank counts. Or the kernel of its host says that a server
+    does not answer (`nfs: server … not responding`, Lustre's `Connection to … was
+    lost`, `ceph: mds0 hung`). Or the rank gave up by itself: a stale file handle, a
+    timeout of an object store, `DataLoader timed out after`.
+
+What to do
+    See whether the mount answers on the named host and on others: `timeout 5 stat -f
+    PATH`. Repair the server or its network first. A process in state D ends only when
+    the server is back, the mount is aborted, or the host is rebooted.
+
+Looks like
+    A rank that saves a checkpoint slowly is at work: without a sign that storage does
+    not answer, it is `missing-rank` or `straggler`. `nfs: server … OK` says that the
+    server was back. A process that hangs in the GPU driver is no storage stall. A full
+    file system is `disk-full`.
+
+References
+    nfs(5), hard and soft mounts; Lustre operations manual, recovery; Linux hung task
+    detector; torch.utils.data.DataLoader, timeout.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.diagnosers import missing_rank, straggler
+from ncclforensics.evidence import common, pyspy_stacks, storage, timed_out_call
+from ncclforensics.model.findings import Finding, NotChecked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.model.findings import Confidence, Statement
+    from ncclforensics.model.frames import Frames
+
+FAMILY = "platform"
+NEEDS = ("kernel.", "system.ps", "python.traceback", "uncaught.")
+MISSING = "no kernel log, no ps and no exception of a rank"
+NEXT_TIME = (
+    "keep the kernel log of each host; ps -eo pid,stat,wchan:32,args while it hangs"
+)
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "straggler", "timeout-masking", "gil-deadlock"),
+    *("socket-error", "stuck-in-collective", "unreachable-peer"),
+)
+SPREADS = True
+TOLD_WITHIN_S = 900  # NFS tells after minutes, the hung task detector after two or more
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the ranks that stand in storage, or the host whose server is silent."""
+    blocked, servers = storage.blocked(frames), storage.silent_servers(frames)
+    gave_up = storage.gave_up(frames)
+    if gave_up.height:
+        yield _gave_up(frames, gave_up, blocked, servers)
+        return
+    if blocked.is_empty() and servers.is_empty():
+        return
+    awaited = _awaited(frames)
+    stuck = _of_awaited(frames, blocked, awaited)
+    if stuck.height:
+        yield _stands(frames, stuck, servers, awaited)
+        return
+    theirs = _of_awaited(frames, servers, awaited)
+    if theirs.height:
+        yield _silent(frames, theirs, awaited)
+        return
+    who = common.plural("rank", awaited)
+    lines = pl.concat(
+        [part.select("text", "source", "line") for part in (blocked, servers)]
+    )
+    cite = common.cites(lines, 1)[0]
+    yield NotChecked(
+        "storage-stall",
+        f"storage did not answer a host, but nothing shows that {who} waited for it: "
+        f"{cite.source}:{cite.line}",
+        f"on the host of {who} while it hangs: ps -eo pid,stat,wchan:32,args",
+    )
+
+
+def _awaited(frames: Frames) -> tuple[int, ...]:
+    """Return the ranks that others wait for, as far as calls and logs tell."""
+    told = [*straggler.diagnose(frames), *missing_rank.diagnose(frames)]
+    return tuple(sorted({r for f in told if isinstance(f, Finding) for r in f.ranks}))
+
+
+def _of_awaited(
+    frames: Frames, lines: pl.DataFrame, awaited: tuple[int, ...]
+) -> pl.DataFrame:
+    """Return the lines about ranks that others wait for, or about their hosts.
+
+    All lines, if it is not known for whom the others wait. A line without a host is of
+    the job's only host.
+    """
+    if not awaited or lines.is_empty():
+        return lines
+    mine = lines.filter(pl.col("rank").is_in(list(awaited)))
+    if mine.height:
+        return mine
+    # a pid of another namespace than the ranks' own shows no rank
+    nameless = lines.filter(pl.col("rank").is_null())
+    hosts = common.hosts_of(frames, awaited)
+    known = {
+        *common.strings(frames["ranks"]["host"]),
+        *common.strings(nameless["host"]),
+    }
+    if len(known) <= 1:
+        return nameless
+    return nameless.filter(pl.col("host").is_in(list(hosts)))
+
+
+def _stands(
+    frames: Frames, stuck: pl.DataFrame, servers: pl.DataFrame, awaited: tuple[int, ...]
+) -> Finding:
+    """Return the finding for processes that wait in a file system."""
+    ranks = awaited or common.numbers(stuck["rank"])
+    systems = common.strings(stuck["file_system"])
+    remote = storage.LOCAL not in systems
+    surely = bool(awaited) and remote
+    who = common.plural("rank", ranks) if ranks else "a process of the job"
+    at_work = pyspy_stacks.at_work(frames, ranks)
+    return _finding(
+        frames,
+        "certain" if surely and servers.height else "likely",
+        f"{who} {{where}} stands in {common.some(systems)}, which does not answer",
+        f"The kernel shows a process of the job that waits in {common.some(systems)} "
+        f"and does not come back.{_whom(awaited)}{at_work}{_servers(servers)}",
+        ranks,
+        (stuck, servers),
+    )
+
+
+def _silent(frames: Frames, servers: pl.DataFrame, awaited: tuple[int, ...]) -> Finding:
+    """Return the finding for servers that do not answer the host of a rank."""
+    names = common.strings(servers["server"])
+    who = f" {common.plural('rank', awaited)} ran there." if awaited else ""
+    return _finding(
+        frames,
+        "likely" if awaited else "possible",
+        f"storage server {common.some(names)} does not answer {{where}}",
+        f"{_servers(servers).strip()}{who}{_whom(awaited)}"
+        f"{pyspy_stacks.at_work(frames, awaited)}"
+        + ("" if awaited else " Which rank waited for it is not shown."),
+        awaited,
+        (servers,),
+    )
+
+
+def _gave_up(
+    frames: Frames, raised: pl.DataFrame, blocked: pl.DataFrame, servers: pl.DataFrame
+) -> Finding:
+    """Return the finding for ranks that raised because storage did not answer."""
+    ranks = common.numbers(raised["rank"])
+    loader = bool(raised["is_loader"].all())
+    proof = blocked.height or servers.height
+    who = common.plural("rank", ranks) if ranks else "a rank"
+    what = "its data loader hung" if loader else "storage did not answer"
+    confidence: Confidence = "certain" if not loader or proof else "likely"
+    return _finding(
+        frames,
+        confidence,
+        f"{who} {{where}} gave up: {what}",
+        f"{who.capitalize()} raised {str(raised['text'][0])[:160]}."
+        + (" A worker that loads its data did not come back." if loader else "")
+        + (" A process of the job waits in storage." if blocked.height else "")
+        + _servers(servers),
+        ranks,
+        (raised, blocked, servers),
+    )
+
+
+def _finding(
+    frames: Frames,
+    confidence: Confidence,
+    headline: str,
+    explanation: str,
+    ranks: tuple[int, ...],
+    lines: tuple[pl.DataFrame, ...],
+) -> Finding:
+    """Return a finding; `{where}` of `headline` becomes the hosts."""
+    shared = ("text", "t", "host", "source", "line")
+    told = pl.concat([part.select(shared) for part in lines])
+    hosts = common.hosts_of(frames, ranks) or common.strings(told["host"])
+    headline = headline.replace(" {where}", storage.host_words(hosts))
+    on = f"   # on {hosts[0]}" if hosts else ""
+    return Finding(
+        slug="storage-stall",
+        confidence=confidence,
+        headline=headline[:200],
+        evidence=common.cites(told),
+        explanation=explanation,
+        remedy=(
+            f"timeout 5 stat -f PATH; mount -t nfs,nfs4,lustre,ceph,cifs,fuse{on}",
+            f"ps -eo pid,stat,wchan:32,args | awk '$2 ~ /D/'{on}",
+            "repair the server first: what stands in state D ends when it answers",
+        ),
+        ranks=ranks,
+        hosts=hosts,
+        collective=timed_out_call.waited_in(frames),
+        first_seen=common.first_seen(told),
+    )
+
+
+def _whom(awaited: tuple[int, ...]) -> str:
+    return f" The others wait for {common.plural('rank', awaited)}." if awaited else ""
+
+
+def _servers(servers: pl.DataFrame) -> str:
+    if servers.is_empty():
+        return ""
+    return f" The kernel says: {str(servers['text'][0]).strip(' .')[:160]}."
