@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ORDER = (
     "time_limit",
     "preempted",
+    "host_fault",
     "node_lost",
     "missing_env",
     "port_in_use",

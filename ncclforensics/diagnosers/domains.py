@@ -16,6 +16,7 @@ DRAIN = f"after draining {HOST}"
 DOMAINS: dict[str, tuple[str, str]] = {
     "gpu-fault": ("hardware", DRAIN),
     "thermal-throttle": ("hardware", DRAIN),
+    "host-fault": ("hardware", DRAIN),
     "node-lost": ("hardware", DRAIN),
     "ib-error": ("network", DRAIN),
     "socket-error": ("network", UNKNOWN),

@@ -36,9 +36,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.diagnosers import missing_rank, straggler
 from ncclforensics.evidence import common, pyspy_stacks, storage, timed_out_call
 from ncclforensics.model.findings import Finding, NotChecked
+from ncclforensics.theory import awaited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "platform"
-NEEDS = ("kernel.", "system.ps", "python.traceback", "uncaught.")
+NEEDS = ("kernel.", "system.ps", "python.traceback", "python.dataloader", "uncaught.")
 MISSING = "no kernel log, no ps and no exception of a rank"
 NEXT_TIME = (
     "keep the kernel log of each host; ps -eo pid,stat,wchan:32,args while it hangs"
@@ -69,16 +69,16 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     if blocked.is_empty() and servers.is_empty():
         return
-    awaited = _awaited(frames)
-    stuck = _of_awaited(frames, blocked, awaited)
+    whom = awaited.ranks(frames)
+    stuck = awaited.about(frames, blocked, whom)
     if stuck.height:
-        yield _stands(frames, stuck, servers, awaited)
+        yield _stands(frames, stuck, servers, whom)
         return
-    theirs = _of_awaited(frames, servers, awaited)
+    theirs = awaited.about(frames, servers, whom)
     if theirs.height:
-        yield _silent(frames, theirs, awaited)
+        yield _silent(frames, theirs, whom)
         return
-    who = common.plural("rank", awaited)
+    who = common.plural("rank", whom)
     lines = pl.concat(
         [part.select("text", "source", "line") for part in (blocked, servers)]
     )
@@ -91,45 +91,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
-def _awaited(frames: Frames) -> tuple[int, ...]:
-    """Return the ranks that others wait for, as far as calls and logs tell."""
-    told = [*straggler.diagnose(frames), *missing_rank.diagnose(frames)]
-    return tuple(sorted({r for f in told if isinstance(f, Finding) for r in f.ranks}))
-
-
-def _of_awaited(
-    frames: Frames, lines: pl.DataFrame, awaited: tuple[int, ...]
-) -> pl.DataFrame:
-    """Return the lines about ranks that others wait for, or about their hosts.
-
-    All lines, if it is not known for whom the others wait. A line without a host is of
-    the job's only host.
-    """
-    if not awaited or lines.is_empty():
-        return lines
-    mine = lines.filter(pl.col("rank").is_in(list(awaited)))
-    if mine.height:
-        return mine
-    # a pid of another namespace than the ranks' own shows no rank
-    nameless = lines.filter(pl.col("rank").is_null())
-    hosts = common.hosts_of(frames, awaited)
-    known = {
-        *common.strings(frames["ranks"]["host"]),
-        *common.strings(nameless["host"]),
-    }
-    if len(known) <= 1:
-        return nameless
-    return nameless.filter(pl.col("host").is_in(list(hosts)))
-
-
 def _stands(
-    frames: Frames, stuck: pl.DataFrame, servers: pl.DataFrame, awaited: tuple[int, ...]
+    frames: Frames, stuck: pl.DataFrame, servers: pl.DataFrame, whom: tuple[int, ...]
 ) -> Finding:
     """Return the finding for processes that wait in a file system."""
-    ranks = awaited or common.numbers(stuck["rank"])
+    ranks = whom or common.numbers(stuck["rank"])
     systems = common.strings(stuck["file_system"])
     remote = storage.LOCAL not in systems
-    surely = bool(awaited) and remote
+    surely = bool(whom) and remote
     who = common.plural("rank", ranks) if ranks else "a process of the job"
     at_work = pyspy_stacks.at_work(frames, ranks)
     return _finding(
@@ -137,24 +106,24 @@ def _stands(
         "certain" if surely and servers.height else "likely",
         f"{who} {{where}} stands in {common.some(systems)}, which does not answer",
         f"The kernel shows a process of the job that waits in {common.some(systems)} "
-        f"and does not come back.{_whom(awaited)}{at_work}{_servers(servers)}",
+        f"and does not come back.{_whom(whom)}{at_work}{_servers(servers)}",
         ranks,
         (stuck, servers),
     )
 
 
-def _silent(frames: Frames, servers: pl.DataFrame, awaited: tuple[int, ...]) -> Finding:
+def _silent(frames: Frames, servers: pl.DataFrame, whom: tuple[int, ...]) -> Finding:
     """Return the finding for servers that do not answer the host of a rank."""
     names = common.strings(servers["server"])
-    who = f" {common.plural('rank', awaited)} ran there." if awaited else ""
+    who = f" {common.plural('rank', whom)} ran there." if whom else ""
     return _finding(
         frames,
-        "likely" if awaited else "possible",
+        "likely" if whom else "possible",
         f"storage server {common.some(names)} does not answer {{where}}",
-        f"{_servers(servers).strip()}{who}{_whom(awaited)}"
-        f"{pyspy_stacks.at_work(frames, awaited)}"
-        + ("" if awaited else " Which rank waited for it is not shown."),
-        awaited,
+        f"{_servers(servers).strip()}{who}{_whom(whom)}"
+        f"{pyspy_stacks.at_work(frames, whom)}"
+        + ("" if whom else " Which rank waited for it is not shown."),
+        whom,
         (servers,),
     )
 
@@ -214,8 +183,8 @@ def _finding(
     )
 
 
-def _whom(awaited: tuple[int, ...]) -> str:
-    return f" The others wait for {common.plural('rank', awaited)}." if awaited else ""
+def _whom(whom: tuple[int, ...]) -> str:
+    return f" The others wait for {common.plural('rank', whom)}." if whom else ""
 
 
 def _servers(servers: pl.DataFrame) -> str:

@@ -13,7 +13,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common, exceptions, kernel_log
-from ncclforensics.model.tables import SCHEMAS
+from ncclforensics.model.tables import CITE, SCHEMAS
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -33,7 +33,8 @@ ANSWERLESS = (
     r"|(?:storage\.googleapis\.com|\.blob\.core\.windows\.net|\bs3\b[^ ]*)[^\n]*"
     r"(?:[Tt]imed out|[Tt]imeout)"
 )
-LOADER = r"DataLoader timed out after [\d.]+ seconds"
+LOADER = "python.dataloader.timed_out"
+LOADER_SAYS = r"DataLoader timed out after [\d.]+ seconds"
 LINES = ("text", "t", "yearless", "rank", "host", "source", "line", "server")
 BLOCKED = (*LINES[:-1], "pid", "file_system")
 
@@ -90,7 +91,10 @@ def gave_up(frames: Frames) -> pl.DataFrame:
     reason than storage.
     """
     raised = exceptions.uncaught(frames).filter(pl.col("echo").eq_missing(False))
-    is_loader = pl.col("text").str.contains(LOADER)
+    if frames.message(*exceptions.TRACEBACKS).is_empty() and raised.is_empty():
+        pasted = frames.message(LOADER).select("rank", "host", "t", "text", *CITE)
+        raised = pl.concat([raised, pasted], how="diagonal_relaxed")
+    is_loader = pl.col("text").str.contains(LOADER_SAYS)
     return raised.with_columns(is_loader.alias("is_loader")).filter(
         pl.col("is_loader") | pl.col("text").str.contains(ANSWERLESS)
     )
