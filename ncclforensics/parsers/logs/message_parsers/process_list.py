@@ -9,11 +9,14 @@ reaches them. The columns may come in any order; the command is the last one.
 
 from __future__ import annotations
 
+import re
+
 from ncclforensics.parsers.logs.message_parsers.call_trace import file_system
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("pid", "name", "file_system", "waits_at", "below", "process_line")
 KINDS = {"below": "int"}
+_PID = re.compile(r"[0-9]{1,10}$")
 _STATES = ("STAT", "S")
 
 
@@ -32,7 +35,7 @@ def parse(text: str) -> list[dict[str, object]]:
     for below, line in enumerate(lines[1:], 1):
         values = line.split(None, len(names) - 1)
         told = dict(zip(names, values, strict=False))
-        if len(values) < len(names) or not told["PID"].isdigit():
+        if len(values) < len(names) or not _PID.match(told["PID"]):
             break
         if told[state].startswith("D"):
             rows.append(

@@ -23,6 +23,7 @@ COLUMNS = ("uncorrectable", "remap", "width", "width_max", "state", "status", "c
 KINDS = {"uncorrectable": "int", "width": "int", "width_max": "int"}
 _LINE = re.compile(r"(?P<depth>\s*)(?P<name>\S.*?)(?:\s+: ?(?P<value>.*?))?\s*$")
 _NEXT = re.compile(r"GPU [0-9A-Fa-f]{8}:|\S")
+_COUNT = re.compile(r"[0-9]{1,15}$")
 _PREFIX = re.compile(r"^(?:remapped row|clocks (?:event|throttle) reason|pci gpu) ")
 _SLOW = {
     "hw slowdown": "HW Slowdown",
@@ -44,12 +45,12 @@ def parse(text: str) -> list[dict[str, object]]:
     row: dict[str, object] = dict.fromkeys(COLUMNS)
     for path, value in told.items():
         *_, section, name = ("", "", *path)
-        if "volatile" in path and "uncorrectable" in name and value.isdigit():
+        if "volatile" in path and "uncorrectable" in name and _COUNT.match(value):
             row["uncorrectable"] = int(str(row["uncorrectable"] or 0)) + int(value)
         elif section == "remapped rows" and value == "Yes":
             is_failure = "failure" in name
             row["remap"] = "failed" if is_failure else row["remap"] or "pending"
-        elif "link width" in section and value.removesuffix("x").isdigit():
+        elif "link width" in section and _COUNT.match(value.removesuffix("x")):
             lanes = int(value.removesuffix("x"))
             row |= {"width_max" if "max" in name else "width": lanes}
         elif section == "fabric" and name in ("state", "status"):
@@ -84,7 +85,8 @@ def _of_xml(text: str) -> dict[tuple[str, ...], str]:
     reader: ET.XMLPullParser[Any] = ET.XMLPullParser(("start", "end"))
     with suppress(ET.ParseError):
         reader.feed(text.partition("</gpu>")[0])
-        for event, element in reader.read_events():
+        events: Any = reader.read_events()
+        for event, element in events:
             if event == "start":
                 path.append(_word(element.tag))
                 continue
