@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, kernel_log
+from ncclforensics.model.tables import SCHEMAS
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 GPUS = ("nvidia.smi.gpu", "nvidia.smi.gpu_xml")
 SHARED = ("text", "t", "rank", "host", "source", "line", "pci", "words")
+TYPES = SCHEMAS["events"] | dict.fromkeys(("pci", "words"), pl.String())
 TOLD = ("pci", "host", "rank", "words")
 MOST = 4  # GPUs that are told
 
@@ -27,7 +29,7 @@ def defects(frames: Frames) -> pl.DataFrame:
     """
     lines = frames.message(*GPUS)
     if not {"uncorrectable", "remap", "width"} <= set(lines.columns):
-        return pl.DataFrame(schema=dict.fromkeys(SHARED, pl.String()))
+        return pl.DataFrame(schema={c: TYPES[c] for c in SHARED})
     narrow = pl.col("width") < pl.col("width_max")
     count = pl.col("uncorrectable")
     parts = (
