@@ -45,6 +45,7 @@ from ncclforensics.evidence import (
 )
 from ncclforensics.model.findings import Finding, NotChecked, RuledOut
 from ncclforensics.model.tables import SCHEMAS
+from ncclforensics.theory import awaited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -306,7 +307,7 @@ def _of_another_hour(faults: pl.DataFrame) -> NotChecked:
 def _tested(frames: Frames) -> Iterator[Finding]:
     """Report tests of DCGM that failed: when the defect arose is not known."""
     failed = frames.message(*TESTS)
-    if failed.is_empty():
+    if failed.is_empty() or awaited.nobody(frames):
         return
     hosts = common.strings(failed["host"])
     where = f" on {common.some(hosts)}" if hosts else ""

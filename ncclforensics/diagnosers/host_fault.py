@@ -74,7 +74,7 @@ COLUMNS = ("message", "text", "t", "rank", "host", "source", "line")
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the host that broke, with its ranks."""
     lines = frames.message(*STOPPED, *BROKE)
-    if lines.is_empty():
+    if lines.is_empty() or awaited.nobody(frames):
         return
     timely = kernel_log.of_this_job(frames, _dated(lines))
     timely = timely.filter(~pl.col("is_far")).select(COLUMNS)

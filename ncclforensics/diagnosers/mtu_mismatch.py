@@ -197,13 +197,11 @@ def _links(frames: Frames) -> pl.DataFrame:
         return pl.DataFrame(schema=SCHEMA)
     lines = lines.drop_nulls("interface")
     # a line of JSON tells of all interfaces: quote the one that counts
-    quoted = common.sentence(
-        '"ifname":"', pl.col("interface"), '" … "mtu":', pl.col("mtu")
-    )
+    name, mtu = pl.col("interface"), pl.col("mtu")
+    quoted = common.sentence('"ifname":"', name, '" … "mtu":', mtu)
     is_json = pl.col("message") == "system.ip_json"
-    lines = lines.with_columns(
-        pl.when(is_json).then(quoted).otherwise("text").alias("text")
-    )
+    text = pl.when(is_json).then(quoted).otherwise("text").alias("text")
+    lines = lines.with_columns(text)
     leads = ~pl.col("interface").str.contains(wrong_nic.LOCAL_ONLY)
     used = frames.message(*USING)
     if "interface" in used.columns:

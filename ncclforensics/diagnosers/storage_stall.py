@@ -67,7 +67,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if gave_up.height:
         yield _gave_up(frames, gave_up, blocked, servers)
         return
-    if blocked.is_empty() and servers.is_empty():
+    if (blocked.is_empty() and servers.is_empty()) or awaited.nobody(frames):
         return
     whom = awaited.ranks(frames)
     stuck = awaited.about(frames, blocked, whom)

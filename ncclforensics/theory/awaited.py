@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, reported_missing
 from ncclforensics.model.frames import remembered
 from ncclforensics.theory.weigh import weighed
@@ -33,6 +34,11 @@ def ranks(frames: Frames) -> tuple[int, ...]:
         named = reported_missing.named(frames)
         found = {rank for finding in named for rank in finding.ranks}
     return tuple(sorted(found))
+
+
+def nobody(frames: Frames) -> bool:
+    """Whether ranks left evidence and no sign of failure: the job took no harm."""
+    return bool(frames["ranks"].height) and not job.signs_of_failure(frames)
 
 
 def about(frames: Frames, lines: pl.DataFrame, whom: tuple[int, ...]) -> pl.DataFrame:

@@ -1,8 +1,12 @@
 """host-fault needs an error that nothing corrected, on the host of who was lost."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from log_lines import found, init, kernel, timeout, traceback, verdict
+from ncclforensics.analysis import analyze
 
 JOB = init(0, 2, pid=500) + init(1, 2, "gpu0002", pid=501)
 # rendered from the format strings of Linux: panic, print_mce, edac_mc_handle_error, …
@@ -77,3 +81,14 @@ def test_the_event_log_counts_at_the_time_of_the_failure(analyzed, day, event, n
     stamped = "2026-08-20 10:00:00,000 rank 0 of 2 is ready\n"
     files = {"job.log": stamped + JOB + timeout(0), "sel-gpu0002.txt": log}
     assert len(found(analyzed(files), "host-fault")) == named
+
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "jobs"
+
+
+def test_a_job_that_took_no_harm_stays_healthy(tmp_path):
+    shutil.copytree(FIXTURES / "torch-healthy" / "evidence", tmp_path / "e")
+    (tmp_path / "e" / "dmesg-gpu0001.txt").write_text(
+        f"[ 1843.305512] {BROKE['edac']}\n"
+    )
+    assert analyze([str(tmp_path / "e")]).ranked.outcome == "no-failure"

@@ -147,3 +147,9 @@ def test_only_the_awaited_ranks_own_host_changes_the_verdict(tmp_path, host, nam
     (tmp_path / "e" / f"dmesg-{host}.txt").write_text(STALL)
     analysis = analyze([str(tmp_path / "e")])
     assert verdict(analysis)[:2] == (named, (6,))
+
+
+def test_a_job_that_took_no_harm_stays_healthy(tmp_path):
+    shutil.copytree(FIXTURES / "torch-healthy" / "evidence", tmp_path / "e")
+    (tmp_path / "e" / "dmesg-gpu0001.txt").write_text(STALL)
+    assert analyze([str(tmp_path / "e")]).ranked.outcome == "no-failure"
