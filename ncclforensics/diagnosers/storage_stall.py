@@ -8,11 +8,11 @@ What it means
 
 How we know
     The kernel reports the process as blocked and its call trace stands in a file
-    system, or `ps` shows it in state D at such a function; where it is known whom the
-    others wait for, only that rank counts. Or the kernel of its host says that a server
-    does not answer (`nfs: server … not responding`, Lustre's `Connection to … was
-    lost`, `ceph: mds0 hung`). Or the rank gave up by itself: a stale file handle, a
-    timeout of an object store, `DataLoader timed out after`.
+    system; where it is known whom the others wait for, only that rank counts. `ps` with
+    WCHAN shows the same, but one look only makes it possible. Or the kernel of its host
+    says that a server does not answer (`nfs: server … not responding`, Lustre's
+    `Connection to … was lost`, `ceph: mds0 hung`). Or the rank gave up by itself: a
+    stale file handle, a timeout of an object store, `DataLoader timed out after`.
 
 What to do
     See whether the mount answers on the named host and on others: `timeout 5 stat -f
@@ -71,28 +71,42 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     whom = awaited.ranks(frames)
     stuck = awaited.about(frames, blocked, whom)
-    if stuck.height:
-        yield _stands(frames, stuck, servers, whom)
-        return
     theirs = awaited.about(frames, servers, whom)
+    # in one look at a process that only is slow, it may wait as well
+    lasts = bool(theirs.height) or (stuck["message"] == storage.HUNG).any()
+    if stuck.height and (lasts or not whom):
+        yield _stands(frames, stuck, theirs, whom, lasts=lasts)
+        return
     if theirs.height:
         yield _silent(frames, theirs, whom)
         return
+    yield _untold(blocked, servers, whom)
+
+
+def _untold(
+    blocked: pl.DataFrame, servers: pl.DataFrame, whom: tuple[int, ...]
+) -> NotChecked:
+    """Say that storage did not answer somebody, if that may be no fault of it."""
     who = common.plural("rank", whom)
     lines = pl.concat(
         [part.select("text", "source", "line") for part in (blocked, servers)]
     )
     cite = common.cites(lines, 1)[0]
-    yield NotChecked(
+    return NotChecked(
         "storage-stall",
-        f"storage did not answer a host, but nothing shows that {who} waited for it: "
-        f"{cite.source}:{cite.line}",
-        f"on the host of {who} while it hangs: ps -eo pid,stat,wchan:32,args",
+        "storage let a process wait, but nothing shows that "
+        f"{who} waited there for long: {cite.source}:{cite.line}",
+        f"twice on the host of {who} while it hangs: ps -eo pid,stat,wchan:32,args",
     )
 
 
 def _stands(
-    frames: Frames, stuck: pl.DataFrame, servers: pl.DataFrame, whom: tuple[int, ...]
+    frames: Frames,
+    stuck: pl.DataFrame,
+    servers: pl.DataFrame,
+    whom: tuple[int, ...],
+    *,
+    lasts: bool,
 ) -> Finding:
     """Return the finding for processes that wait in a file system."""
     ranks = whom or common.numbers(stuck["rank"])
@@ -103,7 +117,7 @@ def _stands(
     at_work = pyspy_stacks.at_work(frames, ranks)
     return _finding(
         frames,
-        "certain" if surely and servers.height else "likely",
+        "certain" if surely and servers.height else "likely" if lasts else "possible",
         f"{who} {{where}} stands in {common.some(systems)}, which does not answer",
         f"The kernel shows a process of the job that waits in {common.some(systems)} "
         f"and does not come back.{_whom(whom)}{at_work}{_servers(servers)}",

@@ -36,7 +36,7 @@ ANSWERLESS = (
 LOADER = "python.dataloader.timed_out"
 LOADER_SAYS = r"DataLoader timed out after [\d.]+ seconds"
 LINES = ("text", "t", "yearless", "rank", "host", "source", "line", "server")
-BLOCKED = (*LINES[:-1], "pid", "file_system")
+BLOCKED = ("message", *LINES[:-1], "pid", "file_system")
 
 
 def silent_servers(frames: Frames) -> pl.DataFrame:

@@ -118,10 +118,23 @@ def test_other_errors_are_no_storage_stall(analyzed, form):
 PS = "    PID STAT WCHAN                COMMAND\n    500 Rl   -                    python\n"
 
 
-def test_ps_shows_the_rank_in_state_d(analyzed):
-    ps = PS + "    501 Dl   rpc_wait_bit_killable python -u train.py\n"
-    analysis = analyzed({"job.log": JOB + timeout(0), "ps-gpu0002.txt": ps})
+STANDS = PS + "    501 Dl   rpc_wait_bit_killable python -u train.py\n"
+
+
+def test_one_look_at_a_rank_in_state_d_makes_it_possible(analyzed):
+    [(_, finding)] = found(
+        analyzed({"job.log": JOB + timeout(0), "ps-gpu0002.txt": STANDS}),
+        "storage-stall",
+    )
+    assert (finding.ranks, finding.confidence) == ((1,), "possible")
+
+
+def test_with_its_server_silent_one_look_is_enough(analyzed):
+    log = kernel(SILENT["nfs"], "gpu0002", "10:02:00")
+    files = {"dmesg-gpu0002.log": log, "ps-gpu0002.txt": STANDS}
+    analysis = analyzed({"job.log": JOB + timeout(0), **files})
     assert verdict(analysis) == ("storage-stall", (1,), ("gpu0002",))
+    assert analysis.ranked.verdict.confidence == "likely"
 
 
 @pytest.mark.parametrize(
@@ -153,3 +166,13 @@ def test_a_job_that_took_no_harm_stays_healthy(tmp_path):
     shutil.copytree(FIXTURES / "torch-healthy" / "evidence", tmp_path / "e")
     (tmp_path / "e" / "dmesg-gpu0001.txt").write_text(STALL)
     assert analyze([str(tmp_path / "e")]).ranked.outcome == "no-failure"
+
+
+def test_one_look_at_a_slow_rank_leaves_the_verdict_as_it_is(tmp_path):
+    shutil.copytree(FIXTURES / "torch-missing-rank-py-spy" / "evidence", tmp_path / "e")
+    (tmp_path / "e" / "ps-gpu0001.txt").write_text(STANDS.replace("501", "41011"))
+    assert verdict(analyze([str(tmp_path / "e")])) == (
+        "missing-rank",
+        (2,),
+        ("gpu0001",),
+    )
