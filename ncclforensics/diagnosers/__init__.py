@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ORDER = (
     "time_limit",
     "preempted",
+    "host_fault",
     "node_lost",
     "cancelled",
     "missing_env",
@@ -42,6 +43,7 @@ ORDER = (
     "nccl_version_mismatch",
     "shm_exhausted",
     "disk_full",
+    "storage_stall",
     "wrong_nic",
     "p2p_blocked",
     "inconsistent_env",

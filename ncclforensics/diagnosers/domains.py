@@ -16,6 +16,7 @@ DRAIN = f"after draining {HOST}"
 DOMAINS: dict[str, tuple[str, str]] = {
     "gpu-fault": ("hardware", DRAIN),
     "thermal-throttle": ("hardware", DRAIN),
+    "host-fault": ("hardware", DRAIN),
     "node-lost": ("hardware", DRAIN),
     "ib-error": ("network", DRAIN),
     "socket-error": ("network", UNKNOWN),
@@ -24,6 +25,7 @@ DOMAINS: dict[str, tuple[str, str]] = {
     "mtu-mismatch": ("network", SETUP),
     "slow-network": ("network", UNKNOWN),
     "disk-full": ("storage", SETUP),
+    "storage-stall": ("storage", UNKNOWN),
     "driver-mismatch": ("platform", SETUP),
     "fabric-manager": ("platform", DRAIN),
     "nccl-version-mismatch": ("platform", SETUP),

@@ -61,7 +61,7 @@ SERVICE = (
     "nvidia.fabric_manager.version",
 )
 STATUS = "nvidia.fabric_manager.status"  # systemctl status of the service
-FABRIC = "nvidia.fabric_state"  # nvidia-smi -q
+FABRIC = ("nvidia.fabric_state", "nvidia.smi.gpu_xml")  # nvidia-smi -q, and with -x
 NVLS = ("nccl.nvls.bind_failed", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable")
 
 REMEDY = (
@@ -80,7 +80,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         not_ready,
         frames.message(*SERVICE),
         _unlike(frames, STATUS, "active", r"^active"),
-        _unlike(frames, FABRIC, "state", r"(?i)^(?:completed|n/?a)"),
+        *(
+            _unlike(frames, message, "state", r"(?i)^(?:completed|n/?a)")
+            for message in FABRIC
+        ),
     ]
     shared = ["text", "t", "rank", "host", "source", "line"]
     lines = pl.concat([frame.select(shared) for frame in certain])

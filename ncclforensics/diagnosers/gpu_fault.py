@@ -10,7 +10,8 @@ How we know
     `GPU has fallen off the bus` in any of its forms; `uncorrectable ECC error` in a
     rank's own CUDA error. The named rank is the one on that host and PCI bus id,
     according to NCCL's Init lines; otherwise the host is named, or the rank that
-    printed the error.
+    printed the error. A failed test of `dcgmi diag` or `dcgmi health` makes it possible
+    for that host.
 
 What to do
     Take the node out of the queue before the job is restarted. Reset the GPU after ECC
@@ -20,7 +21,9 @@ What to do
 Looks like
     Xid 13, 31 and 43 are mostly the program's own fault (an illegal address). Xid 45
     follows whenever a process is killed. Xid 63 says that a row was remapped with
-    success. Xid 154 says what to do. None of them by itself is a GPU fault.
+    success. Xid 154 says what to do. None of them by itself is a GPU fault. Errors that
+    `nvidia-smi -q` has counted may be older than the job: they are told, and accuse
+    nobody.
     A rank that ran out of memory is `gpu-oom`; error 802 is `fabric-manager`.
 
 References
@@ -33,9 +36,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, cuda_errors, kernel_log, timed_out_call
+from ncclforensics.evidence import (
+    common,
+    cuda_errors,
+    gpu_state,
+    kernel_log,
+    timed_out_call,
+)
 from ncclforensics.model.findings import Finding, NotChecked, RuledOut
 from ncclforensics.model.tables import SCHEMAS
+from ncclforensics.theory import awaited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +58,7 @@ NEEDS = (
     "kernel.",
     "nvidia.smi",
     "nvidia.nvml",
-    "nvidia.device_plugin",
+    *("nvidia.device_plugin", "nvidia.dcgm"),
     "system.hsa",
     "c10d.watchdog.terminated",
     *cuda_errors.ERRORS,
@@ -108,6 +118,7 @@ HARMLESS = {
     69: "mostly a fault of the program",
 }
 LOST = ("kernel.gpu_lost", "nvidia.smi.gpu_lost", "nvidia.nvml.gpu_lost")
+TESTS = ("nvidia.dcgm.test_failed", "nvidia.dcgm.unwell")
 OF_AMD = ("system.hsa.hang", "kernel.amdgpu_reset")
 RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
 ECC = "uncorrectable ECC error"
@@ -134,6 +145,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = _ecc(frames)
     if faults.is_empty() and told.is_empty():
         yield from _of_another_day(broken) if broken.height else _harmless(xids)
+        yield from _tested(frames)
+        yield from _counted(frames)
         return
     if told.is_empty() and faults["is_far"].all():
         yield _of_another_hour(faults)
@@ -151,6 +164,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     what = next((f"Xid {n} ({known[n]})" for n in numbers), "")
     what = what or ("an uncorrectable ECC error" if faults.is_empty() else "lost")
     named = common.plural("rank", ranks) if ranks else ""
+    counted = gpu_state.defects(frames).filter(pl.col("rank").is_in(list(ranks)))
     gpu = f"GPU {common.some(gpus)}" if gpus else "a GPU"
     where = f" on {common.some(hosts)}" if hosts else ""
     whose = f" of {named}" if named else ""
@@ -159,9 +173,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="certain" if numbers or told.height else "likely",
         headline=f"{gpu}{whose}{where} failed: {what}"[:200],
         evidence=common.cites(
-            pl.concat([f.select("text", "source", "line") for f in (faults, told)])
+            pl.concat(
+                [f.select("text", "source", "line") for f in (faults, told, counted)]
+            )
         ),
-        explanation=_explanation(faults, told, named),
+        explanation=_explanation(faults, told, named)
+        + (f" nvidia-smi tells: {gpu_state.told(counted)}." if counted.height else ""),
         remedy=_remedy(hosts, gpus, numbers),
         ranks=ranks,
         hosts=hosts,
@@ -285,6 +302,38 @@ def _of_another_hour(faults: pl.DataFrame) -> NotChecked:
         f"{common.cites(faults, 1)[0].source}:{faults['line'][0]}",
         "keep kernel logs whose times name their zone: journalctl -k -o short-iso",
     )
+
+
+def _tested(frames: Frames) -> Iterator[Finding]:
+    """Report tests of DCGM that failed: when the defect arose is not known."""
+    failed = frames.message(*TESTS)
+    if failed.is_empty() or awaited.nobody(frames):
+        return
+    hosts = common.strings(failed["host"])
+    where = f" on {common.some(hosts)}" if hosts else ""
+    tests = common.strings(failed["test"].filter(failed["test"] != "Failure"))
+    what = f": {common.some(tests)}" if tests else ""
+    yield Finding(
+        slug="gpu-fault",
+        confidence="possible",
+        headline=f"DCGM found a GPU that fails its tests{where}{what}"[:200],
+        evidence=common.cites(failed),
+        explanation=f"{str(failed['text'][0]).strip(' |')}. Whether the GPU failed "
+        "while the job ran is not told.",
+        remedy=_remedy(hosts, (), []),
+        hosts=hosts,
+    )
+
+
+def _counted(frames: Frames) -> Iterator[NotChecked]:
+    """Tell what nvidia-smi counts against GPUs, which accuses nobody."""
+    defects = gpu_state.defects(frames)
+    if defects.height:
+        yield NotChecked(
+            "gpu-fault",
+            f"nvidia-smi tells, not since when: {gpu_state.told(defects)}",
+            "journalctl -k of that host: an Xid 48, 63, 94 or 95 tells when",
+        )
 
 
 def _harmless(xids: pl.DataFrame) -> Iterator[Statement]:

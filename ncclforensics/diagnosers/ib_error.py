@@ -102,6 +102,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = pl.concat([own.select(SHARED), failed.select(SHARED)])
     mine = told.filter(pl.col("host").is_in(hosts)) if hosts else told
     cards = common.strings(mine["hca"])
+    down = _down(frames, common.strings(told["hca"]))
     which = f" ({common.some(cards)})" if cards else ""
     where = f" at {common.some(hosts)}{which}" if hosts else ""
     what = _what(own, failed)
@@ -112,13 +113,43 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         slug="ib-error",
         confidence=confidence,
         headline=f"IB or RoCE failed{where}: {what}",
-        evidence=(*common.cites(own, 4), *common.cites(failed, 4)),
-        explanation=f"{told['text'][0][:200]}. {why}",
+        evidence=(
+            *common.cites(own, 4),
+            *common.cites(failed, 4),
+            *common.cites(down, 2),
+        ),
+        explanation=f"{told['text'][0][:200]}. {why}{_down_words(down)}",
         remedy=_remedy(failed, hosts, cards),
         hosts=hosts,
         ranks=ranks,
         first_seen=common.first_seen(told),
     )
+
+
+def _down(frames: Frames, cards: tuple[str, ...]) -> pl.DataFrame:
+    """Return the ports of the failed cards that are not active, by ibstat.
+
+    A state, so it accuses nobody: the report only tells it beside what failed.
+    """
+    ports = frames.message("rdma.ports")
+    if "state" not in ports.columns:
+        return ports.clear()
+    ports = _with_columns(ports, "hca", "hca_id")
+    ports = ports.with_columns(pl.coalesce("hca", "hca_id").alias("hca"))
+    names = [card.partition(":")[0] for card in cards]
+    return ports.drop_nulls("state").filter(
+        pl.col("hca").is_in(names) & (pl.col("state") != "ACTIVE")
+    )
+
+
+def _down_words(down: pl.DataFrame) -> str:
+    if down.is_empty():
+        return ""
+    told = [
+        f"{hca} port {port} of {host or 'a host'} is {state}"
+        for hca, port, host, state in down.select("hca", "port", "host", "state").rows()
+    ]
+    return f" By its own state, {common.some(told)}."
 
 
 def _own(frames: Frames) -> pl.DataFrame:

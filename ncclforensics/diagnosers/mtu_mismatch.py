@@ -50,7 +50,13 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("system.mtu", "system.ping", "nccl.ib.queue_pair", "nccl.net.")
+NEEDS = (
+    "system.mtu",
+    "system.ip_json",
+    "system.ping",
+    "nccl.ib.queue_pair",
+    "nccl.net.",
+)
 MISSING = "nothing shows an MTU: ip link, ping -M do"
 NEXT_TIME = "ip link and ibv_devinfo of every host; NCCL_DEBUG_SUBSYS=INIT,NET"
 EXPLAINS = (
@@ -59,8 +65,9 @@ EXPLAINS = (
 )
 SPREADS = True
 
-LINK, EXCEEDED, PAIR = "system.mtu", "system.mtu_exceeded", "nccl.ib.queue_pair"
-TOLD = (LINK, EXCEEDED, PAIR)
+LINKS = ("system.mtu", "system.ip_json")
+EXCEEDED, PAIR = "system.mtu_exceeded", "nccl.ib.queue_pair"
+TOLD = (*LINKS, EXCEEDED, PAIR)
 CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
 VERBS = 128  # ibv_mtu: 1 is 256 bytes, and each step doubles it
@@ -179,15 +186,22 @@ def _differing(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _interfaces(frames: Frames) -> tuple[str, ...]:
-    lines = frames.message(LINK)
-    return common.strings(lines["interface"]) if lines.height else ()
+    lines = frames.message(*LINKS)
+    return common.strings(lines["interface"]) if "interface" in lines.columns else ()
 
 
 def _links(frames: Frames) -> pl.DataFrame:
     """Return the MTUs of interfaces that lead to other hosts: NCCL's, if known."""
-    lines = frames.message(LINK)
-    if lines.is_empty():
+    lines = frames.message(*LINKS)
+    if "interface" not in lines.columns:
         return pl.DataFrame(schema=SCHEMA)
+    lines = lines.drop_nulls("interface")
+    # a line of JSON tells of all interfaces: quote the one that counts
+    name, mtu = pl.col("interface"), pl.col("mtu")
+    quoted = common.sentence('"ifname":"', name, '" … "mtu":', mtu)
+    is_json = pl.col("message") == "system.ip_json"
+    text = pl.when(is_json).then(quoted).otherwise("text").alias("text")
+    lines = lines.with_columns(text)
     leads = ~pl.col("interface").str.contains(wrong_nic.LOCAL_ONLY)
     used = frames.message(*USING)
     if "interface" in used.columns:

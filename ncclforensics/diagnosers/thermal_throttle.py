@@ -49,7 +49,7 @@ NEXT_TIME = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE of every host while it is 
 EXPLAINS = ("straggler", "timeout-masking", "slow-network")
 SPREADS = True
 
-THROTTLE, GPU = "nvidia.smi.throttle", "nvidia.smi.gpu"
+THROTTLE, GPU, XML = "nvidia.smi.throttle", "nvidia.smi.gpu", "nvidia.smi.gpu_xml"
 CSV = ("nvidia.smi.throttle_csv", "nvidia.smi.event_csv")
 SHARED = ["cause", "pci", "text", "t", "rank", "host", "source", "line"]
 BRAKE = "HW Power Brake Slowdown"
@@ -57,8 +57,8 @@ BRAKE = "HW Power Brake Slowdown"
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the GPUs that are slowed down."""
-    lines = pl.concat([_with_gpu(frames), _listed(frames)])
-    headers = frames.message(GPU)
+    lines = pl.concat([_with_gpu(frames), _listed(frames), _in_xml(frames)])
+    headers = frames.message(GPU, XML)
     if lines.is_empty():
         if headers.height:
             why = f"nvidia-smi shows no slowdown on {headers.height:,} GPUs"
@@ -129,6 +129,14 @@ def _listed(frames: Frames) -> pl.DataFrame:
         )
         .select(SHARED)
     )
+
+
+def _in_xml(frames: Frames) -> pl.DataFrame:
+    """Return the GPUs in nvidia-smi's XML that lower their clocks, in `SHARED`."""
+    lines = frames.message(XML)
+    if "cause" not in lines.columns:
+        return _listed(frames).clear()
+    return lines.drop_nulls("cause").select(SHARED)
 
 
 def _ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:

@@ -301,6 +301,24 @@ def _interfaces(lines: pl.DataFrame) -> tuple[str, ...]:
     return common.strings(lines["interface"]) if "interface" in lines.columns else ()
 
 
+def _speeds(frames: Frames, hosts: tuple[str, ...]) -> pl.DataFrame:
+    """Return what ethtool tells of interfaces of some hosts; it accuses nobody."""
+    lines = frames.message("system.ethtool")
+    if "speed" not in lines.columns:
+        return lines.clear()
+    return lines.filter(pl.col("host").is_in(list(hosts))).drop_nulls("speed")
+
+
+def _speed_words(speeds: pl.DataFrame) -> str:
+    if speeds.is_empty():
+        return ""
+    told = [
+        f"{interface} of {host} runs at {speed}"
+        for host, interface, speed in speeds.select("host", "interface", "speed").rows()
+    ]
+    return f" ethtool: {common.some(told)}."
+
+
 def _remedy(
     hosts: tuple[str, ...],
     wrong: tuple[str, ...],
@@ -337,12 +355,13 @@ def _finding(
 ) -> Finding:
     hosts = common.hosts(lines["host"])
     ranks = common.numbers(lines["rank"])
+    speeds = _speeds(frames, hosts)
     return Finding(
         slug="wrong-nic",
         confidence=confidence,
         headline=headline,
-        evidence=evidence,
-        explanation=explanation,
+        evidence=(*evidence, *common.cites(speeds, 2)),
+        explanation=explanation + _speed_words(speeds),
         remedy=_remedy(hosts, _interfaces(lines), right, instead),
         ranks=ranks,
         hosts=hosts,

@@ -112,8 +112,9 @@ def _related(cause: Finding, effect: Finding, spreads: bool) -> bool:
 
 
 def _is_weaker(cause: Finding, effect: Finding) -> bool:
-    """Whether a guess that names more ranks would explain away what is surer."""
-    beyond = bool(effect.ranks) and not set(cause.ranks) <= set(effect.ranks)
+    """Whether a guess that names more or no ranks would explain away what is surer."""
+    named = bool(cause.ranks) and set(cause.ranks) <= set(effect.ranks)
+    beyond = bool(effect.ranks) and not named
     return beyond and cause.confidence == "possible" != effect.confidence
 
 

@@ -263,3 +263,24 @@ def test_the_ranks_of_the_host_whose_own_transfers_failed_are_named(analyzed):
     )
     (finding,) = found(analyzed(files), SLUG)
     assert (finding.hosts, finding.ranks) == (("gpu9",), (9,))
+
+
+# rendered from the sources of infiniband-diags and rdma-core
+IBSTAT = "CA 'mlx5_4'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: {}\n\t\tRate: 400\n"
+DEVINFO = "hca_id:\tmlx5_4\n\ttransport:\t\tInfiniBand (0)\n\t\tport:\t1\n\t\t\tstate:\t\tPORT_{} (1)\n"
+
+
+@pytest.mark.parametrize("form", [IBSTAT, DEVINFO], ids=["ibstat", "ibv_devinfo"])
+@pytest.mark.parametrize(("state", "is_told"), [("Down", True), ("Active", False)])
+def test_a_port_that_is_down_is_told_beside_the_failure(analyzed, form, state, is_told):
+    ports = form.format(state.upper() if form is DEVINFO else state)
+    files = {
+        "a.log": warn("gpu1", WORDINGS[3].format("10.0.0.2")),
+        "gpu0001/ports.txt": ports,
+    }
+    (finding,) = found(analyzed(files), SLUG)
+    assert ("mlx5_4 port 1 of gpu0001 is DOWN" in finding.explanation) == is_told
+
+
+def test_a_port_that_is_down_accuses_nobody(analyzed):
+    assert not found(analyzed({"gpu0001/ports.txt": IBSTAT.format("Down")}), SLUG)

@@ -89,3 +89,37 @@ def test_only_the_interface_that_nccl_bound_counts(analyzed):
 def test_a_ping_that_did_not_fit_is_told(analyzed, text):
     (finding,) = found(analyzed({"ping.txt": text}), SLUG)
     assert finding.confidence == "likely"
+
+
+# iproute2 6.1: `ip -j link`, and spread over lines by `-p`
+PLAIN = (
+    '[{{"ifindex":1,"ifname":"lo","flags":["LOOPBACK","UP","LOWER_UP"],"mtu":65536}},'
+    '{{"ifindex":3,"link":"up0","ifname":"eth0","flags":["BROADCAST","UP","LOWER_UP"],'
+    '"mtu":{},"qdisc":"noqueue","operstate":"UP","txqlen":1000}}]\n'
+)
+SPREAD = (
+    PLAIN.replace("{{", " {{\n        ")
+    .replace(',"', ',\n        "')
+    .replace('":', '": ')
+)
+
+
+@pytest.mark.parametrize("form", [PLAIN, SPREAD], ids=["plain", "spread"])
+def test_json_of_ip_tells_it_too(analyzed, form):
+    files = {
+        f"gpu000{n}/ip.json": form.format(mtu)
+        for n, mtu in enumerate((9000, 9000, 1500), 1)
+    }
+    (finding,) = found(analyzed({**files, "gpu0001/rank_0.log": FAILED}), SLUG)
+    assert finding.hosts == ("gpu0003",)
+    assert "MTUs of eth0 differ" in finding.headline
+
+
+def test_an_interface_that_is_down_has_no_say(analyzed):
+    files = {
+        f"gpu000{n}/ip.json": PLAIN.replace('"BROADCAST","UP"', '"BROADCAST"').format(
+            mtu
+        )
+        for n, mtu in enumerate((9000, 9000, 1500), 1)
+    }
+    assert not found(analyzed({**files, "gpu0001/rank_0.log": FAILED}), SLUG)

@@ -161,3 +161,18 @@ def test_a_log_of_another_host_is_no_second_host_of_a_job_that_was_built(
     text = stranger.read_text("utf-8").replace("gpu0001", "gpu0777")
     verdict = analyzed(files | {"other/nccl.log": text}).report.verdict
     assert verdict is None or verdict.slug != "wrong-nic"
+
+
+# ethtool 6.1 of a veth; the speed of another card
+ETHTOOL = "Settings for {}:\n\tSupported ports: [  ]\n\tSpeed: 1000Mb/s\n\tLink detected: yes\n"
+
+
+def test_ethtool_of_the_named_host_is_told_and_accuses_nobody(analyzed):
+    odd = {
+        "rank_0.log": using("gpu0001", "eth0", "10.0.0.1"),
+        "rank_1.log": using("gpu0002", "docker0", "172.17.0.1"),
+    }
+    looked = {f"gpu000{n}/ethtool.txt": ETHTOOL.format("eno1") for n in (1, 2)}
+    (finding,) = found(analyzed(odd | looked))
+    assert "eno1 of gpu0002 runs at 1000Mb/s" in finding.explanation
+    assert "gpu0001 runs" not in finding.explanation

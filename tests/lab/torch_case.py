@@ -32,6 +32,7 @@ class Case:
     narrow: bool = False  # large packets get lost on the way between the hosts
     record: bool = False
     spy_after: float = 0  # seconds until py-spy looks at every process; 0: never
+    stalled: bool = False  # /mnt/ckpt answers no read and no write
     merged: bool = False  # one stream for all ranks, not a tree of files
     unmarked: bool = False  # the same without a word of who wrote a line
     lost: tuple[str, ...] = ()  # evidence removed afterwards

@@ -254,4 +254,35 @@ CASES = (
         also=("rendezvous-failed", "straggler"),
         ranks=(2,),
     ),
+    Case(
+        slug="stalled-checkpoint",
+        title="rank 2 saves to a file system that does not answer",
+        happened="After step 3 rank 2 writes its checkpoint to a FUSE mount whose "
+        "server answers no write. Its peers time out in step 4; not even torchrun's "
+        "SIGKILL ends rank 2, and the kernel, whose patience is set to 10 s instead of "
+        "120, reports it as blocked.",
+        fault="stalled-checkpoint",
+        who=(2,),
+        train=("--timeout", "14"),
+        torchrun=SLOW_AGENT,
+        stalled=True,
+        spy_after=4,
+        failure="storage-stall",
+        ranks=(2,),
+        op="all_reduce",
+    ),
+    Case(
+        slug="stalled-loader",
+        title="a worker of rank 1's data loader reads from a file system that hangs",
+        happened="For batch 4 a worker of rank 1's DataLoader reads from a FUSE mount "
+        "whose server answers no read; after its timeout of 4 s rank 1 raises, and its "
+        "peers lose it.",
+        fault="stalled-loader",
+        who=(1,),
+        torchrun=SLOW_AGENT,
+        stalled=True,
+        merged=True,
+        failure="storage-stall",
+        ranks=(1,),
+    ),
 )

@@ -15,12 +15,14 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,6 +151,38 @@ def full_disk(job: Job) -> None:
     if job.is_at_fault:
         torch.save(torch.zeros(1 << 20), "/tmp/ckpt/step_3.pt")
     train(4, 4)
+
+
+def stalled_checkpoint(job: Job) -> None:
+    """A rank saves to a file system that does not answer."""
+    train(1, 3)
+    if job.is_at_fault:
+        LOG.info("saving checkpoint to /mnt/ckpt/step_3.pt")
+        torch.save(torch.zeros(1 << 20), "/mnt/ckpt/step_3.pt")
+    train(4, 4)
+
+
+class Shards(Dataset[torch.Tensor]):
+    """Eight samples, of which the fourth lies in a file."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index == 3 and self.file:
+            Path(self.file).read_bytes()
+        return torch.ones(4)
+
+
+def stalled_loader(job: Job) -> None:
+    """A worker of a rank's data loader reads from a file system that does not answer."""
+    file = "/mnt/ckpt/shard-000.bin" if job.is_at_fault else ""
+    loader = DataLoader(Shards(file), num_workers=1, timeout=4)
+    for step, _ in enumerate(loader, 1):
+        train(step, step)
 
 
 def straggler(job: Job) -> None:
@@ -382,7 +416,7 @@ FAULTS: dict[str, Callable[[Job], None]] = {
     run.__name__.replace("_", "-"): run
     for run in (
         healthy, at_work, healthy_uneven_sizes, healthy_pipeline, missing_rank, straggler,
-        stopped_rank, full_disk,
+        stopped_rank, full_disk, stalled_checkpoint, stalled_loader,
         monitored_barrier, monitored_barrier_unheard,
         collective_mismatch, shape_mismatch, dtype_mismatch,
         crashed_rank, crashed_rank_lingers, restart_lost_state,

@@ -3,7 +3,8 @@
 A pretended host is a set of Linux namespaces (host name, network, process ids, mounts)
 with the name gpu0001 and an address of 10.0.0.0/24; /job is shared by all of them.
 Needs root, `unshare`, `nsenter` and `ip`, and a venv with torch whose path may be
-published, by default /opt/venv; some cases need py-spy, by default the one on PATH.
+published, by default /opt/venv; some cases need py-spy, by default the one on PATH, or
+fusepy in the Python that LAB_FUSE names.
 
     python tests/lab/torch_run.py all | list | SLUG…
 """
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,10 +40,14 @@ CASES = torch_cases_differ.CASES + torch_cases_absent.CASES + torch_cases_other.
 CASES += torch_cases_apart.CASES
 PING = os.environ.get("LAB_PING", "ping")
 SPY = os.environ.get("LAB_SPY", "py-spy")
+FUSE = os.environ.get("LAB_FUSE", sys.executable)  # a Python that has fusepy
 VENV = Path(os.environ.get("LAB_VENV", "/opt/venv"))
+HUNG_TASK = Path("/proc/sys/kernel/hung_task_timeout_secs")
 PROGRAM = {"torch_train.py": "train.py", "torch_faults.py": "torch_faults.py"}
 PORT = 29500
 LONGEST_RUN_S = 120
+STALLED_RUN_S = 75
+HUNG_AFTER_S = 10  # instead of the 120 s of a kernel's own setting
 PATIENCE_S = 12  # of whoever started the ranks by hand, once the first has ended
 
 SET_UP_HOST = """
@@ -136,6 +142,52 @@ def look_at_the_way(pids: list[int], job: Path) -> None:
             file.write(tried.stdout + tried.stderr)
 
 
+@contextmanager
+def stalled_mount(pid: int, job: Path) -> Iterator[None]:
+    """Mount what does not answer, and keep what ps and the kernel tell of its victims.
+
+    The kernel's own lines, less those of other programs and its release; its patience
+    is shortened meanwhile.
+    """
+    usual = HUNG_TASK.read_text()
+    HUNG_TASK.write_text(str(HUNG_AFTER_S))
+    HUNG_TASK.with_name("hung_task_warnings").write_text("2")  # reports are enough
+    began = time.clock_gettime(time.CLOCK_BOOTTIME)
+    make = ["sh", "-c", "mount -t tmpfs tmpfs /mnt && mkdir /mnt/ckpt"]
+    subprocess.run(inside(pid, make), check=True)
+    serve = [FUSE, str(LAB / "stalled_mount.py"), "/mnt/ckpt"]
+    server = subprocess.Popen(inside(pid, serve), stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    try:
+        yield
+        show = ["ps", "-eo", "pid,stat,wchan:32,args"]
+        shown = subprocess.run(inside(pid, show), capture_output=True, check=True)
+        ours = [
+            line for line in shown.stdout.decode().splitlines() if "train.py" in line
+        ]
+        head = shown.stdout.decode().splitlines()[0]
+        (job / f"ps-{host_name(0)}.txt").write_text("\n".join([head, *ours, ""]))
+        told = subprocess.run(["dmesg"], capture_output=True, check=True)
+        (job / f"dmesg-{host_name(0)}.txt").write_text(
+            hung_tasks(told.stdout.decode(), began)
+        )
+    finally:
+        HUNG_TASK.write_text(usual)
+        server.kill()
+
+
+def hung_tasks(dmesg: str, began: float) -> str:
+    """Return the kernel's reports of blocked tasks since `began`, of another release."""
+    lines = [
+        line
+        for line in dmesg.splitlines()
+        if (stamp := re.match(r"\[ *([\d.]+)\]", line)) and float(stamp[1]) >= began
+    ]
+    text = "\n".join([*lines, ""])
+    release = f"tainted {os.uname().release} {os.uname().version.split()[0]}"
+    return text.replace(release, "tainted 6.18.0 #1")
+
+
 def command(case: Case, node: int, rank: int = 0) -> list[str]:
     """What is typed on one host, environment included; of `rank` if ranks are apart."""
     settings = {"PATH": f"{VENV}/bin:/usr/bin:/bin", "HOME": "/job", "LANG": "C.UTF-8"}
@@ -179,6 +231,8 @@ def run(case: Case, shared: Path) -> None:
                 stdout=subprocess.DEVNULL,
             )
             time.sleep(2)
+        if case.stalled:
+            stack.enter_context(stalled_mount(pids[0], shared / "job"))
         if case.launch == "apart":
             run_apart(case, pids[0], shared / "job")
             return
@@ -205,7 +259,8 @@ def run(case: Case, shared: Path) -> None:
             for node, pid in enumerate(pids):
                 spy(pid, shared / "job" / "spy" / host_name(node))
         for agent in agents:
-            agent.wait(LONGEST_RUN_S)
+            with suppress(subprocess.TimeoutExpired):  # a process in state D never ends
+                agent.wait(STALLED_RUN_S if case.stalled else LONGEST_RUN_S)
         if case.narrow:
             look_at_the_way(pids, shared / "job")
 
@@ -248,9 +303,9 @@ def spy(host: int, folder: Path) -> None:
         inside(host, ["pgrep", "-f", "train.py"]), capture_output=True, check=True
     )
     for pid in found.stdout.decode().split():
-        dumped = subprocess.run(
-            inside(host, [SPY, "dump", "--pid", pid]), capture_output=True, check=False
-        )
+        # it cannot stop a process that waits in the kernel, and would wait with it
+        look = ["timeout", "10", SPY, "dump", "--nonblocking", "--pid", pid]
+        dumped = subprocess.run(inside(host, look), capture_output=True, check=False)
         (folder / f"{pid}.txt").write_bytes(dumped.stdout)
 
 
@@ -303,7 +358,8 @@ def truth(case: Case, evidence: Path) -> str:
     """The truth as TOML; a culprit's host counts only where the evidence names it."""
     seen = b"".join(path.read_bytes() for path in evidence.rglob("*.log"))
     culprits = sorted({host_name(rank // case.processes) for rank in case.ranks})
-    hosts = [name for name in culprits if name.encode() in seen]
+    names = " ".join(path.name for path in evidence.rglob("*")).encode()
+    hosts = [name for name in culprits if name.encode() in seen + names]
     where = "1 host" if case.nodes == 1 else f"{case.nodes} hosts"
     version = (VENV / "lib").glob("python3*/site-packages/torch-*.dist-info")
     torch = next(version).name.removeprefix("torch-").removesuffix(".dist-info")

@@ -1,0 +1,207 @@
+"""Storage does not answer, and a rank stands in a read or a write.
+
+What it means
+    A rank reads its data or saves a checkpoint, and the file server (NFS, Lustre, Ceph,
+    FUSE, …) or the object store does not answer. On a hard mount the process waits for
+    ever, in state D, and no signal ends it. Its peers wait for it in their next
+    collective and time out. So does a data loader whose worker hangs.
+
+How we know
+    The kernel reports the process as blocked and its call trace stands in a file
+    system; where it is known whom the others wait for, only that rank counts. `ps` with
+    WCHAN shows the same, but one look only makes it possible. Or the kernel of its host
+    says that a server does not answer (`nfs: server … not responding`, Lustre's
+    `Connection to … was lost`, `ceph: mds0 hung`). Or the rank gave up by itself: a
+    stale file handle, a timeout of an object store, `DataLoader timed out after`.
+
+What to do
+    See whether the mount answers on the named host and on others: `timeout 5 stat -f
+    PATH`. Repair the server or its network first. A process in state D ends only when
+    the server is back, the mount is aborted, or the host is rebooted.
+
+Looks like
+    A rank that saves a checkpoint slowly is at work: without a sign that storage does
+    not answer, it is `missing-rank` or `straggler`. `nfs: server … OK` says that the
+    server was back. A process that hangs in the GPU driver is no storage stall. A full
+    file system is `disk-full`.
+
+References
+    nfs(5), hard and soft mounts; Lustre operations manual, recovery; Linux hung task
+    detector; torch.utils.data.DataLoader, timeout.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.evidence import common, pyspy_stacks, storage, timed_out_call
+from ncclforensics.model.findings import Finding, NotChecked
+from ncclforensics.theory import awaited
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.model.findings import Confidence, Statement
+    from ncclforensics.model.frames import Frames
+
+FAMILY = "platform"
+NEEDS = ("kernel.", "system.ps", "python.traceback", "python.dataloader", "uncaught.")
+MISSING = "no kernel log, no ps and no exception of a rank"
+NEXT_TIME = (
+    "keep the kernel log of each host; ps -eo pid,stat,wchan:32,args while it hangs"
+)
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "straggler", "timeout-masking", "gil-deadlock"),
+    *("socket-error", "stuck-in-collective", "unreachable-peer"),
+)
+SPREADS = True
+TOLD_WITHIN_S = 900  # NFS tells after minutes, the hung task detector after two or more
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the ranks that stand in storage, or the host whose server is silent."""
+    blocked, servers = storage.blocked(frames), storage.silent_servers(frames)
+    gave_up = storage.gave_up(frames)
+    if gave_up.height:
+        yield _gave_up(frames, gave_up, blocked, servers)
+        return
+    if (blocked.is_empty() and servers.is_empty()) or awaited.nobody(frames):
+        return
+    whom = awaited.ranks(frames)
+    stuck = awaited.about(frames, blocked, whom)
+    theirs = awaited.about(frames, servers, whom)
+    # in one look at a process that only is slow, it may wait as well
+    lasts = bool(theirs.height) or (stuck["message"] == storage.HUNG).any()
+    if stuck.height and (lasts or not whom):
+        yield _stands(frames, stuck, theirs, whom, lasts=lasts)
+        return
+    if theirs.height:
+        yield _silent(frames, theirs, whom)
+        return
+    yield _untold(blocked, servers, whom)
+
+
+def _untold(
+    blocked: pl.DataFrame, servers: pl.DataFrame, whom: tuple[int, ...]
+) -> NotChecked:
+    """Say that storage did not answer somebody, if that may be no fault of it."""
+    who = common.plural("rank", whom)
+    lines = pl.concat(
+        [part.select("text", "source", "line") for part in (blocked, servers)]
+    )
+    cite = common.cites(lines, 1)[0]
+    return NotChecked(
+        "storage-stall",
+        "storage let a process wait, but nothing shows that "
+        f"{who} waited there for long: {cite.source}:{cite.line}",
+        f"twice on the host of {who} while it hangs: ps -eo pid,stat,wchan:32,args",
+    )
+
+
+def _stands(
+    frames: Frames,
+    stuck: pl.DataFrame,
+    servers: pl.DataFrame,
+    whom: tuple[int, ...],
+    *,
+    lasts: bool,
+) -> Finding:
+    """Return the finding for processes that wait in a file system."""
+    ranks = whom or common.numbers(stuck["rank"])
+    systems = common.strings(stuck["file_system"])
+    remote = storage.LOCAL not in systems
+    surely = bool(whom) and remote
+    who = common.plural("rank", ranks) if ranks else "a process of the job"
+    at_work = pyspy_stacks.at_work(frames, ranks)
+    return _finding(
+        frames,
+        "certain" if surely and servers.height else "likely" if lasts else "possible",
+        f"{who} {{where}} stands in {common.some(systems)}, which does not answer",
+        f"The kernel shows a process of the job that waits in {common.some(systems)} "
+        f"and does not come back.{_whom(whom)}{at_work}{_servers(servers)}",
+        ranks,
+        (stuck, servers),
+    )
+
+
+def _silent(frames: Frames, servers: pl.DataFrame, whom: tuple[int, ...]) -> Finding:
+    """Return the finding for servers that do not answer the host of a rank."""
+    names = common.strings(servers["server"])
+    who = f" {common.plural('rank', whom)} ran there." if whom else ""
+    return _finding(
+        frames,
+        "likely" if whom else "possible",
+        f"storage server {common.some(names)} does not answer {{where}}",
+        f"{_servers(servers).strip()}{who}{_whom(whom)}"
+        f"{pyspy_stacks.at_work(frames, whom)}"
+        + ("" if whom else " Which rank waited for it is not shown."),
+        whom,
+        (servers,),
+    )
+
+
+def _gave_up(
+    frames: Frames, raised: pl.DataFrame, blocked: pl.DataFrame, servers: pl.DataFrame
+) -> Finding:
+    """Return the finding for ranks that raised because storage did not answer."""
+    ranks = common.numbers(raised["rank"])
+    loader = bool(raised["is_loader"].all())
+    proof = blocked.height or servers.height
+    who = common.plural("rank", ranks) if ranks else "a rank"
+    what = "its data loader hung" if loader else "storage did not answer"
+    confidence: Confidence = "certain" if not loader or proof else "likely"
+    return _finding(
+        frames,
+        confidence,
+        f"{who} {{where}} gave up: {what}",
+        f"{who.capitalize()} raised {str(raised['text'][0])[:160]}."
+        + (" A worker that loads its data did not come back." if loader else "")
+        + (" A process of the job waits in storage." if blocked.height else "")
+        + _servers(servers),
+        ranks,
+        (raised, blocked, servers),
+    )
+
+
+def _finding(
+    frames: Frames,
+    confidence: Confidence,
+    headline: str,
+    explanation: str,
+    ranks: tuple[int, ...],
+    lines: tuple[pl.DataFrame, ...],
+) -> Finding:
+    """Return a finding; `{where}` of `headline` becomes the hosts."""
+    shared = ("text", "t", "host", "source", "line")
+    told = pl.concat([part.select(shared) for part in lines])
+    hosts = common.hosts_of(frames, ranks) or common.strings(told["host"])
+    headline = headline.replace(" {where}", storage.host_words(hosts))
+    on = f"   # on {hosts[0]}" if hosts else ""
+    return Finding(
+        slug="storage-stall",
+        confidence=confidence,
+        headline=headline[:200],
+        evidence=common.cites(told),
+        explanation=explanation,
+        remedy=(
+            f"timeout 5 stat -f PATH; mount -t nfs,nfs4,lustre,ceph,cifs,fuse{on}",
+            f"ps -eo pid,stat,wchan:32,args | awk '$2 ~ /D/'{on}",
+            "repair the server first: what stands in state D ends when it answers",
+        ),
+        ranks=ranks,
+        hosts=hosts,
+        collective=timed_out_call.waited_in(frames),
+        first_seen=common.first_seen(told),
+    )
+
+
+def _whom(whom: tuple[int, ...]) -> str:
+    return f" The others wait for {common.plural('rank', whom)}." if whom else ""
+
+
+def _servers(servers: pl.DataFrame) -> str:
+    if servers.is_empty():
+        return ""
+    return f" The kernel says: {str(servers['text'][0]).strip(' .')[:160]}."

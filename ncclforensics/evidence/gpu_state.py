@@ -1,0 +1,63 @@
+"""What `nvidia-smi -q` counts against a GPU: it shows a state, and not when it arose.
+
+So it accuses no rank. Beside an Xid of the same GPU it is a witness.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.evidence import common, kernel_log
+from ncclforensics.model.tables import SCHEMAS
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+GPUS = ("nvidia.smi.gpu", "nvidia.smi.gpu_xml")
+SHARED = ("text", "t", "rank", "host", "source", "line", "pci", "words")
+TYPES = SCHEMAS["events"] | dict.fromkeys(("pci", "words"), pl.String())
+TOLD = ("pci", "host", "rank", "words")
+MOST = 4  # GPUs that are told
+
+
+def defects(frames: Frames) -> pl.DataFrame:
+    """Return the GPUs that have a defect, in SHARED; `words` say which.
+
+    `rank` is the one that ran on the GPU, if the evidence shows it.
+    """
+    lines = frames.message(*GPUS)
+    if not {"uncorrectable", "remap", "width"} <= set(lines.columns):
+        return pl.DataFrame(schema={c: TYPES[c] for c in SHARED})
+    narrow = pl.col("width") < pl.col("width_max")
+    count = pl.col("uncorrectable")
+    parts = (
+        pl.when(count > 0).then(
+            common.sentence(count, " uncorrectable memory errors since driver load")
+        ),
+        pl.when(pl.col("remap").is_not_null()).then(
+            common.sentence("remapping of memory rows ", pl.col("remap"))
+        ),
+        pl.when(narrow).then(
+            common.sentence(
+                "a PCIe link of ", pl.col("width"), " lanes, not ", pl.col("width_max")
+            )
+        ),
+    )
+    words = pl.concat_str(parts, separator=", ", ignore_nulls=True)
+    odd = lines.with_columns(words.alias("words")).filter(pl.col("words") != "")
+    return kernel_log.ranks_on(frames, odd).select(SHARED)
+
+
+def told(lines: pl.DataFrame) -> str:
+    """Return `GPU 00000000:9B:00.0 on gpu0002 (rank 1): …` of some defects."""
+    return "; ".join(
+        f"GPU {pci}"
+        + (f" on {host}" if host else "")
+        + (f" (rank {rank})" if rank is not None else "")
+        + f": {words}"
+        for pci, host, rank, words in lines.select(
+            "pci", "host", "rank", "words"
+        ).rows()[:4]
+    )

@@ -1,0 +1,131 @@
+"""What shows that a file server or an object store does not answer.
+
+The client in the kernel says when its server falls silent and when it is back. The
+kernel and `ps` show which process waits in which file system, where no signal reaches
+it. A rank may also give up by itself, with an error that only storage causes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.exits import exit_records
+from ncclforensics.evidence import common, exceptions, kernel_log
+from ncclforensics.model.tables import CITE, SCHEMAS
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+SILENT = (
+    *("kernel.nfs.silent", "kernel.lustre.silent"),
+    *("kernel.ceph.silent", "kernel.smb.silent"),
+)
+BACK = ("kernel.nfs.back", "kernel.lustre.back", "kernel.ceph.back")
+HUNG, LISTED = "kernel.hung_task", "system.ps"
+LOCAL = "a local disk"
+OURS = rf"{exit_records.OURS}|(?:^|/)python[\d.]*(?: |$)"  # a name, or a command
+# errors that only a file server or an object store causes
+ANSWERLESS = (
+    r"\[Errno (?:107|108|112|116)\] |\[Errno 110\] [^']*'/|Stale file handle"
+    r"|(?:Read|Connect) timeout on endpoint URL|Could not connect to the endpoint URL"
+    r"|(?:storage\.googleapis\.com|\.blob\.core\.windows\.net|\bs3\b[^ ]*)[^\n]*"
+    r"(?:[Tt]imed out|[Tt]imeout)"
+)
+LOADER = "python.dataloader.timed_out"
+LOADER_SAYS = r"DataLoader timed out after [\d.]+ seconds"
+LINES = ("text", "t", "yearless", "rank", "host", "source", "line", "server")
+BLOCKED = ("message", *LINES[:-1], "pid", "file_system")
+
+
+def silent_servers(frames: Frames) -> pl.DataFrame:
+    """Return the lines of servers that did not answer when the job failed, in LINES.
+
+    A server that was back before then is left out.
+    """
+    lines = kernel_log.of_this_job(frames, frames.message(*SILENT))
+    lines = lines.filter(~pl.col("is_far"))
+    names = [c for c in ("server", "target", "evicted_by") if c in lines.columns]
+    if lines.is_empty() or not names:
+        return frames.message().select(LINES[:-1]).with_columns(server=pl.lit(""))
+    told = lines.with_columns(pl.coalesce(*names).alias("server")).select(LINES)
+    back = frames.message(*BACK)
+    if back.is_empty():
+        return told
+    again = back.select(
+        "source", "server", pl.col("line").alias("back"), pl.col("t").alias("back_t")
+    )
+    job = kernel_log.span(frames)
+    failed = None if job is None or job.clock != "t" else job.failed
+    in_time = pl.col("back_t").is_null() | (pl.col("back_t") <= pl.lit(failed))
+    recovered = (
+        told.join(again, on=["source", "server"])
+        .filter((pl.col("back") > pl.col("line")) & in_time.fill_null(True))
+        .select("source", "line")
+        .unique()
+    )
+    return told.join(recovered, on=["source", "line"], how="anti")
+
+
+def blocked(frames: Frames) -> pl.DataFrame:
+    """Return the job's processes that wait in a file system, in BLOCKED.
+
+    `t` is when the wait began, as far as the kernel tells.
+    """
+    hung = kernel_log.of_this_job(frames, frames.message(HUNG))
+    parts = [_in_columns(_listed(frames))]
+    if "file_system" in hung.columns:
+        waited = pl.duration(seconds="seconds")
+        began = hung.with_columns(pl.col("t") - waited).filter(~pl.col("is_far"))
+        parts.append(_in_columns(began))
+    lines = pl.concat(parts).drop_nulls("file_system")
+    ours = pl.col("rank").is_not_null() | pl.col("name").str.contains(OURS)
+    return lines.filter(ours.fill_null(False)).select(BLOCKED)
+
+
+def gave_up(frames: Frames) -> pl.DataFrame:
+    """Return the uncaught exceptions that only storage causes, in exceptions.RAISED.
+
+    Adds `is_loader`: a worker of a data loader did not answer, which may be for another
+    reason than storage.
+    """
+    raised = exceptions.uncaught(frames).filter(pl.col("echo").eq_missing(False))
+    if frames.message(*exceptions.TRACEBACKS).is_empty() and raised.is_empty():
+        pasted = frames.message(LOADER).select("rank", "host", "t", "text", *CITE)
+        raised = pl.concat([raised, pasted], how="diagonal_relaxed")
+    is_loader = pl.col("text").str.contains(LOADER_SAYS)
+    return raised.with_columns(is_loader.alias("is_loader")).filter(
+        pl.col("is_loader") | pl.col("text").str.contains(ANSWERLESS)
+    )
+
+
+def _listed(frames: Frames) -> pl.DataFrame:
+    """Return the processes in state D that `ps` shows, with the ranks of their pids."""
+    lines = frames.message(LISTED)
+    if not {"file_system", "process_line"} <= set(lines.columns):
+        return lines
+    owners = frames["ranks"].select("pid", pl.col("rank").alias("_rank")).drop_nulls()
+    one = owners.unique("pid", keep="none")
+    return (
+        lines.join(one, on="pid", how="left", maintain_order="left")
+        .with_columns(
+            pl.coalesce("rank", "_rank").alias("rank"),
+            pl.col("process_line").alias("text"),
+            (pl.col("line") + pl.col("below")).alias("line"),
+        )
+        .drop_nulls("process_line")
+    )
+
+
+def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
+    types = SCHEMAS["events"] | {"file_system": pl.String(), "name": pl.String()}
+    return lines.select(
+        (pl.col(c) if c in lines.columns else pl.lit(None)).cast(types[c]).alias(c)
+        for c in (*BLOCKED, "name")
+    )
+
+
+def host_words(hosts: tuple[str, ...]) -> str:
+    """Return ` on gpu0001`, or nothing if no host is known."""
+    return f" on {common.some(hosts)}" if hosts else ""

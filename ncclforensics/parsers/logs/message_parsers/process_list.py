@@ -1,0 +1,51 @@
+"""`ps` with the column WCHAN: which processes wait in the kernel, and where.
+
+    PID STAT WCHAN                            COMMAND
+  41018 Ds   request_wait_answer              /opt/venv/bin/python3 -u train.py
+
+Only processes in state D are read: they wait for a device or a server, and no signal
+reaches them. The columns may come in any order; the command is the last one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ncclforensics.parsers.logs.message_parsers.call_trace import file_system
+from ncclforensics.parsers.logs.message_parsers.limits import capped
+
+COLUMNS = ("pid", "name", "file_system", "waits_at", "below", "process_line")
+KINDS = {"below": "int"}
+_PID = re.compile(r"[0-9]{1,10}$")
+_STATES = ("STAT", "S")
+
+
+def parse(text: str) -> list[dict[str, object]]:
+    """Return a row `pid name file_system waits_at` per process in state D.
+
+    `file_system` is null if the function is of none. `below` is its distance in lines
+    from the column names, and `process_line` the line as printed.
+    """
+    lines = capped(text).splitlines()
+    names = lines[0].split() if lines else []
+    state = next((name for name in names if name in _STATES), None)
+    if state is None or not {"PID", "WCHAN"} <= set(names):
+        return []
+    rows: list[dict[str, object]] = []
+    for below, line in enumerate(lines[1:], 1):
+        values = line.split(None, len(names) - 1)
+        told = dict(zip(names, values, strict=False))
+        if len(values) < len(names) or not _PID.match(told["PID"]):
+            break
+        if told[state].startswith("D"):
+            rows.append(
+                {
+                    "pid": int(told["PID"]),
+                    "name": values[-1],
+                    "file_system": file_system(told["WCHAN"]),
+                    "waits_at": told["WCHAN"],
+                    "below": below,
+                    "process_line": line.strip(),
+                }
+            )
+    return rows

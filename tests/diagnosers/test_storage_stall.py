@@ -1,0 +1,178 @@
+"""storage-stall needs a sign that storage does not answer; a slow save is none."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from log_lines import found, init, kernel, timeout, traceback, verdict
+from ncclforensics.analysis import analyze
+
+JOB = init(0, 2, pid=500) + init(1, 2, "gpu0002", pid=501)
+HUNG = "INFO: task {name}:{pid} blocked for more than 120 seconds."
+# rendered from sched_show_task and the symbols of the NFS and NVIDIA modules
+TRACES = {
+    "nfs": (
+        "rpc_wait_bit_killable+0xa/0x70 [sunrpc]",
+        "nfs_file_fsync+0x1f/0x90 [nfs]",
+    ),
+    "lustre": ("osc_extent_wait+0x5b4/0x7c0 [osc]", "ll_fsync+0x1a2/0x4e0 [lustre]"),
+    "fuse": ("request_wait_answer+0x151/0x210", "fuse_file_write_iter+0x44b/0x500"),
+    "driver": ("os_acquire_rwlock_write+0x35/0x50 [nvidia]", "ioctl+0x1f/0x90"),
+}
+SILENT = {
+    "nfs": "nfs: server storage1 not responding, still trying",
+    "lustre": "Lustre: scratch-OST0003-osc-ffff8c64: Connection to scratch-OST0003 (at "
+    "10.0.9.3@o2ib) was lost; in progress operations using this service will wait for "
+    "recovery to complete",
+    "lustre evicts": "LustreError: 167-0: scratch-MDT0000-mdc-ffff8c64: This client was "
+    "evicted by scratch-MDT0000; in progress operations using this service will fail.",
+    "ceph": "ceph: mds0 hung",
+    "smb": r"CIFS: VFS: \\storage1 has not responded in 180 seconds. Reconnecting...",
+}
+BACK = {
+    "nfs": "nfs: server storage1 OK",
+    "lustre": "Lustre: scratch-OST0003-osc-ffff8c64: Connection restored to "
+    "10.0.9.3@o2ib (at 10.0.9.3@o2ib)",
+    "ceph": "ceph: mds0 came back",
+}
+
+
+def hung(trace, host="gpu0002", pid=501, name="python"):
+    frames = ("__schedule+0x2d0/0x830", "schedule+0x5a/0xd0", *TRACES[trace])
+    lines = (HUNG.format(name=name, pid=pid), "Call Trace:", *(f" {f}" for f in frames))
+    return "".join(kernel(line, host, "10:04:00") for line in lines)
+
+
+@pytest.mark.parametrize("trace", ["nfs", "lustre", "fuse"])
+def test_a_rank_that_hangs_in_a_file_system_is_named(analyzed, trace):
+    files = {"job.log": JOB + timeout(0), "dmesg-gpu0002.log": hung(trace)}
+    assert verdict(analyzed(files)) == ("storage-stall", (1,), ("gpu0002",))
+
+
+def test_with_its_server_silent_the_awaited_rank_stands_in_it(analyzed):
+    log = kernel(SILENT["nfs"], "gpu0002", "10:02:00") + hung("nfs")
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg-gpu0002.log": log})
+    assert verdict(analysis) == ("storage-stall", (1,), ("gpu0002",))
+
+
+def test_a_process_that_hangs_in_the_gpu_driver_is_no_storage_stall(analyzed):
+    files = {"job.log": JOB + timeout(0), "dmesg-gpu0002.log": hung("driver")}
+    assert not found(analyzed(files), "storage-stall")
+
+
+def test_a_daemon_of_the_host_that_hangs_is_not_the_jobs(analyzed):
+    log = hung("nfs", pid=77, name="updatedb")
+    files = {"job.log": JOB + timeout(0), "dmesg-gpu0002.log": log}
+    assert not found(analyzed(files), "storage-stall")
+
+
+@pytest.mark.parametrize("server", SILENT)
+def test_a_silent_server_alone_is_a_possible_cause(analyzed, server):
+    log = kernel(SILENT[server], "gpu0002", "10:02:00")
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg-gpu0002.log": log})
+    [(_, finding)] = found(analysis, "storage-stall")
+    assert (finding.ranks, finding.hosts) == ((), ("gpu0002",))
+    assert finding.confidence == "possible"
+
+
+@pytest.mark.parametrize("server", BACK)
+def test_a_server_that_was_back_before_accuses_nobody(analyzed, server):
+    log = kernel(SILENT[server], "gpu0002", "09:50:00")
+    log += kernel(BACK[server], "gpu0002", "09:52:00")
+    files = {"job.log": JOB + timeout(0), "dmesg-gpu0002.log": log}
+    assert not found(analyzed(files), "storage-stall")
+
+
+RAISED = {
+    "stale": "OSError: [Errno 116] Stale file handle: '/data/shard-7.bin'",
+    "fuse gone": "OSError: [Errno 107] Transport endpoint is not connected: '/data/a'",
+    "soft mount": "TimeoutError: [Errno 110] Connection timed out: '/data/shard-7.bin'",
+    "s3": "botocore.exceptions.ReadTimeoutError: Read timeout on endpoint URL: "
+    '"https://bucket.s3.amazonaws.com/shard-7"',
+    "loader": "RuntimeError: DataLoader timed out after 600 seconds",
+}
+
+
+@pytest.mark.parametrize("form", RAISED)
+def test_a_rank_that_gave_storage_up_says_so_itself(analyzed, form):
+    analysis = analyzed({"job.log": JOB + traceback(1, RAISED[form]) + timeout(0)})
+    assert verdict(analysis) == ("storage-stall", (1,), ("gpu0002",))
+    assert {role for role, _ in found(analysis, "crashed-rank")} <= {"echo"}
+
+
+OTHERS = {
+    "store": "TimeoutError: [Errno 110] Connection timed out",
+    "full": "OSError: [Errno 28] No space left on device: '/data/ckpt.pt'",
+    "absent": "FileNotFoundError: [Errno 2] No such file or directory: '/data/a'",
+    "own": "ValueError: DataLoader expects a batch size",
+}
+
+
+@pytest.mark.parametrize("form", OTHERS)
+def test_other_errors_are_no_storage_stall(analyzed, form):
+    analysis = analyzed({"job.log": JOB + traceback(1, OTHERS[form]) + timeout(0)})
+    assert not found(analysis, "storage-stall")
+
+
+PS = "    PID STAT WCHAN                COMMAND\n    500 Rl   -                    python\n"
+
+
+STANDS = PS + "    501 Dl   rpc_wait_bit_killable python -u train.py\n"
+
+
+def test_one_look_at_a_rank_in_state_d_makes_it_possible(analyzed):
+    [(_, finding)] = found(
+        analyzed({"job.log": JOB + timeout(0), "ps-gpu0002.txt": STANDS}),
+        "storage-stall",
+    )
+    assert (finding.ranks, finding.confidence) == ((1,), "possible")
+
+
+def test_with_its_server_silent_one_look_is_enough(analyzed):
+    log = kernel(SILENT["nfs"], "gpu0002", "10:02:00")
+    files = {"dmesg-gpu0002.log": log, "ps-gpu0002.txt": STANDS}
+    analysis = analyzed({"job.log": JOB + timeout(0), **files})
+    assert verdict(analysis) == ("storage-stall", (1,), ("gpu0002",))
+    assert analysis.ranked.verdict.confidence == "likely"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["    501 Sl   futex_wait_queue python\n", "    501 Dl   uvm_ioctl python\n"],
+)
+def test_ps_of_a_rank_that_waits_elsewhere_says_nothing(analyzed, line):
+    analysis = analyzed({"job.log": JOB + timeout(0), "ps-gpu0002.txt": PS + line})
+    assert not found(analysis, "storage-stall")
+
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "jobs"
+STALL = "[ 1843.305512] nfs: server storage1 not responding, still trying\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "named"), [("gpu0001", "missing-rank"), ("gpu0002", "storage-stall")]
+)
+def test_only_the_awaited_ranks_own_host_changes_the_verdict(tmp_path, host, named):
+    shutil.copytree(
+        FIXTURES / "torch-missing-rank-two-hosts" / "evidence", tmp_path / "e"
+    )
+    (tmp_path / "e" / f"dmesg-{host}.txt").write_text(STALL)
+    analysis = analyze([str(tmp_path / "e")])
+    assert verdict(analysis)[:2] == (named, (6,))
+
+
+def test_a_job_that_took_no_harm_stays_healthy(tmp_path):
+    shutil.copytree(FIXTURES / "torch-healthy" / "evidence", tmp_path / "e")
+    (tmp_path / "e" / "dmesg-gpu0001.txt").write_text(STALL)
+    assert analyze([str(tmp_path / "e")]).ranked.outcome == "no-failure"
+
+
+def test_one_look_at_a_slow_rank_leaves_the_verdict_as_it_is(tmp_path):
+    shutil.copytree(FIXTURES / "torch-missing-rank-py-spy" / "evidence", tmp_path / "e")
+    (tmp_path / "e" / "ps-gpu0001.txt").write_text(STANDS.replace("501", "41011"))
+    assert verdict(analyze([str(tmp_path / "e")])) == (
+        "missing-rank",
+        (2,),
+        ("gpu0001",),
+    )

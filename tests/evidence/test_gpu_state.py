@@ -1,0 +1,109 @@
+"""What nvidia-smi and DCGM count against a GPU is told, and accuses no rank."""
+
+import pytest
+
+from log_lines import found, init, kernel, timeout, verdict
+
+JOB = init(0, 2, bus="55000") + init(1, 2, "gpu0002", bus="9b000")
+# rendered from the fields that nvidia-smi documents
+TEXT = """GPU 00000000:9B:00.0
+    PCI
+        GPU Link Info
+            PCIe Generation
+                Max                       : 5
+                Current                   : 1
+            Link Width
+                Max                       : 16x
+                Current                   : {width}x
+    ECC Errors
+        Volatile
+            DRAM Uncorrectable            : {errors}
+        Aggregate
+            DRAM Uncorrectable            : 9
+    Remapped Rows
+        Pending                           : No
+        Remapping Failure Occurred        : {failure}
+"""
+XML = """<nvidia_smi_log>
+	<gpu id="00000000:9B:00.0">
+		<pci><pci_gpu_link_info><link_widths>
+			<max_link_width>16x</max_link_width>
+			<current_link_width>{width}x</current_link_width>
+		</link_widths></pci_gpu_link_info></pci>
+		<ecc_errors>
+			<volatile><dram_uncorrectable>{errors}</dram_uncorrectable></volatile>
+			<aggregate><dram_uncorrectable>9</dram_uncorrectable></aggregate>
+		</ecc_errors>
+		<remapped_rows><remapped_row_failure>{failure}</remapped_row_failure></remapped_rows>
+		<fabric><state>{fabric}</state></fabric>
+		<clocks_event_reasons>
+			<clocks_event_reason_hw_thermal_slowdown>{hot}</clocks_event_reason_hw_thermal_slowdown>
+		</clocks_event_reasons>
+	</gpu>
+</nvidia_smi_log>
+"""
+WELL = {"width": 16, "errors": 0, "failure": "No", "fabric": "Completed"}
+WELL["hot"] = "Not Active"
+
+
+def asked(analyzed, form, extra="", **ill):
+    smi = form.format(**WELL | ill)
+    files = {"job.log": JOB + timeout(0) + extra, "nvidia-smi-gpu0002.txt": smi}
+    return analyzed(files)
+
+
+def told(analysis):
+    said = (s.missing for s in analysis.ranked.not_checked if s.slug == "gpu-fault")
+    return next((text for text in said if "nvidia-smi" in text), "")
+
+
+@pytest.mark.parametrize("form", [TEXT, XML], ids=["text", "xml"])
+@pytest.mark.parametrize(
+    ("ill", "words"),
+    [
+        ({"errors": 3}, "3 uncorrectable memory errors"),
+        ({"failure": "Yes"}, "remapping of memory rows failed"),
+        ({"width": 8}, "8 lanes, not 16"),
+    ],
+)
+def test_a_defect_is_told_with_its_rank_and_accuses_nobody(analyzed, form, ill, words):
+    analysis = asked(analyzed, form, **ill)
+    assert words in told(analysis)
+    assert "gpu0002 (rank 1)" in told(analysis)
+    assert not found(analysis, "gpu-fault")
+
+
+@pytest.mark.parametrize("form", [TEXT, XML], ids=["text", "xml"])
+def test_a_gpu_that_is_well_is_not_told(analyzed, form):
+    assert not told(asked(analyzed, form))
+
+
+def test_beside_an_xid_it_is_a_witness(analyzed):
+    xid = kernel("NVRM: Xid (PCI:0000:9b:00): 48, pid=41, name=python", "gpu0002")
+    analysis = asked(analyzed, TEXT, extra=xid, errors=3)
+    assert verdict(analysis)[:2] == ("gpu-fault", (1,))
+    assert "3 uncorrectable memory errors" in analysis.ranked.verdict.explanation
+
+
+def test_xml_tells_of_the_fabric_and_of_heat_as_the_text_does(analyzed):
+    assert found(asked(analyzed, XML, fabric="In Progress"), "fabric-manager")
+    assert found(asked(analyzed, XML, hot="Active"), "thermal-throttle")
+    well = asked(analyzed, XML)
+    assert not found(well, "fabric-manager")
+    assert not found(well, "thermal-throttle")
+
+
+DIAG = "| GPU Memory                | {result:<46} |\n"
+
+
+def test_a_failed_test_of_dcgm_makes_a_fault_possible(analyzed):
+    diag = DIAG.format(result="Fail - GPU: 3")
+    analysis = analyzed({"job.log": JOB + timeout(0), "dcgmi-gpu0002.txt": diag})
+    [(_, finding)] = found(analysis, "gpu-fault")
+    assert (finding.confidence, finding.hosts) == ("possible", ("gpu0002",))
+
+
+def test_a_passed_test_of_dcgm_says_nothing(analyzed):
+    diag = DIAG.format(result="Pass - All")
+    analysis = analyzed({"job.log": JOB + timeout(0), "dcgmi-gpu0002.txt": diag})
+    assert not found(analysis, "gpu-fault")
