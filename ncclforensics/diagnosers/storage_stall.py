@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, pyspy_stacks, storage, timed_out_call
+from ncclforensics.evidence import common, seen_places, storage, timed_out_call
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import awaited
 
@@ -114,7 +114,7 @@ def _stands(
     remote = storage.LOCAL not in systems
     surely = bool(whom) and remote
     who = common.plural("rank", ranks) if ranks else "a process of the job"
-    at_work = pyspy_stacks.at_work(frames, ranks)
+    at_work = seen_places.at_work(frames, ranks)
     return _finding(
         frames,
         "certain" if surely and servers.height else "likely" if lasts else "possible",
@@ -135,7 +135,7 @@ def _silent(frames: Frames, servers: pl.DataFrame, whom: tuple[int, ...]) -> Fin
         "likely" if whom else "possible",
         f"storage server {common.some(names)} does not answer {{where}}",
         f"{_servers(servers).strip()}{who}{_whom(whom)}"
-        f"{pyspy_stacks.at_work(frames, whom)}"
+        f"{seen_places.at_work(frames, whom)}"
         + ("" if whom else " Which rank waited for it is not shown."),
         whom,
         (servers,),
