@@ -119,6 +119,16 @@ ALIKE = {
         "[rank0]: the checkpoint of step 500 is written to /data/run",
         "Killed",
     ],
+    "columns that are padded": [
+        f"{job:<12} {name:<10} {state:>30} {nodes:>20} "
+        for job, name, state, nodes in (
+            ("JobID", "JobName", "State", "NodeList"),
+            ("-" * 12, "-" * 10, "-" * 30, "-" * 20),
+            ("1", "pretrain", "CANCELLED by 1001", "gpu[0001-0002]"),
+            ("1.batch", "batch", "CANCELLED", "gpu0001"),
+            ("1.0", "bash", "CANCELLED", "gpu[0001-0002]"),
+        )
+    ],
     "clock times": ["10:00:01 step 1", "10:00:02 step 2", "10:00:03 step 3"],
     "a row of stars": ["W0801 13:23:17.366000 3 a.py:9] " + "*" * 41, "*" * 20],
 }

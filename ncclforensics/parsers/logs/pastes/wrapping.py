@@ -63,7 +63,8 @@ def found(lines: pl.DataFrame) -> Wrap | None:
         breaks = told.select(_breaks(width, indent)).to_series()
         many = int(breaks.sum())
         enough = many >= max(LEAST, SHARE * lines.height) or _all_begin(told, breaks)
-        if many and enough and _unlike(told, breaks, indent):
+        rests = enough and _leave_rests(told, breaks, width)
+        if many and rests and _unlike(told, breaks, indent):
             return _how(told.filter(breaks), width, indent)
     return None
 
@@ -181,6 +182,12 @@ def _indents(told: pl.DataFrame) -> list[int]:
     """Return the most frequent indentation below, if it is deep enough to hang."""
     deep = told.filter(pl.col("below_indent") >= HANGING)["below_indent"]
     return [int(n) for n in deep.mode().sort()[:1]]
+
+
+def _leave_rests(told: pl.DataFrame, breaks: pl.Series, width: int) -> bool:
+    """Whether broken records end with less than a line; rows of a table do not."""
+    ends = breaks.shift(1, fill_value=False) & ~breaks
+    return bool((told["length"].filter(ends) < width - TRIMMED).any())
 
 
 def _unlike(told: pl.DataFrame, breaks: pl.Series, indent: int) -> bool:
