@@ -22,11 +22,13 @@ from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
 from ncclforensics.engine import cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
 from ncclforensics.evidence import first_exits, seen_places
+from ncclforensics.model.frames import join
+from ncclforensics.parsers.logs import second_look
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
 from ncclforensics.theory import suspects, uncollected, weigh
-from ncclforensics.verdict import onset, ranking
+from ncclforensics.verdict import onset, ranking, retold
 from ncclforensics.verdict.statements import statements
 
 if TYPE_CHECKING:
@@ -102,9 +104,10 @@ def analyze(
                 cache.keep(kept, found.sources, found.notes, frames)
         if datasets:
             frames = dataset.load(datasets, frames)
-        joined, ranked, built = explain(
-            within(frames, span), world_size, select, ignore
-        )
+        chosen = (world_size, select, ignore)
+        joined, ranked, built = explain(within(frames, span), *chosen)
+        if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
+            joined, ranked, built = explain(within(join([frames, more]), span), *chosen)
         quoted = excerpts.read(built, found.sources) if quote else ()
     sources = tuple(found.sources)
     return Analysis(joined, ranked, built, quoted, sources, is_from_cache)
@@ -140,7 +143,7 @@ def conclude(
 ) -> tuple[Ranked, Report]:
     """Return the findings and the report for correlated frames, new or exported."""
     told = job.facts(joined, world_size)
-    said = list(statements(joined, select, ignore))
+    said = list(retold.capped(joined, statements(joined, select, ignore)))
     if why := interleaved_jobs.told(joined):
         said = [ranking.unnamed(statement, why) for statement in said]
     # if nothing of the job was read, a failure cannot be ruled out

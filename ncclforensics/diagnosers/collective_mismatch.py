@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 FAMILY = "desync"
 NEEDS = (
-    *("collectives", "positions", "c10d.fingerprint"),
+    *("collectives", "positions", "c10d.fingerprint", "condensed.fingerprint"),
     "nccl.collective_mismatch",
 )
 MISSING = "no dump, and no TORCH_DISTRIBUTED_DEBUG=DETAIL"

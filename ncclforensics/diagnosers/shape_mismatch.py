@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 FAMILY = "desync"
 NEEDS = (
-    *("collectives", "positions", "c10d.fingerprint"),
+    *("collectives", "positions", "c10d.fingerprint", "condensed.fingerprint"),
     *(
         "c10d.shape_check",
         "c10d.gloo.size_mismatch",

@@ -70,7 +70,9 @@ def votes(frames: Frames) -> pl.DataFrame:
     Columns `pg pg_desc seq op shape rank is_peer t source line text`; empty without
     lines. `shape` includes the dtype, and is null if members may pass different sizes.
     """
-    lines = frames.message("c10d.fingerprint")
+    lines = pl.concat(
+        [frames.message("c10d.fingerprint"), _retold(frames)], how="diagonal_relaxed"
+    )
     if "is_peer" not in lines.columns:
         return pl.DataFrame()
     told = lines.filter(pl.col("op_reliable").fill_null(True))
@@ -97,4 +99,26 @@ def votes(frames: Frames) -> pl.DataFrame:
         pl.when(even).then(shape).alias("shape"),
         pl.coalesce("global", "group_rank").alias("rank"),
         *("is_peer", "t", "source", "line", "text"),
+    )
+
+
+def _retold(frames: Frames) -> pl.DataFrame:
+    """Return the fingerprints that a person retold, as rows of the message."""
+    lines = frames.message("condensed.fingerprint")
+    if "shape" not in lines.columns:
+        return lines.clear()
+    own = lines.with_columns(pl.col("rank").alias("group_rank"), is_peer=False)
+    peer = lines.drop_nulls("peer").with_columns(
+        pl.lit(None, pl.Int64).alias("rank"),
+        pl.col("peer").alias("group_rank"),
+        pl.col("peer_op").alias("op"),
+        pl.col("peer_shape").alias("shape"),
+        is_peer=True,
+    )
+    sizes = pl.col("shape").str.extract_all(r"\d+").cast(pl.List(pl.Int64))
+    return pl.concat([own, peer]).with_columns(
+        sizes.alias("shape"),
+        pl.lit(None, pl.Int64).alias("seq"),
+        pl.lit(None, pl.String).alias("dtype"),
+        op_reliable=True,
     )

@@ -107,6 +107,8 @@ def call(frames: Frames) -> Roll:
     left |= ended
     quiet -= left
     few = len(waited) >= max(2, MANY * len(quiet)) and bool(timed_out)
+    # a part of the output, as in a paste, does not show who printed nothing
+    few &= 2 * len(heard | waited) >= len(known)
     # a rank that its launcher ended after another's failure had no time to print
     silent = named or (quiet if few and not failed | left else frozenset())
     apart = (failed | left) - silent

@@ -43,8 +43,9 @@ DECORATIONS = {
     # its rank is that of the node
     "skypilot": r"\((?P<sky_node>head|worker\d{1,5}), rank=\d{1,5}, pid=\d{1,10}"
     r"(?:, ip=(?P<sky_ip>[^)\s]+))?\) ",
-    # vLLM names its workers by rank if it uses tensor parallelism only
-    "ray": r"\((?:(?:Worker_TP|VllmWorker rank=)(?P<vllm_rank>\d{1,5})(?:_EP\d{1,5})? "
+    # vLLM names its workers by rank if it uses tensor parallelism only, NeMo-RL all
+    "ray": r"\((?:(?:Worker_TP|VllmWorker rank=|\w{1,80}\[rank=)(?P<vllm_rank>\d{1,5})"
+    r"(?:_EP\d{1,5}|\])? "
     r"|[^\n]{0,200}?)pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
     # the labels of `logcli`, behind its time
     "loki": r"\{(?P<labels>(?:[A-Za-z_]\w*=\"[^\"\n]*\"(?:, ?)?)*)\} ",
@@ -81,6 +82,10 @@ LABELS = {
     "label_host": r'(?:^|[ ,])(?:node|node_name|host|hostname)="([^"]+)"',
     "label_pod": r'(?:^|[ ,])(?:pod|pod_name)="([^"]+)"',
 }
+# how a program's own logging names the rank that writes: `[rank 3] `, `rank=3 `
+_TAG = ascii_only(
+    r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?(?:\[rank[ =]?|rank=)(\d{1,6})(?:[\] ,]|$)"
+)
 # Ray prints equal lines of several workers once
 REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"
 # stern puts `pod container ` in front of each line. Such words may also begin a
@@ -249,10 +254,11 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
     def number(*names: str) -> pl.Expr:
         return pl.coalesce(names).cast(pl.Int64, strict=False)
 
+    segments = segments.with_columns(pl.col("text").str.extract(_TAG).alias("tag"))
     who = {
         "rank": number(
             *("head_rank", "torch_rank", "mpi_rank", "det_rank", "eq_rank"),
-            *("vllm_rank", "sglang_rank", "told_rank"),
+            *("vllm_rank", "sglang_rank", "told_rank", "tag"),
         ),
         "local_rank": number("tee_rank"),
         "task": number("task"),

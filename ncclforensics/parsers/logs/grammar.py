@@ -37,7 +37,8 @@ class Message:
     captures. `inner` names the module of `message_parsers` that parses its inner
     structure, from at most `block` lines. A `fallback` takes only lines that no other
     message took; a `spoken` message only lines that state their rank. A healthy job
-    prints a `routine` message all the time, so only a few of them are read.
+    prints a `routine` message all the time, so only a few of them are read. A `loose`
+    message is one as people retell it, read only where nothing else tells a cause.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Message:
     fallback: bool = False
     spoken: bool = False
     routine: bool = False
+    loose: bool = False
     samples: Sequence[Mapping[str, Any]] = ()
     near: Sequence[str] = ()
 
@@ -88,6 +90,12 @@ def load(folder: Path | None = None) -> tuple[Message, ...]:
     if not files:
         raise UsageError(f"no grammar is in {folder}: is the package whole?")
     return tuple(message for file in files for message in load_file(file))
+
+
+@cache
+def strict() -> tuple[Message, ...]:
+    """Return the shipped messages that programs print as they are: not `loose`."""
+    return tuple(message for message in load() if not message.loose)
 
 
 def load_file(file: Path) -> tuple[Message, ...]:

@@ -78,7 +78,7 @@ def read_all(sources: Sequence[Source]) -> Frames:
     On an interrupt, raises PartialRead with the logs read so far, or re-raises
     KeyboardInterrupt if there are none.
     """
-    messages = grammar.load()
+    messages = grammar.strict()
     size = sum(source.bytes for source in sources)
     search = scan.search(size >= MUCH_BYTES)
     parts: list[Frames] = []
@@ -216,7 +216,7 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
 
 def of_text(source: Source, text: bytes) -> Frames:
     """Recognise `text` as the lines of a log; `line` counts within it."""
-    messages, room = grammar.load(), Room()
+    messages, room = grammar.strict(), Room()
     found = windows(BytesIO(text), Kept())
     parts = [recognised(lines, own, messages, room) for lines, own in found]
     return join(_placed(part, [source]) for part in parts)
@@ -372,6 +372,11 @@ def _told(log: _Log) -> Frames:
             **({} if ends is None else {"events": ends}),
         }
     )
+
+
+def placed(frames: Frames, source: Source) -> Frames:
+    """Fill in the name of the one source of `frames`, and whose its path says it is."""
+    return _placed(frames, [source])
 
 
 def _placed(frames: Frames, sources: Sequence[Source]) -> Frames:

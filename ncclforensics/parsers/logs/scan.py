@@ -75,7 +75,7 @@ def search(much: bool) -> Search:
     """Prepare a search; for `much` text, with a slower setup and a faster search."""
     if much:
         import_module("numpy")  # counts lines; importing it costs as much as 200 MB
-    messages = grammar.load()
+    messages = grammar.strict()
     routine = grammar.needles(m for m in messages if m.routine)
     needles = grammar.needles(m for m in messages if not m.routine)
     loud = set(grammar.needles(m for m in messages if m.role != "neutral" or m.inner))

@@ -17,7 +17,7 @@ _WORD = re.compile(r"[A-Za-z]+")
 _LAST, _FIRST = r"([A-Za-z]+)$", r"^([A-Za-z]+)"
 _NUMBER = r"^0x[0-9a-f]"  # has a name and a blank in front
 # a blank follows these more often than not
-_PAUSE, _LETTER = r"[,;)\]]$", r"^[A-Za-z0-9]"
+_PAUSE, _LETTER = r"[,;)\]]$|[a-z]:$", r"^[A-Za-z0-9]"
 
 
 def is_one_word() -> pl.Expr:
