@@ -7,10 +7,10 @@ What it means
 How we know
     Slurm's `CANCELLED` without `DUE TO`, or `DUE to SIGNAL`; job state CANCELLED or
     DEADLINE; `CANCELLED by <uid>` of sacct; LSF's `TERM_OWNER` or `TERM_ADMIN`; a pod
-    with a deletion timestamp; SIGINT that reached the agent, srun or every rank; with
-    nothing before it that says that the job had already failed or hung. A cancelled
-    step without its job says nothing: srun also ends a step so, after a task
-    failed.
+    with a deletion timestamp; SIGINT or SIGHUP (the terminal was closed) that reached
+    the agent, srun or every rank; with nothing before it that says that the job had
+    already failed or hung. A cancelled step without its job says nothing: srun also
+    ends a step so, after a task failed.
 
 What to do
     Ask who cancelled it: `sacct -j <job> -X -o JobID,State%30,End` names the user id.
@@ -68,7 +68,7 @@ OWNED = ("slurm.sacct.cancelled", "launchers.lsf.killed_by", "slurm.interrupted"
 DELETED = "launchers.kubernetes.deleted"
 SIGNALLED = ("torchelastic.signalled", "torchelastic.signalled.raised")
 SENT = r"(?:^|\.)(?:KeyboardInterrupt|SignalException)$"
-INTERRUPT = r"^(?:2|(?:Signals\.)?SIGINT)$"
+INTERRUPT = r"^(?:[12]|(?:Signals\.)?SIG(?:INT|HUP))$"  # Ctrl-C, a closed terminal
 # states and causes of other classes that end a job from outside
 OTHER_CAUSES = r"^(?:TIME LIMIT|PREEMPTION|NODE FAILURE|TASK FAILURE)"
 OTHER_STATES = ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY")
@@ -200,5 +200,5 @@ def _by(lines: pl.DataFrame) -> str:
         return " by root" if users[0] == 0 else f" by uid {users[0]}"
     messages = set(lines["message"])
     if messages & {"slurm.interrupted", *SIGNALLED, "python.traceback"}:
-        return " by Ctrl-C or another SIGINT"
+        return " by Ctrl-C or with its terminal"
     return " by deleting its pod" if DELETED in messages else ""

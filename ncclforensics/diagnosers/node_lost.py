@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.exits import exit_records
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common, external_stop, slurm_nodes, timed_out_call
@@ -101,7 +102,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     pods = common.pods(told)
     hosts = hosts or pods
     ranks = common.ranks_on(frames, [*hosts, *pods])
-    ranks = ranks or (_without_evidence(frames) if len(hosts) == 1 else ())
+    if not ranks and len(hosts) == 1:
+        ranks = _left_over(frames) or _without_evidence(frames)
     weak = told["message"].is_in(list(WEAK)).all()
     # the table lists the cluster's nodes; which are the job's is not known
     unsure = listed.height == told.height and not slurm_nodes.hosts_of_job(frames)
@@ -126,6 +128,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(told),
     )
+
+
+def _left_over(frames: Frames) -> tuple[int, ...]:
+    """Return the tasks that srun reports on no other node, if they are a node's.
+
+    That is known if all other nodes had as many tasks.
+    """
+    ended = exit_records.torn_down(frames).drop_nulls(["rank", "host"])
+    sizes = ended.group_by("host").agg(pl.col("rank").n_unique())["rank"].unique()
+    tasks = frames["events"]["task"].drop_nulls().unique().sort()
+    left = tasks.filter(~tasks.is_in(ended["rank"].implode()))
+    return tuple(left) if sizes.to_list() == [left.len()] else ()
 
 
 def _without_evidence(frames: Frames) -> tuple[int, ...]:

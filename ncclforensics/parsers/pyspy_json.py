@@ -17,7 +17,7 @@ from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 from ncclforensics.parsers.limits import MAX_RAS_BYTES
 from ncclforensics.parsers.logs.message_parsers import pyspy
-from ncclforensics.parsers.logs.message_parsers.stack_frames import Frame, Thread
+from ncclforensics.parsers.logs.stack_frames import Frame, Thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

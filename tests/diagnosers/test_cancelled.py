@@ -122,3 +122,10 @@ def test_sigterm_alone_does_not_say_who_sent_it(analyzed):
         "got signal: 15\n"
     )
     assert not found(analyzed({"job.log": JOB + sigterm}), "cancelled")
+
+
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGHUP"])
+def test_a_key_or_a_closed_terminal_cancels_too(analyzed, signal):
+    line = f"Received Signals.{signal} death signal, shutting down workers\n"
+    agent = "W1120 11:24:16.622000 23171 torch/distributed/elastic/agent/server/api.py:"
+    assert verdict(analyzed({"job.log": f"^C{agent}753] {line}"}))[0] == "cancelled"

@@ -275,3 +275,26 @@ def test_a_lost_node_takes_no_ranks_where_nothing_places_any(analyzed):
     )
     log = f"{placed}srun: error: Node failure on gpu0007\n"
     assert analyzed({"slurm-7.out": log}).ranked.verdict.ranks == (4, 5, 6, 7)
+
+
+def steps(tasks):
+    return "".join(f"{t:2}: 10:00:00 step 7 loss 2.5\n" for t in tasks)
+
+
+ENDED = (
+    "srun: error: Node failure on gpu0002\n"
+    "slurmstepd: error: *** STEP 5.0 ON gpu0001 CANCELLED AT 2026-11-20T12:40:00 DUE TO "
+    "NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"
+    "srun: error: gpu0001: tasks 0-3: Killed\n"
+    "srun: error: gpu0003: tasks 8-11: Killed\n"
+)
+
+
+def test_the_tasks_that_end_on_no_other_node_are_those_of_the_lost_one(analyzed):
+    told = verdict(analyzed({"job.log": steps(range(12)) + ENDED}))
+    assert told == ("node-lost", (4, 5, 6, 7), ("gpu0002",))
+
+
+def test_with_another_node_untold_nobody_knows_whose_tasks_are_left(analyzed):
+    told = verdict(analyzed({"job.log": steps(range(16)) + ENDED}))
+    assert told == ("node-lost", (), ("gpu0002",))

@@ -15,7 +15,8 @@ from ncclforensics.model.tables import GROUP, WHO
 from ncclforensics.parsers.logs import headers, json_records, timestamps
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
-ANSI = r"\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
+# codes of a terminal, and its echo of a key: `^C`
+ANSI = r"^\^[CZ\\]|\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
 FILE = 1 << 40  # lines of several files are numbered FILE * file index + line

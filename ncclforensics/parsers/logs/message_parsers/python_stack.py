@@ -15,7 +15,7 @@ import re
 
 from ncclforensics.parsers.logs.message_parsers import stack_frames
 from ncclforensics.parsers.logs.message_parsers.limits import capped
-from ncclforensics.parsers.logs.message_parsers.stack_frames import Thread
+from ncclforensics.parsers.logs.stack_frames import Thread
 
 COLUMNS = stack_frames.COLUMNS
 KINDS = stack_frames.KINDS
