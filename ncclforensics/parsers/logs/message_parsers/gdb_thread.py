@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ncclforensics.parsers.logs.message_parsers import stack_frames
+from ncclforensics.parsers.logs import stack_frames
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 from ncclforensics.parsers.logs.stack_frames import Frame, Thread
 
