@@ -30,6 +30,7 @@ TRIED = (
     *("nccl.cuda.failure", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable"),
     *("nccl.syscall_failed", "nccl.net.no_same_subnet"),
 )
+TAGGED = "python.tagged"
 STEPS = (
     *("python.step", "python.step.equals", "python.step.iteration"),
     "launchers.megatron.iteration",
@@ -142,39 +143,56 @@ def steps(frames: Frames) -> pl.DataFrame:
 def survived(frames: Frames) -> pl.DataFrame:
     """Return `source` and `line` of the tracebacks after which the job went on.
 
-    A caught exception may be printed. All ranks advance together, so no rank died of it
-    if several more steps follow in the file and nothing else fails or exits nonzero.
+    A caught exception may be printed. No rank died of it if nothing else fails or exits
+    nonzero, and the rank prints a line of its own in the file afterwards, or several
+    more steps follow there: all ranks advance together.
     """
-    raised = frames.message("python.traceback").select("source", "line")
-    made = frames.message(*STEPS)
+    raised = frames.message("python.traceback").select("source", "line", "rank")
     failed = frames["exits"].filter(pl.col("code") != 0).height
-    if raised.is_empty() or failed or "step" not in made.columns:
-        return raised.clear()
+    if raised.is_empty() or failed:
+        return raised.drop("rank").clear()
     others = frames["events"].filter(
         pl.col("role").is_in(TROUBLED) & (pl.col("message") != "python.traceback")
     )
-    steps = made.sort("line").unique(["source", "step"], keep="first")
-    last = (
-        steps.sort("line")
-        .group_by("source")
+    bad = others.group_by("source").agg(pl.col("line").max().alias("bad"))
+    quiet = raised.join(bad, on="source", how="left").filter(
+        (pl.col("bad") < pl.col("line")).fill_null(True)
+    )
+    parts = [
+        quiet.join(_going(frames), on="source"),
+        quiet.join(_speaking(frames), on=["source", "rank"]),
+    ]
+    after = [part.filter(pl.col("line") < pl.col("going")) for part in parts]
+    return pl.concat(part.select("source", "line") for part in after).unique(
+        maintain_order=True
+    )
+
+
+def _going(frames: Frames) -> pl.DataFrame:
+    """Return by `source` from which line on (`going`) several steps grow."""
+    made = frames.message(*STEPS)
+    if "step" not in made.columns:
+        return pl.DataFrame(schema={"source": pl.String(), "going": pl.Int64()})
+    steps = made.sort("line").unique(["source", "step"], keep="first").sort("line")
+    last = pl.col("step").tail(WENT_ON)
+    return (
+        steps.group_by("source")
         .agg(
             pl.col("line").tail(WENT_ON).first().alias("going"),
             pl.len().alias("steps"),
-            (pl.col("step").tail(WENT_ON).diff() > 0).all().alias("grows"),
+            (last.diff() > 0).all().alias("grows"),
         )
+        .filter((pl.col("steps") >= WENT_ON) & pl.col("grows").fill_null(True))
+        .select("source", "going")
     )
-    bad = others.group_by("source").agg(pl.col("line").max().alias("bad"))
-    return (
-        raised.join(last, on="source")
-        .join(bad, on="source", how="left")
-        .filter(
-            (pl.col("line") < pl.col("going"))
-            & (pl.col("steps") >= WENT_ON)
-            & pl.col("grows").fill_null(True)
-            & (pl.col("bad") < pl.col("line")).fill_null(True)
-        )
-        .select("source", "line")
-    )
+
+
+def _speaking(frames: Frames) -> pl.DataFrame:
+    """Return by `source` and `rank` the last line (`going`) that the rank tags."""
+    said = frames.message(TAGGED)
+    tags = [c for c in ("own", "named", "last", "rank") if c in said.columns]
+    spoken = said.with_columns(pl.coalesce(tags).alias("rank")).drop_nulls("rank")
+    return spoken.group_by("source", "rank").agg(pl.col("line").max().alias("going"))
 
 
 def _done_without(frames: Frames) -> pl.DataFrame:

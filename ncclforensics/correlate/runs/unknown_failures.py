@@ -23,8 +23,8 @@ def lines(frames: Frames) -> pl.DataFrame:
     """Return the unknown failing lines of `events` that the job did not survive.
 
     A line with a header counts by its level, one without by its words. The job survived
-    a line if its file shows a later step, or if all its processes ended well. Where
-    known lines tell of a failure, these add nothing.
+    a line if its file shows a later step or line of the program, or if all its processes
+    ended well. Where known lines tell of a failure, these add nothing.
     """
     told = frames.message(BY_WORDS, BY_LEVEL)
     bad = pl.col("level").is_in(BAD_LEVELS)
@@ -33,11 +33,11 @@ def lines(frames: Frames) -> pl.DataFrame:
     known = job.ended_in_order(frames) or job.signs_of_failure(frames)
     if told.is_empty() or known:
         return told.clear()
-    steps = frames.message(*job.STEPS).group_by("source")
-    last = steps.agg(pl.col("line").max().alias("step_line"))
+    own = frames.message(*job.STEPS, job.TAGGED).group_by("source")
+    last = own.agg(pl.col("line").max().alias("own_line"))
     return (
         told.join(last, on="source", how="left", maintain_order="left")
-        .filter((pl.col("line") > pl.col("step_line")).fill_null(True))
+        .filter((pl.col("line") > pl.col("own_line")).fill_null(True))
         .sort("t", "source", "line", nulls_last=True, maintain_order=True)
     )
 

@@ -66,3 +66,24 @@ def test_it_does_not_stand_before_a_verdict(analyzed):
     found = analyzed({"job.log": log})
     assert found.ranked.verdict.slug == "crashed-rank"
     assert opening(found.report)[0].startswith("crashed-rank")
+
+
+RAISED = (
+    "Traceback (most recent call last):\n"
+    '  File "/job/data.py", line 67, in pull\n    image = decode(buffer)\n'
+    "ValueError: cannot identify image\n"
+)
+
+
+@pytest.mark.parametrize(
+    "said", ["rank 3: sample 88123 is skipped", "10:00:00 | INFO | done (rank 3)"]
+)
+def test_a_rank_that_prints_a_line_of_its_own_afterwards_survived(analyzed, said):
+    found = analyzed({"rank_3.log": f"{RAISED}{said}\n"})
+    assert found.ranked.outcome == "no-failure"
+
+
+@pytest.mark.parametrize("said", ["", "rank 2: sample 88123 is skipped"])
+def test_without_such_a_line_it_died(analyzed, said):
+    verdict = analyzed({"rank_3.log": f"{RAISED}{said}\n"}).ranked.verdict
+    assert (verdict.slug, verdict.ranks) == ("crashed-rank", (3,))
