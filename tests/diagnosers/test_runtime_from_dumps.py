@@ -49,7 +49,9 @@ def test_a_gloo_group_beside_those_of_nccl_hides_no_gpu(tmp_path):
 def test_without_timing_nobody_can_tell_whose_gpu_it_is(tmp_path):
     case = judging.played("stall_timed", 2)
     case.timing = False
-    assert judging.named(judging.analysis(case, tmp_path)) == (None, ())
+    found = judging.analysis(case, tmp_path)
+    assert judging.named(found) == ("stuck-in-collective", ())
+    assert found.ranked.verdict.confidence == "likely"
 
 
 def test_a_rank_a_few_calls_behind_in_a_job_that_runs_is_not_stalled(tmp_path):

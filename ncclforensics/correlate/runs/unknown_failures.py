@@ -23,7 +23,7 @@ def lines(frames: Frames) -> pl.DataFrame:
     """Return the unknown failing lines of `events` that the job did not survive.
 
     A line with a header counts by its level, one without by its words. The job survived
-    a line if its file shows a later step or line of the program, or if all its processes
+    a line if its file shows a later step or line of the program, or if all processes
     ended well. Where known lines tell of a failure, these add nothing.
     """
     told = frames.message(BY_WORDS, BY_LEVEL)

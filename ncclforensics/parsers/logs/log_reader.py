@@ -200,7 +200,7 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
     try:
         if (records := _records(source, log, messages)) is not None:
             found = recognise(records.drop("place"), records.height, messages, room)
-            placed = _placed(_cited(found, records["place"]), [source])
+            placed = _placed(record_files.cited(found, records["place"]), [source])
             return _Log(source, log, placed)
         with source.open() as stream:
             plan = scan.paste(_head(source))
@@ -239,22 +239,6 @@ def _records(
     if not lines["place"].is_sorted():
         log.remarks.append(record_files.NEWEST_FIRST)
     return lines
-
-
-def _cited(frames: Frames, place: pl.Series) -> Frames:
-    """Return `frames` of numbered records with the lines of their file."""
-
-    def cite(frame: pl.DataFrame) -> pl.DataFrame:
-        if frame.is_empty() or "line" not in frame.columns:
-            return frame
-        return frame.with_columns(
-            pl.select(place.gather(frame["line"] - 1)).to_series().alias("line")
-        )
-
-    return Frames(
-        {name: cite(frame) for name, frame in frames.tables.items()},
-        {name: cite(frame) for name, frame in frames.messages.items()},
-    )
 
 
 def recognised(

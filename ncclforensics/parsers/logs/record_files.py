@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import polars as pl
 
+from ncclforensics.model.frames import Frames
 from ncclforensics.parsers.logs import (
     csv_records,
     grammar,
@@ -175,4 +176,20 @@ def _lines(records: pl.DataFrame, spread: bool) -> pl.DataFrame:
         .with_columns((pl.col("line") + below).alias("place"))
         .explode("raw", "place")
         .with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("line"))
+    )
+
+
+def cited(frames: Frames, place: pl.Series) -> Frames:
+    """Return `frames` of numbered records with the lines of their file."""
+
+    def cite(frame: pl.DataFrame) -> pl.DataFrame:
+        if frame.is_empty() or "line" not in frame.columns:
+            return frame
+        return frame.with_columns(
+            pl.select(place.gather(frame["line"] - 1)).to_series().alias("line")
+        )
+
+    return Frames(
+        {name: cite(frame) for name, frame in frames.tables.items()},
+        {name: cite(frame) for name, frame in frames.messages.items()},
     )

@@ -7,6 +7,7 @@ Only lines that tell of trouble are taken, and each line once.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -40,7 +41,11 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     size = sum(source.bytes for source in logs)
     if len(logs) > MOST_FILES or size > MOST_BYTES:
         return None
-    parts = [part for log in logs if (part := _of(log, found)) is not None]
+    parts = []
+    for log in logs:
+        # the first look has told what is wrong with a file that cannot be read
+        with suppress(OSError, EOFError, ValueError):
+            parts += [part] if (part := _of(log, found)) is not None else []
     return join(parts) if parts else None
 
 

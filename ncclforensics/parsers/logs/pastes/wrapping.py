@@ -142,13 +142,21 @@ def _measured(lines: pl.DataFrame, width: int) -> pl.DataFrame:
 
 
 def _breaks(width: int, indent: int) -> pl.Expr:
-    """Return whether each line goes on in the next one."""
+    """Return whether each line goes on in the next one.
+
+    A line that is indented like the one above it is the next entry of a list.
+    """
     length = pl.col("length")
     tight = (length == width) | (length + 1 + pl.col("first_word") > width)
-    hangs = pl.col("below_indent")
-    goes_on = ~pl.col("below_begins") & ((hangs == 0) | (length == width))
+    hangs, own = pl.col("below_indent"), pl.col("indent")
+    inside = (length == width) & (hangs != own)
+    goes_on = ~pl.col("below_begins") & ((hangs == 0) | inside)
     fits = hangs == indent if indent else goes_on
-    return tight & (length > 0) & fits & pl.col("below_speaks")
+    breaks = tight & (length > 0) & fits & pl.col("below_speaks")
+    if not indent:
+        return breaks
+    first = own.first().over(breaks.fill_null(False).rle_id())
+    return breaks & (first < indent)
 
 
 def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
