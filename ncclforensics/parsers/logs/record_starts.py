@@ -15,6 +15,8 @@ _TRACEBACK = (
     r"File \"|During handling of the above|The above exception was",
     r"Exception raised from |frame #\d+: |terminate called|Fatal Python error",
 )
+# of py-spy
+_STACK = r"Process \d+: |Thread (?:0x[0-9a-f]+|\d+) |Python v\d"
 _LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)[\]: ]"
 _PROGRAM = r"[a-z][\w.-]*: (?:\w+: )?(?:error|warning|fatal)\b"
 _RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+][-=+]"  # of a table, too
@@ -22,7 +24,7 @@ _RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+][-=+]"  # of a table, too
 _HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"
 # quotation marks are stripped before; what is left is the second half of `<42>`
 _LAUNCHERS = "|".join(v for k, v in framing.DECORATIONS.items() if k != "quote")
-_ANYWHERE = "|".join((*_TRACEBACK, _LEVEL, _PROGRAM, _RULE, _HEADS))
+_ANYWHERE = "|".join((*_TRACEBACK, _STACK, _LEVEL, _PROGRAM, _RULE, _HEADS))
 BEGINS = ascii_only(
     rf"^\s*(?:{_ANYWHERE})|^[ \t]*{headers.ANY}|^[ \t]*(?:{_LAUNCHERS})"
 )

@@ -129,6 +129,10 @@ ALIKE = {
             ("1.0", "bash", "CANCELLED", "gpu[0001-0002]"),
         )
     ],
+    "steps below a greeting": [
+        "rank 1/8 up on node00, device cuda:1, pid 373694",
+        *(f"step {n} loss 2.91{n:02d} lr 3.0e-04 41{n}.0 samples/s" for n in range(4)),
+    ],
     "clock times": ["10:00:01 step 1", "10:00:02 step 2", "10:00:03 step 3"],
     "a row of stars": ["W0801 13:23:17.366000 3 a.py:9] " + "*" * 41, "*" * 20],
 }

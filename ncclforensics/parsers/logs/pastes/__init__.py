@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ncclforensics.parsers.logs import framing, grammar
 from ncclforensics.parsers.logs.pastes import (
     characters,
     chats,
@@ -45,10 +46,22 @@ def planned(lines: pl.DataFrame, whole: bool) -> Plan:
         # what is undone may have hidden another step
         if likely or plan:
             how = STEPS[name].found(lines)
-            if how is not None:
+            if how is None:
+                continue
+            whole_lines = STEPS[name].undone(lines, how)
+            # what is joined although nothing was broken hides the messages in it
+            if name != "wrapping" or _known(whole_lines) >= _known(lines):
                 plan.append((name, how))
-                lines = STEPS[name].undone(lines, how)
+                lines = whole_lines
     return tuple(plan)
+
+
+def _known(lines: pl.DataFrame) -> int:
+    """Return how many lines hold a message, apart from the net and truncated ones."""
+    kept = lines.filter(grammar.has_needle("raw", grammar.strict()))
+    found = grammar.match(framing.frame(kept), grammar.strict())
+    names = [name for name in found if not name.startswith("uncaught.")]
+    return sum(found[name].height for name in names if not name.endswith(".cut"))
 
 
 def restored(lines: pl.DataFrame, plan: Plan) -> pl.DataFrame:
