@@ -66,6 +66,12 @@ TORCH = (
     "torch's check of each call failed. Only one side can be read in this evidence (up "
     "to torch 1.12 no other was printed), so nobody is named.",
 )
+DECODED = (
+    TORCH[0],
+    "torch's check of each call failed. The rank that the line names first is right of "
+    "itself; the other's operation is decoded from the length of its fingerprint, and "
+    "may be wrong. Which one is odd takes the lines of the other ranks.",
+)
 NCCL = (
     "NCCL saw ranks make different calls",
     "NCCL (up to 2.7) compared the calls of neighbours and found them to differ in "
@@ -99,7 +105,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     lines = _unlike(frames.message("c10d.fingerprint"))
     if lines.height and not detail_fingerprints.sides(frames, "shape"):
-        yield _one_sided(lines, *TORCH)
+        peers = "is_peer" in lines.columns and lines["is_peer"].any()
+        yield _one_sided(lines, *(DECODED if peers else TORCH))
         return
     seen, feared = frames.message(*NCCL_SAW), frames.message(*NCCL_FEARS)
     if seen.height:

@@ -64,6 +64,7 @@ def render_html(
         suspicion=suspect_phrases,
         suspects=suspect_phrases.suspects(report),
         others=others(report),
+        restart="" if report.verdict is None else phrases.restart(report.verdict),
         onset=None if report.onset is None else phrases.onset(report.onset),
         chain=[(s.part, phrases.step(s)) for s in report.chain[:MOST_OTHERS]],
         ruled_out=grouped((r.slug, r.why) for r in report.ruled_out),

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.folding import some
 from ncclforensics.report.opening_lines import opening
-from ncclforensics.report.phrases import SPREAD, also, call, job, others, perhaps, who
+from ncclforensics.report.phrases import (
+    SPREAD,
+    also,
+    call,
+    job,
+    others,
+    perhaps,
+    restart,
+    who,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +63,8 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
             parts.append(f"first seen: {escape(verdict.first_seen)}")
         if verdict.remedy:
             parts += ["*What to do*", noformat(verdict.remedy)]
+        if again := restart(verdict):
+            parts.append(f"Restart: {escape(again)}")
         if not suspect_phrases.comes_first(report):
             parts += _suspects(report)
     if details.calls:
