@@ -47,18 +47,7 @@ FAMILY = "dead-rank"
 NEEDS = ("slurm.", "launchers.lsf", "launchers.kubernetes", "torchelastic.", "python.")
 MISSING = "no scheduler's output"
 NEXT_TIME = "keep the job's own output file: sbatch --output=%x-%j.out"
-EXPLAINS = (
-    "crashed-rank",
-    "missing-rank",
-    "timeout-masking",
-    "socket-error",
-    "ib-error",
-    "rendezvous-failed",
-    "node-lost",
-    "gil-deadlock",
-    "straggler",
-    "inconsistent-env",
-)
+EXPLAINS = external_stop.ECHOES
 SPREADS = True
 
 # ended by a request or a rule; other states have a class of their own

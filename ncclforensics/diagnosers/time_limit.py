@@ -39,18 +39,7 @@ FAMILY = "dead-rank"
 NEEDS = ("slurm.", "launchers.pbs", "launchers.lsf", "launchers.kubernetes")
 MISSING = "no scheduler's output"
 NEXT_TIME = "keep the job's own output file: sbatch --output=%x-%j.out"
-EXPLAINS = (
-    "crashed-rank",
-    "missing-rank",
-    "timeout-masking",
-    "socket-error",
-    "ib-error",
-    "rendezvous-failed",
-    "node-lost",
-    "gil-deadlock",
-    "straggler",
-    "inconsistent-env",
-)
+EXPLAINS = external_stop.ECHOES
 SPREADS = True
 
 LINES = (

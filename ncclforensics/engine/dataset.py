@@ -215,10 +215,7 @@ def _ordered(frames: Frames) -> Frames:
         placed = frame.join(files, on="source", how="left", maintain_order="left")
         return placed.sort(by, maintain_order=True).drop(ORDER)
 
-    return Frames(
-        {name: sort(frame) for name, frame in frames.tables.items()},
-        {name: sort(frame) for name, frame in frames.messages.items()},
-    )
+    return frames.each(sort)
 
 
 def _write(frame: pl.DataFrame, target: str) -> str | None:

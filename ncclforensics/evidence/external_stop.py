@@ -27,6 +27,19 @@ STOPS = (
 )
 # programs that report on the machine: their lines are no sign that the job failed
 OUTSIDE = r"^(?:kernel|nvidia|slurm|cloud|launchers\.kubernetes)\."
+# what a stop looks like to the ranks that it ends
+ECHOES = (
+    "crashed-rank",
+    "missing-rank",
+    "timeout-masking",
+    "socket-error",
+    "ib-error",
+    "rendezvous-failed",
+    "node-lost",
+    "gil-deadlock",
+    "straggler",
+    "inconsistent-env",
+)
 ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 TEARDOWN_NS = 600_000_000_000  # a job that is stopped prints its last lines within this
 HUNG_NS = 60_000_000_000  # a call open for this long before the stop was hung

@@ -57,7 +57,5 @@ def told(lines: pl.DataFrame) -> str:
         + (f" on {host}" if host else "")
         + (f" (rank {rank})" if rank is not None else "")
         + f": {words}"
-        for pci, host, rank, words in lines.select(
-            "pci", "host", "rank", "words"
-        ).rows()[:4]
+        for pci, host, rank, words in lines.select(TOLD).head(MOST).iter_rows()
     )

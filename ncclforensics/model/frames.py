@@ -12,7 +12,7 @@ import polars as pl
 from ncclforensics.model import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 Answer = TypeVar("Answer")
 
@@ -68,6 +68,20 @@ class Frames:
         """The names of the frames that are present, sorted, without internal ones."""
         whole = {"collectives"} if "entries" in self.tables else set()
         return sorted((self.tables.keys() - tables.INNER.keys()) | whole)
+
+    def each(
+        self,
+        change: Callable[[pl.DataFrame], pl.DataFrame],
+        skip: Collection[str] = (),
+    ) -> Frames:
+        """Return these frames with `change` applied to all but the tables `skip`."""
+        return Frames(
+            {
+                name: frame if name in skip else change(frame)
+                for name, frame in self.tables.items()
+            },
+            {name: change(frame) for name, frame in self.messages.items()},
+        )
 
     def message(self, *ids: str) -> pl.DataFrame:
         """Return the captures of the messages `ids` in one frame, by source and line.

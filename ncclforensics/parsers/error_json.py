@@ -17,6 +17,7 @@ import polars as pl
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.tables import TIME
+from ncclforensics.parsers import documents
 from ncclforensics.parsers.limits import MAX_ERROR_BYTES
 from ncclforensics.parsers.logs.message_parsers import traceback
 
@@ -64,10 +65,7 @@ def read_all(sources: Sequence[Source]) -> Frames:
 def content(source: Source) -> Told | str:
     """Return the content of a file, or the reason why it is not an error file."""
     try:
-        with source.open() as stream:
-            data = stream.read(MAX_ERROR_BYTES + 1)
-        if len(data) > MAX_ERROR_BYTES:
-            raise ValueError(f"it is larger than {MAX_ERROR_BYTES >> 20} MiB")
+        data = documents.whole(source, MAX_ERROR_BYTES)
         told = msgspec.json.decode(data)["message"]
         extra: dict[str, Any] = {}
         if isinstance(told, dict):
@@ -76,15 +74,7 @@ def content(source: Source) -> Told | str:
         text = str(told)
         stack = str(extra.get("py_callstack") or text)
         return Told(text, stack, str(extra.get("timestamp", "")))
-    except (
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except documents.DAMAGE as error:
         return f"no error file of torchelastic: {error}"
 
 

@@ -16,6 +16,7 @@ import polars as pl
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
+from ncclforensics.parsers import documents
 from ncclforensics.parsers.limits import MAX_RAS_BYTES
 from ncclforensics.parsers.logs import log_reader
 
@@ -36,23 +37,11 @@ GPUS = ("nvidia.com/gpu", "amd.com/gpu")
 def read(source: Source) -> Frames:
     """Parse pods and events into the messages `launchers.kubernetes.*` and `ranks`."""
     try:
-        with source.open() as stream:
-            data = stream.read(MAX_RAS_BYTES + 1)
-        if len(data) > MAX_RAS_BYTES:
-            raise ValueError("too large")
+        data = documents.whole(source, MAX_RAS_BYTES)
         found = [item for one in _documents(data) for item in _items(one)]
         lines = [line for item in found for line in _lines(item)]
         ranks = [rank for item in found if (rank := _rank(item)) is not None]
-    except (
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RecursionError,
-        ImportError,
-    ):
+    except (*documents.DAMAGE, ImportError):
         return log_reader.read(source)
     if not lines:
         return log_reader.read(source)
@@ -183,7 +172,4 @@ def _at_first_line(frames: Frames) -> Frames:
             return frame
         return frame.with_columns(pl.lit(1, pl.Int64).alias("line"))
 
-    return Frames(
-        {name: first(frame) for name, frame in frames.tables.items()},
-        {name: first(frame) for name, frame in frames.messages.items()},
-    )
+    return frames.each(first)

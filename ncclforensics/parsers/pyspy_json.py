@@ -15,6 +15,7 @@ import polars as pl
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
+from ncclforensics.parsers import documents
 from ncclforensics.parsers.limits import MAX_RAS_BYTES
 from ncclforensics.parsers.logs.message_parsers import pyspy
 from ncclforensics.parsers.logs.stack_frames import Frame, Thread
@@ -45,10 +46,7 @@ def read(source: Source) -> Frames:
         with source.open() as stream:
             text = stream.read(MAX_RAS_BYTES).decode("utf-8", "replace")
         rows.extend(_rows(text))
-    except (
-        *(OSError, EOFError, KeyError, TypeError, ValueError),
-        *(ArithmeticError, AttributeError, RecursionError),
-    ) as error:
+    except documents.DAMAGE as error:
         why = f"no dump of py-spy from here on: {error}"
         notes = [{"stage": "parsers", "text": why, "source": source.name}]
     noted = tables.rows("notes", notes)

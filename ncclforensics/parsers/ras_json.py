@@ -18,6 +18,7 @@ import polars as pl
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
+from ncclforensics.parsers import documents
 from ncclforensics.parsers.limits import MAX_RAS_BYTES
 from ncclforensics.parsers.logs import timestamps
 
@@ -64,22 +65,10 @@ def read(source: Source) -> Frames:
 def content(source: Source) -> Report | str:
     """Return the content of a source, or the reason why it is not a report."""
     try:
-        with source.open() as stream:
-            data = stream.read(MAX_RAS_BYTES + 1)
-        if len(data) > MAX_RAS_BYTES:
-            raise ValueError(f"it is larger than {MAX_RAS_BYTES >> 20} MiB")
+        data = documents.whole(source, MAX_RAS_BYTES)
         told = _decoded(data)
         return Report(str(told.get("timestamp")), list(_messages(told)))
-    except (
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except documents.DAMAGE as error:
         return f"no status report of ncclras: {error}"
 
 

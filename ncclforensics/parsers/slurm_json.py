@@ -18,6 +18,7 @@ import polars as pl
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 from ncclforensics.model.hostlist import expanded
+from ncclforensics.parsers import documents
 from ncclforensics.parsers.limits import MAX_RAS_BYTES
 
 if TYPE_CHECKING:
@@ -51,23 +52,11 @@ def read(source: Source) -> Frames:
     `notes` instead.
     """
     try:
-        with source.open() as stream:
-            data = stream.read(MAX_RAS_BYTES + 1)
-        if len(data) > MAX_RAS_BYTES:
-            raise ValueError(f"it is larger than {MAX_RAS_BYTES >> 20} MiB")
+        data = documents.whole(source, MAX_RAS_BYTES)
         told = msgspec.json.decode(data)
         jobs, nodes = told.get("jobs") or [], told.get("nodes") or []
         rows = {STATE: list(_jobs(jobs)), NODE: list(_nodes(nodes))}
-    except (
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except documents.DAMAGE as error:
         why = f"no output of Slurm: {error}"
         note = {"stage": "parsers", "text": why, "source": source.name}
         return Frames({"notes": tables.rows("notes", [note])})

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.frames import Frames
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from ncclforensics.model.frames import Frames
 
 # names that every machine has for itself
 NOWHERE = r"^(?:localhost[46]?(?:\.|$)|127\.|::1$|0\.0\.0\.0$|::$)"
@@ -57,7 +55,7 @@ def _described(frames: Frames) -> Frames:
             .drop("_row", "_pod")
         )
 
-    return _changed(frames, fill)
+    return frames.each(fill)
 
 
 def _by_path(frames: Frames) -> Frames:
@@ -87,7 +85,7 @@ def _by_path(frames: Frames) -> Frames:
             "_host"
         )
 
-    return _changed(frames, fill)
+    return frames.each(fill)
 
 
 def _short(frames: Frames) -> Frames:
@@ -101,8 +99,7 @@ def _short(frames: Frames) -> Frames:
     if names.is_empty():
         return frames
     cut = dict(names.iter_rows())
-    return _changed(
-        frames,
+    return frames.each(
         lambda frame: (
             frame.with_columns(pl.col("host").replace(cut))
             if "host" in frame.columns
@@ -144,11 +141,4 @@ def _unglued(frames: Frames) -> Frames:
         name = pl.coalesce("host_bare", "host").alias("host")
         return joined.with_columns(name).drop("host_bare")
 
-    return _changed(frames, mend)
-
-
-def _changed(frames: Frames, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Frames:
-    return Frames(
-        {name: change(frame) for name, frame in frames.tables.items()},
-        {name: change(frame) for name, frame in frames.messages.items()},
-    )
+    return frames.each(mend)

@@ -9,8 +9,6 @@ that contradict each other become a note, and the value stays unknown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from ncclforensics.correlate.identity import (
@@ -24,9 +22,6 @@ from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 from ncclforensics.model.tables import CITE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
 PARALLEL = "launchers.pdsh.exited"  # implies several nodes, even if one is seen
@@ -338,19 +333,7 @@ def _filled(
         )
 
     skip = {"sources", "groups", "stacks", "notes"} if column == "rank" else {"sources"}
-    return Frames(
-        {n: frame if n in skip else fill(frame) for n, frame in frames.tables.items()},
-        {name: fill(frame) for name, frame in frames.messages.items()},
-    )
-
-
-def _each(frames: Frames, change: object) -> Frames:
-    assert callable(change)
-    tables_: Mapping[str, pl.DataFrame] = frames.tables
-    return Frames(
-        {name: change(frame) for name, frame in tables_.items()},
-        {name: change(frame) for name, frame in frames.messages.items()},
-    )
+    return frames.each(fill, skip)
 
 
 def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

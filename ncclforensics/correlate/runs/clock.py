@@ -20,7 +20,7 @@ from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from datetime import datetime
 
 QUARTER_NS = 15 * 60 * 1_000_000_000  # zones differ by multiples of this
@@ -57,7 +57,7 @@ def with_year(frames: Frames) -> Frames:
         local = chosen - pl.duration(nanoseconds=zone)
         return frame.with_columns(pl.coalesce("t", local).alias("t"))
 
-    filled = _with_fed(_changed(frames, fill))
+    filled = _with_fed(frames.each(fill))
     text = f"stamps without a zone are {_signed(zone)} ahead of UTC, as watchdogs tell"
     return on_one_clock(_noted(filled, [text]) if zone else filled)
 
@@ -82,7 +82,7 @@ def on_one_clock(frames: Frames) -> Frames:
         f"ends of {seen:,} calls that all saw; its times are corrected by that"
         for host, wrong, seen in errors.sort("host").iter_rows()
     ]
-    return _noted(_changed(frames, shift), texts)
+    return _noted(frames.each(shift), texts)
 
 
 def skew(frames: Frames) -> pl.DataFrame:
@@ -208,11 +208,4 @@ def _noted(frames: Frames, texts: Iterable[str]) -> Frames:
     return Frames(
         {**frames.tables, "notes": pl.concat([frames["notes"], notes])},
         frames.messages,
-    )
-
-
-def _changed(frames: Frames, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Frames:
-    return Frames(
-        {name: change(frame) for name, frame in frames.tables.items()},
-        {name: change(frame) for name, frame in frames.messages.items()},
     )

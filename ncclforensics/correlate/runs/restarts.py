@@ -10,17 +10,12 @@ failure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import communicators
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FAILED = "torchelastic.failed"
 # printed once by an agent: when it starts, and when it gives up
@@ -63,7 +58,7 @@ def labelled(frames: Frames) -> Frames:
             .drop("_row", "_attempt")
         )
 
-    return _changed(told, label)
+    return told.each(label, NOT_SPLIT)
 
 
 def last(frames: Frames, wanted: int | None = None) -> Frames:
@@ -208,13 +203,3 @@ def _two_jobs(frames: Frames) -> pl.DataFrame:
     )
     cite = {"source": row["source"], "line": row["line"]}
     return tables.rows("notes", [{"stage": "correlate", "text": text, **cite}])
-
-
-def _changed(frames: Frames, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Frames:
-    return Frames(
-        {
-            name: frame if name in NOT_SPLIT else change(frame)
-            for name, frame in frames.tables.items()
-        },
-        {name: change(frame) for name, frame in frames.messages.items()},
-    )

@@ -294,16 +294,8 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         *(who[name].alias(name) for name in WHO),
         *(group[name].alias(name) for name in GROUP),
         timestamps.absolute(
-            *(
-                "head_t",
-                "cri_t",
-                "iso_t",
-                "sys_iso",
-                "ctime",
-                "det_t",
-                "mpi_t",
-                "told_t",
-            )
+            *("head_t", "cri_t", "iso_t", "sys_iso"),
+            *("ctime", "det_t", "mpi_t", "told_t"),
         ).alias("t"),
         timestamps.yearless("head_md", "head_hms", "sys_t").alias("yearless"),
     )

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ROLES = ("culprit", "victim", "either", "agent", "neutral")
 KINDS = ("int", "str", "float", "hex", "bool")
+NET = "uncaught."  # messages that take whatever reads as a failure
+CUT_OFF = ".cut"  # messages that take a line whose end is lost
 
 
 @dataclass(frozen=True, slots=True)

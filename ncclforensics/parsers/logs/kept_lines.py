@@ -39,7 +39,6 @@ class Kept:
     cut: set[int] = field(default_factory=set)
     unheld: set[int] = field(default_factory=set)
     left_out: Counter[str] = field(default_factory=Counter)
-    restored: list[str] = field(default_factory=list)
     sha256: str | None = None
     remarks: list[str] = field(default_factory=list)
 
@@ -60,7 +59,7 @@ class Kept:
 
     def notes(self) -> Iterator[str]:
         """Yield the text of each note on a log."""
-        yield from self.restored
+        yield from self.remarks
         if self.bad:
             where = f"first on line {self.first_bad:,}"
             yield f"invalid UTF-8 on {self.bad:,} lines, {where}"
@@ -75,7 +74,6 @@ class Kept:
             yield f"{which} have {most}: what belongs under them is not read"
         for needle, count in sorted(self.left_out.items()):
             yield f"{count:,} more lines with {needle.strip()!r} are not read"
-        yield from self.remarks
         if self.trouble is not None:
             yield f"reading stopped after line {self.count:,}: {self.trouble}"
 

@@ -183,11 +183,12 @@ def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
 
 def _is_in_pieces(source: Source) -> bool:
     """Whether a log is read whole, judged by its head: records, or a paste."""
-    head = _head(source)
-    return record_files.form(head) is not None or bool(scan.paste(head))
+    begins = head(source)
+    return record_files.form(begins) is not None or bool(scan.paste(begins))
 
 
-def _head(source: Source) -> bytes:
+def head(source: Source) -> bytes:
+    """Return the first bytes of a log, as UTF-8."""
     with source.open() as stream:
         return scan.head(stream)
 
@@ -198,19 +199,20 @@ def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
     parts: list[Frames] = []
     room = Room()
     try:
-        if (records := _records(source, log, messages)) is not None:
+        begins = head(source)
+        if (records := _records(source, begins, log, messages)) is not None:
             found = recognise(records.drop("place"), records.height, messages, room)
-            placed = _placed(record_files.cited(found, records["place"]), [source])
-            return _Log(source, log, placed)
+            cited = record_files.cited(found, records["place"])
+            return _Log(source, log, placed(cited, [source]))
+        plan = scan.paste(begins)
+        log.remarks += pastes.notes(plan)
         with source.open() as stream:
-            plan = scan.paste(_head(source))
-            log.restored = list(pastes.notes(plan))
             for lines, own in windows(stream, log, plan):
                 parts.append(recognised(lines, own, messages, room))
             log.trouble = stream.damage
     except (OSError, EOFError, ValueError) as error:
         log.trouble = reason(error)
-    read_so_far = join(_placed(part, [source]) for part in parts)
+    read_so_far = join(placed(part, [source]) for part in parts)
     return _Log(source, log, read_so_far)
 
 
@@ -219,15 +221,14 @@ def of_text(source: Source, text: bytes) -> Frames:
     messages, room = grammar.strict(), Room()
     found = windows(BytesIO(text), Kept())
     parts = [recognised(lines, own, messages, room) for lines, own in found]
-    return join(_placed(part, [source]) for part in parts)
+    return join(placed(part, [source]) for part in parts)
 
 
 def _records(
-    source: Source, log: Kept, messages: Sequence[Message]
+    source: Source, begins: bytes, log: Kept, messages: Sequence[Message]
 ) -> pl.DataFrame | None:
     """Return the lines of a file of records, None if it is another file."""
-    head = _head(source)
-    if record_files.form(head) is None and not record_files.is_json_lines(head):
+    if record_files.form(begins) is None and not record_files.is_json_lines(begins):
         return None
     with source.open() as stream:
         try:
@@ -254,13 +255,10 @@ def recognised(
     anew = lines.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("line"))
     frames = recognise(anew, own, messages, room)
 
-    def placed(frame: pl.DataFrame) -> pl.DataFrame:
+    def back(frame: pl.DataFrame) -> pl.DataFrame:
         return frame.with_columns(lines["line"].gather(frame["line"]))
 
-    return Frames(
-        {name: placed(frame) for name, frame in frames.tables.items()},
-        {name: placed(frame) for name, frame in frames.messages.items()},
-    )
+    return frames.each(back)
 
 
 def windows(
@@ -305,7 +303,7 @@ def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
         if len(logs) > 1 and any(part["notes"].height for part in found):
             # Limits are per log: if one was hit, recognise each log separately.
             return join(_recognised([log], messages) for log in logs)
-        parts = [*(_placed(part, sources) for part in found), *parts]
+        parts = [*(placed(part, sources) for part in found), *parts]
     told = [_told(log) for log in logs]
     return join([*parts, *told])
 
@@ -358,12 +356,7 @@ def _told(log: _Log) -> Frames:
     )
 
 
-def placed(frames: Frames, source: Source) -> Frames:
-    """Fill in the name of the one source of `frames`, and whose its path says it is."""
-    return _placed(frames, [source])
-
-
-def _placed(frames: Frames, sources: Sequence[Source]) -> Frames:
+def placed(frames: Frames, sources: Sequence[Source]) -> Frames:
     """Fill in the source name, and rank, host, pid etc. known from the file's path."""
     own = ("rank", "local_rank", "host", "pid", "attempt")
     types = {**tables.WHO, "source": pl.String()}
@@ -389,7 +382,4 @@ def _placed(frames: Frames, sources: Sequence[Source]) -> Frames:
             ),
         )
 
-    return Frames(
-        {name: place(frame) for name, frame in frames.tables.items()},
-        {name: place(frame) for name, frame in frames.messages.items()},
-    )
+    return frames.each(place)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import polars as pl
 
-from ncclforensics.model.frames import Frames
 from ncclforensics.parsers.logs import (
     csv_records,
     grammar,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import BinaryIO
 
+    from ncclforensics.model.frames import Frames
     from ncclforensics.parsers.logs.grammar import Message
 
 MAX_BYTES = 256 << 20  # of a file that is read whole
@@ -189,7 +189,4 @@ def cited(frames: Frames, place: pl.Series) -> Frames:
             pl.select(place.gather(frame["line"] - 1)).to_series().alias("line")
         )
 
-    return Frames(
-        {name: cite(frame) for name, frame in frames.tables.items()},
-        {name: cite(frame) for name, frame in frames.messages.items()},
-    )
+    return frames.each(cite)

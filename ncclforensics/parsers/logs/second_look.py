@@ -17,7 +17,8 @@ from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import FAILING
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.logs import grammar, log_reader, scan
+from ncclforensics.parsers.logs import event_rows, grammar, log_reader, scan
+from ncclforensics.parsers.logs.framing import FILE
 from ncclforensics.parsers.logs.kept_lines import Kept
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ MOST_FILES = 16
 MOST_BYTES = 64 << 10  # of all files: what people type or paste by hand is small
 JOINED = 3
 RETOLD = "condensed."  # the messages whose lines prove little
+TEXT = (
+    "no cause stands in its lines as they are: broken ones were joined, and what was "
+    "retold by hand was read"
+)
 
 
 def read(sources: Sequence[Source], found: Frames) -> Frames | None:
@@ -41,37 +46,57 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     size = sum(source.bytes for source in logs)
     if len(logs) > MOST_FILES or size > MOST_BYTES:
         return None
+    lines = _lines(logs)
+    if lines.is_empty():
+        return None
+    known = found["events"].filter(_is_trouble()).select("source", at="line").unique()
+    taken = lines.join(known, on=["source", "at"], how="semi")["line"]
     parts = []
-    for log in logs:
+    for many, messages in _passes():
+        told = event_rows.recognise(_joined(lines, many), lines.height, messages)
+        new = _apart(told["events"].filter(_is_trouble())["line"], many, taken)
+        taken = pl.concat([taken, *(new + below for below in range(many))])
+        parts.append(_at(lines, new, told))
+    more = log_reader.placed(join(parts), logs)
+    names = more["events"]["source"].unique(maintain_order=True)
+    if not names.len():
+        return None
+    notes = tables.noted(Note("parsers", TEXT, name) for name in names)
+    return join([more, Frames({"notes": notes})])
+
+
+def _lines(logs: Sequence[Source]) -> pl.DataFrame:
+    """Return the lines of all logs that are not blank.
+
+    `line` is FILE * index of the log + place, and `at` its number in the file `source`.
+    """
+    parts = [pl.DataFrame(schema=SCHEMA)]
+    for index, log in enumerate(logs):
         # the first look has told what is wrong with a file that cannot be read
         with suppress(OSError, EOFError, ValueError):
-            parts += [part] if (part := _of(log, found)) is not None else []
-    return join(parts) if parts else None
+            place = pl.int_range(pl.len(), dtype=pl.Int64) + index * FILE
+            parts.append(
+                _of(log)
+                .filter(pl.col("raw").str.contains(r"\S"))
+                .select(place.alias("line"), "raw", at="line", source=pl.lit(log.name))
+            )
+    return pl.concat(parts)
 
 
-def _of(source: Source, found: Frames) -> Frames | None:
-    with source.open() as stream:
-        plan = scan.paste(scan.head(stream))
-    with source.open() as stream:
-        read = log_reader.windows(stream, Kept(), plan)
-        held = [lines.head(own) for lines, own in read]
-    if not held:
-        return None
-    lines = pl.concat(held).filter(pl.col("raw").str.contains(r"\S"))
-    known = found["events"].filter(pl.col("source") == source.name)
-    taken = known.filter(_is_trouble())["line"]
-    parts = []
-    for many in range(1, JOINED + 1):
-        told = log_reader.recognised(_joined(lines, many), lines.height, grammar.load())
-        new = _apart(told["events"].filter(_is_trouble()), lines, many, taken)
-        taken = pl.concat([taken, *(_under(lines, new, n) for n in range(many))])
-        parts.append(_only(told, new))
-    if not any(part["events"].height for part in parts):
-        return None
-    text = "no cause stands in its lines as they are: broken ones were joined, and "
-    note = Note("parsers", f"{text}what was retold by hand was read", source.name)
-    both = join([*parts, Frames({"notes": tables.noted([note])})])
-    return log_reader.placed(both, source)
+SCHEMA = {
+    "line": pl.Int64(),
+    "raw": pl.String(),
+    "at": pl.Int64(),
+    "source": pl.String(),
+}
+
+
+def _of(log: Source) -> pl.DataFrame:
+    plan = scan.paste(log_reader.head(log))
+    with log.open() as stream:
+        read_ = log_reader.windows(stream, Kept(), plan)
+        held = [lines.head(own).select("line", "raw") for lines, own in read_]
+    return pl.concat(held) if held else pl.DataFrame(schema=SCHEMA)
 
 
 def _passes() -> Iterator[tuple[int, Sequence[Message]]]:
@@ -83,57 +108,44 @@ def _passes() -> Iterator[tuple[int, Sequence[Message]]]:
 
 
 def _is_trouble() -> pl.Expr:
-    net = pl.col("message").str.starts_with("uncaught.")
-    cut = pl.col("message").str.ends_with(".cut")
+    net = pl.col("message").str.starts_with(grammar.NET)
+    cut = pl.col("message").str.ends_with(grammar.CUT_OFF)
     return pl.col("role").is_in(FAILING).fill_null(False) & ~net & ~cut
 
 
 def _joined(lines: pl.DataFrame, many: int) -> pl.DataFrame:
-    """Return each line with those that follow it, `many` in all."""
-    raw = pl.col("raw")
+    """Return each line with those that follow it in its file, `many` in all."""
+    raw, file = pl.col("raw"), pl.col("line") // FILE
     below = [
-        raw.shift(-n).str.strip_chars_start().fill_null("") for n in range(1, many)
+        raw.shift(-n).over(file).str.strip_chars_start().fill_null("")
+        for n in range(1, many)
     ]
     text = pl.concat_str(raw.str.strip_chars_end(), *below, separator=" ")
-    return lines.with_columns(text.str.head(limits.MAX_LINE).alias("raw"))
+    return lines.select("line", text.str.head(limits.MAX_LINE).alias("raw"))
 
 
-def _under(lines: pl.DataFrame, first: pl.Series, place: int) -> pl.Series:
-    """Return the numbers of the lines `place` lines below the `first` ones."""
-    below = _below(lines, place)
-    return below.filter(pl.col("line").is_in(first.implode()))["below"].drop_nulls()
+def _apart(first: pl.Series, many: int, taken: pl.Series) -> pl.Series:
+    """Return the `first` lines of what takes `many` lines, none of which is taken.
 
-
-def _below(lines: pl.DataFrame, place: int) -> pl.DataFrame:
-    return lines.select("line", pl.col("line").shift(-place).alias("below"))
-
-
-def _apart(
-    events: pl.DataFrame, lines: pl.DataFrame, many: int, taken: pl.Series
-) -> pl.Series:
-    """Return the first lines of what is recognised and of which no line is `taken`."""
-    new = events["line"].unique().sort()
-    for place in range(many):
-        free = _below(lines, place).filter(
-            ~pl.col("below").is_in(taken.implode()).fill_null(False)
-        )
-        new = new.filter(new.is_in(free["line"].implode()))
-    # of two that overlap, the first; lines are few
+    Of two that overlap, the upper one.
+    """
+    free = pl.all_horizontal(
+        ~(pl.col("line") + below).is_in(taken.implode()) for below in range(many)
+    )
     kept: list[int] = []
-    order = lines["line"].to_list()
-    for line in new:
-        if not kept or order.index(line) >= order.index(kept[-1]) + many:
+    for line in first.to_frame("line").filter(free)["line"].unique().sort():
+        if not kept or line >= kept[-1] + many:
             kept.append(line)
     return pl.Series("line", kept, pl.Int64)
 
 
-def _only(frames: Frames, lines: pl.Series) -> Frames:
-    here = pl.col("line").is_in(lines.implode())
-    return Frames(
-        {
-            name: frame.filter(here)
-            for name, frame in frames.tables.items()
-            if "line" in frame.columns
-        },
-        {name: f.filter(here) for name, f in frames.messages.items()},
-    )
+def _at(lines: pl.DataFrame, new: pl.Series, told: Frames) -> Frames:
+    """Return the rows of `told` on the lines `new`, with their numbers in the files."""
+    number = pl.col("line") // FILE * FILE + pl.col("at")
+    places = lines.filter(pl.col("line").is_in(new.implode())).select("line", at=number)
+
+    def placed(frame: pl.DataFrame) -> pl.DataFrame:
+        found = frame.join(places, on="line", maintain_order="left")
+        return found.with_columns(pl.col("at").alias("line")).select(frame.columns)
+
+    return told.each(placed)

@@ -60,8 +60,9 @@ def _known(lines: pl.DataFrame) -> int:
     """Return how many lines hold a message, apart from the net and truncated ones."""
     kept = lines.filter(grammar.has_needle("raw", grammar.strict()))
     found = grammar.match(framing.frame(kept), grammar.strict())
-    names = [name for name in found if not name.startswith("uncaught.")]
-    return sum(found[name].height for name in names if not name.endswith(".cut"))
+    names = [name for name in found if not name.startswith(grammar.NET)]
+    whole = (name for name in names if not name.endswith(grammar.CUT_OFF))
+    return sum(found[name].height for name in whole)
 
 
 def restored(lines: pl.DataFrame, plan: Plan) -> pl.DataFrame:

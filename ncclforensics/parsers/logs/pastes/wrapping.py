@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from ncclforensics.parsers.logs import framing, grammar
 from ncclforensics.parsers.logs.pastes import seams
 from ncclforensics.parsers.logs.record_starts import BEGINS
 
@@ -26,7 +25,6 @@ SLACK = 5  # columns by which a word that was broken may be wider than all lines
 HANGING_SHARE = 0.8  # of the lines with that indentation that are continuations
 HANGING = 3  # a continuation that is indented has at least so many blanks
 
-NET = "uncaught."  # messages that take whatever reads as a failure
 _CLOSES = r"[,;:.!?)\]}>\"']$"  # a line that ends like this ends with a word
 _OPEN = r"[,:(\[=]$"
 _MIDDLE = r"^\s?[a-z0-9,.;:)]"  # a program's line rarely begins like this
@@ -61,9 +59,10 @@ def found(lines: pl.DataFrame) -> Wrap | None:
     for indent in (0, *_indents(told)):
         breaks = told.select(_breaks(width, indent)).to_series()
         many = int(breaks.sum())
+        if not many or not _leave_rests(told, breaks, width):
+            continue
         enough = many >= max(LEAST, SHARE * lines.height) or _all_begin(told, breaks)
-        rests = enough and _leave_rests(told, breaks, width)
-        if many and rests and _unlike(told, breaks, indent):
+        if enough and _unlike(told, breaks, indent):
             return _how(told.filter(breaks), width, indent)
     return None
 
@@ -178,18 +177,11 @@ def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
 
 
 def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
-    """Whether one break is enough: it goes on in the middle, all else begins anew.
-
-    What goes on is no message by itself.
-    """
+    """Whether one break is enough: it goes on in the middle, all else begins anew."""
     below = breaks.shift(1, fill_value=False)
     others = told["raw"].filter(~below & told["raw"].str.contains(r"\S"))
     open_ = told["raw"].str.contains(_OPEN) | told["below"].str.contains(_MIDDLE)
-    if not others.str.contains(BEGINS).all() or not open_.filter(breaks).all():
-        return False
-    rests = framing.frame(told.filter(below).select("line", "raw"))
-    known = grammar.match(rests, grammar.strict())
-    return not any(not name.startswith(NET) for name in known)
+    return bool(others.str.contains(BEGINS).all() and open_.filter(breaks).all())
 
 
 def _indents(told: pl.DataFrame) -> list[int]:
