@@ -1,6 +1,7 @@
-"""Maps the spellings that different programs print of a host name to one.
+"""Maps the names that different programs print of a host to one.
 
-NCCL cuts a host name at its first dot and torchelastic does not, so `gpu0001` and
+A launcher names a pod; a process in it prints the name of its host. NCCL cuts a host
+name at its first dot and torchelastic does not, so `gpu0001` and
 `gpu0001.cluster.local` are one host. If another writer left its line unterminated, that
 text precedes NCCL's header and looks like part of the host name: `-1gpu0001`.
 """
@@ -21,7 +22,34 @@ PROCESS = ["source", "pid"]
 
 def same(frames: Frames) -> Frames:
     """Return `frames` with one spelling for each host."""
-    return _by_path(_short(_described(_unglued(frames))))
+    return _by_path(_short(_of_aliases(_described(_unglued(frames)))))
+
+
+def _of_aliases(frames: Frames) -> Frames:
+    """Give the lines of a pod the host that its processes print, else the pod's name.
+
+    Likewise for other aliases. A process's header counts more than a host that a
+    message tells of. An alias whose lines name several hosts is a host of its own.
+    """
+    key = ["host_alias", "host"]
+    told = [frames[name].select(*key, "pid") for name in ("events", "exits")]
+    printed = pl.concat(told).drop_nulls("host_alias")
+    if printed.is_empty():
+        return frames
+    printed = printed.drop_nulls("host")
+    alone = [
+        rows.unique(key).unique("host_alias", keep="none").select(key)
+        for rows in (printed, printed.drop_nulls("pid"))
+    ]
+    hosts = dict(pl.concat(alone).iter_rows())
+
+    def name(frame: pl.DataFrame) -> pl.DataFrame:
+        if "host" not in frame.columns:
+            return frame
+        names = [c for c in ("host", "host_alias") if c in frame.columns]
+        return frame.with_columns(pl.coalesce(names).replace(hosts).alias("host"))
+
+    return frames.each(name)
 
 
 def _described(frames: Frames) -> Frames:

@@ -15,7 +15,7 @@ import polars as pl
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-SPOKEN_BY = "c10d.watchdog."
+SPOKEN_BY = r"^(?:c10d\.watchdog|condensed)\."
 INITS = ("nccl.init.start", "nccl.init.complete")
 PARALLEL = "launchers.megatron."
 TIMEOUT = "c10d.watchdog.timeout"
@@ -30,7 +30,7 @@ def speakers(frames: Frames) -> pl.DataFrame:
     events = frames["events"]
     nameless = pl.all_horizontal(pl.col(c).is_null() for c in NAMES)
     said = events.filter(
-        pl.col("message").str.starts_with(SPOKEN_BY)
+        pl.col("message").str.contains(SPOKEN_BY)
         & nameless
         & pl.col("rank").is_null()
         & pl.col("group_rank").is_not_null()

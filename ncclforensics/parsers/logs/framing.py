@@ -265,8 +265,10 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "task": number("task"),
         "host": pl.coalesce(
             *("head_host", "sys_host", "step_host", "told_host", "label_host"),
-            *("mpi_host", "algo", "worker", "service", "ray_ip", "sky_ip"),
-            *("sky_node", "pod", "told_pod", "label_pod"),
+            *("mpi_host", "worker", "ray_ip", "sky_ip"),
+        ),
+        "host_alias": pl.coalesce(
+            *("algo", "service", "sky_node", "pod", "told_pod", "label_pod")
         ),
         "pid": number("head_pid", "ray_pid"),
         "device": number("head_dev"),

@@ -357,7 +357,10 @@ def _told(log: _Log) -> Frames:
 
 
 def placed(frames: Frames, sources: Sequence[Source]) -> Frames:
-    """Fill in the source name, and rank, host, pid etc. known from the file's path."""
+    """Fill in the source name, and rank, host, pid etc. known from the file's path.
+
+    The host of a line that has an alias is that of the alias, not that of the path.
+    """
     own = ("rank", "local_rank", "host", "pid", "attempt")
     types = {**tables.WHO, "source": pl.String()}
     places = pl.DataFrame(
@@ -372,6 +375,9 @@ def placed(frames: Frames, sources: Sequence[Source]) -> Frames:
         if frame.is_empty():
             return frame
         here = places[frame.select(pl.col("line").fill_null(0) // FILE)["line"]]
+        if "host_alias" in frame.columns:
+            known = frame["host_alias"].is_not_null()
+            here = here.with_columns(pl.when(~known).then("host").alias("host"))
         return frame.with_columns(
             here["source"],
             (pl.col("line") % FILE).alias("line"),

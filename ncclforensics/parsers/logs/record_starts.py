@@ -18,7 +18,10 @@ _TRACEBACK = (
 # of py-spy
 _STACK = r"Process \d+: |Thread (?:0x[0-9a-f]+|\d+) |Python v\d"
 _LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)[\]: ]"
-_PROGRAM = r"[a-z][\w.-]*: (?:\w+: )?(?:error|warning|fatal)\b"
+_PROGRAM = (
+    r"(?:srun|salloc|sbatch|scancel|slurmstepd|mpirun|mpiexec|prterun|kubectl): "
+    r"|[a-z][\w.-]*: (?:\w+: )?(?:error|warning|fatal)\b"
+)
 _RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+][-=+]"  # of a table, too
 # of headers that may be cut themselves
 _HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"

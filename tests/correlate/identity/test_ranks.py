@@ -3,25 +3,7 @@
 import json
 
 import pytest
-from nccl_text import header, init, rank_log
-
-TABLE = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
-============================================================
-train.py FAILED
-------------------------------------------------------------
-Failures:
-  <NO_OTHER_FAILURES>
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-03-01_10:00:00
-  host      : {host}
-  rank      : {rank} (local_rank: {local})
-  exitcode  : 1 (pid: {pid})
-  error_file: <N/A>
-  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
-============================================================
-"""
+from nccl_text import FAILED_CHILD, header, init, rank_log
 
 
 @pytest.fixture
@@ -51,7 +33,7 @@ def test_a_file_in_torchruns_folder_is_its_ranks(analyzed, told_by):
     fatal = "Fatal Python error: Segmentation fault\n"
     files = {f"gpu0002/{place}/stderr.log": fatal}
     if told_by == "the agent":
-        files["torchrun-gpu0002.log"] = TABLE.format(
+        files["torchrun-gpu0002.log"] = FAILED_CHILD.format(
             host="gpu0002", rank=3, local=1, pid=44
         )
     else:
@@ -107,7 +89,7 @@ def test_a_restart_on_the_same_gpus_still_tells(who):
 
 
 def test_the_agents_table_tells(who):
-    text = TABLE.format(host="gpu0003.example.org", rank=7, local=1, pid=977)
+    text = FAILED_CHILD.format(host="gpu0003.example.org", rank=7, local=1, pid=977)
     files = {"torchrun.log": text, "nccl.gpu0003.977.log": using("gpu0003", 977)}
     assert who(files)[7] == ("gpu0003", 977)
 
@@ -118,7 +100,9 @@ def test_an_error_file_has_the_rank_of_its_folder_on_one_node(analyzed):
         {
             "none_a/attempt_0/1/error.json": json.dumps(error),
             "none_a/attempt_0/0/stderr.log": "[rank0]: ValueError: y\n",
-            "torchrun.log": TABLE.format(host="gpu0001", rank=1, local=1, pid=977),
+            "torchrun.log": FAILED_CHILD.format(
+                host="gpu0001", rank=1, local=1, pid=977
+            ),
         }
     )
     assert analysis.frames.message("torchelastic.error_file")["rank"].to_list() == [1]
@@ -144,7 +128,9 @@ def test_the_agent_knows_whose_a_process_is_better_than_a_prefix(
 ):
     frames = analyzed(
         {
-            "torchrun.log": TABLE.format(host="gpu0001", rank=7, local=1, pid=41),
+            "torchrun.log": FAILED_CHILD.format(
+                host="gpu0001", rank=7, local=1, pid=41
+            ),
             "a.log": using("gpu0001", 41) + f"{prefix}: ValueError: x\n",
         }
     ).frames
@@ -196,7 +182,9 @@ def test_two_hosts_for_one_rank_are_a_note_and_no_host(analyzed):
 def test_a_name_with_and_without_its_domain_is_one_host(analyzed):
     files = {
         "rank_7.log": using("gpu0003", 977),
-        "torchrun.log": TABLE.format(host="gpu0003.ex.org", rank=7, local=1, pid=977),
+        "torchrun.log": FAILED_CHILD.format(
+            host="gpu0003.ex.org", rank=7, local=1, pid=977
+        ),
     }
     frames = analyzed(files).frames
     assert frames["ranks"]["host"].to_list() == ["gpu0003"]

@@ -133,6 +133,11 @@ ALIKE = {
         "rank 1/8 up on node00, device cuda:1, pid 373694",
         *(f"step {n} loss 2.91{n:02d} lr 3.0e-04 41{n}.0 samples/s" for n in range(4)),
     ],
+    "srun after its daemon": [
+        *(f" 0: step {n} loss 2.91{n:02d} lr 3.0e-04" for n in range(4)),
+        "slurmstepd: error: *** STEP 66120.0 ON node00 CANCELLED AT 2025-11-02T11:22 ***",
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+    ],
     "clock times": ["10:00:01 step 1", "10:00:02 step 2", "10:00:03 step 3"],
     "a row of stars": ["W0801 13:23:17.366000 3 a.py:9] " + "*" * 41, "*" * 20],
 }
