@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.identity import group_members, ranks, world
-from ncclforensics.correlate.runs import accounting, clock, jobs, restarts
+from ncclforensics.correlate.runs import accounting, clock, jobs, restarts, survived
 from ncclforensics.correlate.timing import old_dumps, two_looks
 from ncclforensics.correlate.traces import (
     call_sites,
@@ -43,7 +43,8 @@ def correlate(
         frames = call_summary.outlined(frames)
     ours = accounting.of_this_job(jobs.last(frames, job))
     known = ranks.identify(restarts.labelled(ours))
-    known = old_dumps.noted(clock.with_year(restarts.last(known, attempt)))
+    known = survived.without(clock.with_year(restarts.last(known, attempt)))
+    known = old_dumps.noted(known)
     known = coll_logs.with_calls(two_looks.last(known))
     known = p2p_batches.with_ends(known)
     collectives = call_summary.outline(known)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
-from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, lost_peers
 
 if TYPE_CHECKING:
@@ -86,8 +85,7 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     ignored = frames.message("python.ignored_exception").select(
         "source", pl.col("line") + 1
     )
-    went_on = pl.concat([ignored, job.survived(frames)]).unique()
-    lines = lines.join(went_on, on=["source", "line"], how="anti")
+    lines = lines.join(ignored, on=["source", "line"], how="anti")
     for column, kind in PLACED.items():
         if column not in lines.columns:
             lines = lines.with_columns(pl.lit(None, kind).alias(column))

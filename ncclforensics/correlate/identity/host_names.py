@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # names that every machine has for itself
 NOWHERE = r"^(?:localhost[46]?(?:\.|$)|127\.|::1$|0\.0\.0\.0$|::$)"
 PROCESS = ["source", "pid"]
+NODES = ("slurm.node", "slurm.sinfo.reasons")  # tables of a cluster's nodes
 
 
 def same(frames: Frames) -> Frames:
@@ -89,17 +90,30 @@ def _described(frames: Frames) -> Frames:
 def _by_path(frames: Frames) -> Frames:
     """Give files the host named in their path, if other evidence knows such a host.
 
-    Names like `a01` are too short to be recognized as a host on their own.
+    Names like `a01` are too short to be recognized as a host on their own. The longest
+    counts: `gpu-1` is part of `gpu-1-2`.
     """
-    told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
-    known = pl.concat(told).drop_nulls().unique()
+    known = _known(frames)
+    if known.is_empty():
+        return frames
     heard = frames["events"].drop_nulls("host")["source"].unique()
+    path = pl.col("source")
+    found = path.str.extract_many(known.to_list(), overlapping=True).alias("_host")
+    alone = pl.concat_str(
+        pl.lit(r"(?:^|[^A-Za-z0-9])"),
+        pl.col("_host").str.escape_regex(),
+        pl.lit(r"(?:[^A-Za-z0-9]|$)"),
+    )
+    size = pl.col("_host").str.len_bytes()
     named = (
         frames["sources"]
-        .filter(pl.col("host").is_null() & ~pl.col("source").is_in(heard.implode()))
-        .select("source", pl.col("source").str.split("/").alias("_host"))
+        .filter(pl.col("host").is_null() & ~path.is_in(heard.implode()))
+        .select("source", found)
         .explode("_host")
-        .filter(pl.col("_host").is_in(known.implode()))
+        .drop_nulls()
+        .unique()
+        .filter(path.str.contains(alone))
+        .filter(size == size.max().over("source"))
         .unique("source", keep="none", maintain_order=True)
     )
     if named.is_empty():
@@ -116,10 +130,16 @@ def _by_path(frames: Frames) -> Frames:
     return frames.each(fill)
 
 
+def _known(frames: Frames) -> pl.Series:
+    """Return the host names that any evidence tells."""
+    told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
+    told.append(frames.message(*NODES)["host"])
+    return pl.concat(told).drop_nulls().unique()
+
+
 def _short(frames: Frames) -> Frames:
     """Cut the domain off `host` if the evidence has the name without it too."""
-    told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
-    known = pl.concat(told).drop_nulls().unique()
+    known = _known(frames)
     bare = known.str.extract(r"^([^.]*[A-Za-z][^.]*)\.")
     names = pl.DataFrame({"long": known, "bare": bare}).filter(
         pl.col("bare").is_in(known.implode())

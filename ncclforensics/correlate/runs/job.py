@@ -9,7 +9,7 @@ import polars as pl
 from ncclforensics.correlate.traces import call_summary, communicators
 from ncclforensics.correlate.traces.communicators import PROCESS
 from ncclforensics.model.frames import remembered
-from ncclforensics.model.tables import FAILING, TROUBLED
+from ncclforensics.model.tables import FAILING
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -44,7 +44,6 @@ TOPOLOGY = (
 )
 LAST_WORDS = 4  # lines at the end of a log
 REFUSED = 5  # connect retries that a peer which is only slow does not cause
-WENT_ON = 3  # steps after a traceback that prove the job went on
 # NCCL result codes: CUDA, system and internal error, invalid usage, lost peer
 BROKE = (1, 2, 3, 5, 6)
 # agent lines on children that end as told, and on nodes that leave or join
@@ -105,7 +104,6 @@ def signs_told(frames: Frames) -> int:
         .filter(
             (pl.col("role").is_in(FAILING) | agents) & ~message.str.contains(MACHINE)
         )
-        .join(survived(frames), on=["source", "line"], how="anti")
         .join(_done_without(frames), on=["source", "line"], how="anti")
     )
     if ended_in_order(frames):
@@ -138,61 +136,6 @@ def steps(frames: Frames) -> pl.DataFrame:
     if "step" not in lines.columns:
         return lines.clear()
     return lines.filter(~pl.col("text").str.contains(AN_EXCEPTION)).drop_nulls("step")
-
-
-def survived(frames: Frames) -> pl.DataFrame:
-    """Return `source` and `line` of the tracebacks after which the job went on.
-
-    A caught exception may be printed. No rank died of it if nothing else fails or exits
-    nonzero, and the rank prints a line of its own in the file afterwards, or several
-    more steps follow there: all ranks advance together.
-    """
-    raised = frames.message("python.traceback").select("source", "line", "rank")
-    failed = frames["exits"].filter(pl.col("code") != 0).height
-    if raised.is_empty() or failed:
-        return raised.drop("rank").clear()
-    others = frames["events"].filter(
-        pl.col("role").is_in(TROUBLED) & (pl.col("message") != "python.traceback")
-    )
-    bad = others.group_by("source").agg(pl.col("line").max().alias("bad"))
-    quiet = raised.join(bad, on="source", how="left").filter(
-        (pl.col("bad") < pl.col("line")).fill_null(True)
-    )
-    parts = [
-        quiet.join(_going(frames), on="source"),
-        quiet.join(_speaking(frames), on=["source", "rank"]),
-    ]
-    after = [part.filter(pl.col("line") < pl.col("going")) for part in parts]
-    return pl.concat(part.select("source", "line") for part in after).unique(
-        maintain_order=True
-    )
-
-
-def _going(frames: Frames) -> pl.DataFrame:
-    """Return by `source` from which line on (`going`) several steps grow."""
-    made = frames.message(*STEPS)
-    if "step" not in made.columns:
-        return pl.DataFrame(schema={"source": pl.String(), "going": pl.Int64()})
-    steps = made.sort("line").unique(["source", "step"], keep="first").sort("line")
-    last = pl.col("step").tail(WENT_ON)
-    return (
-        steps.group_by("source")
-        .agg(
-            pl.col("line").tail(WENT_ON).first().alias("going"),
-            pl.len().alias("steps"),
-            (last.diff() > 0).all().alias("grows"),
-        )
-        .filter((pl.col("steps") >= WENT_ON) & pl.col("grows").fill_null(True))
-        .select("source", "going")
-    )
-
-
-def _speaking(frames: Frames) -> pl.DataFrame:
-    """Return by `source` and `rank` the last line (`going`) that the rank tags."""
-    said = frames.message(TAGGED)
-    tags = [c for c in ("own", "named", "last", "rank") if c in said.columns]
-    spoken = said.with_columns(pl.coalesce(tags).alias("rank")).drop_nulls("rank")
-    return spoken.group_by("source", "rank").agg(pl.col("line").max().alias("going"))
 
 
 def _done_without(frames: Frames) -> pl.DataFrame:

@@ -105,8 +105,9 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
     """Yield calls with `unseen` members that their own lines place.
 
     A rank whose line names no group is in any group whose number it gave up. A rank
-    whose peers waited at the same place in the code waited with them. A rank that is
-    silent or exited normally did not come.
+    whose peers waited at the same place in the code waited with them. A rank that
+    exited normally did not come. Nor did a silent one, unless another member is known
+    to be absent: then the wait is explained, and silence has other reasons.
     """
     collective = ~pl.col("is_p2p").fill_null(False)
     for row in calls.filter(collective).to_dicts():
@@ -116,7 +117,7 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
         )
         same = here.filter(pl.col("op").str.to_lowercase() == _plain(row["op"]))
         came = {*same["rank"]} | (_beside(heard, row["waiting"]) & unseen)
-        gone = unseen & heard.roll.gone
+        gone = unseen & (heard.roll.ended if row["absent"] else heard.roll.gone)
         if {*row["waiting"]} <= heard.roll.waited and (came or gone):
             yield {
                 **row,

@@ -83,9 +83,11 @@ LABELS = {
     "label_host": r'(?:^|[ ,])(?:node|node_name|host|hostname)="([^"]+)"',
     "label_pod": r'(?:^|[ ,])(?:pod|pod_name)="([^"]+)"',
 }
-# how a program's own logging names the rank that writes: `[rank 3] `, `rank=3 `
+# how a program's own logging names the rank that writes: `[rank 3] `, `rank=3 `, also
+# behind the place that loguru prints, `trainer:fit:231 - `
 _TAG = ascii_only(
-    r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?(?:\[rank[ =]?|rank=)(\d{1,6})(?:[\] ,]|$)"
+    r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?(?:[\w.<>]{1,80}:[\w.<>]{1,80}:\d+ - )?"
+    r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:[\] ,]|$)"
 )
 # Ray prints equal lines of several workers once
 REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"

@@ -14,7 +14,7 @@ import polars as pl
 LINE = (
     *("$.MESSAGE", "$.log", "$.message", "$.msg", "$.line", "$.textPayload"),
     *("$.jsonPayload.message", "$.jsonPayload.log", "$.body", "$._raw"),
-    *("$.content.message", "$.attributes.message"),
+    *("$.content.message", "$.attributes.message", "$.event"),
 )
 # CloudWatch's name of a stream, of which only SageMaker's tells a host:
 # `job/algo-2-1700000000`

@@ -1,7 +1,7 @@
-"""`sinfo -R`, also with `-l`: why nodes are down or drained, one line per reason.
+"""`sinfo -R`, also with `-l`, and `sinfo -o` with any columns: why nodes are down.
 
-`REASON               USER      TIMESTAMP           NODELIST`, columns of fixed width in
-which a reason is cut at 20 characters; `-l` adds the state before the nodes.
+The first line names the columns, for example `REASON USER TIMESTAMP NODELIST`; each
+line below has a node list, and a reason that may have blanks.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("host", "reason", "by", "when", "node_state", "node_line", "below")
 KINDS = {"below": "int"}
-_ROW = re.compile(
-    r"(?P<reason>.*?)\s+(?P<by>[\w.-]+)(?:\(\d+\))?\s+(?P<when>\d{4}-\d\d-\d\dT[\d:]+)"
-    r"\s+(?:(?P<node_state>[a-z]+[*~#!%$@^+-]*)\s+)?(?P<nodes>\S+)\s*"
-)
+# what a column holds, by its name; others hold one word
+_CELLS = {
+    "REASON": r"(?P<reason>.*?)",
+    "USER": r"(?P<by>[\w.-]+)(?:\(\d+\))?",
+    "TIMESTAMP": r"(?P<when>\d{4}-\d\d-\d\dT[\d:]+|Unknown)",
+    "STATE": r"(?P<node_state>[a-z]+[*~#!%$@^+-]*)",
+    "NODELIST": r"(?P<nodes>\S+)",
+}
 
 
 def parse(text: str) -> list[dict[str, object]]:
@@ -24,14 +28,20 @@ def parse(text: str) -> list[dict[str, object]]:
 
     `node_line` is the line as printed, `below` its distance from the column names.
     """
+    heading, *lines = capped(text).splitlines() or [""]
+    cells = dict(_CELLS)
+    words = (cells.pop(name, r"\S+") for name in heading.split())
+    row = re.compile(r"\s+".join(words) + r"\s*")
     rows: list[dict[str, object]] = []
-    for below, line in enumerate(capped(text).splitlines()[1:], 1):
-        found = _ROW.fullmatch(line)
+    for below, line in enumerate(lines, 1):
+        found = row.fullmatch(line)
         if found is None:
             break
-        told = found.groupdict()
-        nodes = expanded(told.pop("nodes"))
+        told = {**dict.fromkeys((*COLUMNS, "nodes")), **found.groupdict()}
+        nodes = expanded(told["nodes"] or "")
         rows += (
-            {**told, "host": host, "node_line": line, "below": below} for host in nodes
+            {c: told[c] for c in COLUMNS}
+            | {"host": host, "node_line": line, "below": below}
+            for host in nodes
         )
     return rows

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from ncclforensics.parsers.logs import framing, grammar
 from ncclforensics.parsers.logs.pastes import seams
 from ncclforensics.parsers.logs.record_starts import BEGINS
 
@@ -177,11 +178,18 @@ def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
 
 
 def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
-    """Whether one break is enough: it goes on in the middle, all else begins anew."""
+    """Whether one break is enough: it goes on in the middle, all else begins anew.
+
+    What goes on is no message by itself.
+    """
     below = breaks.shift(1, fill_value=False)
     others = told["raw"].filter(~below & told["raw"].str.contains(r"\S"))
     open_ = told["raw"].str.contains(_OPEN) | told["below"].str.contains(_MIDDLE)
-    return bool(others.str.contains(BEGINS).all() and open_.filter(breaks).all())
+    if not others.str.contains(BEGINS).all() or not open_.filter(breaks).all():
+        return False
+    rests = framing.frame(told.filter(below).select("line", "raw"))
+    known = grammar.match(rests, grammar.strict())
+    return not any(not name.startswith(grammar.NET) for name in known)
 
 
 def _indents(told: pl.DataFrame) -> list[int]:

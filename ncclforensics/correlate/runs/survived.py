@@ -1,0 +1,217 @@
+"""Exceptions that a program printed and survived: it caught them, logged them, went on.
+
+An exception alone does not show that its process ended. That it did not is shown by the
+same rank at work afterwards, by the clock: it prints several more lines of its own, and
+does not exit with an error code then, or it begins a call that it gives up much later.
+As long as no process of the job fails, one such line is enough, or several more steps
+in the same file: all ranks advance together.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.correlate.runs import job
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+from ncclforensics.model.tables import CITE, FAILING, TIME, TROUBLED
+
+OF_PROGRAM = r"^python\."
+TRACEBACK, TAGGED = "python.traceback", "python.tagged"
+WORDS = (TAGGED, "python.rank_of")  # lines that tell which rank prints them
+# the last line of a traceback
+ENDS = ("uncaught.of_rank", "uncaught.exception")
+TIMEOUT = "c10d.watchdog.timeout"
+WENT_ON = 3  # lines or steps after an exception that prove that a rank went on
+TEXT = "%s printed an exception here and went on: it counts as no failure"
+PLACE = ["source", "line"]
+
+
+def without(frames: Frames) -> Frames:
+    """Return `frames` without the exceptions that their ranks survived.
+
+    Their `events` become neutral, the rows of their messages are removed, and a note
+    cites the first one of each rank. `frames` have ranks and one clock.
+    """
+    raised = _raised(frames)
+    if raised.is_empty():
+        return frames
+    after = [_by_clock(frames, raised), _by_place(frames, raised)]
+    lines = raised.join(pl.concat(after).unique(), on=PLACE, how="semi")
+    if lines.is_empty():
+        return frames
+    here = lines.select(PLACE).unique()
+    failing = _is_raised()
+    went_on = (
+        frames["events"]
+        .select(PLACE)
+        .join(
+            here.with_columns(pl.lit(True).alias("went_on")),
+            on=PLACE,
+            how="left",
+            maintain_order="left",
+        )["went_on"]
+    )
+    events = frames["events"].with_columns(
+        pl.when(failing & went_on.fill_null(False))
+        .then(pl.lit("neutral"))
+        .otherwise("role")
+        .alias("role")
+    )
+    gone = {*lines["message"]}
+    return Frames(
+        {
+            **frames.tables,
+            "events": events,
+            "notes": pl.concat([frames["notes"], _notes(lines)]),
+        },
+        {
+            name: frame.join(here, on=PLACE, how="anti", maintain_order="left")
+            if name in gone
+            else frame
+            for name, frame in frames.messages.items()
+        },
+    )
+
+
+def _is_raised() -> pl.Expr:
+    """Whether an event is an exception of a program, or a line of its traceback."""
+    message = pl.col("message")
+    return message.is_in(ENDS) | (
+        message.str.contains(OF_PROGRAM) & pl.col("role").is_in(FAILING)
+    )
+
+
+def _raised(frames: Frames) -> pl.DataFrame:
+    """Return the lines of exceptions: PLACE, `message`, `rank` and `t`.
+
+    A line of a traceback has the rank and time of the record that precedes the
+    traceback, if it tells none itself.
+    """
+    lines = frames["events"].filter(_is_raised()).select(*PLACE, "message", "rank", "t")
+    if lines.is_empty():
+        return lines
+    heads = frames.message(TRACEBACK)
+    span = pl.col("span").fill_null(0) if "span" in heads.columns else 0
+    spans = heads.select("source", head="line", last=pl.col("line") + span).sort("head")
+    lines = lines.sort("line").join_asof(
+        spans, left_on="line", right_on="head", by="source", check_sortedness=False
+    )
+    inside = pl.col("line") <= pl.col("last")
+    head = pl.when(inside).then("head").otherwise("line")
+    records = frames["events"].filter(pl.col("role") == "neutral")
+    above = _own(frames, records).select(
+        "source", pl.col("line") + 1, pl.col("rank", "t").name.suffix("_above")
+    )
+    lines = lines.with_columns(head.alias("above")).join(
+        above.unique(PLACE),
+        left_on=["source", "above"],
+        right_on=PLACE,
+        how="left",
+        maintain_order="left",
+    )
+    return lines.select(
+        *PLACE,
+        "message",
+        *(pl.coalesce(c, f"{c}_above").alias(c) for c in ("rank", "t")),
+    )
+
+
+def _own(frames: Frames, records: pl.DataFrame) -> pl.DataFrame:
+    """Return `records` with the rank that a program's own tag tells."""
+    said = frames.message(TAGGED)
+    tags = [c for c in ("own", "named", "last") if c in said.columns]
+    if not tags:
+        return records
+    told = said.select(*PLACE, pl.coalesce(tags).alias("tag")).drop_nulls("tag")
+    joined = records.join(
+        told.unique(PLACE), on=PLACE, how="left", maintain_order="left"
+    )
+    return joined.with_columns(pl.coalesce("tag", "rank").alias("rank")).drop("tag")
+
+
+def _by_clock(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
+    """Return PLACE of the exceptions whose rank is at work at a later time."""
+    said = _words(frames, *WORDS, *job.STEPS).drop_nulls("t").group_by("rank")
+    if _failed(frames):
+        ended = frames["exits"].filter(pl.col("code") > 0)["rank"].drop_nulls()
+        spoke = said.agg(pl.col("t").top_k(WENT_ON).min(), pl.len())
+        spoke = spoke.filter(
+            (pl.col("len") >= WENT_ON) & ~pl.col("rank").is_in(ended.implode())
+        ).drop("len")
+    else:
+        spoke = said.agg(pl.col("t").max())
+    seen = pl.concat([spoke, _began(frames).drop_nulls()])
+    seen = seen.group_by("rank").agg(pl.col("t").max())
+    joined = raised.join(seen, on="rank", suffix="_seen")
+    return joined.filter(pl.col("t") < pl.col("t_seen")).select(PLACE)
+
+
+def _by_place(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
+    """Return PLACE of the exceptions that their file shows the rank to survive."""
+    if _failed(frames):
+        return raised.select(PLACE).clear()
+    others = frames["events"].filter(
+        pl.col("role").is_in(TROUBLED) & ~_is_raised().fill_null(False)
+    )
+    bad = others.group_by("source").agg(pl.col("line").max().alias("bad"))
+    quiet = raised.join(bad, on="source", how="left").filter(
+        (pl.col("bad") < pl.col("line")).fill_null(True)
+    )
+    spoken = _words(frames, *WORDS).group_by("source", "rank").agg(pl.col("line").max())
+    parts = [
+        quiet.join(_going(frames), on="source", suffix="_going"),
+        quiet.join(spoken, on=["source", "rank"], suffix="_going"),
+    ]
+    after = [part.filter(pl.col("line") < pl.col("line_going")) for part in parts]
+    return pl.concat(part.select(PLACE) for part in after)
+
+
+def _failed(frames: Frames) -> bool:
+    return bool((frames["exits"]["code"] != 0).any())
+
+
+def _words(frames: Frames, *messages: str) -> pl.DataFrame:
+    """Return the `messages` of a program whose rank is known."""
+    said = frames.message(*messages).select(frames["events"].columns)
+    return _own(frames, said).drop_nulls("rank")
+
+
+def _began(frames: Frames) -> pl.DataFrame:
+    """Return `rank` and `t` of the calls that ranks began and gave up later."""
+    told = frames.message(TIMEOUT)
+    if "ran_ms" not in told.columns:
+        return told.select("rank", "t").clear()
+    ran = pl.duration(milliseconds="ran_ms")
+    return told.select("rank", (pl.col("t") - ran).cast(TIME).alias("t"))
+
+
+def _going(frames: Frames) -> pl.DataFrame:
+    """Return by `source` the `line` from which on several steps grow."""
+    made = job.steps(frames).sort("line")
+    if "step" not in made.columns:
+        return made.select("source", "line").clear()
+    steps = made.unique(["source", "step"], keep="first").sort("line")
+    last = steps.group_by("source").agg(
+        pl.col("line").tail(WENT_ON).first(),
+        pl.len().alias("steps"),
+        (pl.col("step").tail(WENT_ON).diff() > 0).all().alias("grows"),
+    )
+    return last.filter(
+        (pl.col("steps") >= WENT_ON) & pl.col("grows").fill_null(True)
+    ).select("source", "line")
+
+
+def _notes(lines: pl.DataFrame) -> pl.DataFrame:
+    first = lines.sort(PLACE).unique("rank", keep="first", maintain_order=True)
+    return tables.rows(
+        "notes",
+        (
+            {
+                "stage": "correlate",
+                "text": TEXT % ("a process" if rank is None else f"rank {rank}"),
+                **dict(zip(CITE, place, strict=True)),
+            }
+            for rank, *place in first.select("rank", *PLACE).iter_rows()
+        ),
+    )
