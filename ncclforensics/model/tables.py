@@ -34,8 +34,8 @@ CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
 
 # Who wrote something, as far as the line, its prefixes and its path identify it. `task`
 # is the launcher's number of the process; it is the global rank only if each task is
-# one rank. `host_alias` is what a launcher's prefix calls the host: a Kubernetes pod, a
-# service of compose, a machine of SageMaker. `host` is what the host calls itself;
+# one rank. `host_alias` is what a launcher's prefix or the path calls the host: a pod,
+# a service of compose, a machine of SageMaker. `host` is what the host calls itself;
 # where nothing tells, `correlate` sets it to the alias.
 WHO: Schema = {
     "rank": pl.Int64(),

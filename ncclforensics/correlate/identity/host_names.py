@@ -29,20 +29,18 @@ def same(frames: Frames) -> Frames:
 def _of_aliases(frames: Frames) -> Frames:
     """Give the lines of a pod the host that its processes print, else the pod's name.
 
-    Likewise for other aliases. A process's header counts more than a host that a
-    message tells of. An alias whose lines name several hosts is a host of its own.
+    Likewise for other aliases, as the name of a folder. A host without a pid may be
+    another one that a line tells of. An alias whose lines name several hosts is a host
+    of its own.
     """
     key = ["host_alias", "host"]
     told = [frames[name].select(*key, "pid") for name in ("events", "exits")]
     printed = pl.concat(told).drop_nulls("host_alias")
     if printed.is_empty():
         return frames
-    printed = printed.drop_nulls("host")
-    alone = [
-        rows.unique(key).unique("host_alias", keep="none").select(key)
-        for rows in (printed, printed.drop_nulls("pid"))
-    ]
-    hosts = dict(pl.concat(alone).iter_rows())
+    pairs = printed.drop_nulls().unique(key).unique("host_alias", keep="none")
+    is_long = pl.col("host").str.starts_with(pl.col("host_alias") + ".")
+    hosts = dict(pairs.filter(~is_long).select(key).iter_rows())
 
     def name(frame: pl.DataFrame) -> pl.DataFrame:
         if "host" not in frame.columns:

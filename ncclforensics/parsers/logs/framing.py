@@ -84,9 +84,11 @@ LABELS = {
     "label_pod": r'(?:^|[ ,])(?:pod|pod_name)="([^"]+)"',
 }
 # how a program's own logging names the rank that writes: `[rank 3] `, `rank=3 `, also
-# behind the place that loguru prints, `trainer:fit:231 - `
+# behind a level, `error: `, or the place that loguru prints, `trainer:fit:231 - `
 _TAG = ascii_only(
-    r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?(?:[\w.<>]{1,80}:[\w.<>]{1,80}:\d+ - )?"
+    r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?"
+    r"(?:(?:(?i:debug|info|warn|warning|error|critical)[: ] *)(?:[\w.]{1,80}: )?)?"
+    r"(?:[\w.<>]{1,80}:[\w.<>]{1,80}:\d+ - )?"
     r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:[\] ,]|$)"
 )
 # Ray prints equal lines of several workers once
@@ -231,7 +233,8 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
     """Strip up to MAX_DECORATIONS decorations from the start of each line."""
     peeled = lines.with_columns(
         pl.col("raw").alias("text"),
-        *(pl.lit(None, pl.String).alias(name) for name in _SAYS),
+        *(pl.lit(None, pl.String).alias(name) for name in (*_SAYS, "outer_rank")),
+        pl.lit(0).alias("prefixes"),
     )
     for _ in range(MAX_DECORATIONS):
         text = pl.col("text")
@@ -245,10 +248,29 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
         peeled = peeled.with_columns(
             pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
             *(pl.coalesce(said[name], pl.col(name)).alias(name) for name in _SAYS),
+            pl.coalesce("outer_rank", said["torch_rank"]).alias("outer_rank"),
+            (pl.col("prefixes") + said["torch_rank"].is_not_null()).alias("prefixes"),
         )
     if peeled["ray_pid"].null_count() < peeled.height:
         peeled = peeled.with_columns(pl.col("text").str.replace(REPEATED, ""))
     return peeled
+
+
+def _teed(segments: pl.DataFrame) -> pl.DataFrame:
+    """Tell torchrun's prefix from torch's own where both are spelled `[rank0]:`.
+
+    With `--role rank`, as TorchTitan has it, torchrun puts `[rank` and the local rank
+    in front of each line. A file with lines like `[rank0]:[rank16]:` is such a file:
+    its outer prefix is `teed_rank`, and no rank.
+    """
+    own = pl.coalesce("head_rank", "torch_rank")
+    both = (pl.col("prefixes") > 1) | pl.col("head_rank").is_not_null()
+    differ = (both & (own != pl.col("outer_rank"))).fill_null(False)
+    teed = differ.any().over(pl.col("line") // FILE)
+    return segments.with_columns(
+        pl.when(teed).then("outer_rank").alias("teed_rank"),
+        pl.when(~teed | (pl.col("prefixes") > 1)).then("torch_rank"),
+    )
 
 
 def _named(segments: pl.DataFrame) -> pl.DataFrame:
@@ -258,12 +280,13 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         return pl.coalesce(names).cast(pl.Int64, strict=False)
 
     segments = segments.with_columns(pl.col("text").str.extract(_TAG).alias("tag"))
+    segments = _teed(segments)
     who = {
         "rank": number(
             *("head_rank", "torch_rank", "mpi_rank", "det_rank", "eq_rank"),
             *("vllm_rank", "sglang_rank", "told_rank", "tag"),
         ),
-        "local_rank": number("tee_rank"),
+        "local_rank": number("tee_rank", "teed_rank"),
         "task": number("task"),
         "host": pl.coalesce(
             *("head_host", "sys_host", "step_host", "told_host", "label_host"),

@@ -359,7 +359,7 @@ def _told(log: _Log) -> Frames:
 def placed(frames: Frames, sources: Sequence[Source]) -> Frames:
     """Fill in the source name, and rank, host, pid etc. known from the file's path.
 
-    The host of a line that has an alias is that of the alias, not that of the path.
+    The host of a path is an alias: the lines may print another name of it.
     """
     own = ("rank", "local_rank", "host", "pid", "attempt")
     types = {**tables.WHO, "source": pl.String()}
@@ -376,14 +376,12 @@ def placed(frames: Frames, sources: Sequence[Source]) -> Frames:
             return frame
         here = places[frame.select(pl.col("line").fill_null(0) // FILE)["line"]]
         if "host_alias" in frame.columns:
-            known = frame["host_alias"].is_not_null()
-            here = here.with_columns(pl.when(~known).then("host").alias("host"))
+            here = here.rename({"host": "host_alias"})
         return frame.with_columns(
-            here["source"],
             (pl.col("line") % FILE).alias("line"),
             *(
                 pl.select(pl.coalesce(frame[c], here[c])).to_series().alias(c)
-                for c in own
+                for c in here.columns
                 if c in frame.columns and here[c].null_count() < here.height
             ),
         )
