@@ -13,6 +13,7 @@ import polars as pl
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, lost_peers
+from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -68,6 +69,7 @@ RAISED = {
 }
 
 
+@remembered
 def uncaught(frames: Frames) -> pl.DataFrame:
     """Return the uncaught exceptions, in RAISED.
 

@@ -140,6 +140,7 @@ def steps(frames: Frames) -> pl.DataFrame:
     return lines.filter(~pl.col("text").str.contains(AN_EXCEPTION)).drop_nulls("step")
 
 
+@remembered
 def survived(frames: Frames) -> pl.DataFrame:
     """Return `source` and `line` of the tracebacks after which the job went on.
 
