@@ -1,5 +1,6 @@
 """Options and fixtures that all tests share."""
 
+import gc
 import os
 import tomllib
 from datetime import datetime
@@ -25,6 +26,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="write the reports of the jobs anew; read them before they are committed",
     )
+
+
+def pytest_collection_finish():
+    """Leave modules and collected tests out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
