@@ -52,6 +52,14 @@ def jobs():
 
 
 @pytest.fixture
+def trusted(monkeypatch):
+    """Load the dumps that a test wrote itself as a worker does, without a child each."""
+    from ncclforensics.parsers.flight_recorder import pickle_probe
+
+    monkeypatch.setattr(pickle_probe, "_expendable", True)
+
+
+@pytest.fixture
 def analyzed(tmp_path):
     """Analyze some files, given as name -> text or bytes, lying in one folder."""
     from ncclforensics.analysis import analyze

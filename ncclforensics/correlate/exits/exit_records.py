@@ -83,7 +83,9 @@ def ended(frames: Frames) -> pl.DataFrame:
     agents = known.filter(pl.col("reported_by") == "torchelastic")
     if agents.is_empty():
         parts.append(of_slurm(frames))
-    told = pl.concat(_conforming(part) for part in parts).with_columns(
+    told = pl.concat(
+        [pl.DataFrame(schema=SCHEMA), *(_conforming(p) for p in parts if p.height)]
+    ).with_columns(
         pl.when(pl.col("code").is_between(SHELL + 1, SHELL + 31))
         .then(SHELL - pl.col("code"))
         .otherwise("code")

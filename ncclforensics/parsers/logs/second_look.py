@@ -58,7 +58,8 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
         told = event_rows.taken(joined[many - 1], needles, messages, event_rows.Room())
         new = _apart(told["events"].filter(_is_trouble())["line"], many, taken)
         taken = pl.concat([taken, *(new + below for below in range(many))])
-        parts.append(_at(lines, new, told))
+        if new.len():
+            parts.append(_at(lines, new, told))
     more = log_reader.placed(join(parts), logs)
     names = more["events"]["source"].unique(maintain_order=True)
     if not names.len():
