@@ -132,7 +132,7 @@ def lab(tally: Tally, folders: list[Path], only: str, lost_times: bool) -> None:
     for job in jobs:
         case = removal.incident(job.evidence.parent, _truth(job))
         if lost_times:
-            case = replace(case, parts=tuple(map(_timeless, case.parts)))
+            case = replace(case, frames=_timeless(case.frames))
         truth = _allowed(job)
         if only in ("", "whole"):
             tally.add("whole", job.slug, case.without(())[1], *truth)

@@ -1,5 +1,6 @@
 """Options and fixtures that all tests share."""
 
+import gc
 import os
 import tomllib
 from datetime import datetime
@@ -27,6 +28,12 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_collection_finish():
+    """Leave modules and collected tests out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _as_taken():
     """Give the looks of a job the time when they were taken, which git does not keep."""
@@ -42,6 +49,14 @@ def _as_taken():
 def jobs():
     """The folder of jobs with a known truth."""
     return TESTS / "fixtures" / "jobs"
+
+
+@pytest.fixture
+def trusted(monkeypatch):
+    """Load the dumps that a test wrote itself as a worker does, without a child each."""
+    from ncclforensics.parsers.flight_recorder import pickle_probe
+
+    monkeypatch.setattr(pickle_probe, "_expendable", True)
 
 
 @pytest.fixture

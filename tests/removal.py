@@ -1,7 +1,8 @@
 """Takes sources away from an incident, and judges what is said of what is left.
 
-A source is parsed once; to take it away is to leave its rows out. What is left may say
-less, and say why: it may never accuse anybody else, and never call the job healthy.
+The sources are parsed once, together; to take some away is to leave their rows out.
+What is left may say less, and say why: it may never accuse anybody else, and never call
+the job healthy.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from ncclforensics import analysis
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
-from ncclforensics.parsers import parse
+from ncclforensics.parsers import parse_all
 from ncclforensics.sources import discover
 
 FINE = ("stays", "weaker", "silent", "nothing left of it")
@@ -28,26 +29,23 @@ class Incident:
     slug: str
     truth: dict
     names: tuple[str, ...]
-    parts: tuple
-    notes: tuple
+    frames: Frames
 
     def without(self, gone):
         """Analyze what is left without some sources."""
-        kept = [p for n, p in zip(self.names, self.parts, strict=True) if n not in gone]
-        notes = Frames({"notes": tables.noted(self.notes)})
-        return analysis.explain(join([notes, *kept]))[1:]
+        return analysis.explain(self.frames.without(gone))[1:]
 
 
 def incident(folder, truth=None):
     """Parse every source of an incident; its truth is in its folder, or given."""
     with tempfile.TemporaryDirectory() as scratch:
         found = discover([str(folder / "evidence")], Path(scratch))
+        notes = Frames({"notes": tables.noted(found.notes)})
         return Incident(
             folder.name,
             truth or tomllib.loads((folder / "truth.toml").read_text("utf-8")),
-            tuple(s.name for s in found.sources),
-            tuple(parse(s) for s in found.sources),
-            tuple(found.notes),
+            tuple(source.name for source in found.sources),
+            join([notes, parse_all(found.sources)]),
         )
 
 

@@ -17,9 +17,8 @@ import pytest
 import removal
 from ncclforensics import analysis
 from ncclforensics.correlate import correlate
-from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames, join
-from ncclforensics.parsers import parse
+from ncclforensics.model.frames import join
+from ncclforensics.parsers import parse_all
 from ncclforensics.sources import discover
 
 JOBS = Path(__file__).parent / "fixtures"
@@ -39,14 +38,14 @@ TEXT = "notes of the person on call\n- restarted the dashboard\n- asked for coff
 
 @dataclass(frozen=True)
 class Job:
-    """A job whose sources are parsed."""
+    """A job that is parsed."""
 
     case: removal.Incident
 
     @cached_property
     def frames(self):
         """What is known of all of it."""
-        return correlate(join(self.case.parts))
+        return correlate(self.case.frames)
 
     @cached_property
     def report(self):
@@ -59,9 +58,7 @@ class Job:
 
     def beside(self, strangers):
         """Return what is said of it beside strangers, by the path of their file."""
-        notes = Frames({"notes": tables.noted(self.case.notes)})
-        told = join([notes, *self.case.parts, *read(strangers)])
-        return analysis.explain(told)[2]
+        return analysis.explain(join([self.case.frames, read(strangers)]))[2]
 
 
 def read(files):
@@ -71,7 +68,7 @@ def read(files):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         found = discover([f"{scratch}/in"], Path(scratch))
-        return [parse(source) for source in found.sources]
+        return parse_all(found.sources)
 
 
 @pytest.fixture(params=FOLDERS, ids=[f.name for f in FOLDERS], scope="module")

@@ -120,20 +120,7 @@ def _fresh(part: Frames, read: dict[str, str | None]) -> Frames:
                 f"two shares hold a file called {file}: ingest with --as NAME"
             )
     read.update(files)
-    if not again:
-        return part
-    fresh = ~pl.col("source").is_in(again) | pl.col("source").is_null()
-
-    # entries have no source column: their templates do
-    def only(frame: pl.DataFrame) -> pl.DataFrame:
-        return frame.filter(fresh) if "source" in frame.columns else frame
-
-    named = {n: only(frame) for n, frame in part.tables.items()}
-    if "entries" in named:
-        named["entries"] = named["entries"].join(
-            named["templates"], on="template", how="semi", maintain_order="left"
-        )
-    return Frames(named, {i: only(frame) for i, frame in part.messages.items()})
+    return part.without(again) if again else part
 
 
 def _share(at: tuple[str, str]) -> Frames:

@@ -12,6 +12,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common, lost_peers
+from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -67,6 +68,7 @@ RAISED = {
 }
 
 
+@remembered
 def uncaught(frames: Frames) -> pl.DataFrame:
     """Return the uncaught exceptions, in RAISED.
 

@@ -68,7 +68,7 @@ def of_this_job(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
     Adds `is_far`: nothing failed when they were printed, in any time zone.
     """
     told = lines.with_columns(pl.lit(False).alias("is_far"))
-    job = span(frames)
+    job = span(frames) if lines.height else None
     if job is None or job.clock not in lines.columns:
         return told
     t = pl.col(job.clock)

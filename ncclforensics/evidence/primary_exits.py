@@ -18,6 +18,7 @@ from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, exceptions, external_stop, lost_peers
 from ncclforensics.evidence.exceptions import RAISED, SCHEMA
+from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -54,6 +55,7 @@ WATCHDOGS = r"^(?:std::runtime_error|c10::Dist\w*Error|gloo::\w+)$"
 APART_NS = 2_000_000_000
 
 
+@remembered
 def of_own(frames: Frames) -> pl.DataFrame:
     """Return the failures that nothing else in the evidence explains, in SCHEMA.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import primary_exits
+from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -60,6 +61,7 @@ def before(frames: Frames, lines: pl.DataFrame, hosts: int = 0) -> pl.DataFrame:
     return (kept if early.height or several else kept.clear()).drop("_mark")
 
 
+@remembered
 def own_deaths(frames: Frames) -> pl.DataFrame:
     """Return the deaths proven by a traceback, or by a signal no watchdog sends."""
     fell = primary_exits.of_own(frames)

@@ -83,6 +83,21 @@ class Frames:
             {name: change(frame) for name, frame in self.messages.items()},
         )
 
+    def without(self, sources: Collection[str]) -> Frames:
+        """Return these frames without the rows that were read from `sources`."""
+        kept = ~pl.col("source").is_in(list(sources)) | pl.col("source").is_null()
+
+        def left(frame: pl.DataFrame) -> pl.DataFrame:
+            return frame.filter(kept) if "source" in frame.columns else frame
+
+        named = {name: left(frame) for name, frame in self.tables.items()}
+        if "entries" in named:  # they have no source column: their templates do
+            named["entries"] = named["entries"].join(
+                named["templates"], on="template", how="semi", maintain_order="left"
+            )
+        said = {name: left(frame) for name, frame in self.messages.items()}
+        return Frames(named, {name: f for name, f in said.items() if f.height})
+
     def message(self, *ids: str) -> pl.DataFrame:
         """Return the captures of the messages `ids` in one frame, by source and line.
 

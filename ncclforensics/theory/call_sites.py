@@ -16,6 +16,8 @@ import polars as pl
 from ncclforensics.correlate.traces import code_places
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.case import Case
     from ncclforensics.theory.sides import Side
@@ -58,12 +60,9 @@ def of(case: Case, side: Side) -> Place:
     mine = way(case.frames, stack)
     if not mine:
         return Place(barrier=barrier)
-    usual = [
-        way(case.frames, other)
-        for other in _usual(case, side)
-        if other is not None and other != stack
-    ]
-    ways = [w for w in usual if w and w[0][1] == mine[0][1]]
+    others = [other for other in _usual(case, side) if other != stack]
+    usual = _ways(case.frames, others).values()
+    ways = [w for w in usual if w[0][1] == mine[0][1]]
     # single frames, as from tracebacks and log lines, show no enclosing function
     deep = len(mine) > 1 or any(len(w) > 1 for w in ways)
     outside = bool(ways) and deep and _is_outside(mine, ways)
@@ -123,15 +122,25 @@ def _named(mine: Way, ways: list[Way]) -> Literal["", "conditional", "uneven"]:
 
 def way(frames: Frames, stack: int | None) -> Way:
     """Return a stack's frames in user code, outermost first: function, file, line."""
-    if stack is None:
-        return []
+    return _ways(frames, [stack]).get(stack, [])
+
+
+def _ways(frames: Frames, stacks: Iterable[int | None]) -> dict[int | None, Way]:
+    """Return the `way` of each of `stacks` that has frames in user code, in order."""
+    wanted = [stack for stack in stacks if stack is not None]
     own = (
         frames["stacks"]
-        .filter((pl.col("stack") == stack) & code_places.is_own())
-        .unique("depth", keep="first")
+        .filter(pl.col("stack").is_in(pl.Series(wanted, dtype=pl.UInt64).implode()))
+        .filter(code_places.is_own())
+        .unique(["stack", "depth"], keep="first")
         .sort("depth", descending=True)
     )
-    return list(own.select("function", "file", "file_line").iter_rows())
+    ways: dict[int | None, Way] = {stack: [] for stack in wanted}
+    for stack, *frame in own.select(
+        "stack", "function", "file", "file_line"
+    ).iter_rows():
+        ways[stack].append((frame[0], frame[1], frame[2]))
+    return {stack: found for stack, found in ways.items() if found}
 
 
 def parting(frames: Frames, mine: int | None, theirs: int | None) -> str:

@@ -7,6 +7,8 @@ import pytest
 import judging
 from ncclforensics.theory import standstill
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 SURE = [
     *("absent", "gil", "stall_timed", "mismatch", "shape", "order", "extra", "early"),
     *("unmatched", "late"),

@@ -7,6 +7,8 @@ import simulate
 import simulate_faults
 from ncclforensics.analysis import analyze
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 
 def finding(found, slug):
     return next((f for _, f in found.ranked.findings if f.slug == slug), None)

@@ -10,6 +10,8 @@ import pytest
 import judging
 import simulate_dumps
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "jobs"
 
 

@@ -8,6 +8,8 @@ import judging
 import simulate_dumps
 from ncclforensics.analysis import analyze
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 
 def test_a_gpu_that_finishes_less_than_its_peers(tmp_path):
     for seed in range(10):

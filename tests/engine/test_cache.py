@@ -15,7 +15,7 @@ from ncclforensics.engine import cache
 from ncclforensics.report.formats.as_json import render_json
 
 JOBS = Path(__file__).parents[1] / "fixtures" / "jobs"
-HUNG = JOBS / "torch-missing-rank-two-hosts" / "evidence"
+HUNG = JOBS / "torch-missing-rank" / "evidence"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from ncclforensics.report.opening_lines import opening
 from ncclforensics.sources import compression
 
 JOBS = Path(__file__).parents[1] / "fixtures" / "jobs"
-HUNG = JOBS / "torch-missing-rank-two-hosts" / "evidence"
+HUNG = JOBS / "torch-missing-rank" / "evidence"
 
 
 @pytest.fixture

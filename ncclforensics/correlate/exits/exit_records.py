@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import SCHEMAS, TIME, conform
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def ranks_of(frame: pl.DataFrame) -> frozenset[int]:
     return frozenset(frame["rank"].drop_nulls().to_list())
 
 
+@remembered
 def ended(frames: Frames) -> pl.DataFrame:
     """Return every exit that the evidence reports, in schema `exits` plus `text`.
 
@@ -81,7 +83,9 @@ def ended(frames: Frames) -> pl.DataFrame:
     agents = known.filter(pl.col("reported_by") == "torchelastic")
     if agents.is_empty():
         parts.append(of_slurm(frames))
-    told = pl.concat(_conforming(part) for part in parts).with_columns(
+    told = pl.concat(
+        [pl.DataFrame(schema=SCHEMA), *(_conforming(p) for p in parts if p.height)]
+    ).with_columns(
         pl.when(pl.col("code").is_between(SHELL + 1, SHELL + 31))
         .then(SHELL - pl.col("code"))
         .otherwise("code")
@@ -94,6 +98,7 @@ def ended(frames: Frames) -> pl.DataFrame:
     ).join(strangers, on=["source", "line"], how="anti", maintain_order="left")
 
 
+@remembered
 def by_themselves(frames: Frames) -> pl.DataFrame:
     """Return the rows of `ended` that failed and that no agent caused."""
     failed = ended(frames).filter(pl.col("code") != 0)
@@ -176,6 +181,7 @@ def _strangers(frames: Frames) -> pl.DataFrame:
     return lines.filter(theirs & pl.col("rank").is_null()).select("source", "line")
 
 
+@remembered
 def of_slurm(frames: Frames) -> pl.DataFrame:
     """Return the tasks that ended before srun terminated the others, one row per task.
 
@@ -190,6 +196,7 @@ def ranks_of_tasks(frames: Frames) -> pl.DataFrame:
     return tasks.select("task", "rank").drop_nulls().unique()
 
 
+@remembered
 def torn_down(frames: Frames) -> pl.DataFrame:
     """Return the tasks that ended after srun had begun to terminate them all."""
     return _of_tasks(frames, pl.col("is_torn"))

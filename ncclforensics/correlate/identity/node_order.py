@@ -18,6 +18,9 @@ def owners(claims: pl.DataFrame, node: str) -> pl.DataFrame:
     place = [node, "local_rank"]
     here = claims.drop_nulls(place).select(*place, "rank").unique(maintain_order=True)
     known = here.drop_nulls("rank")
+    unknown = here.join(known, on=place, how="anti")
+    if unknown.is_empty() or known.is_empty():
+        return known.clear()
     first = pl.col("rank") - pl.col("local_rank")
     nodes = known.group_by(node).agg(
         first.unique().alias("first"), pl.col("rank").n_unique().alias("many")
@@ -26,10 +29,8 @@ def owners(claims: pl.DataFrame, node: str) -> pl.DataFrame:
     enough = pl.col("many") >= (1 if node == "host" else AGREE)
     one = (pl.col("first").list.len() == 1) & (pl.col("n") <= 1) & enough
     nodes = nodes.join(hosts, on=node).filter(one).explode("first")
-    told = (
-        here.join(known, on=place, how="anti")
-        .join(nodes, on=node)
-        .with_columns((pl.col("first") + pl.col("local_rank")).alias("rank"))
+    told = unknown.join(nodes, on=node).with_columns(
+        (pl.col("first") + pl.col("local_rank")).alias("rank")
     )
     taken = claims.drop_nulls([node, "rank", "local_rank"])
     taken = taken.select("rank", pl.col(node).alias("other")).unique()

@@ -20,7 +20,7 @@ from ncclforensics.correlate.identity import (
 )
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames
+from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import CITE
 
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
@@ -89,6 +89,7 @@ def _with_children(frames: Frames) -> Frames:
     return _filled(frames, lines, ["source", "line"], "local_rank")
 
 
+@remembered
 def _claims(frames: Frames) -> pl.DataFrame:
     """Return the claims on ranks in schema `ranks`, one row per claim."""
     told = [
@@ -322,14 +323,17 @@ def _filled(
     """Return frames with nulls of `column` filled from `owners`, one row per `key`."""
     if owners.is_empty():
         return frames
+    theirs = owners.rename({column: "_theirs"})
 
     def fill(frame: pl.DataFrame) -> pl.DataFrame:
         if not {column, *key} <= set(frame.columns) or not frame[column].null_count():
             return frame
-        theirs = owners.rename({column: "_theirs"})
+        if any(frame[c].null_count() == frame.height for c in key):
+            return frame
         joined = frame.join(theirs, on=key, how="left", maintain_order="left")
-        return joined.with_columns(pl.coalesce(column, "_theirs").alias(column)).drop(
-            "_theirs"
+        return joined.select(
+            pl.coalesce(c, "_theirs").alias(c) if c == column else c
+            for c in frame.columns
         )
 
     skip = {"sources", "groups", "stacks", "notes"} if column == "rank" else {"sources"}

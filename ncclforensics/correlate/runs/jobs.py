@@ -30,6 +30,9 @@ NO_NUMBER = r"(?i)^(?:19|20)\d\d(?:\d{4})?$"
 OF_A_PROCESS = r"(?i)(?:^|/)nccl|(?:^|/)(?:dmesg|kern|journal|syslog)|pid"
 MOST_FOLDERS = 6  # nesting depth
 MOST = 0.5  # share of the ranks that numbered files have
+NONE = pl.DataFrame(
+    schema={"source": pl.String(), "job": pl.Int64(), "name": pl.String()}
+)
 
 
 def last(frames: Frames, wanted: str | None = None) -> Frames:
@@ -130,6 +133,8 @@ def _folders(frames: Frames) -> pl.DataFrame:
     files = met.select("key", source="sources", rank=pl.lit(None, pl.Int64))
     for told in (_launches, _agents, _dumps):
         files = files if files.height else told(frames)
+    if files.is_empty():
+        return NONE
     for depth in range(1, MOST_FOLDERS):
         name = parts.list.head(depth).list.join("/")
         # `name` must be a folder, and a folder above all of them is of no one job

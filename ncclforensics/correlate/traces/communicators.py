@@ -49,6 +49,8 @@ def inits(frames: Frames) -> pl.DataFrame:
         for c, dtype in missing.items()
         if c not in lines.columns
     )
+    if lines.is_empty():
+        return lines.with_columns(pl.lit(None, pl.String).alias("key"))
     lines = lines.with_columns(
         pl.when(pl.col("parent") != "(nil)").then("parent").alias("parent")
     ).sort("line", maintain_order=True)

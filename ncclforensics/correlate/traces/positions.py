@@ -28,6 +28,8 @@ def named(
     `made` is `progress.summary` of the collectives.
     """
     told = positions.drop_nulls("rank")
+    if told.is_empty():
+        return told
     sources = pl.concat([groups["source"], made["source"]]).unique().implode()
     from_dump = pl.col("source").is_in(sources) & pl.col("timed_out").is_null()
     dumped = _from_dumps(told.filter(from_dump), groups, made)

@@ -35,6 +35,8 @@ def calls(
     whole since is_sparse is_stale is_gloo` of every rank whose evidence would show its
     calls; see `rank_evidence.evidence`.
     """
+    if held.is_empty():
+        return tables.empty("calls")
     held = _begun(p2p_messages.undelivered(held, told, evidence))
     # a rank is also in a call that it made before the one that holds it, if later ones
     # passed it, and in the message that its GPU has started

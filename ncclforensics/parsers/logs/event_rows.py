@@ -60,21 +60,22 @@ def recognise(
     continuation of a message. `source` is null in the returned frames. Inner structures
     draw from `room`; when it is exhausted, a note says so.
     """
-    mine = lines.head(own)
-    kept = mine.filter(grammar.has_needle("raw", messages))
-    return taken(framing.frame(kept), lines, messages, room or Room())
+    mine = pl.int_range(pl.len()) < own
+    kept = mine & grammar.has_needle("raw", messages)
+    return taken(framing.Lines(lines), kept, messages, room or Room())
 
 
 def taken(
-    segments: pl.DataFrame,
-    lines: pl.DataFrame,
+    lines: framing.Lines,
+    own: pl.Expr,
     messages: Sequence[Message],
     room: Room,
 ) -> Frames:
-    """Match framed `segments` to messages; `lines` holds the lines under them.
+    """Match the lines that fulfil `own` to messages; the others may be under them.
 
     `source` is null in the returned frames; their rows are ordered by `line`.
     """
+    segments = lines.framed(own)
     found = grammar.match(segments, messages)
     by_id = {message.id: message for message in messages}
     found = _with_wrapped(segments, found, lines, by_id)
@@ -89,14 +90,14 @@ def taken(
             whole, is_cut = _structured(frame, message, lines, room)
             whole = _believed(whole, odd)
             full += [message_id] if is_cut else []
-        told = _event(whole, message).drop(FOUND, strict=False)
+        told = row = _event(whole, message)
+        fed["events"].append(_event(frame, message) if message.inner else told)
+        if message.inner:
+            told, row = told.drop(FOUND), told.filter(FOUND)
         frames[message_id] = told.sort("line", maintain_order=True)
-        fed["events"].append(_event(frame, message))
         if message.feeds:
             constants = [pl.lit(v).alias(k) for k, v in message.constants.items()]
-            rows = whole.filter(FOUND) if message.inner else whole
-            row = _event(rows, message).with_columns(*constants)
-            fed.setdefault(message.feeds, []).append(row)
+            fed.setdefault(message.feeds, []).append(row.with_columns(*constants))
     conforming = {name: _conforming(name, rows) for name, rows in fed.items() if rows}
     notes = []
     if full:
@@ -139,7 +140,7 @@ def _highest(numbers: pl.Series) -> int:
 def _with_wrapped(
     segments: pl.DataFrame,
     found: dict[str, pl.DataFrame],
-    lines: pl.DataFrame,
+    lines: framing.Lines,
     by_id: Mapping[str, Message],
 ) -> dict[str, pl.DataFrame]:
     """Match segments that no specific message took again, joined with lines below.
@@ -190,7 +191,7 @@ def _with_wrapped(
     }
 
 
-def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFrame:
+def _under(starts: pl.DataFrame, lines: framing.Lines, count: int) -> pl.DataFrame:
     """Return the segments of up to `count - 1` lines below each start, same speaker.
 
     A line with a header of its own ends the message and is not part of it; interleaved
@@ -207,8 +208,8 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
         pl.col("task").is_null().alias("unlabelled"),
         pl.int_ranges(pl.col("line") + 1, pl.col("line") + count).alias("under"),
     ).explode("under")
-    framed = framing.frame(
-        lines.filter(pl.col("line").is_in(wanted["under"].unique().implode()))
+    framed = lines.framed(
+        pl.col("line").is_in(wanted["under"].unique().implode())
     ).select(
         pl.col("line").alias("under"),
         pl.col("part").alias("under_part"),
@@ -251,7 +252,7 @@ def _under(starts: pl.DataFrame, lines: pl.DataFrame, count: int) -> pl.DataFram
 
 
 def _structured(
-    frame: pl.DataFrame, message: Message, lines: pl.DataFrame, room: Room
+    frame: pl.DataFrame, message: Message, lines: framing.Lines, room: Room
 ) -> tuple[pl.DataFrame, bool]:
     """Parse the inner structure of each message: one row per row of the structure.
 

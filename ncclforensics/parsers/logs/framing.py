@@ -9,6 +9,9 @@ launchers named in `DECORATIONS`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
+
 import polars as pl
 
 from ncclforensics.model.tables import GROUP, WHO
@@ -19,6 +22,7 @@ from ncclforensics.parsers.logs.ascii_regex import ascii_only
 ANSI = r"^\^[CZ\\]|\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
+TOGETHER = 512  # lines that are framed at once, wanted or not
 FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
 # Markdown emphasis or a quotation mark in front of a whole line
 EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
@@ -203,6 +207,33 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
         pl.int_range(pl.len()).over("line").alias("part")
     )
     return _named(headers.take(segments))
+
+
+@dataclass(slots=True)
+class Lines:
+    """Lines (`line` Int64, `raw` String) of which some are framed, in several rounds.
+
+    Framing a few lines costs as much as framing hundreds, so few are framed together.
+    """
+
+    all: pl.DataFrame
+    _framed: pl.DataFrame | None = None
+
+    def framed(self, wanted: pl.Expr) -> pl.DataFrame:
+        """Return the segments of the lines that fulfil `wanted`, as `frame` does."""
+        lines = self.all.filter(wanted)
+        if lines.is_empty():
+            return _nothing()
+        if self.all.height > TOGETHER or lines.height == self.all.height:
+            return frame(lines)
+        if self._framed is None:
+            self._framed = frame(self.all)
+        return self._framed.filter(pl.col("line").is_in(lines["line"].implode()))
+
+
+@cache
+def _nothing() -> pl.DataFrame:
+    return frame(pl.DataFrame(schema={"line": pl.Int64(), "raw": pl.String()}))
 
 
 def _without_stern(lines: pl.DataFrame) -> pl.DataFrame:

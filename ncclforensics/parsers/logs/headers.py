@@ -103,24 +103,24 @@ def take(segments: pl.DataFrame) -> pl.DataFrame:
     said = segments.select(
         *(text.str.extract_groups(form).alias(n) for n, form in _AT_START.items())
     )
-    named = {n: said[n].struct for n in _AT_START}
+    named = {n: said[n].struct.unnest() for n in _AT_START}
 
     def of(name: str, key: str) -> pl.Series:
-        return named[name].field(key)
+        return named[name][key]
 
     python_levels = ("py_level", "old_level", "bare_level")
     python = pl.coalesce(*(of("python", key) for key in python_levels))
     level = pl.coalesce(of("nccl", "nccl_level"), of("c10", "c10_level"), python)
     bare = segments.select(pl.when(level.is_null()).then(text).alias("text"))
     rest = [
-        bare.select(text.str.extract_groups(form).alias("rest"))["rest"].struct
+        bare.select(text.str.extract_groups(form).alias("rest")).unnest("rest")
         for form in _REST
     ]
 
     def nccl(key: str) -> pl.Expr:
         """Coalesce a capture over those of NCCL's forms that have it."""
-        forms = [form for form in (named["nccl"], *rest) if key in form.fields]
-        return pl.coalesce(form.field(key) for form in forms)
+        forms = [form for form in (named["nccl"], *rest) if key in form.columns]
+        return pl.coalesce(form[key] for form in forms)
 
     quoted = nccl("nccl_level").is_not_null() & level.is_null()
     taken = segments.with_columns(

@@ -314,11 +314,10 @@ def _taken(
     """Recognise the lines numbered `own` in portions; the others are context."""
     room = Room()
     line = pl.col("line")
+    framed = framing.Lines(lines)
     for some in _portions(lines, own):
-        mine = lines.filter(
-            line.is_between(some[0], some[-1]) & line.is_in(some.implode())
-        )
-        yield taken(framing.frame(mine), lines, messages, room)
+        mine = line.is_between(some[0], some[-1]) & line.is_in(some.implode())
+        yield taken(framed, mine, messages, room)
 
 
 def _portions(lines: pl.DataFrame, own: pl.Series) -> Iterator[pl.Series]:

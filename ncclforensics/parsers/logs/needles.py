@@ -42,16 +42,19 @@ def finder(needles: Sequence[str], much: bool) -> Finder:
 
 class _Polars:
     def __init__(self, needles: Sequence[str]) -> None:
-        self._needles = list(needles)
-        self._numbers = {needle: number for number, needle in enumerate(needles)}
+        self._needles = pl.Series(needles, dtype=pl.String)
+        self._list = self._needles.implode()
+        self._numbers = pl.int_range(len(needles), dtype=pl.Int64, eager=True)
 
     def find(self, block: Block) -> pl.DataFrame:
         lines = block.lines["raw"]
-        rows = lines.str.contains_any(self._needles).arg_true()
-        held = lines.gather(rows).str.extract_many(self._needles, overlapping=True)
+        rows = lines.str.contains_any(self._list).arg_true()
+        if rows.is_empty():
+            return NONE
+        held = lines.gather(rows).str.extract_many(self._list, overlapping=True)
         found = pl.DataFrame({"row": rows.cast(pl.Int64), "needle": held})
         return found.explode("needle").select(
-            "row", pl.col("needle").replace_strict(self._numbers, return_dtype=pl.Int64)
+            "row", pl.col("needle").replace_strict(self._needles, self._numbers)
         )
 
 

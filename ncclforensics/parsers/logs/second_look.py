@@ -17,7 +17,7 @@ from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import FAILING
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.logs import event_rows, grammar, log_reader, scan
+from ncclforensics.parsers.logs import event_rows, framing, grammar, log_reader, scan
 from ncclforensics.parsers.logs.framing import FILE
 from ncclforensics.parsers.logs.kept_lines import Kept
 
@@ -52,11 +52,14 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     known = found["events"].filter(_is_trouble()).select("source", at="line").unique()
     taken = lines.join(known, on=["source", "at"], how="semi")["line"]
     parts = []
+    joined = [framing.Lines(_joined(lines, 1 + below)) for below in range(JOINED)]
     for many, messages in _passes():
-        told = event_rows.recognise(_joined(lines, many), lines.height, messages)
+        needles = grammar.has_needle("raw", messages)
+        told = event_rows.taken(joined[many - 1], needles, messages, event_rows.Room())
         new = _apart(told["events"].filter(_is_trouble())["line"], many, taken)
         taken = pl.concat([taken, *(new + below for below in range(many))])
-        parts.append(_at(lines, new, told))
+        if new.len():
+            parts.append(_at(lines, new, told))
     more = log_reader.placed(join(parts), logs)
     names = more["events"]["source"].unique(maintain_order=True)
     if not names.len():

@@ -13,6 +13,8 @@ import simulate_faults
 from ncclforensics.analysis import analyze
 from ncclforensics.theory import standstill
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 TIMEOUT, MINUTE = 600.0, 60.0
 
 

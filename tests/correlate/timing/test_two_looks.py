@@ -14,6 +14,8 @@ from ncclforensics.correlate.traces import call_summary
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 T0 = 1_800_000_000_000_000_000
 STEP = 100_000_000  # a call each tenth of a second
 

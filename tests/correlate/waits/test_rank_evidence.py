@@ -5,6 +5,8 @@ import pytest
 import judging
 from ncclforensics.correlate.traces import call_summary
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 
 def late_dump(case, rank, seconds):
     """Let one rank dump earlier than the others."""

@@ -61,6 +61,7 @@ FORMS = {"pickle": pickle.dumps(WHOLE, 2), "json": json.dumps(WHOLE).encode()}
 
 
 @pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.usefixtures("trusted")
 def test_cut_at_any_byte_the_entries_before_it_are_kept(kind):
     data = FORMS[kind]
     whole = parse(data, kind)

@@ -69,6 +69,7 @@ def test_what_was_whole_before_a_refused_class_is_kept(tmp_path):
 
 @pytest.mark.parametrize("protocol", [2, 4])
 @pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.usefixtures("trusted")
 def test_a_cut_anywhere_keeps_the_entries_before_it(protocol, bare):
     entries = [{"record_id": n, "sizes": [[n, 2]], "name": f"n{n}"} for n in range(5)]
     config = {"0": {"ranks": "[0]"}, "1": {"ranks": "[1]"}}
