@@ -143,6 +143,8 @@ def steps(frames: Frames) -> pl.DataFrame:
 def survived(frames: Frames) -> pl.DataFrame:
     """Return `source` and `line` of the tracebacks after which the job went on.
 
+    The line is that of the heading, and that of the exception.
+
     A caught exception may be printed. No rank died of it if nothing else fails or exits
     nonzero, and the rank prints a line of its own in the file afterwards, or several
     more steps follow there: all ranks advance together.
@@ -163,9 +165,10 @@ def survived(frames: Frames) -> pl.DataFrame:
         quiet.join(_speaking(frames), on=["source", "rank"]),
     ]
     after = [part.filter(pl.col("line") < pl.col("going")) for part in parts]
-    return pl.concat(part.select("source", "line") for part in after).unique(
-        maintain_order=True
-    )
+    gone_on = pl.concat(part.select("source", "line") for part in after)
+    quoted = frames.quoted("python.traceback").join(gone_on, on=["source", "line"])
+    ends = quoted.select("source", pl.col("said_line").alias("line"))
+    return pl.concat([gone_on, ends]).unique(maintain_order=True)
 
 
 def _going(frames: Frames) -> pl.DataFrame:
