@@ -28,7 +28,7 @@ from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
 from ncclforensics.theory import suspects, uncollected, weigh
-from ncclforensics.verdict import onset, ranking, retold
+from ncclforensics.verdict import onset, quotes, ranking, retold
 from ncclforensics.verdict.statements import statements
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def conclude(
         suspected = first_exits.suspects(joined)
     ranked = dataclasses.replace(ranked, suspects=suspected)
     ranked = onset.with_call(joined, ranked)
-    told_of = onset.of(joined, ranked)
+    ranked, told_of = quotes.quoted(joined, ranked, onset.of(joined, ranked))
     if ranked.verdict is None:
         joined = unknown_failures.noted(joined)
     return ranked, build(ranked, joined, diagnosers.CLASSES, told_of)

@@ -5,6 +5,7 @@ import re
 import pytest
 
 import removal
+from cites import cites, unresolved
 from ncclforensics.report.formats.by_name import render
 
 FOLDERS = sorted(f.parent for f in removal.INCIDENTS.glob("*/truth.toml"))
@@ -71,17 +72,15 @@ def test_the_first_two_lines_are_enough_to_act_on(incident):
         assert f"SeqNum={call.seq}" in first + second
 
 
-def test_every_cite_is_a_line_of_the_evidence(incident):
+def test_every_cite_stands_where_it_says(incident):
     folder, _, _, report = incident
-    told = [c for f in report.findings for c in f.evidence]
-    told += [c for f in report.ruled_out for c in f.evidence]
-    told += [c for step in report.chain for c in step.evidence]
-    for cite in told:
-        file = folder / "evidence" / cite.source
-        assert file.is_file()
-        if cite.line is not None and file.suffix == ".log":
-            lines = file.read_text("utf-8", errors="replace").splitlines()
-            assert 1 <= cite.line <= len(lines)
+    assert unresolved(cites(report), folder / "evidence") == []
+
+
+def test_no_other_finding_accuses_an_innocent_rank(incident):
+    _, case, _, report = incident
+    guilty = {*case.truth.get("ranks", ()), case.truth.get("second_rank")}
+    assert not {r for f in report.findings for r in f.culprits.ranks} - guilty
 
 
 def test_the_report_reads_as_its_golden_file(incident, request):

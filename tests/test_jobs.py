@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cites import cites, unresolved
 from ncclforensics.analysis import analyze
 from ncclforensics.diagnosers import CLASSES
 from ncclforensics.report.formats.by_name import render
@@ -57,16 +58,17 @@ def test_nobody_innocent_is_accused(job):
     assert set(verdict.hosts) <= set(truth["hosts"])
 
 
-def test_every_claim_cites_a_line_that_is_there(job):
+def test_every_cite_stands_where_it_says(job):
     folder, _, found = job
-    logs = {source.source for source in found.report.sources if source.kind == "log"}
     for finding in found.report.findings:
         assert finding.evidence or finding.role == "witness"
-        for cite in finding.evidence:
-            source = folder / "evidence" / cite.source
-            assert source.is_file()
-            if cite.source in logs and cite.line is not None:
-                assert 1 <= cite.line <= len(source.read_bytes().split(b"\n"))
+    assert unresolved(cites(found.report), folder / "evidence") == []
+
+
+def test_no_other_finding_accuses_an_innocent_rank(job):
+    _, truth, found = job
+    guilty = {*truth.get("ranks", ())}
+    assert not {r for f in found.report.findings for r in f.culprits.ranks} - guilty
 
 
 def test_the_report_reads_as_its_golden_file(job, request):

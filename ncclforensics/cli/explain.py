@@ -13,6 +13,8 @@ from ncclforensics.model.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+PIPED = 1000  # cells
+
 
 @click.command(
     epilog=options.examples(
@@ -25,12 +27,17 @@ if TYPE_CHECKING:
 def explain(slug: str, color: stdout.Colour) -> int:
     """Say what a failure class means, how we know it, and what to do.
 
-    CLASS is what the first line of an answer begins with; `ncclforensics classes` lists
-    all of them.
+    CLASS is what the first line of an answer begins with, also `inconclusive` and
+    `no-failure`; `ncclforensics classes` lists all classes.
     """
     from ncclforensics.diagnosers import CLASSES
     from ncclforensics.report.explain import render_class
+    from ncclforensics.report.outcomes import PAGES, render_outcome
 
+    if slug in PAGES:
+        told = render_outcome(slug, width=_prose(), colour=stdout.coloured(color))
+        stdout.write(told)
+        return ExitCode.OK
     entry, colour = CLASSES[options.known(slug)], stdout.coloured(color)
     stdout.write(render_class(entry, width=_prose(), colour=colour))
     return ExitCode.OK
@@ -46,7 +53,9 @@ def classes() -> int:
     from ncclforensics.diagnosers import CLASSES
     from ncclforensics.report.explain import render_classes
 
-    stdout.write(render_classes(CLASSES, width=_prose()))
+    # in a pipe a class stays on one line, for grep
+    width = PIPED if stdout.width() is None else _prose()
+    stdout.write(render_classes(CLASSES, width=width))
     return ExitCode.OK
 
 

@@ -63,8 +63,8 @@ NCCL_FEARS = ("nccl.collective_mismatch",)
 # headline and explanation for a library's own check
 TORCH = (
     "torch detected different collectives at one SeqNum",
-    "torch's check of each call failed. Only one side can be read in this evidence (up "
-    "to torch 1.12 no other was printed), so nobody is named.",
+    "torch's check of each call failed. Only one side can be read in this evidence, as "
+    "torch up to 1.12 prints it, so nobody is named.",
 )
 DECODED = (
     TORCH[0],

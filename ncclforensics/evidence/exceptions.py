@@ -174,7 +174,9 @@ def _of_others(frames: Frames, raised: pl.DataFrame) -> pl.Series:
     If a terminal wrapped a traceback, `said` is the first piece of that line.
     """
     head = pl.col("said").str.head(PIECE).alias("head")
-    told = frames["events"].filter(pl.col("role").is_in(ABOUT_OTHERS))
+    told = frames["events"].filter(
+        pl.col("role").is_in(ABOUT_OTHERS) & (pl.col("message") != TRACEBACKS[0])
+    )
     lines = told.select("source", "text", pl.col("text").str.head(PIECE).alias("head"))
     begun = pl.col("text").str.starts_with(pl.col("said"))
     words = raised.select("source", "said", head).with_row_index("row")

@@ -62,15 +62,10 @@ def lagging(frames: Frames) -> Finding | None:
         return None
     row = late.sort("operation", descending=True).row(0, named=True)
     op = row["op"] or "a call"
-    said = _said(late, " launched ", pl.col("operation"), f" times {op}, others ")
-    lines = said.with_columns(
-        pl.concat_str("text", pl.col("most").cast(pl.String)).alias("text")
-    )
     return _finding(
         frames,
         "missing-rank",
         late,
-        lines,
         Collective(process_group=f"0x{row['comm_id']}", op=row["op"]),
         f"is behind: {row['operation']:,} {op} launched, others {row['most']:,}",
         "NCCL's RAS counts what each rank launched; the rank has not made the call "
@@ -97,12 +92,10 @@ def unanswered(frames: Frames) -> Finding | None:
     lost = frames["events"].filter(pl.col("role") == "victim").height > 0
     slug = "crashed-rank" if dead or lost else "missing-rank"
     row = missing.row(0, named=True)
-    lines = _said(missing, " does not answer, process ", pl.col("process"))
     return _finding(
         frames,
         slug,
         missing,
-        lines,
         Collective(process_group=f"0x{row['comm_id']}"),
         "no longer answers NCCL's RAS",
         "NCCL's RAS keeps a connection to every process of the job and "
@@ -112,17 +105,18 @@ def unanswered(frames: Frames) -> Finding | None:
     )
 
 
-def _said(rows: pl.DataFrame, *says: str | pl.Expr) -> pl.DataFrame:
-    who = common.sentence("rank ", pl.coalesce("rank", "comm_rank"))
-    text = pl.concat_str(who, *(pl.lit(s) if isinstance(s, str) else s for s in says))
-    return rows.with_columns(pl.coalesce(text, who).alias("text"))
+def _as_printed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with the line of the table that says it, not that of its heading."""
+    return rows.with_columns(
+        pl.coalesce("said_line", "line").alias("line"),
+        pl.coalesce("said", "text").alias("text"),
+    )
 
 
 def _finding(
     frames: Frames,
     slug: str,
     rows: pl.DataFrame,
-    lines: pl.DataFrame,
     call: Collective,
     says: str,
     why: str,
@@ -139,7 +133,7 @@ def _finding(
         slug=slug,
         confidence=confidence,
         headline=f"{who} {says}",
-        evidence=common.cites(lines),
+        evidence=common.cites(_as_printed(rows)),
         explanation=f"{who[:1].upper()}{who[1:]} {says}. {why}",
         remedy=remedy,
         ranks=ranks,

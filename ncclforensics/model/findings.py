@@ -14,15 +14,20 @@ if TYPE_CHECKING:
 
 Confidence = Literal["certain", "likely", "possible"]
 Role = Literal["root", "echo", "witness"]
+Counts = Literal["line", "entry"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cite:
-    """A line of the evidence: file name as in `sources`, 1-based line, text."""
+    """A line of the evidence: file name as in `sources`, 1-based line, text.
+
+    `counts` is "entry" where `line` is the number of an entry of a dump.
+    """
 
     source: str
     line: int | None
     text: str
+    counts: Counts = "line"
 
 
 @dataclass(frozen=True, slots=True)

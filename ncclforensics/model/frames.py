@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
 Answer = TypeVar("Answer")
+QUOTED = {
+    "source": pl.String(),
+    "line": pl.Int64(),
+    "said_line": pl.Int64(),
+    "said": pl.String(),
+}
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -109,6 +115,16 @@ class Frames:
             return tables.empty("events")
         together = pl.concat(found, how="diagonal_relaxed").sort("source", "line")
         return typed(together)
+
+    def quoted(self, message: str) -> pl.DataFrame:
+        """Return `source line said_line said`: where a structure's rows stand.
+
+        `line` is that of the heading, `said_line` the one that a row was read from.
+        """
+        lines = self.message(message)
+        if "said_line" not in lines.columns:
+            return pl.DataFrame(schema=QUOTED)
+        return lines.select(QUOTED.keys()).drop_nulls()
 
 
 def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:

@@ -159,7 +159,9 @@ def _suspect(suspect: findings.Suspect) -> c.Suspect:
 def evidence(cites: Sequence[findings.Cite]) -> tuple[c.Evidence, ...]:
     """Return the first MOST_CITES cites, sanitized, without duplicates, in order."""
     return tuple(
-        c.Evidence(line(cite.source, NAME), cite.line, line(cite.text, QUOTE))
+        c.Evidence(
+            line(cite.source, NAME), cite.line, line(cite.text, QUOTE), cite.counts
+        )
         for cite in dict.fromkeys(cites[:MOST_CITES])
     )
 

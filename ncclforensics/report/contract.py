@@ -30,6 +30,7 @@ Domain = Literal[
     "unknown",
 ]
 Role = Literal["root", "echo", "witness"]
+Counts = Literal["line", "entry"]
 
 
 class Tool(Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,11 +41,23 @@ class Tool(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Evidence(Struct, frozen=True, forbid_unknown_fields=True):
-    """A line of the evidence; `text` is cut with … where it was long."""
+    """A line of the evidence; `text` is cut with … where it was long.
+
+    Where `counts` is "entry", `line` is the number of an entry of a dump, and `text`
+    says what that entry tells. Without a line, `text` is about the whole file.
+    """
 
     source: str
     line: int | None
     text: str
+    counts: Counts = "line"
+
+    @property
+    def place(self) -> str:
+        """`rank_3.log:9`; of an entry `nccl_trace_rank_3#9`; or only the file."""
+        if self.line is None:
+            return self.source
+        return f"{self.source}{'#' if self.counts == 'entry' else ':'}{self.line}"
 
 
 class Culprits(Struct, frozen=True, forbid_unknown_fields=True):

@@ -66,8 +66,10 @@ def _named(verdict: Verdict, report: Report) -> str:
     head = f"{perhaps(verdict)}{verdict.slug}: "
     if report.outcome == "inconclusive":
         head += "inconclusive, "
-    # the confidence is stated once: at the start or at the end of the line
-    sure = "" if perhaps(verdict) else verdict.confidence
+    # the confidence is stated once: at the start or at the end of the line; where the
+    # outcome is open, that of a sign would read as one of the outcome
+    is_said = perhaps(verdict) or report.outcome == "inconclusive"
+    sure = "" if is_said else verdict.confidence
     room = TICKET_WIDTH - len(head) - (len(sure) + 2 if sure else 0)
     name = who(verdict.culprits, room) or "no rank accused"
     if report.outcome == "failure":

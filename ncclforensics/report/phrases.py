@@ -126,7 +126,7 @@ def beside(told: Other) -> str:
     """Describe the outcome of another job or attempt: "attempt 0: crashed-rank: …"."""
     name = f"job {told.job}" if told.job is not None else f"attempt {told.attempt}"
     what = f"{told.slug}: {told.headline}" if told.slug else told.headline
-    where = next((f" ({e.source}:{e.line})" for e in told.evidence if e.line), "")
+    where = next((f" ({e.place})" for e in told.evidence if e.line), "")
     return f"{name}: {what}{where}"
 
 

@@ -58,7 +58,7 @@ def name(suspect: Suspect) -> str:
 
 def reason(suspect: Suspect) -> str:
     """Return the reason for a suspicion, and its first citation."""
-    where = next((f" ({e.source}:{e.line})" for e in suspect.evidence if e.line), "")
+    where = next((f" ({e.place})" for e in suspect.evidence if e.line), "")
     return f"{suspect.why}{where}"
 
 

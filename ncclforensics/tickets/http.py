@@ -40,6 +40,10 @@ MEANS = {
     422: "not accepted as it is",
     429: "too many requests",
 }
+PAGE = (
+    "a web page came instead of JSON, perhaps one to sign in: check the address and the"
+    " token"
+)
 
 
 class RefusedError(PostingError):
@@ -139,6 +143,8 @@ class Http:
         headers = {name.lower(): value for name, value in response.headers.items()}
         status = response.status_code
         said = self._plan.failed(answer) if request.secret else None
+        if request.secret and 200 <= status < 300 and _is_page(response):
+            said = PAGE
         if 200 <= status < 300 and said is None:
             return answer, headers
         if 200 <= status < 300:
@@ -156,6 +162,11 @@ class Http:
         """Return one line that describes a failure, without the token."""
         where = f"{request.method} {request.url.partition('?')[0]}"
         return self._secret.hide(f"{self._plan.service}: {line(told, 400)} ({where})")
+
+
+def _is_page(response: httpx2.Response) -> bool:
+    """Whether a service answered with a web page: to sign in, or a proxy's."""
+    return "html" in response.headers.get("content-type", "").lower()
 
 
 def _wait(headers: dict[str, str]) -> float | None:

@@ -61,6 +61,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
             "Basic" if cloud else "Bearer or Basic",
             ("JIRA_API_TOKEN",) if cloud else ("JIRA_PAT", "JIRA_API_TOKEN"),
             user=("JIRA_EMAIL", "JIRA_USER", "JIRA_LOGIN"),
+            bearer=("JIRA_PAT",),
             netrc=True,
         ),
         key=post.key,

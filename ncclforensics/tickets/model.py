@@ -75,13 +75,17 @@ class Auth:
     """How a service expects its token, and where tokens come from (see `tokens`).
 
     `scheme` is Bearer, Basic, either of them (Basic if a user is known), or another
-    prefix. `variables` are tried in order; `command` asks the service's usual tool.
+    prefix. `variables` are tried in order; those in `bearer` hold a token that is sent
+    alone, even where a user is known, those in `password` need one. `command` asks the
+    service's usual tool.
     """
 
     scheme: str
     variables: tuple[str, ...]
     header: str = "Authorization"
     user: tuple[str, ...] = ()
+    bearer: tuple[str, ...] = ()
+    password: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     netrc: bool = False
 

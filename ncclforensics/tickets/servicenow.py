@@ -82,6 +82,8 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan | None:
             "Bearer or Basic",
             ("SERVICENOW_TOKEN", "SERVICENOW_PASSWORD"),
             user=("SERVICENOW_USERNAME", "SERVICENOW_USER"),
+            bearer=("SERVICENOW_TOKEN",),
+            password=("SERVICENOW_PASSWORD",),
             netrc=True,
         ),
         key=post.key,

@@ -170,10 +170,7 @@ def _bodies(post: Post) -> tuple[Body, ...]:
     if verdict.remedy:
         blocks.append(_code(verdict.remedy))
     blocks += [] if comes_first(report) else suspects
-    cites = [
-        f"{c.source}{'' if c.line is None else f':{c.line}'}  {c.text}"
-        for c in verdict.evidence[:CITES]
-    ]
+    cites = [f"{c.place}  {c.text}" for c in verdict.evidence[:CITES]]
     if len(verdict.evidence) > CITES:
         cites.append(f"… {len(verdict.evidence) - CITES:,} more in the attached report")
     quoted = [_code(cites)] if cites else []

@@ -55,7 +55,8 @@ def secret(plan: Plan, host: str, env: Mapping[str, str]) -> Secret:
     """Return the authentication header; PostingError with what to set if none."""
     auth = plan.auth
     user = next((env[name] for name in auth.user if env.get(name)), None)
-    token = next((env[name] for name in auth.variables if env.get(name)), None)
+    name = next((name for name in auth.variables if env.get(name)), "")
+    token = env.get(name)
     if not token and auth.command:
         token = _asked(auth.command)
     if not token and auth.netrc:
@@ -67,9 +68,9 @@ def secret(plan: Plan, host: str, env: Mapping[str, str]) -> Secret:
         )
     if not token.isascii() or not token.isprintable() or "\n" in token:
         raise PostingError(f"the token for {plan.service} is no token: it is not plain")
-    if auth.scheme == "Basic" and not user:
+    if not user and (auth.scheme == "Basic" or name in auth.password):
         raise PostingError(f"{plan.service} needs {auth.user[0]} beside the token")
-    if auth.scheme.endswith("Basic") and user:
+    if auth.scheme.endswith("Basic") and user and name not in auth.bearer:
         both = base64.b64encode(f"{user}:{token}".encode()).decode()
         return _secret(auth.header, f"Basic {both}", token, both)
     scheme = auth.scheme.partition(" or ")[0]

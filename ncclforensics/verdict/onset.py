@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.timing import old_dumps
 from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.evidence import common, external_stop
 from ncclforensics.evidence.external_stop import OUTSIDE
 from ncclforensics.model.findings import Cite, Collective, Course, Onset, Seen
-from ncclforensics.model.tables import FAILING
+from ncclforensics.model.tables import CITE, FAILING
 from ncclforensics.parsers.logs import grammar
 from ncclforensics.theory import wording
 
@@ -35,6 +36,7 @@ TWICE = (
 IDLE = r"^c10d\.store\.hostname$"
 CAUSE_NS = 600_000_000_000  # a cause shows at most this long before a rank waits for it
 MOST_SEEN = 12
+MAX_NS = 2**63 - 1
 
 
 def of(frames: Frames, ranked: Ranked) -> Course:
@@ -230,6 +232,15 @@ def _onset(frames: Frames, ranked: Ranked) -> Onset | None:
     if stopped is None:
         return None
     noticed = _noticed(frames, stopped)
+    alive = _alive(frames, verdict, stopped, noticed)
+    if alive.height:
+        # steps were still made, so what waited before was not yet the standstill
+        at, last_step = pl.col("t").dt.epoch("ns"), common.first_seen(alive)
+        later = waits.filter(at.is_between(last_step, noticed or MAX_NS))
+        first = later.sort("t", "source", "line").head(1)
+        first = first if first.height else alive
+        stopped, how = common.first_seen(first) or stopped, str(first["text"][0])
+        cite = common.cites(first)[0]
     last = _last_line(frames, verdict, noticed)
     size = ranked.job.get("world_size") or ranked.job.get("ranks_seen")
     return Onset(
@@ -239,6 +250,32 @@ def _onset(frames: Frames, ranked: Ranked) -> Onset | None:
         noticed=noticed,
         last_line=last,
         world_size=size if isinstance(size, int) else None,
+    )
+
+
+def _alive(
+    frames: Frames, verdict: Finding | None, stopped: int, noticed: int | None
+) -> pl.DataFrame:
+    """Return the last step made after `stopped`, as `t text source line`.
+
+    Culprits may go on alone, and a step that is printed again is none. After `noticed`,
+    ranks that shut down may print their last one.
+    """
+    culprits = [] if verdict is None else list(verdict.ranks)
+    steps = job.steps(frames).drop_nulls("t")
+    if steps.is_empty():
+        return _open_calls(frames).clear()
+    new = pl.col("step") > pl.col("step").cum_max().shift(1).over("source")
+    at = pl.col("t").dt.epoch("ns")
+    before = at < noticed if noticed is not None else pl.lit(True)
+    return (
+        steps.sort("source", "line")
+        .filter(new.fill_null(False))
+        .filter(~pl.col("rank").is_in(culprits).fill_null(False) & before)
+        .filter(at > stopped)
+        .sort("t", "source", "line")
+        .tail(1)
+        .select("t", pl.lit("the last step that was made").alias("text"), *CITE)
     )
 
 

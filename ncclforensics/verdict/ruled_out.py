@@ -128,7 +128,7 @@ def _in_kernel(
     lacking = _without(reach, hosts) if not (alone and reach.height) else []
     if reach.height and not lacking:
         cites = tuple(
-            Cite(source, lines, f"the last of {lines:,} lines, none of such a failure")
+            Cite(source, None, f"{common.count(lines, 'line')}, none of such a failure")
             for source, lines in reach.head(MOST_CITES).select("source", "lines").rows()
         )
         where = f" of {common.some(hosts)}" if hosts else ""

@@ -476,3 +476,17 @@ def test_every_command_s_help_has_examples_that_parse(run: Any, name: str) -> No
         while isinstance(command, click.Group):
             command = command.commands[words.pop(0)]
         command.make_context(name, words)
+
+
+@pytest.mark.parametrize("outcome", ["inconclusive", "no-failure"])
+def test_an_outcome_without_a_verdict_is_explained(run: Any, outcome: str) -> None:
+    code, out, _ = run("explain", outcome)
+    assert code == 0
+    assert out.startswith(f"{outcome} (outcome)")
+
+
+def test_a_class_stays_on_one_line_in_a_pipe(run: Any) -> None:
+    from ncclforensics.diagnosers import CLASSES
+
+    lines = run("classes")[1].splitlines()
+    assert [line.split()[0] for line in lines] == [*CLASSES]

@@ -175,6 +175,7 @@ def test_json_has_all_and_reads_back(accusing: Report) -> None:
                 "source": "fr/nccl_trace_rank_616",
                 "line": 9,
                 "text": "all_reduce SeqNum=7 started",
+                "counts": "line",
             }
         ],
     }

@@ -74,6 +74,17 @@ def test_a_refusal_is_one_line_that_says_what_was_done(service, attach, post, st
     assert service.posted() == []
 
 
+def test_a_page_to_sign_in_is_said_to_be_one(service, attach, post):
+    page = b"<!doctype html><title>Sign in</title>"
+    html = {"Content-Type": "text/html; charset=utf-8"}
+    for method in ("GET", "POST"):
+        service.fail(method, "", 200, page, html, times=9)
+    with pytest.raises(PostingError, match="a web page came instead of JSON") as caught:
+        attach(service, post)
+    assert "Error" not in str(caught.value)
+    assert str(caught.value).endswith("nothing was posted")
+
+
 def test_a_wrong_token_is_said_and_never_shown(service, attach, post):
     wrong = "ghp_wr0ng"
     names = {"TOKEN", "PASSWORD", "PAT"}

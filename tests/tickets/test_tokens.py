@@ -10,6 +10,8 @@ from ncclforensics.tickets.model import PostingError
 from ncclforensics.tickets.plans import plan
 from ncclforensics.tickets.tokens import secret
 
+SNOW = {"SERVICENOW_INSTANCE": "acme"}
+
 
 def signed(post, ticket, env, host="h"):
     return secret(plan(ticket, post, env), host, env)
@@ -34,6 +36,26 @@ def signed(post, ticket, env, host="h"):
             "Basic " + base64.b64encode(b"a@b.c:j").decode(),
         ),
         ("https://j.acme.com/browse/A1-1", {"JIRA_PAT": "j"}, "Bearer j"),
+        (
+            "https://j.acme.com/browse/A1-1",
+            {"JIRA_PAT": "j", "JIRA_EMAIL": "a@b.c"},
+            "Bearer j",
+        ),
+        (
+            "https://j.acme.com/browse/A1-1",
+            {"JIRA_API_TOKEN": "j", "JIRA_EMAIL": "a@b.c"},
+            "Basic " + base64.b64encode(b"a@b.c:j").decode(),
+        ),
+        (
+            "INC0012345",
+            {**SNOW, "SERVICENOW_TOKEN": "t", "SERVICENOW_USERNAME": "alice"},
+            "Bearer t",
+        ),
+        (
+            "INC0012345",
+            {**SNOW, "SERVICENOW_PASSWORD": "p", "SERVICENOW_USERNAME": "alice"},
+            "Basic " + base64.b64encode(b"alice:p").decode(),
+        ),
     ],
 )
 def test_each_service_has_its_own_way(post, monkeypatch, ticket, env, value):
@@ -54,6 +76,12 @@ def test_jira_cloud_needs_the_address_of_who_signs_in(post, tmp_path):
     env = {"JIRA_API_TOKEN": "j", "NETRC": str(tmp_path / "none")}
     with pytest.raises(PostingError, match="needs JIRA_EMAIL beside the token"):
         signed(post, "https://a.atlassian.net/browse/A1-1", env)
+
+
+def test_a_password_of_servicenow_is_never_sent_as_a_token(post):
+    env = {**SNOW, "SERVICENOW_PASSWORD": "p"}
+    with pytest.raises(PostingError, match="needs SERVICENOW_USERNAME beside the"):
+        signed(post, "INC0012345", env)
 
 
 def test_the_usual_tool_is_asked(post, monkeypatch, tmp_path):

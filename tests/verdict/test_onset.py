@@ -86,3 +86,51 @@ def test_a_report_without_chain_and_onset_is_still_read(hidden):
 def test_a_healthy_job_has_neither(analyzed):
     report = analyzed({"rank_0.log": DATED}).report
     assert (report.chain, report.onset) == ((), None)
+
+
+def _dump(rank, times, *, states):
+    entries = [
+        {
+            "record_id": n,
+            "collective_seq_id": n,
+            "process_group": ["0", "default_pg"],
+            "profiling_name": "nccl:all_reduce",
+            "state": state,
+            "time_created_ns": time,
+        }
+        for n, (time, state) in enumerate(zip(times, states, strict=True), 1)
+    ]
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
+    return json.dumps({"version": "2.9", "pg_config": config, "entries": entries})
+
+
+STEPS = "".join(
+    f"2026-11-20 10:00:{second:02d},000 INFO step {step} loss 2.0\n"
+    for step, second in ((1, 1), (2, 5), (3, 9))
+)
+BEGAN = 1_795_168_800 * 10**9  # 2026-11-20 10:00:00
+
+
+@pytest.mark.parametrize(
+    ("steps", "stopped"),
+    [(STEPS, "2026-11-20T10:00:09"), ("", "2026-11-20T10:00:00")],
+)
+def test_it_did_not_stop_before_a_later_step(analyzed, steps, stopped):
+    waits = _dump(0, [BEGAN + 2 * 10**9], states=["scheduled"])
+    timeout = TIMEOUT.format(rank=0, second=0)
+    logs = {"rank_0.log": DATED + steps + timeout, "nccl_trace_rank_0.json": waits}
+    onset = analyzed(logs).report.onset
+    assert onset.stopped.startswith(stopped)
+    assert onset.hidden_seconds is None or onset.hidden_seconds >= 0
+
+
+def test_a_step_that_is_told_again_is_no_sign_of_life(analyzed):
+    waits = _dump(0, [BEGAN + 10 * 10**9], states=["scheduled"])
+    again = "2026-11-20 10:20:00,000 INFO step 3 loss 2.0\n"
+    timeout = TIMEOUT.format(rank=0, second=0)
+    logs = {
+        "rank_0.log": DATED + STEPS + again + timeout,
+        "nccl_trace_rank_0.json": waits,
+    }
+    onset = analyzed(logs).report.onset
+    assert onset.stopped.startswith("2026-11-20T10:00")

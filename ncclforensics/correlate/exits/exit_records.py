@@ -166,10 +166,10 @@ def is_whole(frames: Frames) -> bool:
 def _whole(exits: pl.DataFrame) -> pl.DataFrame:
     """Drop rows without a time that repeat a table entry that has one."""
     key = ["source", "rank", "pid", "code"]
-    told = exits.drop_nulls(["t", *key]).select(key).unique()
-    bare = pl.col("t").is_null()
-    again = exits.filter(bare).join(told, on=key, how="semi")
-    return exits.join(again, on=["source", "line"], how="anti", maintain_order="left")
+    told = exits.drop_nulls(["t", *key]).select(*key, is_told=True).unique()
+    known = exits.join(told, on=key, how="left", maintain_order="left")
+    again = pl.col("t").is_null() & pl.col("is_told").fill_null(False)
+    return known.filter(~again).drop("is_told")
 
 
 def _strangers(frames: Frames) -> pl.DataFrame:

@@ -41,6 +41,8 @@ def without(frames: Frames) -> Frames:
     if lines.is_empty():
         return frames
     here = lines.select(PLACE).unique()
+    heads = lines.select("source", line="head")
+    whole = pl.concat([here, heads]).unique()
     failing = _is_raised()
     went_on = (
         frames["events"]
@@ -66,7 +68,7 @@ def without(frames: Frames) -> Frames:
             "notes": pl.concat([frames["notes"], _notes(lines)]),
         },
         {
-            name: frame.join(here, on=PLACE, how="anti", maintain_order="left")
+            name: frame.join(whole, on=PLACE, how="anti", maintain_order="left")
             if name in gone
             else frame
             for name, frame in frames.messages.items()
@@ -83,10 +85,10 @@ def _is_raised() -> pl.Expr:
 
 
 def _raised(frames: Frames) -> pl.DataFrame:
-    """Return the lines of exceptions: PLACE, `message`, `rank` and `t`.
+    """Return the lines of exceptions: PLACE, `message`, `head`, `rank` and `t`.
 
-    A line of a traceback has the rank and time of the record that precedes the
-    traceback, if it tells none itself.
+    `head` is the first line of the traceback. A line of it has the rank and time of the
+    record that precedes the traceback, if it tells none itself.
     """
     lines = frames["events"].filter(_is_raised()).select(*PLACE, "message", "rank", "t")
     if lines.is_empty():
@@ -103,9 +105,9 @@ def _raised(frames: Frames) -> pl.DataFrame:
     above = _own(frames, records).select(
         "source", pl.col("line") + 1, pl.col("rank", "t").name.suffix("_above")
     )
-    lines = lines.with_columns(head.alias("above")).join(
+    lines = lines.with_columns(head.alias("head")).join(
         above.unique(PLACE),
-        left_on=["source", "above"],
+        left_on=["source", "head"],
         right_on=PLACE,
         how="left",
         maintain_order="left",
@@ -113,6 +115,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
     return lines.select(
         *PLACE,
         "message",
+        "head",
         *(pl.coalesce(c, f"{c}_above").alias(c) for c in ("rank", "t")),
     )
 

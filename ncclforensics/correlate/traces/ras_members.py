@@ -36,6 +36,8 @@ _COLUMNS = {
     "gpu": pl.String(),
     "process": pl.Int64(),
     "node": pl.String(),
+    "said_line": pl.Int64(),
+    "said": pl.String(),
     "text": pl.String(),
     "t": SCHEMAS["events"]["t"],
     **CITE,

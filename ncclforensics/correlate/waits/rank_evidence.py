@@ -31,6 +31,16 @@ def failed(frames: Frames) -> pl.Series:
     return pl.concat([lines["rank"], ended["rank"]]).drop_nulls().unique().sort()
 
 
+def failed_last(frames: Frames, collectives: pl.DataFrame) -> pl.Series:
+    """Return the ranks whose last call on Gloo failed, though it counts as retired.
+
+    The last entry of a dump that is cut is not the last call of its rank.
+    """
+    torn = call_summary.dumps(frames).filter("cut")["rank"].drop_nulls()
+    ranks = pl.concat([failed(frames), given_up(collectives)]).unique().sort()
+    return ranks.filter(~ranks.is_in(torn.implode()))
+
+
 def given_up(collectives: pl.DataFrame) -> pl.Series:
     """Return the ranks that gave up a Gloo call, which then counts as retired.
 

@@ -169,7 +169,10 @@ def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
         (pl.col("role") == "either") & ~pl.col("message").is_in(OF_OTHERS)
     )
     cite = ["source", "line"]
-    return ranks_of(either.join(ended.select(cite), on=cite, how="anti"))
+    quoted = frames.quoted("python.traceback").join(ended, on=cite, how="semi")
+    ends = quoted.select("source", pl.col("said_line").alias("line"))
+    ended = pl.concat([ended.select(cite), ends])
+    return ranks_of(either.join(ended, on=cite, how="anti"))
 
 
 def _broke(frames: Frames) -> frozenset[int]:

@@ -39,6 +39,11 @@ CAPTURED: Mapping[str, pl.DataType] = {
 }
 
 
+# A structure says at which line of its text a row stands. The row then gets that line
+# of the file, and what it says.
+SAID_AT, SAID = "said_at", ("said_line", "said")
+NUMBERS = ("line", SAID[0])  # columns with numbers of lines
+
 # captures whose names clash with these columns of `events` are renamed to NAME_text
 OWN_COLUMNS = ("message", "role", "level", "text")
 
@@ -47,7 +52,9 @@ OWN_COLUMNS = ("message", "role", "level", "text")
 def columns(structure: str) -> tuple[str, ...]:
     """Return the columns that every row of an inner structure has."""
     module = import_module(f"ncclforensics.parsers.logs.message_parsers.{structure}")
-    return tuple(f"{c}_text" if c in OWN_COLUMNS else c for c in module.COLUMNS)
+    told = [f"{c}_text" if c in OWN_COLUMNS else c for c in module.COLUMNS]
+    placed = SAID if SAID_AT in told else ()
+    return (*(c for c in told if c != SAID_AT), *placed)
 
 
 @cache
@@ -55,7 +62,8 @@ def inner(structure: str) -> Mapping[str, pl.DataType]:
     """Return the column types of an inner structure; columns not listed are String."""
     module = import_module(f"ncclforensics.parsers.logs.message_parsers.{structure}")
     own = getattr(module, "KINDS", {})
-    return TYPES | {column: KINDS[kind] for column, kind in own.items()}
+    told = {column: KINDS[kind] for column, kind in own.items()}
+    return TYPES | {SAID[0]: pl.Int64()} | told
 
 
 def schema(message: Message, columns: list[str]) -> dict[str, pl.DataType]:

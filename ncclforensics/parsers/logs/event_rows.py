@@ -26,6 +26,7 @@ from ncclforensics.parsers.logs.scan import WRAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import ModuleType
 
     from ncclforensics.parsers.logs.grammar import Message
 
@@ -91,9 +92,12 @@ def taken(
             whole = _believed(whole, odd)
             full += [message_id] if is_cut else []
         told = row = _event(whole, message)
-        fed["events"].append(_event(frame, message) if message.inner else told)
+        quoted = told
         if message.inner:
-            told, row = told.drop(FOUND), told.filter(FOUND)
+            quoted = _event(_quoted(whole, frame, message), message)
+            row = _event(_at_own_line(whole.filter(FOUND)), message)
+            told = told.drop(FOUND)
+        fed["events"].append(quoted)
         frames[message_id] = told.sort("line", maintain_order=True)
         if message.feeds:
             constants = [pl.lit(v).alias(k) for k, v in message.constants.items()]
@@ -110,6 +114,27 @@ def taken(
     if notes:
         conforming["notes"] = tables.noted(Note("parsers", text) for text in notes)
     return Frames(conforming, frames)
+
+
+def _quoted(whole: pl.DataFrame, frame: pl.DataFrame, message: Message) -> pl.DataFrame:
+    """Return the rows for `events`: `frame`, or the structure's where it is quoted."""
+    is_quoted = "said" in whole.columns and hasattr(_module(message), "IS_QUOTED")
+    return _at_own_line(whole) if is_quoted else frame
+
+
+def _at_own_line(rows: pl.DataFrame) -> pl.DataFrame:
+    """Put rows of an inner structure on the line that they were read from."""
+    if "said" not in rows.columns:
+        return rows
+    return rows.with_columns(
+        pl.coalesce("said_line", "line").alias("line"),
+        pl.coalesce("said", "text").alias("text"),
+    )
+
+
+def _module(message: Message) -> ModuleType:
+    """Return the module that parses the inner structure of a message."""
+    return import_module(f"ncclforensics.parsers.logs.message_parsers.{message.inner}")
 
 
 def _believed(frame: pl.DataFrame, odd: set[str]) -> pl.DataFrame:
@@ -260,24 +285,25 @@ def _structured(
     whether a limit was exceeded: `room`, MAX_STRUCTURES messages, the lines of one
     message, or the characters of its text.
     """
-    structure = import_module(
-        f"ncclforensics.parsers.logs.message_parsers.{message.inner}"
-    )
+    structure = _module(message)
     starts = frame.head(limits.MAX_STRUCTURES)
     texts = starts["text"].to_list()
+    places = starts.select(pl.concat_list("line")).to_series().to_list()
     if message.block > 1:
         under = (
             _under(starts, lines, message.block)
             .group_by("line", "part", maintain_order=True)
-            .agg(pl.col("text").str.join("\n"))
+            .agg(pl.col("text").str.join("\n"), "under")
         )
         below = starts.select("line", "part").join(
             under, on=["line", "part"], how="left", maintain_order="left"
-        )["text"]
+        )
         texts = [
             f"{text}\n{rest}" if rest else text
-            for text, rest in zip(texts, below, strict=True)
+            for text, rest in zip(texts, below["text"], strict=True)
         ]
+        under_ = below.select(pl.concat_list("line", pl.col("under").fill_null([])))
+        places = under_.to_series().to_list()
     parsed: list[dict[str, object]] = []
     longest = getattr(structure, "LONGEST", limits.MAX_STRUCTURE_CHARACTERS)
     is_cut = frame.height > starts.height
@@ -288,7 +314,7 @@ def _structured(
         if room.rows <= 0 or (is_slow and room.characters <= 0):
             is_cut = True
             break
-        rows = structure.parse(text)
+        rows = [_placed(row, text, places[number]) for row in structure.parse(text)]
         is_cut = is_cut or len(rows) > room.rows
         is_cut = is_cut or (refuses is not None and refuses(text))
         # a structure that reaches the last line of its block may continue below it
@@ -322,6 +348,20 @@ def _structured(
         ),
     )
     return typed.drop("_start", *(f"{c}_inner" for c in clashes)), is_cut
+
+
+def _placed(
+    row: dict[str, object], text: str, places: Sequence[int]
+) -> dict[str, object]:
+    """Replace `said_at` of a row by the line of the file, and what that says."""
+    if captures.SAID_AT not in row:
+        return row
+    at = row.pop(captures.SAID_AT)
+    said = text.splitlines()
+    told: tuple[int | None, str | None] = (None, None)
+    if isinstance(at, int) and len(said) == len(places):
+        told = places[at], said[at].strip()
+    return row | dict(zip(captures.SAID, told, strict=True))
 
 
 def _like(column: str, name: str, frame: pl.DataFrame) -> pl.Expr:

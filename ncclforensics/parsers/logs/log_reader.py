@@ -32,6 +32,7 @@ from ncclforensics.parsers.logs import (
     record_files,
     scan,
 )
+from ncclforensics.parsers.logs.captures import NUMBERS
 from ncclforensics.parsers.logs.event_rows import Room, recognise, taken
 from ncclforensics.parsers.logs.framing import FILE
 from ncclforensics.parsers.logs.kept_lines import Kept, numbered
@@ -256,7 +257,10 @@ def recognised(
     frames = recognise(anew, own, messages, room)
 
     def back(frame: pl.DataFrame) -> pl.DataFrame:
-        return frame.with_columns(lines["line"].gather(frame["line"]))
+        numbers = [c for c in NUMBERS if c in frame.columns]
+        return frame.with_columns(
+            lines["line"].gather(frame[c]).alias(c) for c in numbers
+        )
 
     return frames.each(back)
 
@@ -377,7 +381,7 @@ def placed(frames: Frames, sources: Sequence[Source]) -> Frames:
         if "host_alias" in frame.columns:
             here = here.rename({"host": "host_alias"})
         return frame.with_columns(
-            (pl.col("line") % FILE).alias("line"),
+            *(pl.col(c) % FILE for c in NUMBERS if c in frame.columns),
             *(
                 pl.select(pl.coalesce(frame[c], here[c])).to_series().alias(c)
                 for c in here.columns

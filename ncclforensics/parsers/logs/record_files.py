@@ -22,6 +22,7 @@ from ncclforensics.parsers.logs import (
     json_records,
     timestamps,
 )
+from ncclforensics.parsers.logs.captures import NUMBERS
 from ncclforensics.parsers.logs.lines import decoded, utf8
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def cited(frames: Frames, place: pl.Series) -> Frames:
         if frame.is_empty() or "line" not in frame.columns:
             return frame
         return frame.with_columns(
-            pl.select(place.gather(frame["line"] - 1)).to_series().alias("line")
+            place.gather(frame[c] - 1).alias(c) for c in NUMBERS if c in frame.columns
         )
 
     return frames.each(cite)

@@ -17,7 +17,14 @@ from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import FAILING
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.logs import event_rows, framing, grammar, log_reader, scan
+from ncclforensics.parsers.logs import (
+    captures,
+    event_rows,
+    framing,
+    grammar,
+    log_reader,
+    scan,
+)
 from ncclforensics.parsers.logs.framing import FILE
 from ncclforensics.parsers.logs.kept_lines import Kept
 
@@ -148,7 +155,11 @@ def _at(lines: pl.DataFrame, new: pl.Series, told: Frames) -> Frames:
     places = lines.filter(pl.col("line").is_in(new.implode())).select("line", at=number)
 
     def placed(frame: pl.DataFrame) -> pl.DataFrame:
-        found = frame.join(places, on="line", maintain_order="left")
-        return found.with_columns(pl.col("at").alias("line")).select(frame.columns)
+        mine = frame.join(places, on="line", how="semi", maintain_order="left")
+        for column in (c for c in captures.NUMBERS if c in frame.columns):
+            to = places.rename({"line": column})
+            found = mine.join(to, on=column, how="left", maintain_order="left")
+            mine = found.with_columns(pl.col("at").alias(column)).drop("at")
+        return mine
 
     return told.each(placed)

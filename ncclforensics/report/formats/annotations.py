@@ -54,7 +54,7 @@ def command(level: str, title: str, text: str, cites: tuple[Evidence, ...] = ())
     properties = {}
     for cite in cites[:1]:
         properties["file"] = cite.source
-        if cite.line is not None:
+        if cite.line is not None and cite.counts == "line":
             properties["line"] = str(cite.line)
     properties["title"] = title
     told = ",".join(f"{key}={_property(value)}" for key, value in properties.items())

@@ -78,10 +78,7 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
         if any(c.is_spread for c in details.calls):
             parts.append(SPREAD)
     if verdict is not None and quotes and verdict.evidence:
-        cites = [
-            f"{c.source}{'' if c.line is None else f':{c.line}'}  {c.text}"
-            for c in verdict.evidence
-        ]
+        cites = [f"{c.place}  {c.text}" for c in verdict.evidence]
         parts += ["*Evidence*", noformat(cites[:MOST])]
         if len(cites) > MOST:
             parts.append(f"{len(cites) - MOST:,} more in the attached report")

@@ -197,8 +197,7 @@ def _fold_excerpts(excerpts: Sequence[Excerpt]) -> list[str]:
 
 def _cite(cite: Evidence) -> str:
     """Return a cited line as `path:line  text`."""
-    where = cite.source if cite.line is None else f"{cite.source}:{cite.line}"
-    return f"{where}  {cite.text}".rstrip()
+    return f"{cite.place}  {cite.text}".rstrip()
 
 
 def _brief(finding: Finding) -> str:

@@ -53,14 +53,13 @@ def quote(cite: Evidence, room: int, most: int = 4) -> list[str]:
 
     The text takes at most `most` lines.
     """
-    where = cite.source if cite.line is None else f"{cite.source}:{cite.line}"
     if not cite.text:
-        return [where]
-    together = f"{where}  {cite.text}"
+        return [cite.place]
+    together = f"{cite.place}  {cite.text}"
     if shorten(together, room) == together:
         return [together]
     parts = fold(cite.text, room - 4, most)
-    return [where, *(f"  | {part}" for part in parts)]
+    return [cite.place, *(f"  | {part}" for part in parts)]
 
 
 def remedy(item: str, width: int) -> list[str]:
@@ -92,7 +91,7 @@ def course(report: Report) -> list[Step]:
 def told(finding: Finding) -> str:
     """Return another finding in one line."""
     named = who(finding.culprits, 80)
-    where = [f"{e.source}:{e.line}" for e in finding.evidence[:1] if e.line]
+    where = [e.place for e in finding.evidence[:1] if e.line]
     said = "; ".join((finding.headline, *where))
     slug = f"{perhaps(finding)}{finding.slug}"
     return f"{slug}: {named} ({said})" if named else f"{slug}: {said}"

@@ -97,6 +97,5 @@ def _finding(label: str, finding: Verdict | Finding) -> Entry:
 
 
 def _cite(cite: Evidence, finding: Verdict) -> Entry:
-    where = cite.source if cite.line is None else f"{cite.source}:{cite.line}"
-    text = f"{where} {cite.text}".rstrip()
+    text = f"{cite.place} {cite.text}".rstrip()
     return Entry("evidence", text, text, finding.slug, finding, cite)

@@ -133,3 +133,12 @@ def test_a_logged_completion_dates_the_dumps_of_the_others(tmp_path, op, state):
     (call,) = [c for c in calls if c["seq"] == 9999]
     assert call["waiting"] == [0]
     assert call[state]
+
+
+def test_the_last_entry_of_a_cut_gloo_dump_is_not_its_rank_s_last_call(jobs):
+    """Rank 2's dump is cut below its first call, which is retired: it did not fail."""
+    folder = jobs.parent / "incidents" / "missing-rank-16" / "evidence"
+    frames = judging.analyze([str(folder)]).frames
+    calls = frames["calls"]
+    assert calls.height
+    assert "broadcast" not in set(calls["op"])

@@ -29,6 +29,7 @@ COLUMNS = (
     "t",
     "error_file",
     "called_root_cause",
+    "said_at",
 )
 KINDS = {"entry": "int"}
 TIME = "%Y-%m-%d_%H:%M:%S"
@@ -68,15 +69,15 @@ def parse(text: str) -> list[dict[str, object]]:
 
     Rows: `entry` (its number; 0 is the root), `rank` (global), `local_rank`, `host`,
     `pid`, `code` (negative: the signal), `signal`, `reason` (the signal's text, or the
-    exception of its traceback), `t`, `error_file`, `called_root_cause`. A section ends
-    where the other one begins: a text that starts at `Failures:` yields only the rows
-    of that section.
+    exception of its traceback), `t`, `error_file`, `called_root_cause`, `said_at` (the
+    line of `text`, from 0, with the exit code). A section ends where the other one
+    begins: a text that starts at `Failures:` yields only the rows of that section.
     """
     rows: list[dict[str, object]] = []
     row: dict[str, object] = {}
     under: list[str] | None = None  # lines of the current traceback
     is_root: bool | None = None
-    for line in capped(text).splitlines():
+    for at, line in enumerate(capped(text).splitlines()):
         found = _read(line)
         begins_root = found is not None and "root" in found
         begins_others = found is not None and "others" in found
@@ -92,7 +93,7 @@ def parse(text: str) -> list[dict[str, object]]:
         elif under is not None:
             under.append(line)
         elif found is not None and not row.keys() & (told := found.as_dict()).keys():
-            row.update(told)
+            row.update(told | ({"said_at": at} if "code" in told else {}))
             under = [] if "reason" in told else None
     _close(rows, row, under)
     return [_typed(row, bool(is_root)) for row in rows]
@@ -137,6 +138,7 @@ def _typed(row: dict[str, object], is_root: bool) -> dict[str, object]:
         "t": _time(text("time")),
         "error_file": text("error_file"),
         "called_root_cause": is_root,
+        "said_at": row.get("said_at"),
     }
 
 

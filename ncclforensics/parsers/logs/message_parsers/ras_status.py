@@ -12,7 +12,10 @@ import pyparsing as pp
 
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
-COLUMNS = ("kind", "op", "operation", "ranks", "comm_rank", "gpu", "process", "node")
+COLUMNS = (
+    *("kind", "op", "operation", "ranks", "comm_rank", "gpu", "process", "node"),
+    "said_at",
+)
 KINDS = dict.fromkeys(("operation", "ranks", "comm_rank", "process"), "int")
 _NUMBER = pp.Word(pp.nums, max=18).set_parse_action(lambda found: int(found[0]))
 _RANKS = pp.Suppress(pp.one_of("ranks rank"))
@@ -56,14 +59,14 @@ _LINE = _DIFFERENT | _LOST("lost") | _MISSING | _MANY | _PROCESS | _ONE
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return rows `kind op operation ranks comm_rank gpu process node`, in line order.
+    """Return rows of COLUMNS, in line order; `said_at` is the line of `text`, from 0.
 
     `kind` is "count" (`ranks` members, or member `comm_rank`, launched `operation`
     calls of `op`), "missing" (a member does not answer) or "process" (a whole process).
     """
     rows: list[dict[str, object]] = []
     op, operation, kind = None, None, "count"
-    for line in capped(text).splitlines()[1:]:
+    for at, line in enumerate(capped(text).splitlines()[1:], 1):
         try:
             found = _LINE.parse_string(line).as_dict()
         except pp.ParseException:
@@ -76,12 +79,13 @@ def parse(text: str) -> list[dict[str, object]]:
             kind = "missing"
         elif "missing" in found:
             rows += [
-                {"kind": "missing", "comm_rank": rank} for rank in found["missing"]
+                {"kind": "missing", "comm_rank": rank, "said_at": at}
+                for rank in found["missing"]
             ]
         elif "comm_rank" in found or "ranks" in found:
             operation = found.pop("operation", operation)
             known = {"op": op, "operation": operation} if kind == "count" else {}
-            rows.append({"kind": kind, **known, **found})
+            rows.append({"kind": kind, **known, **found, "said_at": at})
         else:
-            rows.append({"kind": "process", **found})
+            rows.append({"kind": "process", **found, "said_at": at})
     return [dict.fromkeys(COLUMNS) | row for row in rows]

@@ -26,11 +26,13 @@ COLUMNS = (
     "signalled",
     "chained",
     "span",
+    "said_at",
 )
 KINDS = {
     **dict.fromkeys(("by_launcher", "signalled", "chained"), "bool"),
     "span": "int",
 }
+IS_QUOTED = True  # the event of a traceback quotes what was raised, where that stands
 HEAD = "Traceback (most recent call last)"
 CHAINS = ("During handling of the above", "The above exception was the direct cause")
 # torch may be installed, or built in place (`/pytorch/torch/distributed/…`)
@@ -78,7 +80,8 @@ def parse(text: str) -> list[dict[str, object]]:
     frame, user code or not), `by_launcher` (whether it was raised in a launcher, which
     is not a rank), `signalled` (whether it was raised in a signal handler, whose frames
     are left out), `chained` (whether it led to another exception), `span` (its number
-    of lines). Truncated values are null.
+    of lines), `said_at` (the line of `text`, from 0, with the exception). Truncated
+    values are null.
     """
     before, head, after = capped(text).partition(HEAD)
     if not head:
@@ -99,10 +102,13 @@ def parse(text: str) -> list[dict[str, object]]:
     if not frames and not raised:
         return []
     span = 1 + len(block) + bool(raised)
+    end = before.count("\n") + 1 + len(block)
     if raised and _PASSED_ON.match(raised["message"] or ""):
         # a worker's exception, re-raised; its own traceback follows
         for row in parse("\n".join(rest[1:])):
-            return [{**row, "span": span}]
+            at = row["said_at"]
+            below = end + 1 + at if isinstance(at, int) else None
+            return [{**row, "span": span, "said_at": below}]
     return [
         {
             "exception": raised["exception"] if raised else None,
@@ -114,6 +120,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "signalled": signalled,
             "chained": _is_chained(rest),
             "span": span,
+            "said_at": end if raised else None,
         }
     ]
 

@@ -61,6 +61,7 @@ def test_every_field_of_an_entry():
         "t": datetime(2026, 11, 20, 11, 24, 8, tzinfo=UTC),
         "error_file": "/tmp/torchelastic_a1/none_b2/attempt_0/0/error.json",
         "called_root_cause": True,
+        "said_at": 5,
     }
 
 

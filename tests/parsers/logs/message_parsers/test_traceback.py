@@ -48,6 +48,7 @@ def test_frames_of_torch_are_passed_over():
         "c10d_logger.py",
         "chained": False,
         "span": 9,
+        "said_at": 8,
     }
 
 

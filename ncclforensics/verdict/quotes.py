@@ -1,0 +1,84 @@
+"""A cite of a log quotes the line that it names; a cite of a dump names its entry.
+
+Diagnosers cite with words of their own: `SIGTERM`, `rank 3 waits in all_reduce`. Those
+are kept for the entries of dumps, which have no text. What a log says is quoted, so
+that whoever opens the file there finds it. What stands under a heading (an exception
+under `Traceback`) is quoted where it stands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ncclforensics.model.findings import Cite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ncclforensics.model.frames import Frames
+
+HEADED = "python.traceback"
+DUMPS = r"^(?:flight_recorder|pyspy|slurm)_"  # kinds whose `line` counts entries
+PLACE = {"source": pl.String(), "line": pl.Int64()}
+
+
+def quoted(frames: Frames, *told: Any) -> tuple[Any, ...]:
+    """Return `told`, dataclasses and tuples of them, with all their cites quoted."""
+    cites = {cite for cite in _cites(told) if cite.line is not None}
+    swaps = _swaps(frames, cites)
+    return tuple(_swapped(one, swaps) for one in told)
+
+
+def _swaps(frames: Frames, cites: set[Cite]) -> dict[Cite, Cite]:
+    places = sorted({(cite.source, cite.line) for cite in cites})
+    asked = pl.DataFrame(places, PLACE, orient="row")
+    heads = frames.quoted(HEADED).join(asked, on=[*PLACE], how="semi")
+    moved = {(s, n): Cite(s, at, said) for s, n, at, said in heads.iter_rows()}
+    lines = (
+        frames["events"]
+        .select("source", "line", "message", "text")
+        .join(asked, on=[*PLACE], how="semi")
+        .sort("source", "line", "message")
+    )
+    said: dict[tuple[str, int], list[str]] = {}
+    for source, line, _, text in lines.iter_rows():
+        said.setdefault((source, line), []).append(text or "")
+    sources = frames["sources"]
+    dumps = {*sources.filter(pl.col("kind").str.contains(DUMPS))["source"]}
+    swaps = {}
+    for cite in cites:
+        place = (cite.source, cite.line)
+        texts = said.get(place, [])  # type: ignore[arg-type]
+        if cite.source in dumps:
+            swaps[cite] = dataclasses.replace(cite, counts="entry")
+        elif place in moved:
+            swaps[cite] = moved[place]
+        elif texts and not any(cite.text in text for text in texts if cite.text):
+            swaps[cite] = dataclasses.replace(cite, text=texts[0])
+    return swaps
+
+
+def _cites(value: object) -> Iterator[Cite]:
+    if isinstance(value, Cite):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _cites(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _cites(getattr(value, field.name))
+
+
+def _swapped(value: Any, swaps: Mapping[Cite, Cite]) -> Any:
+    if isinstance(value, Cite):
+        return swaps.get(value, value)
+    if isinstance(value, tuple):
+        return tuple(_swapped(item, swaps) for item in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        new = {name: _swapped(getattr(value, name), swaps) for name in names}
+        return dataclasses.replace(value, **new)
+    return value
