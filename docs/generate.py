@@ -22,6 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ncclforensics import analysis, api
 from ncclforensics.cli.commands import cli
 from ncclforensics.diagnosers import CLASSES, FAMILIES
+from ncclforensics.model.frame_docs import ROWS
 from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.parsers.logs.grammar import grammar_folder, load_file
 from ncclforensics.report import class_docs, contract
@@ -70,6 +71,7 @@ def pages() -> dict[str, str]:
         "incident": api.Incident,
         "doc": inspect.getdoc,
         "frames": SCHEMAS,
+        "rows": ROWS,
         "program": program,
         "weights": weights,
         "suspects": suspects,

@@ -49,7 +49,7 @@ def test_no_file_is_longer_than_the_house_style_ends():
     assert long == []
 
 
-def test_one_wheel_brings_the_grammars(tmp_path):
+def test_one_wheel_brings_the_grammars_and_the_schema(tmp_path):
     command = [
         sys.executable,
         "-m",
@@ -67,7 +67,11 @@ def test_one_wheel_brings_the_grammars(tmp_path):
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from ncclforensics.parsers.logs import grammar\n"
         "assert str(grammar.grammar_folder()).startswith(sys.argv[1])\n"
-        "assert len(grammar.load()) > 100"
+        "assert len(grammar.load()) > 100\n"
+        "from importlib.resources import files\n"
+        "from ncclforensics.report.formats import as_json\n"
+        "told = files('ncclforensics') / 'schemas/report-v1.json'\n"
+        "assert told.read_text('utf-8') == as_json.schema()"
     )
     unpacked = tmp_path / "wheel"
     subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, unpacked], check=True)

@@ -92,7 +92,7 @@ def cli() -> None:
 
 for command in (
     *(publish.report, publish.export, publish.attach, ingest.ingest),
-    *(explain.explain, explain.classes, explain.grammars),
+    *(explain.explain, explain.classes, explain.schema, explain.grammars),
 ):
     cli.add_command(command)
 

@@ -1,4 +1,4 @@
-"""The commands that need no evidence: explain, classes, grammars."""
+"""The commands that need no evidence: explain, classes, schema, grammars."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def explain(slug: str, color: stdout.Colour) -> int:
     all of them.
     """
     from ncclforensics.diagnosers import CLASSES
+    from ncclforensics.diagnosers.choice import known
     from ncclforensics.report.explain import render_class
 
-    entry, colour = CLASSES[options.known(slug)], stdout.coloured(color)
+    entry, colour = CLASSES[known(slug)], stdout.coloured(color)
     stdout.write(render_class(entry, width=_prose(), colour=colour))
     return ExitCode.OK
 
@@ -47,6 +48,24 @@ def classes() -> int:
     from ncclforensics.report.explain import render_classes
 
     stdout.write(render_classes(CLASSES, width=_prose()))
+    return ExitCode.OK
+
+
+@click.command(
+    epilog=options.examples(
+        "ncclforensics schema > report-v1.json",
+        "ncclforensics schema | jq '.\"$defs\" | keys'",
+    )
+)
+def schema() -> int:
+    """Print the JSON Schema of the JSON report.
+
+    It is in the wheel as well: importlib.resources.files("ncclforensics") /
+    "schemas/report-v1.json".
+    """
+    from ncclforensics.report.formats import as_json
+
+    stdout.write(as_json.schema(), utf8=True)
     return ExitCode.OK
 
 
