@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics.cli import console, explain, ingest, options, publish, stdout
+from ncclforensics.cli import (
+    compare,
+    console,
+    explain,
+    ingest,
+    options,
+    publish,
+    stdout,
+)
 from ncclforensics.cli.options import (
     FROM_CACHE,
     classes,
@@ -91,7 +99,7 @@ def cli() -> None:
 
 
 for command in (
-    *(publish.report, publish.export, publish.attach, ingest.ingest),
+    *(publish.report, publish.export, publish.attach, ingest.ingest, compare.diff),
     *(explain.explain, explain.classes, explain.schema, explain.grammars),
 ):
     cli.add_command(command)
