@@ -20,6 +20,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ncclforensics import analysis, api
+from ncclforensics.cli import settings
 from ncclforensics.cli.commands import cli
 from ncclforensics.diagnosers import CLASSES, FAMILIES
 from ncclforensics.model.frame_docs import ROWS
@@ -66,6 +67,7 @@ def pages() -> dict[str, str]:
         },
         "messages": {stem: load_file(file) for stem, file in GRAMMARS.items()},
         "commands": list(commands(cli, "ncclforensics")),
+        "asked": sorted(settings.ASKED - {"help"}),
         "structs": list(structs()),
         "functions": [api.analyze, analysis.analyze],
         "incident": api.Incident,

@@ -84,7 +84,14 @@ Completion of commands, options and classes, in a shell's startup file:
     callback=_version,
     help="Print the versions that a bug report needs.",
 )
-def cli() -> None:
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, path_type=Path),
+    help="Settings, instead of the nearest ncclforensics.toml; /dev/null for none.",
+)
+@click.pass_context
+def cli(context: click.Context, config: Path | None) -> None:
     """Name the rank, the host and the collective that hung or killed a training job.
 
     Give it what is left of the job: NCCL_DEBUG logs, torchrun or Slurm output, Flight
@@ -96,6 +103,10 @@ def cli() -> None:
     ncclforensics timeline ./logs                  look for yourself
     ncclforensics report ./logs -o incident.html   to hand out
     """
+    from ncclforensics.cli import settings
+
+    if said := settings.apply(context, config):
+        console.say(said)
 
 
 for command in (
