@@ -20,6 +20,7 @@ from ncclforensics.cli import (
     ingest,
     options,
     publish,
+    serving,
     stdout,
 )
 from ncclforensics.cli.options import (
@@ -112,6 +113,7 @@ def cli(context: click.Context, config: Path | None) -> None:
 for command in (
     *(publish.report, publish.export, publish.attach, ingest.ingest, compare.diff),
     *(explain.explain, explain.classes, explain.schema, explain.grammars),
+    serving.mcp,
 ):
     cli.add_command(command)
 
