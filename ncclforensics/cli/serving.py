@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 @click.option("--no-cache", is_flag=True, help="Read all anew, keep nothing.")
 @options.paths
 def mcp(paths: Sequence[str], redact: str | None, no_cache: bool) -> int:
-    """Serve tools to an agent over stdin and stdout (Model Context Protocol).
+    """Serve read-only tools to an agent, over stdin and stdout.
 
-    The tools are analyze, evidence, explain and lines. They only read, and only what
-    PATH names or what lies in it. What an agent reads goes to its model: --redact hides
-    names before. It needs the extra: pip install 'ncclforensics[mcp]'.
+    The Model Context Protocol has them as analyze, evidence, explain and lines. They
+    read only what PATH names or what lies in it. What an agent reads goes to its model:
+    --redact hides names before. It needs the extra: pip install 'ncclforensics[mcp]'.
     """
     from ncclforensics.engine.interrupts import scratch_folder
     from ncclforensics.report.redact import kinds
