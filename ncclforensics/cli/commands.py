@@ -113,7 +113,7 @@ def cli(context: click.Context, config: Path | None) -> None:
 for command in (
     *(publish.report, publish.export, publish.attach, ingest.ingest, compare.diff),
     *(explain.explain, explain.classes, explain.schema, explain.grammars),
-    serving.mcp,
+    *(serving.serve, serving.mcp),
 ):
     cli.add_command(command)
 

@@ -1,13 +1,14 @@
-"""The commands that serve until they are stopped: mcp."""
+"""The commands that serve until they are stopped: serve and mcp."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics.cli import options
+from ncclforensics.cli import console, options, stdout
 from ncclforensics.model.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @click.command(
     epilog=options.examples(
         "ncclforensics mcp ./logs",
-        "claude mcp add nccl -- ncclforensics mcp /shared/logs --redact hosts,ips",
+        "ncclforensics mcp /shared/logs --redact hosts,ips    # as an agent starts it",
     )
 )
 @options.redacts
@@ -39,6 +40,49 @@ def mcp(paths: Sequence[str], redact: str | None, no_cache: bool) -> int:
     with scratch_folder() as scratch:
         hidden = kinds(redact)
         serve(Tools(list(paths), scratch, hidden, options.kept(no_cache)))
+    return ExitCode.OK
+
+
+@click.command(
+    epilog=options.examples(
+        "ncclforensics serve ./logs",
+        "ssh -L 8765:127.0.0.1:8765 login1 ncclforensics serve ./logs --port 8765",
+    )
+)
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Where to listen on 127.0.0.1; any free port by default.",
+)
+@options.redacts
+@options.decides
+@options.reading
+@options.any_color
+@options.no_progress
+@options.paths
+def serve(port: int, no_progress: bool, color: str, **asked: Any) -> int:
+    """Show the report and the frames to a browser, until Ctrl-C.
+
+    It listens on 127.0.0.1 alone, and reads nothing but PATH, once, at its start. The
+    URL that is printed holds a secret: whoever has it and reaches this machine's
+    127.0.0.1 can read the report. From another machine, forward the port with ssh -L.
+    """
+    from ncclforensics.cli import publish
+    from ncclforensics.servers.http import server
+    from ncclforensics.servers.pages import Pages
+
+    _exist(asked["paths"])
+    made, interrupted = publish.made_of(**asked, hushed=no_progress)
+    if interrupted:
+        return console.ended(made.report, interrupted=True)
+    listening, url = server(Pages(made), port)
+    stdout.write(f"{url}\n")
+    own = listening.server_port
+    console.say(f"from another machine: ssh -L {own}:127.0.0.1:{own} HOST; Ctrl-C ends")
+    with listening, contextlib.suppress(KeyboardInterrupt):
+        listening.serve_forever()
     return ExitCode.OK
 
 
