@@ -69,14 +69,17 @@ class Tools:
         `path` is a directory, file or archive that was named at the start, or lies in
         one; all of them without it. `again` reads anew, of a job that still writes.
         `text` is the answer for people; `report` is the JSON report without its list of
-        files, and with the first 20 of each other list. A verdict accuses; suspects are
-        where to look first. `certain` and `likely` are promises, `possible` is not.
+        files, and with the first 20 of each other list; `cut` names the lists that were
+        longer. A verdict accuses; suspects are where to look first. `certain` and
+        `likely` are promises, `possible` is not.
         """
         case = self._case(path, again=again)
         report = case.redactor.struct(case.found.report)
         told = msgspec.to_builtins(report)
         del told["sources"]
-        return {"text": render_text(report), "report": _first(told)}
+        cut: set[str] = set()
+        first = _first(told, "report", cut)
+        return {"text": render_text(report), "report": first, "cut": sorted(cut)}
 
     def evidence(
         self, path: str = "", contains: str = "", after: str = ""
@@ -170,12 +173,13 @@ class Tools:
         return str(real)
 
 
-def _first(value: Any) -> Any:
-    """Return a report with the first MOST members of each list."""
+def _first(value: Any, name: str, cut: set[str]) -> Any:
+    """Return a report with the first MOST members of each list; `cut` gets the rest."""
     if isinstance(value, dict):
-        return {key: _first(member) for key, member in value.items()}
+        return {key: _first(member, key, cut) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_first(member) for member in value[:MOST]]
+        cut |= {name} if len(value) > MOST else set()
+        return [_first(member, name, cut) for member in value[:MOST]]
     return value
 
 

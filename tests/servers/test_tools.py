@@ -28,6 +28,15 @@ def test_the_answer_is_text_and_a_report_without_its_files(tools):
     assert len(told["report"]["not_checked"]) <= MOST
 
 
+def test_a_list_that_is_cut_is_named(tools, monkeypatch):
+    asked = tools("torch-missing-rank")
+    assert asked.analyze()["cut"] == []
+    monkeypatch.setattr("ncclforensics.servers.tools.MOST", 1)
+    told = asked.analyze()
+    assert {"evidence", "not_checked"} <= set(told["cut"])
+    assert len(told["report"]["not_checked"]) == 1
+
+
 def test_a_cited_line_can_be_read_and_so_can_an_entry(tools):
     asked = tools("torch-missing-rank")
     verdict = asked.analyze()["report"]["verdict"]
