@@ -6,7 +6,7 @@ Pure: a path and a query give a type and bytes, or None. Nothing is read from di
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -14,6 +14,7 @@ import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ncclforensics.model.frame_docs import ROWS
+from ncclforensics.parsers.logs import grammar
 from ncclforensics.report.export import encoded
 from ncclforensics.report.formats.archive import named
 from ncclforensics.report.opening_lines import opening
@@ -113,7 +114,13 @@ class Pages:
 
 
 def _about(name: str) -> str:
-    return ROWS.get(name, "the captures of a log message, beside the columns of events")
+    """Return what a row of a frame is; of a message, what the message means."""
+    return ROWS.get(name) or _meanings().get(name.removeprefix("message."), "")
+
+
+@cache
+def _meanings() -> dict[str, str]:
+    return {message.id: message.meaning for message in grammar.load()}
 
 
 def _cell(value: object) -> str:
