@@ -121,7 +121,7 @@ def _groups(frames: Frames) -> pl.DataFrame:
 
 
 def _calls(frames: Frames) -> list[pl.DataFrame]:
-    """Return the element types of each operation in each group, and the timeouts."""
+    """Return the operations of each group with their types, and its timeout."""
     made = [frames["templates"]]
     if "collectives" in frames.tables:
         made.append(frames.tables["collectives"])
@@ -136,7 +136,7 @@ def _calls(frames: Frames) -> list[pl.DataFrame]:
     )
     types = pl.col("in_dtypes").list.unique().list.sort().list.join(",")
     return [
-        _fact(calls, "calls", name, types),
+        _fact(calls, "calls", name, types.fill_null("made")),
         _fact(calls, "calls", pl.format("timeout on {}", GROUP), seconds),
     ]
 

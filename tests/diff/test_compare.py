@@ -123,6 +123,14 @@ def test_a_healthy_run_beside_a_hung_one(jobs, tmp_path):
     assert max(map(len, render(found, width=80).splitlines())) <= 80
 
 
+def test_groups_of_another_size_are_told(jobs, tmp_path):
+    names = ("torch-healthy", "torch-missing-rank-two-hosts")
+    paths = tuple(str(jobs / name / "evidence") for name in names)
+    found = told(compare(*pair(paths, Reading(tmp_path))))
+    assert found["groups", "default_pg"] == ("1 of 4 ranks", "1 of 8 ranks")
+    assert found["job", "ranks"] == ("4", "8")
+
+
 def test_one_path_stands_for_the_last_two_attempts_in_it(jobs, tmp_path):
     path = str(jobs / "torch-elastic-restart" / "evidence")
     a, b = pair((path,), Reading(tmp_path))
