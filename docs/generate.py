@@ -20,8 +20,10 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ncclforensics import analysis, api
+from ncclforensics.cli import settings
 from ncclforensics.cli.commands import cli
 from ncclforensics.diagnosers import CLASSES, FAMILIES
+from ncclforensics.model.frame_docs import ROWS
 from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.parsers.logs.grammar import grammar_folder, load_file
 from ncclforensics.report import class_docs, contract
@@ -65,11 +67,14 @@ def pages() -> dict[str, str]:
         },
         "messages": {stem: load_file(file) for stem, file in GRAMMARS.items()},
         "commands": list(commands(cli, "ncclforensics")),
+        "agents": unlinked((ROOT / "AGENTS.md").read_text("utf-8")),
+        "asked": sorted(settings.ASKED - {"help"}),
         "structs": list(structs()),
         "functions": [api.analyze, analysis.analyze],
         "incident": api.Incident,
         "doc": inspect.getdoc,
         "frames": SCHEMAS,
+        "rows": ROWS,
         "program": program,
         "weights": weights,
         "suspects": suspects,
@@ -94,7 +99,7 @@ def navigation() -> list[Any]:
         {"Failure classes": ["classes/index.md", *classes]},
         "theory.md",
         {"Log messages": ["messages/index.md", *messages]},
-        *("cli.md", "json.md", "api.md"),
+        *("cli.md", "json.md", "api.md", "agents.md"),
     ]
 
 
@@ -104,6 +109,11 @@ def beginning() -> str:
     parts = re.split(r"^(?=## )", readme, flags=re.MULTILINE)
     sections = {part.splitlines()[0]: part for part in parts}
     text = "".join(sections[heading] for heading in HOME)
+    return unlinked(text)
+
+
+def unlinked(text: str) -> str:
+    """Return Markdown without its links into the repository."""
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
 
 

@@ -19,3 +19,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Name what can be asked for, also before it is imported."""
+    return sorted(__all__)

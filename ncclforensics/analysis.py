@@ -17,7 +17,7 @@ import msgspec
 
 from ncclforensics import diagnosers
 from ncclforensics.correlate import correlate
-from ncclforensics.correlate.runs import interleaved_jobs, job, unknown_failures
+from ncclforensics.correlate.runs import interleaved_jobs, job, jobs, unknown_failures
 from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
 from ncclforensics.engine import cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
@@ -79,6 +79,7 @@ def analyze(
     quote: bool = False,
     scratch: Path | None = None,
     kept: Path | None = None,
+    part: str | None = None,
 ) -> Analysis:
     """Analyze evidence: directories, files, globs, archives, or `-` for stdin.
 
@@ -88,7 +89,8 @@ def analyze(
     time span. `progress` is called with the number of sources read and their total; an
     exception from it ends the analysis. `quote` also reads the lines around citations.
     `scratch` is a folder for unpacked archives that outlives the call; `kept` is the
-    folder of the cache, None for no cache. Raises UsageError on a path that does not
+    folder of the cache, None for no cache. `part` is the job or the attempt to explain,
+    by its name in the evidence. Raises UsageError on a path or part that does not
     exist, and never on the content of evidence.
     """
     with ExitStack() as stack:
@@ -104,7 +106,7 @@ def analyze(
                 cache.keep(kept, found.sources, found.notes, frames)
         if datasets:
             frames = dataset.load(datasets, frames)
-        chosen = (world_size, select, ignore)
+        chosen = (world_size, select, ignore, part)
         joined, ranked, built = explain(within(frames, span), *chosen)
         if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
             joined, ranked, built = explain(within(join([frames, more]), span), *chosen)
@@ -118,6 +120,7 @@ def explain(
     world_size: int | None = None,
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
+    part: str | None = None,
 ) -> tuple[Frames, Ranked, Report]:
     """Correlate and explain parsed frames; other jobs and attempts are summarized.
 
@@ -125,6 +128,8 @@ def explain(
     explained in full.
     """
     joined = correlate(frames)
+    if part is not None:
+        joined = correlate(frames, *jobs.find(joined, part))
     ranked, built = conclude(joined, world_size, select, ignore)
     others = []
     for job_, attempt in (

@@ -13,10 +13,14 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ncclforensics import analysis
+from ncclforensics.correlate.runs.time_window import between
 from ncclforensics.diagnosers import CLASSES
+from ncclforensics.diagnosers.choice import chosen
+from ncclforensics.model.frame_docs import described
+from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.report import bundle as papers
 from ncclforensics.report.formats.html import render_html
 from ncclforensics.report.formats.markdown import render_markdown
@@ -25,7 +29,9 @@ from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.redact import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from concurrent.futures import Executor
+    from datetime import datetime
 
     import polars as pl
 
@@ -33,13 +39,32 @@ if TYPE_CHECKING:
     from ncclforensics.report.contract import Finding, Report, Suspect, Verdict
 
 
+class Tables(dict[str, "pl.DataFrame"]):
+    """The frames of one analysis by name: polars DataFrames."""
+
+    def __repr__(self) -> str:
+        """Return the names of the frames that have rows, and how many."""
+        filled = {name: frame.height for name, frame in self.items() if frame.height}
+        width = max(map(len, filled), default=0)
+        return "\n".join(f"{n:<{width}}  {rows:>9,} rows" for n, rows in filled.items())
+
+
+Tables.__doc__ = f"""{Tables.__doc__}
+
+The captures of a log message ID are in message.ID, beside the columns of events. rank
+is always the global rank, times are UTC. source and line say where a row was read; in a
+dump, line is the number of the entry.
+
+{described()}
+"""
+
+
 @dataclass(frozen=True, repr=False)
 class Incident:
     """The result of one analysis.
 
     A notebook shows it as the HTML report, print shows the text answer. `frames` maps
-    names (see `ncclforensics.model.tables.SCHEMAS`) to polars DataFrames; the captures
-    of a log message are named `message.ID`.
+    names to polars DataFrames; `help(found.frames)` tells their columns.
     """
 
     analyzed: analysis.Analysis
@@ -70,13 +95,11 @@ class Incident:
         return self.report.findings
 
     @cached_property
-    def frames(self) -> dict[str, pl.DataFrame]:
+    def frames(self) -> Tables:
         """All frames by name, including those without rows."""
-        from ncclforensics.model.tables import SCHEMAS
-
         found = self.analyzed.frames
         captures = {f"message.{i}": f for i, f in sorted(found.messages.items())}
-        return {name: found[name] for name in SCHEMAS} | captures
+        return Tables({name: found[name] for name in SCHEMAS} | captures)
 
     def save(
         self, path: str | os.PathLike[str], *, redact: str = "", force: bool = False
@@ -121,13 +144,43 @@ class Incident:
 
 
 def analyze(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    world_size: int | None = None,
+    select: str | Iterable[str] = (),
+    ignore: str | Iterable[str] = (),
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    cache: str | os.PathLike[str] | None = None,
 ) -> Incident:
     """Analyze directories, files, globs or archives.
 
-    `options` are passed to `ncclforensics.analysis.analyze`: executor, world_size,
-    select, ignore, progress. Raises UsageError on a path that does not exist.
+    - `world_size`: how many ranks the job had, whatever the evidence says
+    - `select`, `ignore`: names of failure classes, to look for these only, or not
+    - `since`, `until`: the failure was not before, not after; a datetime or ISO 8601,
+      in UTC unless it has a zone
+    - `executor`: a `concurrent.futures.Executor` that reads the files; by default
+      processes of its own, where that is faster
+    - `progress`: is called with the number of files read and their total
+    - `cache`: a folder that keeps what was read, for the next analysis of the same
+      files; by default nothing is kept
+
+    Raises UsageError on a path that does not exist, on an unknown class, and on a time
+    that is none; never on the content of evidence.
     """
     many = [paths] if isinstance(paths, str | os.PathLike) else paths
-    given = [os.fspath(path) for path in many]
-    return Incident(analysis.analyze(given, **{"quote": True, **options}))
+    return Incident(
+        analysis.analyze(
+            [os.fspath(path) for path in many],
+            executor=executor,
+            world_size=world_size,
+            select=chosen(select),
+            ignore=chosen(ignore),
+            span=between(since, until),
+            progress=progress,
+            quote=True,
+            kept=None if cache is None else Path(cache),
+        )
+    )

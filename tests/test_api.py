@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import html
+import pydoc
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import polars as pl
 import pytest
 
 import ncclforensics
 from ncclforensics.model.errors import UsageError
+from ncclforensics.model.frame_docs import ROWS
 from ncclforensics.model.tables import SCHEMAS
 
 
@@ -44,6 +47,51 @@ def test_frames_are_plain_polars_frames(found):
     assert all(isinstance(frame, pl.DataFrame) for frame in found.frames.values())
     assert found.frames["calls"]["absent"].to_list() == [[6]]
     assert found.frames["message.c10d.gloo.timeout"].height
+
+
+def test_help_tells_every_frame_with_its_columns(found):
+    shown = pydoc.render_doc(found.frames, renderer=pydoc.plaintext)
+    lines = [line.strip(" |") for line in shown.splitlines()]
+    assert ROWS.keys() == SCHEMAS.keys()
+    for name, schema in SCHEMAS.items():
+        at = lines.index(f"{name}: {ROWS[name]}")
+        told = lines[at + 1 : at + 1 + len(schema)]
+        assert [line.split(maxsplit=1) for line in told] == [
+            [column, str(dtype)] for column, dtype in schema.items()
+        ]
+
+
+def test_the_frames_show_as_a_list_of_those_with_rows(found):
+    assert "exits " not in repr(ncclforensics.api.Tables({"exits": pl.DataFrame()}))
+    height = found.frames["calls"].height
+    assert re.search(rf"^calls +{height} rows$", repr(found.frames), re.M)
+
+
+def test_options_are_checked(found, jobs):
+    folder = jobs / "torch-missing-rank" / "evidence"
+    with pytest.raises(UsageError, match="did you mean missing-rank"):
+        ncclforensics.analyze(folder, select="missing-rnk")
+    with pytest.raises(UsageError, match="is no time like"):
+        ncclforensics.analyze(folder, since="yesterday")
+    with pytest.raises(TypeError, match="world_sise"):
+        ncclforensics.analyze(folder, world_sise=4)
+    later = datetime(2100, 1, 1, tzinfo=UTC)
+    assert ncclforensics.analyze(folder).outcome == "failure"
+    assert ncclforensics.analyze(folder, since=later).outcome != "failure"
+    without = ncclforensics.analyze(folder, ignore=["missing-rank"])
+    assert "missing-rank" not in {finding.slug for finding in without.findings}
+
+
+def test_tab_offers_what_is_not_imported_yet():
+    code = (
+        "import sys, rlcompleter, ncclforensics\n"
+        "names = dir(ncclforensics)\n"
+        "assert 'polars' not in sys.modules\n"
+        "print(*names)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["Incident", "__version__", "analyze"]
 
 
 def test_a_notebook_shows_the_page_apart_from_its_own(found):

@@ -117,6 +117,22 @@ def test_every_command_that_is_listed_has_its_help(pages):
     assert "Usage: " in found["ncclforensics grammars check"]
 
 
+def test_the_commands_and_fields_that_agents_are_told_exist(pages):
+    text = (ROOT / "AGENTS.md").read_text("utf-8")
+    assert pages["agents.md"].startswith("# ncclforensics for agents")
+    lines = re.findall(r"^ncclforensics (.+?) +#", text, flags=re.MULTILINE)
+    assert len(lines) > 5
+    for line in lines:
+        name, *words = line.split()
+        known = {o for p in cli.commands[name].params for o in p.opts}
+        assert {w for w in words if w.startswith("-")} <= known
+    fields = re.findall(r"`([a-z_.]+)`", " ".join(r[0] for r in rows(text)[2:]))
+    for field in fields:
+        struct, _, inner = field.rpartition(".")
+        of = contract.Verdict if struct else contract.Report
+        assert inner in of.__struct_encode_fields__
+
+
 def test_every_page_stands_once_in_the_navigation(generate, pages):
     def flat(entry):
         match entry:

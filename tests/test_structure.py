@@ -1,11 +1,13 @@
 """What design.md promises of the whole: lists that forget nothing, imports that hold."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import ncclforensics
 from ncclforensics import diagnosers
+from ncclforensics.cli import commands
 from ncclforensics.diagnosers import CLASSES, domains
 
 PACKAGE = Path(ncclforensics.__file__).parent
@@ -49,7 +51,7 @@ def test_no_file_is_longer_than_the_house_style_ends():
     assert long == []
 
 
-def test_one_wheel_brings_the_grammars(tmp_path):
+def test_one_wheel_brings_the_grammars_the_schema_and_the_man_page(tmp_path):
     command = [
         sys.executable,
         "-m",
@@ -67,11 +69,38 @@ def test_one_wheel_brings_the_grammars(tmp_path):
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from ncclforensics.parsers.logs import grammar\n"
         "assert str(grammar.grammar_folder()).startswith(sys.argv[1])\n"
-        "assert len(grammar.load()) > 100"
+        "assert len(grammar.load()) > 100\n"
+        "from importlib.resources import files\n"
+        "from ncclforensics.report.formats import as_json\n"
+        "told = files('ncclforensics') / 'schemas/report-v1.json'\n"
+        "assert told.read_text('utf-8') == as_json.schema()"
     )
     unpacked = tmp_path / "wheel"
     subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, unpacked], check=True)
     subprocess.run([sys.executable, "-P", "-c", code, unpacked], check=True)
+    (page,) = unpacked.glob("*.data/data/share/man/man1/ncclforensics.1")
+    assert page.read_text("utf-8") == man_page()
+
+
+def man_page():
+    command = [sys.executable, "hatch_build.py"]
+    root = PACKAGE.parent
+    return subprocess.run(
+        command, cwd=root, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_the_man_page_has_every_command_with_its_options_and_is_clean_roff():
+    page = man_page().replace(r"\-", "-")
+    for name, command in commands.cli.commands.items():
+        assert (f'.SS "ncclforensics {name} ' in page) is not command.hidden
+    for option in ("-f, --format", "--config FILE", "-h, --help", "--redact KINDS"):
+        assert f"\n\\fB{option}" in page
+    assert "130  interrupted" in page
+    if groff := shutil.which("groff"):
+        command = [groff, "-man", "-ww", "-Kutf8", "-Tutf8"]
+        done = subprocess.run(command, input=man_page().encode(), capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_every_class_says_where_it_lies_and_whether_to_start_again():

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics.cli import console, explain, ingest, options, publish, stdout
+from ncclforensics.cli import (
+    compare,
+    console,
+    explain,
+    ingest,
+    options,
+    publish,
+    serving,
+    stdout,
+)
 from ncclforensics.cli.options import (
     FROM_CACHE,
     classes,
@@ -76,7 +85,14 @@ Completion of commands, options and classes, in a shell's startup file:
     callback=_version,
     help="Print the versions that a bug report needs.",
 )
-def cli() -> None:
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, path_type=Path),
+    help="Settings, instead of the nearest ncclforensics.toml; /dev/null for none.",
+)
+@click.pass_context
+def cli(context: click.Context, config: Path | None) -> None:
     """Name the rank, the host and the collective that hung or killed a training job.
 
     Give it what is left of the job: NCCL_DEBUG logs, torchrun or Slurm output, Flight
@@ -88,11 +104,16 @@ def cli() -> None:
     ncclforensics timeline ./logs                  look for yourself
     ncclforensics report ./logs -o incident.html   to hand out
     """
+    from ncclforensics.cli import settings
+
+    if said := settings.apply(context, config):
+        console.say(said)
 
 
 for command in (
-    *(publish.report, publish.export, publish.attach, ingest.ingest),
-    *(explain.explain, explain.classes, explain.grammars),
+    *(publish.report, publish.export, publish.attach, ingest.ingest, compare.diff),
+    *(explain.explain, explain.classes, explain.schema, explain.grammars),
+    *(serving.serve, serving.mcp),
 ):
     cli.add_command(command)
 

@@ -1,4 +1,4 @@
-"""The commands that need no evidence: explain, classes, grammars."""
+"""The commands that need no evidence: explain, classes, schema, grammars."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def explain(slug: str, color: stdout.Colour) -> int:
     `no-failure`; `ncclforensics classes` lists all classes.
     """
     from ncclforensics.diagnosers import CLASSES
+    from ncclforensics.diagnosers.choice import known
     from ncclforensics.report.explain import render_class
     from ncclforensics.report.outcomes import PAGES, render_outcome
 
@@ -38,7 +39,7 @@ def explain(slug: str, color: stdout.Colour) -> int:
         told = render_outcome(slug, width=_prose(), colour=stdout.coloured(color))
         stdout.write(told)
         return ExitCode.OK
-    entry, colour = CLASSES[options.known(slug)], stdout.coloured(color)
+    entry, colour = CLASSES[known(slug)], stdout.coloured(color)
     stdout.write(render_class(entry, width=_prose(), colour=colour))
     return ExitCode.OK
 
@@ -56,6 +57,24 @@ def classes() -> int:
     # in a pipe a class stays on one line, for grep
     width = PIPED if stdout.width() is None else _prose()
     stdout.write(render_classes(CLASSES, width=width))
+    return ExitCode.OK
+
+
+@click.command(
+    epilog=options.examples(
+        "ncclforensics schema > report-v1.json",
+        "ncclforensics schema | jq '.\"$defs\" | keys'",
+    )
+)
+def schema() -> int:
+    """Print the JSON Schema of the JSON report.
+
+    It is in the wheel as well: importlib.resources.files("ncclforensics") /
+    "schemas/report-v1.json".
+    """
+    from ncclforensics.report.formats import as_json
+
+    stdout.write(as_json.schema(), utf8=True)
     return ExitCode.OK
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from ncclforensics.cli import stdout
-from ncclforensics.model.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -158,42 +156,13 @@ def kept(no_cache: bool) -> Path | None:
 
 def classes(asked: Sequence[str]) -> frozenset[str]:
     """Parse class names, possibly comma-separated; UsageError on an unknown one."""
-    named = [slug.strip() for text in asked for slug in text.split(",")]
-    return frozenset(known(slug) for slug in named)
+    from ncclforensics.diagnosers.choice import chosen
+
+    return chosen(asked)
 
 
 def span(since: str | None, until: str | None) -> Span:
     """Parse --since and --until; UsageError on an invalid time or a wrong order."""
-    from ncclforensics.correlate.runs.time_window import Span
+    from ncclforensics.correlate.runs.time_window import between
 
-    first, last = _moment("--since", since), _moment("--until", until)
-    if first is not None and last is not None and first > last:
-        raise UsageError("--since is later than --until")
-    return Span(first, last)
-
-
-def _moment(option: str, text: str | None) -> int | None:
-    """Parse an ISO 8601 time to UTC nanoseconds; a time without a zone is UTC."""
-    if text is None:
-        return None
-    try:
-        told = datetime.fromisoformat(text)
-    except ValueError:
-        like = "2026-01-02T03:04:05Z"
-        raise UsageError(f"{option}: {text!r} is no time like {like}") from None
-    zoned = told if told.tzinfo else told.replace(tzinfo=UTC)
-    since_epoch = zoned - datetime.fromtimestamp(0, UTC)
-    return since_epoch // timedelta(microseconds=1) * 1000
-
-
-def known(slug: str) -> str:
-    """Return `slug` if it is a class; else UsageError that suggests similar ones."""
-    from difflib import get_close_matches
-
-    from ncclforensics.diagnosers import CLASSES
-
-    if slug in CLASSES:
-        return slug
-    like = " or ".join(get_close_matches(slug, CLASSES, cutoff=0.5))
-    hint = f"did you mean {like}? " if like else ""
-    raise UsageError(f"no class {slug!r}; {hint}`ncclforensics classes` lists them")
+    return between(since, until)

@@ -40,12 +40,17 @@ def files(paper: Paper, form: Form) -> Iterator[tuple[str, bytes, tuple[str, ...
         yield NAMES[form], *render_trace(paper.frames)
         return
     for name, frame in named(paper.frames).items():
-        buffer = io.BytesIO()
-        if form == "parquet":
-            frame.write_parquet(buffer, compression="zstd")
-        else:
-            _harmless(_flat(frame)).write_csv(buffer)
-        yield f"{name}.{form}", buffer.getvalue(), ()
+        yield f"{name}.{form}", encoded(frame, form), ()
+
+
+def encoded(frame: pl.DataFrame, form: Literal["parquet", "csv"]) -> bytes:
+    """Return one frame as the bytes of a file."""
+    buffer = io.BytesIO()
+    if form == "parquet":
+        frame.write_parquet(buffer, compression="zstd")
+    else:
+        _harmless(_flat(frame)).write_csv(buffer)
+    return buffer.getvalue()
 
 
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:

@@ -15,6 +15,7 @@ import polars as pl
 from ncclforensics.correlate.runs.job import failing
 from ncclforensics.correlate.traces import call_summary, communicators
 from ncclforensics.model import tables
+from ncclforensics.model.errors import UsageError
 from ncclforensics.model.frames import Frames
 
 if TYPE_CHECKING:
@@ -97,6 +98,21 @@ def _dumps_of_one(
 def without_dumps(frames: Frames) -> Frames:
     """Leave out the dumps: each attempt overwrites them, so they are the last one's."""
     return _without(frames, call_summary.dumps(frames)["source"], ())
+
+
+def find(frames: Frames, part: str) -> tuple[str | None, int | None]:
+    """Return the job and the attempt that `part` names, as `correlate` takes them.
+
+    `frames` are those of the job and attempt that are explained; if `part` names these,
+    both are None. Raises UsageError on a name that is neither here nor in `others`.
+    """
+    others = frames["others"].select("job", "attempt").rows()
+    named = {str(n) if job is None else job: (job, n) for job, n in others}
+    own = frames["events"]["attempt"].drop_nulls().unique().cast(pl.String)
+    if part not in named and part not in {*own, *numbered(frames)["name"]}:
+        parts = ", ".join(sorted({*named, *own})) or "one run, without a name"
+        raise UsageError(f"no job or attempt {part!r} in this evidence; it has {parts}")
+    return named.get(part, (None, None))
 
 
 def numbered(frames: Frames) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 Keys are in the order of the structs, and the only floats, the weights of suspects, are
 rounded to three places, so the same report always yields the same bytes.
-`python -m ncclforensics.report.formats.as_json` prints schemas/report-v1.json.
+`ncclforensics schema` prints schemas/report-v1.json.
 """
 
 from __future__ import annotations
@@ -94,9 +94,3 @@ def schema() -> str:
     }
     encoded = msgspec.json.encode(document)
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
-
-
-if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(schema())

@@ -95,7 +95,7 @@ def test_an_unknown_key_is_refused(report: Report) -> None:
 
 
 def test_the_committed_schema_is_the_generated_one() -> None:
-    # to renew it: python -m ncclforensics.report.formats.as_json > schemas/report-v1.json
+    # to renew it: ncclforensics schema > schemas/report-v1.json
     assert SCHEMA.read_text("utf-8") == schema()
 
 

@@ -1,0 +1,1 @@
+"""Lays two runs, attempts or incidents beside each other and says what differs."""

@@ -1,0 +1,1 @@
+"""Local servers, read-only, on what was named at their start: for agents, browsers."""
