@@ -16,6 +16,7 @@ from ncclforensics.correlate.identity import (
     host_names,
     legacy_rank_prefix,
     node_order,
+    numbered_files,
     world,
 )
 from ncclforensics.correlate.traces.call_summary import outline
@@ -44,8 +45,9 @@ def identify(frames: Frames) -> Frames:
     if (local := _single_node(claims, ranked)) is not None:
         ranked = _filled(ranked, local, ["local_rank"])
         claims = _claims(ranked)
-    ranked = _filled(ranked, _beside(claims, ranked), ["source"])
-    claims = _claims(ranked)
+    for files in (_beside, numbered_files.owners):
+        ranked = _filled(ranked, files(ranked, claims), ["source"])
+        claims = _claims(ranked)
     if claims["attempt"].drop_nulls().n_unique() <= 1:
         # within one attempt, a host and local rank belong to one rank
         place = ["host", "local_rank"]
@@ -254,7 +256,7 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     )
 
 
-def _beside(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+def _beside(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
     """Return `source rank` of files beside a known file in torchrun's `--log-dir`.
 
     A process writes stdout.log and stderr.log to one folder; either may show its rank.
