@@ -21,17 +21,25 @@ def sinfo(host, reason="Not responding"):
     return SINFO.format(host=host, reason=reason)
 
 
+def columns(host, reason="Not responding"):
+    return (
+        "NODELIST   STATE   REASON                 TIMESTAMP\n"
+        "gpu0050    idle    none                   Unknown\n"
+        f"{host:10} down*   {reason:22} 2026-08-20T10:00:00\n"
+    )
+
+
 def shown(host, reason="Not responding", state="DOWN*"):
     return SHOWN.format(host=host, reason=reason, state=state)
 
 
-@pytest.mark.parametrize("table", [sinfo, shown])
+@pytest.mark.parametrize("table", [sinfo, columns, shown])
 def test_a_lost_node_of_this_job_is_named(analyzed, table):
     analysis = analyzed({"job.log": JOB + timeout(0), "nodes.txt": table("gpu0002")})
     assert verdict(analysis) == ("node-lost", (1,), ("gpu0002",))
 
 
-@pytest.mark.parametrize("table", [sinfo, shown])
+@pytest.mark.parametrize("table", [sinfo, columns, shown])
 def test_a_lost_node_of_another_job_says_nothing(analyzed, table):
     analysis = analyzed({"job.log": JOB + timeout(0), "nodes.txt": table("gpu0099")})
     assert not found(analysis, "node-lost")

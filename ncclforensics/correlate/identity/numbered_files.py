@@ -19,14 +19,14 @@ NUMBERS = 4  # of a path, from its end, that are tried
 
 
 def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
-    """Return `source rank` of log files whose number is their rank.
+    """Return `source rank` of files whose number is their rank, but for dumps.
 
     `claims` have `source` and `rank`. If several numbers of a path are possible, the
     last one counts.
     """
     told = claims.drop_nulls(["source", "rank"])
     told = told.group_by("source").agg(pl.col("rank").unique().alias("told"))
-    logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty"]))
+    logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty", "unknown"]))
     files = logs.select("source").unique().join(told, on="source", how="left")
     found = [_numbered(files, after) for after in range(NUMBERS)]
     return pl.concat(found).unique("source", keep="first", maintain_order=True)

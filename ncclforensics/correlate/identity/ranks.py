@@ -27,6 +27,7 @@ from ncclforensics.model.tables import CITE
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
 PARALLEL = "launchers.pdsh.exited"  # implies several nodes, even if one is seen
 CHILD = "launchers.spawn.raised"  # torch.multiprocessing.spawn prints the child's index
+RANKLESS = {"groups", "stacks", "notes"}  # their ranks are not filled in
 TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 
@@ -45,9 +46,10 @@ def identify(frames: Frames) -> Frames:
     if (local := _single_node(claims, ranked)) is not None:
         ranked = _filled(ranked, local, ["local_rank"])
         claims = _claims(ranked)
-    for files in (_beside, numbered_files.owners):
-        ranked = _filled(ranked, files(ranked, claims), ["source"])
-        claims = _claims(ranked)
+    ranked = _filled(ranked, _beside(ranked, claims), ["source"])
+    numbered = numbered_files.owners(ranked, _claims(ranked))
+    ranked = _filled(ranked, numbered, ["source"], skip=frozenset())
+    claims = _claims(ranked)
     if claims["attempt"].drop_nulls().n_unique() <= 1:
         # within one attempt, a host and local rank belong to one rank
         place = ["host", "local_rank"]
@@ -320,9 +322,16 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
 
 
 def _filled(
-    frames: Frames, owners: pl.DataFrame, key: list[str], column: str = "rank"
+    frames: Frames,
+    owners: pl.DataFrame,
+    key: list[str],
+    column: str = "rank",
+    skip: frozenset[str] = frozenset({"sources"}),
 ) -> Frames:
-    """Return frames with nulls of `column` filled from `owners`, one row per `key`."""
+    """Return frames with nulls of `column` filled from `owners`, one row per `key`.
+
+    The rank in `sources` is the one that a file's name tells.
+    """
     if owners.is_empty():
         return frames
     theirs = owners.rename({column: "_theirs"})
@@ -338,8 +347,7 @@ def _filled(
             for c in frame.columns
         )
 
-    skip = {"sources", "groups", "stacks", "notes"} if column == "rank" else {"sources"}
-    return frames.each(fill, skip)
+    return frames.each(fill, skip | (RANKLESS if column == "rank" else set()))
 
 
 def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

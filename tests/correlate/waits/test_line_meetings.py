@@ -304,6 +304,13 @@ def test_the_unseen_member_of_a_call_was_silent(frames):
     assert line_meetings.joined(dumped, found)["call"].to_list() == [0]
 
 
+@pytest.mark.parametrize(("known", "absent"), [([], [[2]]), ([4], [])])
+def test_beside_a_rank_known_to_be_absent_silence_is_no_proof(frames, known, absent):
+    seen = frames({0: raised(0), 1: raised(1), 2: STEP, 3: raised(3)})
+    found = meetings(seen, call([0, 1, 3], [2], absent=known))
+    assert found["absent"].to_list() == absent
+
+
 def test_bare_numbers_give_way_to_the_call_with_members(frames):
     seen = frames({0: gave_up(0, 7), 1: gave_up(1, 7), 2: STEP, 3: gave_up(3, 7)})
     bare = call([0, 1, 3], [], members=None, group="|||?", pg=None, seq=7)

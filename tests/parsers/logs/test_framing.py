@@ -159,6 +159,18 @@ def test_every_decoration_is_peeled_and_remembered(line, who):
     assert {key: told[key] for key in who} == who
 
 
+def test_torchruns_prefix_that_looks_like_torchs_own_is_a_local_rank():
+    told = framed("[rank0]:[rank16]: boom", "[rank0]: boom", "[rank1]:[rank17]: boom")
+    assert told["rank"].to_list() == [16, None, 17]
+    assert told["local_rank"].to_list() == [0, 0, 1]
+
+
+def test_where_both_prefixes_agree_torchs_own_tells_the_rank():
+    told = framed("[rank0]:[rank0]: boom", "[rank1]: boom")
+    assert told["rank"].to_list() == [0, 1]
+    assert told["local_rank"].to_list() == [None, None]
+
+
 @pytest.mark.parametrize(
     "line", ["    node1: 4", "  INFO 11-20 10:00:00 [a.py:1] boom"]
 )

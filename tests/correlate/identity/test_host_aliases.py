@@ -1,4 +1,4 @@
-"""A pod is where a process runs; the name that its processes print is the host's."""
+"""The names of pods and folders are aliases of the host that processes print."""
 
 import pytest
 from nccl_text import FAILED_CHILD, init
@@ -64,3 +64,27 @@ def test_a_rank_on_two_hosts_is_two_jobs_in_pods_as_well(analyzed):
     )
     report = analyzed({"all.log": lines}).report
     assert report.outcome == "inconclusive"
+
+
+def test_the_name_of_a_folder_is_an_alias_too(analyzed):
+    table = FAILED_CHILD.format(host="gpu0007", rank=0, local=0, pid=44)
+    log = table + init("gpu0007", 44, 0, SIZE, "COMPLETE") + "\n" + "Killed\n"
+    events = analyzed({"train-worker-0/all.log": log}).frames["events"]
+    assert events["host"].drop_nulls().unique().to_list() == ["gpu0007"]
+
+
+def test_another_host_that_a_line_tells_of_is_not_the_folders(analyzed):
+    log = "slurmctld: error: Nodes gpu0002 not responding, setting DOWN\n"
+    log += "[rank1]: ValueError: bad sample\n"
+    ranks = analyzed({"gpu0001/all.log": log}).frames["ranks"]
+    assert ranks.select("rank", "host").rows() == [(1, "gpu0001")]
+
+
+def test_a_file_is_of_the_host_in_its_name_that_other_evidence_knows(hosts):
+    files = {
+        "agent.log": joined(0, "birch") + joined(1, "birch-2"),
+        "pretrain-birch-2.log": "[rank3]: ValueError: bad sample\n",
+        "pretrain-birches.log": "[rank2]: ValueError: bad sample\n",
+    }
+    found = hosts(files)
+    assert (found[3], found[2]) == ("birch-2", None)

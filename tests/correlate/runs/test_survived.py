@@ -1,0 +1,83 @@
+"""Which printed exceptions ended a process, and which its program caught."""
+
+import pytest
+
+from log_lines import found, table, timeout, verdict
+
+CAUGHT = "2026-08-20 09:58:00,100 [rank 3] ERROR data: sample 88123 is skipped\n"
+RAISED = (
+    "Traceback (most recent call last):\n"
+    '  File "/job/data.py", line 67, in pull\n    image = decode(buffer)\n'
+    "ValueError: cannot identify image\n"
+)
+FAILED = table((3, -6, 4003), (0, -6, 4000))
+
+
+def steps(rank, *seconds):
+    return "".join(
+        f"2026-08-20 09:58:{n:02d},500 [rank {rank}] INFO train: step {n} loss 1.5\n"
+        for n in seconds
+    )
+
+
+def crashed(analysis):
+    return [f.ranks for _, f in found(analysis, "crashed-rank")]
+
+
+def logs(out="", err="", launcher=FAILED, others=""):
+    """A job of four ranks: rank 3's streams, rank 0 that times out, the launcher."""
+    rank_0 = steps(0, 1, 2, 3) + others
+    return {
+        "rank_3.out.log": out,
+        "rank_3.err.log": CAUGHT + RAISED + err,
+        "rank_0.log": rank_0,
+        "torchrun.log": launcher,
+    }
+
+
+def test_steps_of_the_rank_by_the_clock_prove_that_it_went_on(analyzed):
+    assert crashed(analyzed(logs(out=steps(3, 1, 2, 3)))) == []
+
+
+def test_steps_before_the_exception_prove_nothing(analyzed):
+    earlier = steps(3, 1, 2, 3).replace("09:58", "09:57")
+    assert (3,) in crashed(analyzed(logs(out=earlier)))
+
+
+def test_last_words_after_an_exception_prove_nothing_where_the_job_fails(analyzed):
+    words = "2026-08-20 09:58:01,000 [rank 3] INFO train: closes its files\n"
+    assert (3,) in crashed(analyzed(logs(out=words)))
+
+
+def test_a_rank_that_exits_with_an_error_code_did_not_survive(analyzed):
+    ended = table((3, 1, 4003), (0, -6, 4000))
+    analysis = analyzed(logs(out=steps(3, 1, 2, 3), launcher=ended))
+    assert (3,) in crashed(analysis)
+
+
+def test_a_call_that_the_rank_began_later_proves_that_it_went_on(analyzed):
+    # it is reported at 10:10:00 after 600 s
+    assert crashed(analyzed(logs(err=timeout(3), others=timeout(0)))) == []
+
+
+@pytest.mark.parametrize("launcher", ["", FAILED])
+def test_steps_of_others_prove_nothing(analyzed, launcher):
+    assert (3,) in crashed(analyzed(logs(launcher=launcher)))
+
+
+def test_an_error_that_is_retried_is_survived_as_an_exception_is(analyzed):
+    log = (
+        "2026-08-20 09:58:00,100 [rank 3] WARNING train: out of memory, tries half\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.31 GiB. GPU 0 "
+        "has a total capacity of 47.43 GiB of which 1.17 GiB is free.\n"
+    )
+    alone = analyzed({"rank_3.err.log": log})
+    assert verdict(alone)[0] == "gpu-oom"
+    went_on = analyzed({"rank_3.err.log": log, "rank_3.out.log": steps(3, 1, 2, 3)})
+    assert verdict(went_on) == "no-failure"
+
+
+def test_a_note_says_so(analyzed):
+    notes = analyzed(logs(out=steps(3, 1, 2, 3))).frames["notes"]
+    told = notes.filter(notes["text"].str.contains("rank 3 printed an exception"))
+    assert told["source"].to_list() == ["rank_3.err.log"]
