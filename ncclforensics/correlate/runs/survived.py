@@ -1,6 +1,7 @@
 """Exceptions that a program printed and survived: it caught them, logged them, went on.
 
-An exception alone does not show that its process ended. That it did not is shown by the
+An exception alone does not show that its process ended, unless torch's excepthook
+printed it, which adds the rank in front. That the process did not end is shown by the
 same rank at work afterwards, by the clock: it prints several more lines of its own, and
 does not exit with an error code then, or it begins a call that it gives up much later.
 As long as no process of the job fails, one such line is enough, or several more steps
@@ -16,11 +17,12 @@ from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 from ncclforensics.model.tables import CITE, FAILING, TIME, TROUBLED
 
-OF_PROGRAM = r"^python\."
+OF_PROGRAM = r"^(?:python|uncaught)\."
 TRACEBACK, TAGGED = "python.traceback", "python.tagged"
 WORDS = (TAGGED, "python.rank_of")  # lines that tell which rank prints them
-# the last line of a traceback
-ENDS = ("uncaught.of_rank", "uncaught.exception")
+# the last line of a traceback; torch's excepthook prints the first one, with the rank
+UNCAUGHT = "uncaught.of_rank"
+ENDS = (UNCAUGHT, "uncaught.exception")
 TIMEOUT = "c10d.watchdog.timeout"
 WENT_ON = 3  # lines or steps after an exception that prove that a rank went on
 TEXT = "%s printed an exception here and went on: it counts as no failure"
@@ -101,7 +103,9 @@ def _raised(frames: Frames) -> pl.DataFrame:
     )
     inside = pl.col("line") <= pl.col("last")
     head = pl.when(inside).then("head").otherwise("line")
-    records = frames["events"].filter(pl.col("role") == "neutral")
+    records = frames["events"].filter(
+        pl.col("message").str.contains(OF_PROGRAM) & (pl.col("role") == "neutral")
+    )
     above = _own(frames, records).select(
         "source", pl.col("line") + 1, pl.col("rank", "t").name.suffix("_above")
     )
@@ -112,7 +116,8 @@ def _raised(frames: Frames) -> pl.DataFrame:
         how="left",
         maintain_order="left",
     )
-    return lines.select(
+    hooked = lines.filter(pl.col("message") == UNCAUGHT).select("source", "head")
+    return lines.join(hooked, on=["source", "head"], how="anti").select(
         *PLACE,
         "message",
         "head",

@@ -60,6 +60,13 @@ def test_a_call_that_the_rank_began_later_proves_that_it_went_on(analyzed):
     assert crashed(analyzed(logs(err=timeout(3), others=timeout(0)))) == []
 
 
+def test_what_torchs_hook_prints_was_not_caught_whatever_follows(analyzed):
+    hooked = "".join(f"[rank3]: {line}\n" for line in RAISED.splitlines())
+    files = logs(out=steps(3, 1, 2, 3))
+    analysis = analyzed({**files, "rank_3.err.log": CAUGHT + hooked})
+    assert (3,) in crashed(analysis)
+
+
 @pytest.mark.parametrize("launcher", ["", FAILED])
 def test_steps_of_others_prove_nothing(analyzed, launcher):
     assert (3,) in crashed(analyzed(logs(launcher=launcher)))
