@@ -26,10 +26,14 @@ PLACE = {"source": pl.String(), "line": pl.Int64()}
 
 
 def quoted(frames: Frames, *told: Any) -> tuple[Any, ...]:
-    """Return `told`, dataclasses and tuples of them, with all their cites quoted."""
+    """Return `told`, dataclasses and tuples of them, with all their cites quoted.
+
+    What is one object in `told` is one object in the result.
+    """
     cites = {cite for cite in _cites(told) if cite.line is not None}
     swaps = _swaps(frames, cites)
-    return tuple(_swapped(one, swaps) for one in told)
+    done: dict[int, Any] = {}
+    return tuple(_swapped(one, swaps, done) for one in told)
 
 
 def _swaps(frames: Frames, cites: set[Cite]) -> dict[Cite, Cite]:
@@ -72,13 +76,15 @@ def _cites(value: object) -> Iterator[Cite]:
             yield from _cites(getattr(value, field.name))
 
 
-def _swapped(value: Any, swaps: Mapping[Cite, Cite]) -> Any:
+def _swapped(value: Any, swaps: Mapping[Cite, Cite], done: dict[int, Any]) -> Any:
     if isinstance(value, Cite):
         return swaps.get(value, value)
     if isinstance(value, tuple):
-        return tuple(_swapped(item, swaps) for item in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return tuple(_swapped(item, swaps, done) for item in value)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    if id(value) not in done:
         names = [field.name for field in dataclasses.fields(value)]
-        new = {name: _swapped(getattr(value, name), swaps) for name in names}
-        return dataclasses.replace(value, **new)
-    return value
+        new = {name: _swapped(getattr(value, name), swaps, done) for name in names}
+        done[id(value)] = dataclasses.replace(value, **new)
+    return done[id(value)]
