@@ -35,7 +35,9 @@ def search(timeline: Timeline, text: str) -> list[tuple[int, int | None]]:
         timeline.exits.filter(holds("reason")),
     ]
     for rows in marked:
-        found = rows.select("rank", "col").drop_nulls().unique().sort("rank", "col")
+        # one line may be two marks: of its traceback, and of what was raised
+        once = rows.drop_nulls("col").unique(["rank", "source", "line"], keep="first")
+        found = once.select("rank", "col").drop_nulls().unique().sort("rank", "col")
         hits.update(found.head(MOST).iter_rows())
     stacks = timeline.frames["stacks"].filter(holds("function") | holds("file"))
     calls = (
