@@ -22,7 +22,6 @@ from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
 from ncclforensics.engine import cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
 from ncclforensics.evidence import first_exits, seen_places
-from ncclforensics.model.frames import join
 from ncclforensics.parsers.logs import second_look
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
@@ -109,7 +108,7 @@ def analyze(
         chosen = (world_size, select, ignore, part)
         joined, ranked, built = explain(within(frames, span), *chosen)
         if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
-            joined, ranked, built = explain(within(join([frames, more]), span), *chosen)
+            joined, ranked, built = explain(within(more, span), *chosen)
         quoted = excerpts.read(built, found.sources) if quote else ()
     sources = tuple(found.sources)
     return Analysis(joined, ranked, built, quoted, sources, is_from_cache)

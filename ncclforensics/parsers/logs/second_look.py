@@ -45,9 +45,10 @@ TEXT = (
 
 
 def read(sources: Sequence[Source], found: Frames) -> Frames | None:
-    """Return what a second look adds to `found`, None if that is nothing.
+    """Return `found` and what a second look adds, None if that is nothing.
 
-    Reads the logs among `sources`, if they are few and small.
+    Reads the logs among `sources`, if they are few and small. A file in which it finds
+    something is a log.
     """
     logs = [source for source in sources if source.kind in ("log", "unknown")]
     size = sum(source.bytes for source in logs)
@@ -72,7 +73,22 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     if not names.len():
         return None
     notes = tables.noted(Note("parsers", TEXT, name) for name in names)
-    return join([more, Frames({"notes": notes})])
+    new_rows = (
+        more["events"].group_by("source").agg(pl.len().cast(pl.Int64).alias("_new"))
+    )
+    files = found["sources"].join(
+        new_rows, on="source", how="left", maintain_order="left"
+    )
+    is_log = pl.col("_new").is_not_null()
+    files = files.with_columns(
+        pl.when(is_log).then(pl.lit("log")).otherwise("kind").alias("kind"),
+        pl.when(is_log)
+        .then(pl.sum_horizontal("rows", "_new"))
+        .otherwise("rows")
+        .alias("rows"),
+    )
+    whole = Frames({**found.tables, "sources": files.drop("_new")}, found.messages)
+    return join([whole, more, Frames({"notes": notes})])
 
 
 def _lines(logs: Sequence[Source]) -> pl.DataFrame:

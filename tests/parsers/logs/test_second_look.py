@@ -53,6 +53,13 @@ def test_numbers_alone_accuse_nobody_and_forbid_no_failure(analyzed, line):
     assert report.outcome == "inconclusive"
 
 
+def test_a_file_in_which_it_finds_something_counts_as_recognised(analyzed):
+    sources = analyzed({"note.txt": RETOLD["shape-mismatch"]}).report.sources
+    (note,) = (source for source in sources if source.source == "note.txt")
+    assert note.kind == "log"
+    assert note.rows
+
+
 def test_where_a_strict_message_tells_a_cause_nothing_is_read_twice(analyzed):
     oom = (
         "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
