@@ -73,22 +73,17 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     if not names.len():
         return None
     notes = tables.noted(Note("parsers", TEXT, name) for name in names)
-    new_rows = (
-        more["events"].group_by("source").agg(pl.len().cast(pl.Int64).alias("_new"))
-    )
-    files = found["sources"].join(
-        new_rows, on="source", how="left", maintain_order="left"
-    )
-    is_log = pl.col("_new").is_not_null()
-    files = files.with_columns(
-        pl.when(is_log).then(pl.lit("log")).otherwise("kind").alias("kind"),
-        pl.when(is_log)
-        .then(pl.sum_horizontal("rows", "_new"))
-        .otherwise("rows")
-        .alias("rows"),
-    )
-    whole = Frames({**found.tables, "sources": files.drop("_new")}, found.messages)
-    return join([whole, more, Frames({"notes": notes})])
+    return join([_as_logs(found, more["events"]), more, Frames({"notes": notes})])
+
+
+def _as_logs(found: Frames, events: pl.DataFrame) -> Frames:
+    """Return `found` with the files of `events` as logs of so many more rows."""
+    more = events.group_by("source").agg(pl.len().cast(pl.Int64).alias("more"))
+    files = found["sources"].join(more, on="source", how="left", maintain_order="left")
+    rows = pl.coalesce(pl.col("rows").fill_null(0) + pl.col("more"), "rows")
+    kind = pl.when(pl.col("more").is_not_null()).then(pl.lit("log")).otherwise("kind")
+    files = files.with_columns(kind.alias("kind"), rows.alias("rows")).drop("more")
+    return Frames({**found.tables, "sources": files}, found.messages)
 
 
 def _lines(logs: Sequence[Source]) -> pl.DataFrame:
