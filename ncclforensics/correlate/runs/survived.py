@@ -42,39 +42,22 @@ def without(frames: Frames) -> Frames:
     lines = raised.join(pl.concat(after).unique(), on=PLACE, how="semi")
     if lines.is_empty():
         return frames
-    here = lines.select(PLACE).unique()
-    heads = lines.select("source", line="head")
-    whole = pl.concat([here, heads]).unique()
-    failing = _is_raised()
-    went_on = (
-        frames["events"]
-        .select(PLACE)
-        .join(
-            here.with_columns(pl.lit(True).alias("went_on")),
-            on=PLACE,
-            how="left",
-            maintain_order="left",
-        )["went_on"]
-    )
-    events = frames["events"].with_columns(
-        pl.when(failing & went_on.fill_null(False))
-        .then(pl.lit("neutral"))
-        .otherwise("role")
-        .alias("role")
-    )
-    gone = {*lines["message"]}
+    here = lines.select(PLACE).unique().with_columns(pl.lit(True).alias("went_on"))
+    events = frames["events"].join(here, on=PLACE, how="left", maintain_order="left")
+    went_on = _is_raised() & pl.col("went_on").fill_null(False)
+    role = pl.when(went_on).then(pl.lit("neutral")).otherwise("role")
+    # the row of a traceback is on its first line
+    gone = pl.concat([lines.select(PLACE), lines.select("source", line="head")])
+    messages = {
+        name: frame.join(gone, on=PLACE, how="anti", maintain_order="left")
+        for name, frame in frames.messages.items()
+        if name in {*lines["message"]}
+    }
+    notes = pl.concat([frames["notes"], _notes(lines)])
+    events = events.with_columns(role.alias("role")).drop("went_on")
     return Frames(
-        {
-            **frames.tables,
-            "events": events,
-            "notes": pl.concat([frames["notes"], _notes(lines)]),
-        },
-        {
-            name: frame.join(whole, on=PLACE, how="anti", maintain_order="left")
-            if name in gone
-            else frame
-            for name, frame in frames.messages.items()
-        },
+        {**frames.tables, "events": events, "notes": notes},
+        {**frames.messages, **messages},
     )
 
 
