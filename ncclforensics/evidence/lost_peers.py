@@ -26,10 +26,10 @@ ADDRESS = r"^(?:\d+(?:\.\d+){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*)$"
 SCRUBBED = (
     r"(?i)^(?:x[x.:_-]*|\d{1,3}(?:\.(?:\d{1,3}|x+|\*)){0,3}\.(?:x+|\*)[x.*]*|y+)$"
 )
-# an exception that mentions other ranks, or that torch's C++ throws when a connection
-# ends
+# an exception that mentions other ranks or a wait that timed out, or that torch's C++
+# throws when a connection ends
 TOLD = (
-    r"(?i)\b(?:an)?other (?:rank|worker|peer)s?\b"
+    r"(?i)\b(?:an)?other (?:rank|worker|peer)s?\b|\bTimed out waiting \d+ ?ms\b"
     r"|^RuntimeError: (?:Broken pipe|No route to host|Network is unreachable"
     r"|Connection (?:timed out|refused|reset by peer))$"
     # a barrier with a timeout, and the comparison of DETAIL, raise on every rank

@@ -314,11 +314,12 @@ def _structured(
         if room.rows <= 0 or (is_slow and room.characters <= 0):
             is_cut = True
             break
-        rows = [_placed(row, text, places[number]) for row in structure.parse(text)]
+        rows = structure.parse(text)
         is_cut = is_cut or len(rows) > room.rows
         is_cut = is_cut or (refuses is not None and refuses(text))
         # a structure that reaches the last line of its block may continue below it
         is_cut = is_cut or any(row.get("span") == message.block for row in rows)
+        rows = [_placed(row, text, places[number]) for row in rows]
         parsed += ({"_start": number, **row} for row in rows[: room.rows])
         room.rows -= max(len(rows), 1)
         room.characters -= min(len(text), longest) * is_slow
@@ -353,7 +354,10 @@ def _structured(
 def _placed(
     row: dict[str, object], text: str, places: Sequence[int]
 ) -> dict[str, object]:
-    """Replace `said_at` of a row by the line of the file, and what that says."""
+    """Replace `said_at` of a row by the line of the file, and what that says.
+
+    `span` counts lines of the file too: some of them may have been left out before.
+    """
     if captures.SAID_AT not in row:
         return row
     at = row.pop(captures.SAID_AT)
@@ -361,6 +365,8 @@ def _placed(
     told: tuple[int | None, str | None] = (None, None)
     if isinstance(at, int) and len(said) == len(places):
         told = places[at], said[at].strip()
+        if isinstance(span := row.get("span"), int):
+            row["span"] = places[min(span, len(places)) - 1] - places[0] + 1
     return row | dict(zip(captures.SAID, told, strict=True))
 
 

@@ -96,6 +96,10 @@ def test_lines_of_a_chat_are_left_out():
     assert restored(said) == LOG
 
 
+def test_an_empty_line_below_each_line_is_left_out():
+    assert restored([part for line in LOG for part in (line, "")]) == LOG
+
+
 def test_records_in_one_line_are_lines():
     found = restored([" ".join(LOG)])
     assert next(line.strip() for line in found if "[rank0]" in line).endswith("last):")
@@ -137,6 +141,10 @@ ALIKE = {
         *(f" 0: step {n} loss 2.91{n:02d} lr 3.0e-04" for n in range(4)),
         "slurmstepd: error: *** STEP 66120.0 ON node00 CANCELLED AT 2025-11-02T11:22 ***",
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+    ],
+    "blocks with a line between": [
+        *("step 1 loss 1.5", "step 2 loss 1.4", "", "epoch 1 is done", ""),
+        *("step 3 loss 1.3", "step 4 loss 1.2", "", "epoch 2 is done", ""),
     ],
     "clock times": ["10:00:01 step 1", "10:00:02 step 2", "10:00:03 step 3"],
     "a row of stars": ["W0801 13:23:17.366000 3 a.py:9] " + "*" * 41, "*" * 20],

@@ -14,6 +14,7 @@ from ncclforensics.parsers.logs import framing, grammar
 from ncclforensics.parsers.logs.pastes import (
     characters,
     chats,
+    doubling,
     quoting,
     running_on,
     wrapping,
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
 STEPS = {
     module.__name__.rpartition(".")[2]: module
-    for module in (characters, chats, quoting, running_on, wrapping)
+    for module in (characters, chats, quoting, doubling, running_on, wrapping)
 }
 # What happens to large logs too; what people paste or type is small.
-OF_LARGE = ("quoting", "wrapping")
+OF_LARGE = ("quoting", "doubling", "wrapping")
 
 
 def planned(lines: pl.DataFrame, whole: bool) -> Plan:
