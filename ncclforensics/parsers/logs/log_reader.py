@@ -257,10 +257,13 @@ def recognised(
     frames = recognise(anew, own, messages, room)
 
     def back(frame: pl.DataFrame) -> pl.DataFrame:
-        numbers = [c for c in NUMBERS if c in frame.columns]
-        return frame.with_columns(
-            lines["line"].gather(frame[c]).alias(c) for c in numbers
-        )
+        known = {c: frame[c] for c in NUMBERS if c in frame.columns}
+        there = {c: lines["line"].gather(at).alias(c) for c, at in known.items()}
+        if "span" in frame.columns:
+            last = (frame["line"] + frame["span"] - 1).clip(0, lines.height - 1)
+            span = lines["line"].gather(last) - there["line"] + 1
+            there["span"] = span.alias("span")
+        return frame.with_columns(*there.values())
 
     return frames.each(back)
 

@@ -100,6 +100,14 @@ def test_an_empty_line_below_each_line_is_left_out():
     assert restored([part for line in LOG for part in (line, "")]) == LOG
 
 
+def test_a_traceback_ends_where_it_does_in_the_file(analyzed):
+    doubled = "".join(f"{line}\n\n" for line in LOG)
+    raised = analyzed({"job.log": doubled}).frames.message("python.traceback")
+    begins, ends = (2 * n - 1 for n in (2, 5))
+    assert (raised["line"] + raised["span"] - 1).to_list() == [ends]
+    assert raised["line"].to_list() == [begins]
+
+
 def test_records_in_one_line_are_lines():
     found = restored([" ".join(LOG)])
     assert next(line.strip() for line in found if "[rank0]" in line).endswith("last):")
