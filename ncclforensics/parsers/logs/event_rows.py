@@ -354,10 +354,7 @@ def _structured(
 def _placed(
     row: dict[str, object], text: str, places: Sequence[int]
 ) -> dict[str, object]:
-    """Replace `said_at` of a row by the line of the file, and what that says.
-
-    `span` counts lines of the file too: some of them may have been left out before.
-    """
+    """Replace `said_at` of a row by the line of the file, and what that says."""
     if captures.SAID_AT not in row:
         return row
     at = row.pop(captures.SAID_AT)
@@ -365,8 +362,6 @@ def _placed(
     told: tuple[int | None, str | None] = (None, None)
     if isinstance(at, int) and len(said) == len(places):
         told = places[at], said[at].strip()
-        if isinstance(span := row.get("span"), int):
-            row["span"] = places[min(span, len(places)) - 1] - places[0] + 1
     return row | dict(zip(captures.SAID, told, strict=True))
 
 
