@@ -45,12 +45,16 @@ def xid(number, text="", pci="0000:55:00", **where):
 
 
 def table(*children, host="gpu0001"):
-    """torchelastic's table of (rank, exit code, pid); the first is the "root cause"."""
+    """torchelastic's table of (rank, exit code, pid); the first is the "root cause".
 
-    def block(number, rank, code, pid):
+    The local rank may be told as well: eight ranks are on a node otherwise.
+    """
+
+    def block(number, rank, code, pid, local=None):
+        local = rank % 8 if local is None else local
         return (
             f"[{number}]:\n  time      : 2026-08-20_10:00:00\n  host      : {host}\n"
-            f"  rank      : {rank} (local_rank: {rank % 8})\n"
+            f"  rank      : {rank} (local_rank: {local})\n"
             f"  exitcode  : {code} (pid: {pid})\n  error_file: <N/A>\n"
             "  traceback : To enable traceback see: https://pytorch.org/docs\n"
         )

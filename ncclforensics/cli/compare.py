@@ -74,10 +74,9 @@ def diff(
                 learn(redactor, side.frames)
     found = redactor.struct(found)
     if form == "json":
-        import msgspec
+        from ncclforensics.report.formats.as_json import indented
 
-        encoded = msgspec.json.format(msgspec.json.encode(found), indent=2)
-        stdout.write(encoded.decode() + "\n", utf8=True)
+        stdout.write(indented(found), utf8=True)
     else:
         colour = stdout.coloured(color)
         told = render(found, width=stdout.width(), colour=colour, verbose=verbose)

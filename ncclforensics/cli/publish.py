@@ -180,11 +180,9 @@ def attach(
     planned = plan(ticket, Post(made, link, key), os.environ)
     hidden = ", ".join(sorted(kinds(redact)))
     if dry_run:
-        import msgspec
+        from ncclforensics.report.formats.as_json import indented
 
-        encoded = msgspec.json.encode(as_json(planned, os.environ, hidden))
-        text = msgspec.json.format(encoded, indent=2).decode() + "\n"
-        stdout.write(text, utf8=True)
+        stdout.write(indented(as_json(planned, os.environ, hidden)), utf8=True)
         return ExitCode.OK
     if not yes:
         stdout.write(as_text(planned, os.environ, hidden))

@@ -12,6 +12,7 @@ from ncclforensics.report.contract import Evidence
 from ncclforensics.report.folding import count, fold_hosts, fold_ranks, some
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.sanitize import line
+from ncclforensics.verdict.quotes import counting_entries
 
 if TYPE_CHECKING:
     from ncclforensics.diff.sides import Side
@@ -87,12 +88,17 @@ def _told(side: Side) -> tuple[Facts, frozenset[model.Topic]]:
         rows = facts.facts(side.frames)
         tells |= facts.topics(side.frames, rows)
         everyone = frozenset(side.frames["ranks"]["rank"].drop_nulls().to_list())
-        found |= _folded(rows, everyone)
+        found |= _folded(rows, everyone, counting_entries(side.frames))
     return found, frozenset(tells)
 
 
-def _folded(rows: pl.DataFrame, everyone: frozenset[int]) -> Facts:
-    """Return facts by topic and name, the values of each folded over the ranks."""
+def _folded(
+    rows: pl.DataFrame, everyone: frozenset[int], dumps: frozenset[str]
+) -> Facts:
+    """Return facts by topic and name, the values of each folded over the ranks.
+
+    A `line` of one of `dumps` is the number of an entry.
+    """
     values = rows.group_by("topic", "name", "value", maintain_order=True).agg(
         pl.col("rank").drop_nulls().unique().sort(),
         pl.len().alias("lines"),
@@ -102,7 +108,10 @@ def _folded(rows: pl.DataFrame, everyone: frozenset[int]) -> Facts:
     for (topic, name), part in values.group_by("topic", "name", maintain_order=True):
         first = part.row(0, named=True)
         cite = first["source"] and Evidence(
-            line(first["source"], TEXT), first["line"], line(first["value"], TEXT)
+            line(first["source"], TEXT),
+            first["line"],
+            line(first["value"], TEXT),
+            "entry" if first["source"] in dumps else "line",
         )
         text = _lines(part) if topic == "lines" else _values(part, topic, everyone)
         key = "printed" if topic == "lines" else text

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,8 +51,7 @@ def side(name: str, reading: Reading) -> Side:
     from ncclforensics.model.frames import Frames
     from ncclforensics.tui import exported
 
-    folder = reading.scratch / f"side-{len(list(reading.scratch.iterdir()))}"
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(dir=reading.scratch))
     if not part and (found := exported.read(Path(path), folder)) is not None:
         calls = {exported.CALLS: found.calls.collect()}
         frames = Frames({**found.frames.tables, **calls}, found.frames.messages)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncclforensics.report.text_layout import shorten
+from ncclforensics.report.text_layout import console_into, shorten
 
 if TYPE_CHECKING:
     from ncclforensics.diff.model import Answer, Comparison, Told
@@ -33,16 +32,8 @@ def render(
 ) -> str:
     """Return the comparison as text; `verbose` shows all rows, each with its lines."""
     buffer = io.StringIO()
-    console = Console(
-        file=buffer,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        no_color=not colour,
-        highlight=False,
-        legacy_windows=False,
-        force_jupyter=False,
-        width=max(width, 60) if width else UNBOUNDED,
-    )
+    cells = max(width, 60) if width else UNBOUNDED
+    console = console_into(buffer, cells, colour=colour)
     for mark, answer in (("A", found.a), ("B", found.b)):
         console.print(_answer(mark, answer), soft_wrap=True)
     if found.differences:
@@ -84,9 +75,8 @@ def _cell(told: Told | None, verbose: bool) -> str:
     if not verbose or told.evidence is None:
         return told.text
     cite = told.evidence
-    where = cite.source + ("" if cite.line is None else f":{cite.line}")
     quote = "" if cite.text in told.text else f"  {shorten(cite.text, QUOTE)}"
-    return f"{told.text}  {where}{quote}"
+    return f"{told.text}  {cite.place}{quote}"
 
 
 def _rest(found: Comparison) -> list[str]:

@@ -96,13 +96,14 @@ class Frames:
         def left(frame: pl.DataFrame) -> pl.DataFrame:
             return frame.filter(kept) if "source" in frame.columns else frame
 
-        named = {name: left(frame) for name, frame in self.tables.items()}
+        rest = self.each(left)
+        named = dict(rest.tables)
         if "entries" in named:  # they have no source column: their templates do
             named["entries"] = named["entries"].join(
                 named["templates"], on="template", how="semi", maintain_order="left"
             )
-        said = {name: left(frame) for name, frame in self.messages.items()}
-        return Frames(named, {name: f for name, f in said.items() if f.height})
+        said = {name: frame for name, frame in rest.messages.items() if frame.height}
+        return Frames(named, said)
 
     def message(self, *ids: str) -> pl.DataFrame:
         """Return the captures of the messages `ids` in one frame, by source and line.

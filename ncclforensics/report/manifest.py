@@ -10,12 +10,12 @@ import io
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ncclforensics.report.coverage import was_read
 from ncclforensics.report.folding import count
+from ncclforensics.report.text_layout import console_into
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Note, Report, SourceFile
@@ -43,16 +43,8 @@ def render_manifest(
         style = "" if was_read(source) else "dim"
         table.add_row(*(Text(cell) for cell in _cells(source)), style=style)
     buffer = io.StringIO()
-    console = Console(
-        file=buffer,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        no_color=not colour,
-        highlight=False,
-        legacy_windows=False,
-        force_jupyter=False,  # a notebook would show the lines and leave buffer empty
-        width=max(width, 80) if width else UNBOUNDED,
-    )
+    cells = max(width, 80) if width else UNBOUNDED
+    console = console_into(buffer, cells, colour=colour)
     if report.sources:
         console.print(table, soft_wrap=width is None)
     lines = [line.rstrip() for line in buffer.getvalue().splitlines()]

@@ -89,10 +89,9 @@ def two_ends(left: str, right: str, width: int) -> str:
     return left + " " * (width - cell_len(left) - cell_len(right)) + right
 
 
-def paint(rows: Iterable[Row], *, colour: bool = False, indent: int = 0) -> str:
-    """Return the rows as text, with labels in a column of `indent` cells."""
-    buffer = io.StringIO()
-    console = Console(
+def console_into(buffer: io.StringIO, width: int, *, colour: bool) -> Console:
+    """Return a console of `width` cells that writes to `buffer`."""
+    return Console(
         file=buffer,
         force_terminal=colour,
         color_system="standard" if colour else None,
@@ -102,8 +101,14 @@ def paint(rows: Iterable[Row], *, colour: bool = False, indent: int = 0) -> str:
         emoji=False,
         legacy_windows=False,
         force_jupyter=False,  # a notebook would show the lines and leave buffer empty
-        width=1000,
+        width=width,
     )
+
+
+def paint(rows: Iterable[Row], *, colour: bool = False, indent: int = 0) -> str:
+    """Return the rows as text, with labels in a column of `indent` cells."""
+    buffer = io.StringIO()
+    console = console_into(buffer, 1000, colour=colour)
     for row in rows:
         text = Text()
         text.append(f"{row.label:<{indent}}", "bold cyan" if row.label else None)

@@ -6,6 +6,7 @@ and again if asked. Nothing is written, and no path leads out of what was named.
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,8 +150,7 @@ class Tools:
         paths = tuple(self.named) if not path else (self._inside(path),)
         with self.one_at_a_time:
             if again or paths not in self.cases:
-                folder = self.scratch / str(len(list(self.scratch.iterdir())))
-                folder.mkdir()
+                folder = Path(tempfile.mkdtemp(dir=self.scratch))
                 found = analysis.analyze(paths, scratch=folder, kept=self.kept)
                 redactor = Redactor(self.redact)
                 redactor.learn(found.report)

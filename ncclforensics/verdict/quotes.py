@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.model.findings import Cite
+from ncclforensics.model.tables import CITE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 HEADED = "python.traceback"
 DUMPS = r"^(?:flight_recorder|pyspy|slurm)_"  # kinds whose `line` counts entries
-PLACE = {"source": pl.String(), "line": pl.Int64()}
 
 
 def quoted(frames: Frames, *told: Any) -> tuple[Any, ...]:
@@ -36,22 +36,27 @@ def quoted(frames: Frames, *told: Any) -> tuple[Any, ...]:
     return tuple(_swapped(one, swaps, done) for one in told)
 
 
+def counting_entries(frames: Frames) -> frozenset[str]:
+    """Return the files in which a `line` is the number of an entry."""
+    dumps = frames["sources"].filter(pl.col("kind").str.contains(DUMPS))
+    return frozenset(dumps["source"])
+
+
 def _swaps(frames: Frames, cites: set[Cite]) -> dict[Cite, Cite]:
     places = sorted({(cite.source, cite.line) for cite in cites})
-    asked = pl.DataFrame(places, PLACE, orient="row")
-    heads = frames.quoted(HEADED).join(asked, on=[*PLACE], how="semi")
+    asked = pl.DataFrame(places, CITE, orient="row")
+    heads = frames.quoted(HEADED).join(asked, on=[*CITE], how="semi")
     moved = {(s, n): Cite(s, at, said) for s, n, at, said in heads.iter_rows()}
     lines = (
         frames["events"]
         .select("source", "line", "message", "text")
-        .join(asked, on=[*PLACE], how="semi")
+        .join(asked, on=[*CITE], how="semi")
         .sort("source", "line", "message")
     )
     said: dict[tuple[str, int], list[str]] = {}
     for source, line, _, text in lines.iter_rows():
         said.setdefault((source, line), []).append(text or "")
-    sources = frames["sources"]
-    dumps = {*sources.filter(pl.col("kind").str.contains(DUMPS))["source"]}
+    dumps = counting_entries(frames)
     swaps = {}
     for cite in cites:
         place = (cite.source, cite.line)

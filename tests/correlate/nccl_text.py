@@ -1,24 +1,6 @@
-"""Lines as NCCL and torchrun print them, for tests that need jobs of their own."""
+"""Lines as NCCL prints them, for tests that need jobs of their own."""
 
 COMM = 0x7F0000001000
-# torchrun's table of a failed child
-FAILED_CHILD = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
-============================================================
-train.py FAILED
-------------------------------------------------------------
-Failures:
-  <NO_OTHER_FAILURES>
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-03-01_10:00:00
-  host      : {host}
-  rank      : {rank} (local_rank: {local})
-  exitcode  : 1 (pid: {pid})
-  error_file: <N/A>
-  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
-============================================================
-"""
 
 
 def pointer(pid, number=0):

@@ -270,17 +270,14 @@ def _without(
             return frame
         return frame.filter(~pl.col("source").is_in(gone.implode()).fill_null(False))
 
-    kept = {
-        name: frame if name in ("sources", "notes") else keep(frame)
-        for name, frame in frames.tables.items()
-    }
+    kept = frames.each(keep, ("sources", "notes"))
     theirs = pl.col("source").is_in(gone.implode()).fill_null(False)
-    kept["sources"] = frames["sources"].with_columns(
+    sources = frames["sources"].with_columns(
         pl.when(theirs)
         .then(pl.concat_str(pl.lit("another job's "), "kind"))
         .otherwise("kind")
         .alias("kind"),
         pl.when(theirs).then(None).otherwise("rank").alias("rank"),
     )
-    kept["notes"] = pl.concat([frames["notes"], tables.rows("notes", notes)])
-    return Frames(kept, {name: keep(frame) for name, frame in frames.messages.items()})
+    told = pl.concat([frames["notes"], tables.rows("notes", notes)])
+    return Frames({**kept.tables, "sources": sources, "notes": told}, kept.messages)

@@ -18,15 +18,15 @@ from ncclforensics.model.frames import Frames
 from ncclforensics.model.tables import CITE, FAILING, TIME, TROUBLED
 
 OF_PROGRAM = r"^(?:python|uncaught)\."
-TRACEBACK, TAGGED = "python.traceback", "python.tagged"
-WORDS = (TAGGED, "python.rank_of")  # lines that tell which rank prints them
+TRACEBACK = "python.traceback"
+WORDS = (job.TAGGED, "python.rank_of")  # lines that tell which rank prints them
 # the last line of a traceback; torch's excepthook prints the first one, with the rank
 UNCAUGHT = "uncaught.of_rank"
 ENDS = (UNCAUGHT, "uncaught.exception")
 TIMEOUT = "c10d.watchdog.timeout"
 WENT_ON = 3  # lines or steps after an exception that prove that a rank went on
 TEXT = "%s printed an exception here and went on: it counts as no failure"
-PLACE = ["source", "line"]
+PLACE = [*CITE]
 
 
 def without(frames: Frames) -> Frames:
@@ -110,7 +110,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
 
 def _own(frames: Frames, records: pl.DataFrame) -> pl.DataFrame:
     """Return `records` with the rank that a program's own tag tells."""
-    said = frames.message(TAGGED)
+    said = frames.message(job.TAGGED)
     tags = [c for c in ("own", "named", "last") if c in said.columns]
     if not tags:
         return records

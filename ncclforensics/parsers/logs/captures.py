@@ -18,6 +18,7 @@ from ncclforensics.parsers.logs import grammar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import ModuleType
 
     from ncclforensics.parsers.logs.grammar import Message
 
@@ -48,11 +49,16 @@ NUMBERS = ("line", SAID[0])  # columns with numbers of lines
 OWN_COLUMNS = ("message", "role", "level", "text")
 
 
+def module(structure: str) -> ModuleType:
+    """Return the module that parses an inner structure."""
+    return import_module(f"ncclforensics.parsers.logs.message_parsers.{structure}")
+
+
 @cache
 def columns(structure: str) -> tuple[str, ...]:
     """Return the columns that every row of an inner structure has."""
-    module = import_module(f"ncclforensics.parsers.logs.message_parsers.{structure}")
-    told = [f"{c}_text" if c in OWN_COLUMNS else c for c in module.COLUMNS]
+    whole = module(structure).COLUMNS
+    told = [f"{c}_text" if c in OWN_COLUMNS else c for c in whole]
     placed = SAID if SAID_AT in told else ()
     return (*(c for c in told if c != SAID_AT), *placed)
 
@@ -60,8 +66,7 @@ def columns(structure: str) -> tuple[str, ...]:
 @cache
 def inner(structure: str) -> Mapping[str, pl.DataType]:
     """Return the column types of an inner structure; columns not listed are String."""
-    module = import_module(f"ncclforensics.parsers.logs.message_parsers.{structure}")
-    own = getattr(module, "KINDS", {})
+    own = getattr(module(structure), "KINDS", {})
     told = {column: KINDS[kind] for column, kind in own.items()}
     return TYPES | {SAID[0]: pl.Int64()} | told
 

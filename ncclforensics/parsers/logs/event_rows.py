@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -26,7 +25,6 @@ from ncclforensics.parsers.logs.scan import WRAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import ModuleType
 
     from ncclforensics.parsers.logs.grammar import Message
 
@@ -94,7 +92,7 @@ def taken(
         told = row = _event(whole, message)
         quoted = told
         if message.inner:
-            quoted = _event(_quoted(whole, frame, message), message)
+            quoted = _event(_quoted(whole, frame, message.inner), message)
             row = _event(_at_own_line(whole.filter(FOUND)), message)
             told = told.drop(FOUND)
         fed["events"].append(quoted)
@@ -116,9 +114,10 @@ def taken(
     return Frames(conforming, frames)
 
 
-def _quoted(whole: pl.DataFrame, frame: pl.DataFrame, message: Message) -> pl.DataFrame:
+def _quoted(whole: pl.DataFrame, frame: pl.DataFrame, structure: str) -> pl.DataFrame:
     """Return the rows for `events`: `frame`, or the structure's where it is quoted."""
-    is_quoted = "said" in whole.columns and hasattr(_module(message), "IS_QUOTED")
+    parser = captures.module(structure)
+    is_quoted = "said" in whole.columns and hasattr(parser, "IS_QUOTED")
     return _at_own_line(whole) if is_quoted else frame
 
 
@@ -130,11 +129,6 @@ def _at_own_line(rows: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce("said_line", "line").alias("line"),
         pl.coalesce("said", "text").alias("text"),
     )
-
-
-def _module(message: Message) -> ModuleType:
-    """Return the module that parses the inner structure of a message."""
-    return import_module(f"ncclforensics.parsers.logs.message_parsers.{message.inner}")
 
 
 def _believed(frame: pl.DataFrame, odd: set[str]) -> pl.DataFrame:
@@ -285,7 +279,7 @@ def _structured(
     whether a limit was exceeded: `room`, MAX_STRUCTURES messages, the lines of one
     message, or the characters of its text.
     """
-    structure = _module(message)
+    structure = captures.module(str(message.inner))
     starts = frame.head(limits.MAX_STRUCTURES)
     texts = starts["text"].to_list()
     places = starts.select(pl.concat_list("line")).to_series().to_list()

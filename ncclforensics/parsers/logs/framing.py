@@ -297,6 +297,8 @@ def _teed(segments: pl.DataFrame) -> pl.DataFrame:
     own = pl.coalesce("head_rank", "torch_rank")
     both = (pl.col("prefixes") > 1) | pl.col("head_rank").is_not_null()
     differ = (both & (own != pl.col("outer_rank"))).fill_null(False)
+    if not segments.select(differ.any()).item():
+        return segments.with_columns(pl.lit(None, pl.String).alias("teed_rank"))
     teed = differ.any().over(pl.col("line") // FILE)
     return segments.with_columns(
         pl.when(teed).then("outer_rank").alias("teed_rank"),

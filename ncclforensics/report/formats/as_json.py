@@ -25,7 +25,12 @@ MAX_BYTES = 256 * 1024**2
 
 def render_json(report: Report) -> str:
     """Return the report as indented JSON that ends with a newline."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+    return indented(report)
+
+
+def indented(value: object) -> str:
+    """Return what msgspec can encode as indented JSON that ends with a newline."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
 
 
 def render_jsonl(report: Report) -> str:
@@ -92,5 +97,4 @@ def schema() -> str:
         "title": f"ncclforensics report, version {SCHEMA_VERSION}",
         **msgspec.json.schema(Report),
     }
-    encoded = msgspec.json.encode(document)
-    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    return indented(document)

@@ -1,7 +1,9 @@
 """The names of pods and folders are aliases of the host that processes print."""
 
 import pytest
-from nccl_text import FAILED_CHILD, init
+from nccl_text import init
+
+from log_lines import table
 
 SIZE = 4
 
@@ -37,8 +39,8 @@ def test_lines_without_a_header_are_of_the_pods_host(analyzed):
 
 
 def test_what_the_agent_prints_tells_the_host_too(hosts):
-    table = FAILED_CHILD.format(host="gpu0007", rank=3, local=1, pid=44)
-    lines = pod(1, *table.splitlines(keepends=True))
+    told = table((3, 1, 44, 1), host="gpu0007")
+    lines = pod(1, *told.splitlines(keepends=True))
     lines += pod(1, "[rank3]: ValueError: bad sample\n")
     assert hosts({"all.log": lines})[3] == "gpu0007"
 
@@ -67,8 +69,8 @@ def test_a_rank_on_two_hosts_is_two_jobs_in_pods_as_well(analyzed):
 
 
 def test_the_name_of_a_folder_is_an_alias_too(analyzed):
-    table = FAILED_CHILD.format(host="gpu0007", rank=0, local=0, pid=44)
-    log = table + init("gpu0007", 44, 0, SIZE, "COMPLETE") + "\n" + "Killed\n"
+    told = table((0, 1, 44, 0), host="gpu0007")
+    log = told + init("gpu0007", 44, 0, SIZE, "COMPLETE") + "\n" + "Killed\n"
     events = analyzed({"train-worker-0/all.log": log}).frames["events"]
     assert events["host"].drop_nulls().unique().to_list() == ["gpu0007"]
 

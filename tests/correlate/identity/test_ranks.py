@@ -3,7 +3,9 @@
 import json
 
 import pytest
-from nccl_text import FAILED_CHILD, header, init, rank_log
+from nccl_text import header, init, rank_log
+
+from log_lines import table
 
 
 @pytest.fixture
@@ -33,9 +35,7 @@ def test_a_file_in_torchruns_folder_is_its_ranks(analyzed, told_by):
     fatal = "Fatal Python error: Segmentation fault\n"
     files = {f"gpu0002/{place}/stderr.log": fatal}
     if told_by == "the agent":
-        files["torchrun-gpu0002.log"] = FAILED_CHILD.format(
-            host="gpu0002", rank=3, local=1, pid=44
-        )
+        files["torchrun-gpu0002.log"] = table((3, 1, 44, 1), host="gpu0002")
     else:
         for r in range(4):
             folder = f"gpu000{1 + r // 2}/logs/none_x/attempt_0/{r % 2}"
@@ -89,7 +89,7 @@ def test_a_restart_on_the_same_gpus_still_tells(who):
 
 
 def test_the_agents_table_tells(who):
-    text = FAILED_CHILD.format(host="gpu0003.example.org", rank=7, local=1, pid=977)
+    text = table((7, 1, 977, 1), host="gpu0003.example.org")
     files = {"torchrun.log": text, "nccl.gpu0003.977.log": using("gpu0003", 977)}
     assert who(files)[7] == ("gpu0003", 977)
 
@@ -100,9 +100,7 @@ def test_an_error_file_has_the_rank_of_its_folder_on_one_node(analyzed):
         {
             "none_a/attempt_0/1/error.json": json.dumps(error),
             "none_a/attempt_0/0/stderr.log": "[rank0]: ValueError: y\n",
-            "torchrun.log": FAILED_CHILD.format(
-                host="gpu0001", rank=1, local=1, pid=977
-            ),
+            "torchrun.log": table((1, 1, 977, 1), host="gpu0001"),
         }
     )
     assert analysis.frames.message("torchelastic.error_file")["rank"].to_list() == [1]
@@ -128,9 +126,7 @@ def test_the_agent_knows_whose_a_process_is_better_than_a_prefix(
 ):
     frames = analyzed(
         {
-            "torchrun.log": FAILED_CHILD.format(
-                host="gpu0001", rank=7, local=1, pid=41
-            ),
+            "torchrun.log": table((7, 1, 41, 1), host="gpu0001"),
             "a.log": using("gpu0001", 41) + f"{prefix}: ValueError: x\n",
         }
     ).frames
@@ -182,9 +178,7 @@ def test_two_hosts_for_one_rank_are_a_note_and_no_host(analyzed):
 def test_a_name_with_and_without_its_domain_is_one_host(analyzed):
     files = {
         "rank_7.log": using("gpu0003", 977),
-        "torchrun.log": FAILED_CHILD.format(
-            host="gpu0003.ex.org", rank=7, local=1, pid=977
-        ),
+        "torchrun.log": table((7, 1, 977, 1), host="gpu0003.ex.org"),
     }
     frames = analyzed(files).frames
     assert frames["ranks"]["host"].to_list() == ["gpu0003"]
