@@ -30,7 +30,8 @@ TRIED = (
     *("nccl.cuda.failure", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable"),
     *("nccl.syscall_failed", "nccl.net.no_same_subnet"),
 )
-TAGGED = "python.tagged"
+# lines of a program that tell which rank prints them
+TAGGED = ("python.tagged", "uncaught.record")
 STEPS = (
     *("python.step", "python.step.equals", "python.step.iteration"),
     "launchers.megatron.iteration",

@@ -19,7 +19,7 @@ from ncclforensics.model.tables import CITE, FAILING, TIME, TROUBLED
 
 OF_PROGRAM = r"^(?:python|uncaught)\."
 TRACEBACK = "python.traceback"
-WORDS = (job.TAGGED, "python.rank_of")  # lines that tell which rank prints them
+WORDS = (*job.TAGGED, "python.rank_of")
 # the last line of a traceback; torch's excepthook prints the first one, with the rank
 UNCAUGHT = "uncaught.of_rank"
 ENDS = (UNCAUGHT, "uncaught.exception")
@@ -110,7 +110,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
 
 def _own(frames: Frames, records: pl.DataFrame) -> pl.DataFrame:
     """Return `records` with the rank that a program's own tag tells."""
-    said = frames.message(job.TAGGED)
+    said = frames.message(*job.TAGGED)
     tags = [c for c in ("own", "named", "last") if c in said.columns]
     if not tags:
         return records

@@ -13,7 +13,7 @@ from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.notes import UNKNOWN
 
-BY_WORDS, BY_LEVEL = "uncaught.failure", "uncaught.level"
+BY_WORDS, BY_LEVEL = "uncaught.failure", ("uncaught.level", "uncaught.record")
 BAD_LEVELS = ("E", "F", "ERROR", "FATAL", "CRITICAL", "C")
 QUOTED = 160  # characters of a line
 
@@ -26,15 +26,15 @@ def lines(frames: Frames) -> pl.DataFrame:
     a line if its file shows a later step or line of the program, or if all processes
     ended well. Where known lines tell of a failure, these add nothing.
     """
-    told = frames.message(BY_WORDS, BY_LEVEL)
-    bad = pl.col("level").is_in(BAD_LEVELS)
+    told = frames.message(BY_WORDS, *BY_LEVEL)
+    bad = pl.col("level").is_in(BAD_LEVELS).fill_null(False)
     by_words = (pl.col("message") == BY_WORDS) & pl.col("level").is_null()
-    told = told.filter(bad.fill_null(False) | by_words)
+    told = told.filter(bad | by_words)
     known = job.ended_in_order(frames) or job.signs_of_failure(frames)
     if told.is_empty() or known:
         return told.clear()
-    own = frames.message(*job.STEPS, job.TAGGED).group_by("source")
-    last = own.agg(pl.col("line").max().alias("own_line"))
+    own = frames.message(*job.STEPS, *job.TAGGED).filter(~bad)
+    last = own.group_by("source").agg(pl.col("line").max().alias("own_line"))
     return (
         told.join(last, on="source", how="left", maintain_order="left")
         .filter((pl.col("line") > pl.col("own_line")).fill_null(True))

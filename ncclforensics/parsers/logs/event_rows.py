@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 RANKS = re.compile(r"(?:^|_)n?ranks?$|^world_size$")
 # names of columns with durations
 SPANS = re.compile(r"_ms$")
+FRAMING = ("part", "raw", "speaker", "launcher", "header", "is_record")
 FOUND = "_found"  # whether a row of a message came out of its inner structure
 
 
@@ -60,8 +61,10 @@ def recognise(
     draw from `room`; when it is exhausted, a note says so.
     """
     mine = pl.int_range(pl.len()) < own
-    kept = mine & grammar.has_needle("raw", messages)
-    return taken(framing.Lines(lines), kept, messages, room or Room())
+    kept = grammar.has_needle("raw", messages)
+    if "told_rank" in lines.columns:  # the needle was in the record around the line
+        kept |= pl.col("told_rank").is_not_null()
+    return taken(framing.Lines(lines), mine & kept, messages, room or Room())
 
 
 def taken(
@@ -373,11 +376,7 @@ def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
     """
     events = SCHEMAS["events"]
     cites = [pl.lit(None, pl.String).alias("source"), pl.col("line")]
-    captures = [
-        c
-        for c in frame.columns
-        if c not in events and c not in ("part", "raw", "speaker", "launcher", "header")
-    ]
+    captures = [c for c in frame.columns if c not in events and c not in FRAMING]
     probe = (pl.col("header") == "nccl") & (pl.col("level") == "INFO")
     role = pl.when(probe).then(pl.lit("neutral")).otherwise(pl.lit(message.role))
     return frame.with_columns(

@@ -182,8 +182,8 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     Returns a row per segment, in order: `line`, `part` (0-based within the line),
     `raw`, `text` (the message), `speaker` (identifies the writer within the stream),
     `launcher` (the same without torch's own rank prefix), `header` ("nccl", "c10",
-    "python" or null), `level`, the columns of WHO and GROUP, `t` and `yearless` (see
-    `timestamps`).
+    "python" or null), `is_record` (whether it stood in a JSON record that tells its
+    rank), `level`, the columns of WHO and GROUP, `t` and `yearless` (see `timestamps`).
     """
     bare = _without_stern(lines)
     told = [c for c in json_records.COLUMNS if c in bare.columns]
@@ -350,7 +350,11 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         pl.concat_str(_SPEAKERS, separator="|", ignore_nulls=True).alias("speaker"),
         pl.concat_str(_LAUNCHERS, separator="|", ignore_nulls=True).alias("launcher"),
         "header",
-        "level",
+        pl.col("told_rank").is_not_null().alias("is_record"),
+        # a shipper's level is its own; a program that tells its rank tells its level
+        pl.coalesce(
+            "level", pl.when(pl.col("told_rank").is_not_null()).then("told_level")
+        ).alias("level"),
         *(who[name].alias(name) for name in WHO),
         *(group[name].alias(name) for name in GROUP),
         timestamps.absolute(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROLES = ("culprit", "victim", "either", "agent", "neutral")
 KINDS = ("int", "str", "float", "hex", "bool")
 NET = "uncaught."  # messages that take whatever reads as a failure
+RECORD = '"rank":'  # stands for the keys of a record that tell its rank
 CUT_OFF = ".cut"  # messages that take a line whose end is lost
 
 
@@ -133,15 +134,17 @@ def needles(messages: Iterable[Message]) -> list[str]:
 def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.DataFrame]:
     """Match lines to messages and extract the captures.
 
-    `lines` has the string columns `raw` (searched for needles) and `text` (matched
-    against the patterns); other columns are kept. Returns, for each message id with at
-    least one line, a frame with the columns of `lines` and the captures. A non-null
-    capture replaces the column of the same name.
+    `lines` has the string columns `raw` (searched for needles, with RECORD where
+    `is_record`) and `text` (matched against the patterns); other columns are kept.
+    Returns, for each message id with at least one line, a frame with the columns of
+    `lines` and the captures. A non-null capture replaces the column of the same name.
     """
     hits = (
         lines.select(
             pl.int_range(pl.len()).alias("row"),
-            pl.col("raw")
+            pl.when("is_record")
+            .then(pl.col("raw") + RECORD)
+            .otherwise("raw")
             .str.extract_many(needles(messages), overlapping=True)
             .list.unique()
             .alias("needle"),

@@ -14,8 +14,12 @@ import polars as pl
 LINE = (
     *("$.MESSAGE", "$.log", "$.message", "$.msg", "$.line", "$.textPayload"),
     *("$.jsonPayload.message", "$.jsonPayload.log", "$.body", "$._raw"),
-    *("$.content.message", "$.attributes.message", "$.event"),
+    *("$.content.message", "$.attributes.message", "$.event", "$.record.message"),
 )
+# the traceback of a record: Python's logging, structlog and its relatives
+RAISED = ("$.exc_info", "$.exception", "$.exc_text", "$.traceback", "$.stack_trace")
+# how far the training is, beside the line
+STEP = ("$.step", "$.global_step", "$.iteration", "$.extra.step")
 # CloudWatch's name of a stream, of which only SageMaker's tells a host:
 # `job/algo-2-1700000000`
 STREAM = "$.logStreamName"
@@ -39,13 +43,20 @@ TOLD = {
         *("$.labels.container", "$.resource.labels.container_name"),
         *("$.containerName", "$.container_name", "$.container_id"),
     ),
-    "told_rank": ("$.rank_id", "$.rankId", "$.rank"),
+    "told_rank": (
+        *("$.rank_id", "$.rankId", "$.rank", "$.global_rank", "$.process_rank"),
+        *("$.extra.rank", "$.extra.global_rank", "$.record.extra.rank"),
+        *("$.context.rank", "$.fields.rank", "$.labels.rank", "$.attributes.rank"),
+    ),
+    "told_level": ("$.level", "$.levelname", "$.severity", "$.record.level.name"),
     "told_t": (
         *("$.__REALTIME_TIMESTAMP", "$.time", "$.timestamp", '$["@timestamp"]'),
         *("$.ts", "$.date", "$.attributes.timestamp", "$.content.timestamp"),
+        *("$.asctime", "$.datetime", "$.record.time.repr", "$.created"),
     ),
 }
 COLUMNS = tuple(TOLD)
+NUMBERED = r"(?i)(?:step|iteration)\W{0,3}\d"  # a line that tells the step itself
 OBJECT = r'^\s*\{\s*"'
 # of Docker's json-file driver; only the last piece of a line ends with a newline
 DOCKER = '{"log":"'
@@ -64,7 +75,8 @@ def unwrapped(lines: pl.DataFrame) -> pl.DataFrame:
     """Replace `raw` by the line inside, and fill the string columns COLUMNS.
 
     `told_t` is RFC 3339. What is not told is null; columns that are there already, from
-    a file of records, are kept.
+    a file of records, are kept. A traceback and a step beside the line follow it. An
+    object with a rank and no line is the line.
     """
     missing = [c for c in COLUMNS if c not in lines.columns]
     lines = lines.with_columns(pl.lit(None, pl.String).alias(c) for c in missing)
@@ -76,9 +88,10 @@ def unwrapped(lines: pl.DataFrame) -> pl.DataFrame:
     objects = told.filter(wrapped)
     said = objects.select(
         "_row",
-        _first(LINE, objects).str.strip_chars_end("\r\n").alias("_line"),
+        _line(objects),
         *(_first(paths, objects).alias(f"_{c}") for c, paths in TOLD.items()),
-    ).drop_nulls("_line")
+    ).with_columns(pl.col("_told_level").str.to_uppercase())
+    said = said.filter(pl.any_horizontal(pl.col("_line", "_told_rank").is_not_null()))
     said = said.with_columns(moment(pl.col("_told_t")))
     return (
         told.join(said, on="_row", how="left", maintain_order="left")
@@ -118,6 +131,17 @@ def moment(told: pl.Expr) -> pl.Expr:
     nanoseconds = number.cast(pl.Int64, strict=False) * unit
     stamp = nanoseconds.cast(pl.Datetime("ns")).dt.strftime("%Y-%m-%dT%H:%M:%S%.9fZ")
     return pl.coalesce(stamp, told)
+
+
+def _line(objects: pl.DataFrame) -> pl.Expr:
+    """Return the line of each object, as `_line`, with its step and its traceback."""
+    line = _first(LINE, objects).str.strip_chars_end("\r\n")
+    step = _first(STEP, objects).str.extract(r"^(\d{1,9})$")
+    step = pl.when(~line.str.contains(NUMBERED)).then(" step=" + step)
+    raised = _first(RAISED, objects).str.strip_chars()
+    raised = pl.when(raised.str.contains("^Traceback ")).then("\n" + raised)
+    parts = (line, step.fill_null(""), raised.fill_null(""))
+    return pl.concat_str(*parts).alias("_line")
 
 
 def _spelled(value: pl.Expr) -> pl.Expr:
