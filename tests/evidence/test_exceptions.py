@@ -54,6 +54,13 @@ def test_what_every_rank_raises_of_another_is_nobodys_own_when_cut(analyzed, las
     assert crashed(analyzed({"job.log": HEAD + last + "\n"})) == []
 
 
+def test_a_shortened_traceback_is_one_all_the_same(analyzed):
+    log = f"{HEAD}...\n[rank0]: ValueError: the batch has no labels\n"
+    assert crashed(analyzed({"job.log": log})) == [(0,)]
+    lost = f"{HEAD}...\n{LOST}\n"
+    assert crashed(analyzed({"job.log": lost})) == []
+
+
 RAY = (
     "(raylet) A worker died or was killed while executing a task by an unexpected "
     "system error. To troubleshoot the problem, check the logs for the dead worker. "

@@ -13,6 +13,7 @@ import re
 from itertools import takewhile
 
 from ncclforensics.parsers.logs.message_parsers.limits import capped
+from ncclforensics.parsers.logs.record_starts import GAP
 
 COLUMNS = (
     "exception",
@@ -63,6 +64,7 @@ _OP = re.compile(
     r"|i?send|i?recv|batch_isend_irecv|wait_tensor"
     r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
 )
+_GAP = re.compile(rf"\s*{GAP}")
 _RAISED = re.compile(
     # a lower-case word without a message is the rest of a wrapped line; a level begins
     # a line printed by `logging`
@@ -81,7 +83,7 @@ def parse(text: str) -> list[dict[str, object]]:
     is not a rank), `signalled` (whether it was raised in a signal handler, whose frames
     are left out), `chained` (whether it led to another exception), `span` (its number
     of lines), `said_at` (the line of `text`, from 0, with the exception). Truncated
-    values are null.
+    values are null, and so is `raised_in` where somebody left out the last frames.
     """
     before, head, after = capped(text).partition(HEAD)
     if not head:
@@ -96,6 +98,8 @@ def parse(text: str) -> list[dict[str, object]]:
     # the program stood where the signal came; the handler's own calls are teardown
     own = list(takewhile(lambda line: not _HANDLER.match(line), block))
     frames = [found for line in own if (found := _FRAME.match(line))]
+    below = takewhile(lambda line: not _FRAME.match(line), reversed(own))
+    shortened = any(map(_GAP.match, below))
     if signalled := len(own) < len(block):
         frames = frames[:-1]  # the frame that calls the handler
     raised = _RAISED.match(rest[0]) if rest else None
@@ -115,7 +119,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "message": (raised["message"] or "").strip() if raised else None,
             **_call_site(frames),
             "op": _op(frames),
-            "raised_in": frames[-1]["file"] if frames else None,
+            "raised_in": frames[-1]["file"] if frames and not shortened else None,
             "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
             "signalled": signalled,
             "chained": _is_chained(rest),
@@ -134,7 +138,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _is_inside(line: str) -> bool:
-    return not line.strip() or line[0] in " \t"
+    return not line.strip() or line[0] in " \t" or bool(_GAP.match(line))
 
 
 def _call_site(frames: list[re.Match[str]]) -> dict[str, object]:

@@ -1,5 +1,7 @@
 """Tracebacks as Python 3.11 prints them; the last frame of the user's code counts."""
 
+import pytest
+
 from ncclforensics.parsers.logs.message_parsers import traceback
 
 IN_TORCH = """Traceback (most recent call last):
@@ -140,3 +142,18 @@ def test_what_logging_prints_between_the_lines_is_no_exception():
     text = 'Traceback (most recent call last):\n  File "/job/a.py", line 3, in f\n'
     (row,) = traceback.parse(f"{text}INFO:root:start worker process: gpu0002[1]\n")
     assert row["exception"] is None
+
+
+@pytest.mark.parametrize("gap", ["...", "    ...", "[...]", "# ...", "<snip>", "…"])
+def test_of_a_traceback_that_somebody_shortened_the_innermost_frame_is_unknown(gap):
+    first, *rest = IN_TORCH.splitlines()
+    row = only("\n".join([first, *rest[:4], gap, *rest[7:]]))
+    assert row["exception"] == "RuntimeError"
+    assert (row["raised_in"], row["file_line"]) == (None, 70)
+    above = only("\n".join([first, gap, *rest]))
+    assert above["raised_in"] == only(IN_TORCH)["raised_in"]
+
+
+def test_an_ellipsis_inside_the_code_is_no_gap():
+    text = IN_TORCH.replace("func(*args, **kwargs)", "Tuple[int, ...]")
+    assert only(text)["raised_in"] == only(IN_TORCH)["raised_in"]
