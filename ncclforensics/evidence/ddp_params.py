@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SIZES = "c10d.ddp.shape_mismatch"
 COUNTS = "c10d.ddp.count_mismatch"
+TIMEOUT = "c10d.watchdog.timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,10 @@ def differing(frames: Frames) -> Models | None:
     """Return how the models of the ranks differ, or None if no line says so."""
     counts = frames.message(COUNTS)
     if counts.height:
-        return _by_counts(counts)
+        found = _by_counts(counts)
+        # the exchange of counts timed out: that is the failure, the 0 its echo
+        unanswered = found is not None and not found.sure
+        return None if unanswered and frames.message(TIMEOUT).height else found
     sizes = frames.message(SIZES)
     return _by_sizes(frames, sizes) if sizes.height else None
 

@@ -154,18 +154,25 @@ def _headless(frames: Frames) -> pl.DataFrame:
 
 
 def _nameless(frames: Frames) -> pl.DataFrame:
-    """Return the only exception line without a rank, if one rank failed by itself.
+    """Return the only exception line without a rank, where one was not caught.
 
-    If there are several, it is unknown which was not caught, and whose it is.
+    That is shown by the one rank that failed by itself, or by the head of a traceback
+    of which other processes' lines tore off the end. If there are several exceptions,
+    it is unknown which was not caught, and whose it is.
     """
     lines = frames.message(NAMELESS)
     whole = frames.message(*TRACEBACKS, HEADLESS)
+    torn = whole.clear()
     if "by_launcher" in whole.columns:
         # a launcher's own traceback is of no rank
         whole = whole.filter(~pl.col("by_launcher").fill_null(False))
-    if lines["text"].n_unique() != 1 or whole.height:
+        torn = whole.filter(pl.col("exception").is_null() & pl.col("rank").is_null())
+    if lines["text"].n_unique() != 1 or whole.height > torn.height:
         return lines.clear()
-    return lines.head(1) if exit_records.only_one(frames) is not None else lines.clear()
+    ended = exit_records.only_one(frames) is not None
+    if torn.height and not ended:
+        return lines.filter(pl.col("source").is_in(torn["source"].implode())).head(1)
+    return lines.head(1) if ended else lines.clear()
 
 
 def _of_others(frames: Frames, raised: pl.DataFrame) -> pl.Series:

@@ -34,10 +34,11 @@ TOLD = (
     r"|Connection (?:timed out|refused|reset by peer))$"
     # a barrier with a timeout, and the comparison of DETAIL, raise on every rank
     r"|^RuntimeError: (?:\[Rank \d+\]:? |Rank \d+ successfully reached "
-    r"|Detected mismatch between collectives)"
+    r"|Detected mismatch between collectives)|\bHorovod has been shut down\b"
 )
 # an established connection whose other end is gone
 GONE = ("c10d.gloo.closed", "c10d.gloo.io_failed", "nccl.socket.peer_closed")
+MANY = 2
 SCHEMA = {"host": pl.String(), "peer_host": pl.String()}
 
 
@@ -86,9 +87,33 @@ def with_hosts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
 def pairs(lines: pl.DataFrame) -> pl.DataFrame:
     """Return the distinct pairs of two hosts in lines of `with_hosts`, in SCHEMA."""
     known = lines.select(SCHEMA.keys()).drop_nulls("peer_host").unique()
+    # a line without a host often repeats one that has it
+    named = known.drop_nulls()
+    repeats = pl.col("host").is_null() & pl.col("peer_host").is_in(
+        named["peer_host"].implode()
+    )
+    known = _with_own_names(known.filter(~repeats))
     return known.filter(pl.col("host").ne_missing(pl.col("peer_host"))).sort(
         "host", "peer_host", nulls_last=True
     )
+
+
+def _with_own_names(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Replace an address that all hosts but one report by the name of that one.
+
+    No host reports itself. Only where at least MANY other hosts report that address.
+    """
+    printers = {*pairs["host"].drop_nulls()}
+    by_peer = pairs.drop_nulls().group_by("peer_host").agg("host")
+    owners: dict[str, str] = {}
+    for peer, hosts in by_peer.iter_rows():
+        left = printers - {*hosts}
+        if peer not in printers and len(left) == 1 and len(hosts) >= MANY:
+            owners[peer] = left.pop()
+    # an address that two hosts might own is neither's
+    if len(set(owners.values())) < len(owners):
+        return pairs
+    return pairs.with_columns(pl.col("peer_host").replace(owners))
 
 
 def ends(lines: pl.DataFrame) -> pl.DataFrame:

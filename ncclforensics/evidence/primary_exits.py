@@ -31,8 +31,8 @@ SELF_ABORT = (
     "c10d.heartbeat.stuck",
     "c10d.heartbeat.timeout",
 )
-# faults that a watchdog or faulthandler reports of its own process
-OWN_FAULT = r"^(?:Segmentation fault|Bus error|Illegal instruction|Floating point)"
+# a watchdog of torch ends its process by abort()
+BY_ABORT = r"^(?:Aborted|Terminated)"
 CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
 # a training loop's own check of its loss or gradients
 NOT_A_NUMBER = ("launchers.megatron.nan", "launchers.megatron.nan.checked")
@@ -78,7 +78,7 @@ def of_own(frames: Frames) -> pl.DataFrame:
     if own.height or faults.height:
         return pl.concat([own, faults])
     if (gone := pl.concat([_of_ray(frames), _of_lines(frames)])).height:
-        return gone
+        return with_only_exit(frames, gone)
     # a bare exit code is a primary failure only if every other one is explained; a
     # victim whose text is lost exits with 1, or with its watchdog's SIGABRT
     if exit_records.are_of_one_host(frames, silent):
@@ -237,11 +237,12 @@ def _reported(frames: Frames) -> pl.DataFrame:
     if "rerun_rank" in lines.columns:
         rank = pl.coalesce("rank", "rerun_rank")
         lines = lines.with_columns(rank.cast(pl.Int64).alias("rank"))
+    fatal = pl.col("message") == "python.fatal"
     own = lines.filter(
-        pl.col("error").str.contains(f"{CUDA}|{OWN_FAULT}")
+        pl.col("error").str.contains(CUDA)
+        | (fatal & ~pl.col("error").str.contains(BY_ABORT))
         | pl.col("message").is_in(NOT_A_NUMBER)
     )
-    fatal = pl.col("message") == "python.fatal"
     return own.with_columns(
         pl.lit(None, pl.Int64).alias("code"),
         pl.col("error").str.head(160).alias("why"),

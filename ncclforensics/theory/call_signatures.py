@@ -34,6 +34,15 @@ EXCHANGES = r"(?i)^all_?to_?all"
 # its sizes differ from step to step, but never from rank to rank: torch turns one with
 # an uneven list of outputs into broadcasts
 EVEN_AT_ONCE = "all_gather"
+# operations that watchdogs and dumps name alike, but for case and underscores
+COMPARED = (
+    *("allreduce", "broadcast", "reduce", "gather", "scatter", "allgather"),
+    *("allgatherbase", "reducescatter", "reducescatterbase"),
+)
+SPELLED = {
+    "allgathersingle": "allgatherbase",
+    "reducescattersingle": "reducescatterbase",
+}
 SIDES = 2  # a difference needs at least two
 
 
@@ -88,15 +97,45 @@ def entries(frames: Frames) -> pl.DataFrame:
     """Return each member's signature of the calls in which somebody waits.
 
     Columns `call rank op stack t source line shape text`; `shape` is null where members
-    may differ in it. Watchdog lines are used only for calls that no dump shows.
+    may differ in it. Watchdog lines are used for members without a dump.
     """
     held = frames["calls"].filter(~pl.col("is_p2p").fill_null(False))
     if held.is_empty():
         return pl.DataFrame()
-    dumped = _dumped(frames, held)
-    # watchdogs spell operations differently from dumps
-    lines = _printed(frames, held).join(dumped, on="call", how="anti")
-    return pl.concat([dumped, lines])
+    dumped, lines = _dumped(frames, held), _printed(frames, held)
+    alone = lines.join(dumped, on="call", how="anti")
+    beside = lines.join(dumped, on="call", how="semi")
+    beside = beside.join(dumped, on=["call", "rank"], how="anti")
+    return pl.concat([dumped, alone, _as_dumped(beside, dumped)]).drop("elements")
+
+
+def _as_dumped(lines: pl.DataFrame, dumped: pl.DataFrame) -> pl.DataFrame:
+    """Spell what watchdogs print of calls as the dumps of other members do.
+
+    An operation or a size that no dump of the call has stays as it is. Operations that
+    are known by one spelling only are left out.
+    """
+    plain = pl.col("op").str.to_lowercase().str.replace_all("_", "")
+    plain = plain.replace(SPELLED).alias("plain")
+    mine, theirs = lines.with_columns(plain), dumped.with_columns(plain)
+    unknown = theirs.filter(~pl.col("plain").is_in(COMPARED))["call"]
+    mine = mine.filter(
+        pl.col("plain").is_in(COMPARED) & ~pl.col("call").is_in(unknown.implode())
+    )
+    ops = theirs.unique(["call", "plain"]).select("call", "plain", same_op="op")
+    key = ["call", "plain", "elements"]
+    sizes = theirs.unique(key).select(*key, same_shape="shape")
+    free = theirs.group_by("call", "plain").agg(
+        pl.col("shape").is_null().any().alias("uneven")
+    )
+    told = mine.join(ops, on=["call", "plain"], how="left")
+    told = told.join(sizes, on=key, how="left")
+    told = told.join(free, on=["call", "plain"], how="left")
+    shape = pl.coalesce("same_shape", "shape")
+    return told.with_columns(
+        pl.coalesce("same_op", "op").alias("op"),
+        pl.when(~pl.col("uneven").fill_null(False)).then(shape).alias("shape"),
+    ).select(dumped.columns)
 
 
 def _printed(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
@@ -127,6 +166,7 @@ def _printed(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
             common.sentence(
                 "rank ", pl.col("rank"), ": ", pl.col("op"), " SeqNum=", seq
             ).alias("text"),
+            pl.col("numel_in").cast(pl.Int64).alias("elements"),
         )
     )
 
@@ -174,6 +214,7 @@ def _dumped(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
         common.sentence(
             "rank ", pl.col("rank"), ": ", pl.col("op"), " SeqNum=", pl.col("seq")
         ).alias("text"),
+        numels("in").list.sum().cast(pl.Int64).alias("elements"),
     )
 
 

@@ -46,6 +46,7 @@ BY_NUMBER = {
     "launchers.mpi.rank_died": "pals",
     "launchers.mpi.caught_signal": "the process itself",
     "launchers.ucx.caught_signal": "the process itself",
+    "condensed.killed": "torchelastic",
 }
 BY_NAME = {"launchers.shell.killed": "shell", "launchers.spawn.exited": "torch spawn"}
 # names that the kernel prints for a rank's process or a child of it

@@ -8,6 +8,7 @@ text precedes NCCL's header and looks like part of the host name: `-1gpu0001`.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # names that every machine has for itself
 NOWHERE = r"^(?:localhost[46]?(?:\.|$)|127\.|::1$|0\.0\.0\.0$|::$)"
 PROCESS = ["source", "pid"]
+AGREE = 2  # files that are named by the host of their lines
 NODES = ("slurm.node", "slurm.sinfo.reasons")  # tables of a cluster's nodes
 
 
@@ -89,9 +91,10 @@ def _by_path(frames: Frames) -> Frames:
     """Give files the host named in their path, if other evidence knows such a host.
 
     Names like `a01` are too short to be recognized as a host on their own. The longest
-    counts: `gpu-1` is part of `gpu-1-2`.
+    counts: `gpu-1` is part of `gpu-1-2`. Where files are named by the hosts that their
+    lines tell, `a01.log` and `a02.log`, a file `a03.log` is named by its host as well.
     """
-    known = _known(frames)
+    known = pl.concat([_known(frames), _named_alike(frames)]).unique()
     if known.is_empty():
         return frames
     heard = frames["events"].drop_nulls("host")["source"].unique()
@@ -126,6 +129,24 @@ def _by_path(frames: Frames) -> Frames:
         )
 
     return frames.each(fill)
+
+
+def _named_alike(frames: Frames) -> pl.Series:
+    """Return the names in paths that differ from confirmed ones by a number only."""
+    digits = pl.col("host").str.replace_all(r"\d+", "\n")
+    pairs = [frames[name].select("source", "host") for name in ("events", "exits")]
+    told = pl.concat(pairs).drop_nulls().unique()
+    alone = told.unique("source", keep="none").filter(
+        pl.col("source").str.contains(pl.col("host"), literal=True)
+        & pl.col("host").str.contains(r"^[A-Za-z].*\d$")
+    )
+    shapes = alone.group_by(digits.alias("shape")).agg(pl.col("host").n_unique())
+    names = [pl.Series("host", [], pl.String)]
+    for shape in shapes.filter(pl.col("host") >= AGREE)["shape"].sort():
+        name = re.escape(shape).replace("\\\n", r"\d+")
+        told_by = rf"(?:^|[^A-Za-z0-9])({name})(?:[^A-Za-z0-9]|$)"
+        names.append(frames["sources"]["source"].str.extract(told_by).alias("host"))
+    return pl.concat(names).drop_nulls().unique()
 
 
 def _known(frames: Frames) -> pl.Series:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SAID = "python.rank_of"
 TIMEOUT = "c10d.watchdog.timeout"
-GATHERS = ("_ALLGATHER_BASE", "ALLGATHER_BASE")
-SCATTERS = ("_REDUCE_SCATTER_BASE", "REDUCE_SCATTER_BASE")
+GATHERS = ("_ALLGATHER_BASE", "ALLGATHER_BASE", "ALLGATHER")
+SCATTERS = ("_REDUCE_SCATTER_BASE", "REDUCE_SCATTER_BASE", "REDUCE_SCATTER")
 DEFAULT = "default_pg"  # the group of all ranks
 MOST = 1 << 17  # larger numbers count something else
 

@@ -5,7 +5,8 @@ printed it, which adds the rank in front. That the process did not end is shown 
 same rank at work afterwards, by the clock: it prints several more lines of its own, and
 does not exit with an error code then, or it begins a call that it gives up much later.
 As long as no process of the job fails, one such line is enough, or several more steps
-in the same file: all ranks advance together.
+in the same file: all ranks advance together. Where nothing else in the job is wrong,
+any record that the process logs below is enough.
 """
 
 from __future__ import annotations
@@ -155,7 +156,20 @@ def _by_place(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
         quiet.join(spoken, on=["source", "rank"], suffix="_going"),
     ]
     after = [part.filter(pl.col("line") < pl.col("line_going")) for part in parts]
+    if others.is_empty():
+        after.append(quiet.join(_followed(frames), on=["source", "head"], how="semi"))
     return pl.concat(part.select(PLACE) for part in after)
+
+
+def _followed(frames: Frames) -> pl.DataFrame:
+    """Return `source` and `head` of tracebacks above records with a time of their own.
+
+    Logging prints those; an interpreter that ends mostly prints nothing more.
+    """
+    heads = frames.message(TRACEBACK)
+    if "goes_on" not in heads.columns:
+        return heads.select("source", head="line").clear()
+    return heads.filter("goes_on").select("source", head="line")
 
 
 def _failed(frames: Frames) -> bool:

@@ -43,6 +43,8 @@ CAPTURED: Mapping[str, pl.DataType] = {
 # A structure says at which line of its text a row stands. The row then gets that line
 # of the file, and what it says.
 SAID_AT, SAID = "said_at", ("said_line", "said")
+# whether a record with a time of its own follows, below what has none
+GOES_ON = "goes_on"
 NUMBERS = ("line", SAID[0])  # columns with numbers of lines
 
 # captures whose names clash with these columns of `events` are renamed to NAME_text

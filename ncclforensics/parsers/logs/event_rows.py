@@ -241,6 +241,7 @@ def _under(starts: pl.DataFrame, lines: framing.Lines, count: int) -> pl.DataFra
         "task",
         "header",
         "text",
+        pl.col("t").is_not_null().alias("timed"),
     )
     beside = wanted.join(framed, on="under").sort("line", "part", "under", "under_part")
     number = pl.when("unlabelled").then(pl.col("task").cast(pl.String))
@@ -286,11 +287,13 @@ def _structured(
     starts = frame.head(limits.MAX_STRUCTURES)
     texts = starts["text"].to_list()
     places = starts.select(pl.concat_list("line")).to_series().to_list()
+    untimed = starts["t"].is_null().to_list()
+    timed = [[False]] * starts.height
     if message.block > 1:
         under = (
             _under(starts, lines, message.block)
             .group_by("line", "part", maintain_order=True)
-            .agg(pl.col("text").str.join("\n"), "under")
+            .agg(pl.col("text").str.join("\n"), "under", "timed")
         )
         below = starts.select("line", "part").join(
             under, on=["line", "part"], how="left", maintain_order="left"
@@ -301,6 +304,7 @@ def _structured(
         ]
         under_ = below.select(pl.concat_list("line", pl.col("under").fill_null([])))
         places = under_.to_series().to_list()
+        timed = [[False, *(some or ())] for some in below["timed"].to_list()]
     parsed: list[dict[str, object]] = []
     longest = getattr(structure, "LONGEST", limits.MAX_STRUCTURE_CHARACTERS)
     is_cut = frame.height > starts.height
@@ -317,6 +321,8 @@ def _structured(
         # a structure that reaches the last line of its block may continue below it
         is_cut = is_cut or any(row.get("span") == message.block for row in rows)
         rows = [_placed(row, text, places[number]) for row in rows]
+        if captures.GOES_ON in structure.COLUMNS and rows and untimed[number]:
+            rows[0][captures.GOES_ON] = any(timed[number][_span(rows[0]) :])
         parsed += ({"_start": number, **row} for row in rows[: room.rows])
         room.rows -= max(len(rows), 1)
         room.characters -= min(len(text), longest) * is_slow
@@ -346,6 +352,11 @@ def _structured(
         ),
     )
     return typed.drop("_start", *(f"{c}_inner" for c in clashes)), is_cut
+
+
+def _span(row: dict[str, object]) -> int:
+    """Return how many lines a row of an inner structure takes."""
+    return int(str(row.get("span") or 1))
 
 
 def _placed(

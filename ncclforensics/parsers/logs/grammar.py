@@ -9,8 +9,9 @@ message.
 
 from __future__ import annotations
 
+import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 ROLES = ("culprit", "victim", "either", "agent", "neutral")
 KINDS = ("int", "str", "float", "hex", "bool")
 NET = "uncaught."  # messages that take whatever reads as a failure
+_START = re.compile(r"(?<![\[\\])\^")  # of a line, in a pattern
+BEHIND = r"""(?:^|[\\s:>|\\])}"'=-])"""  # what a message may follow
 RECORD = '"rank":'  # stands for the keys of a record that tell its rank
 CUT_OFF = ".cut"  # messages that take a line whose end is lost
 
@@ -101,6 +104,16 @@ def strict() -> tuple[Message, ...]:
     return tuple(message for message in load() if not message.loose)
 
 
+@cache
+def anywhere() -> tuple[Message, ...]:
+    """Return the strict messages as they stand behind a prefix that nothing knows."""
+    return tuple(
+        replace(message, pattern=_START.sub(BEHIND, message.pattern))
+        for message in strict()
+        if not message.fallback
+    )
+
+
 def load_file(file: Path) -> tuple[Message, ...]:
     """Load the messages of one file; raises UsageError if it is malformed."""
     try:
@@ -123,7 +136,8 @@ def _message(table: dict[str, Any], program: str, file: Path) -> Message:
 
 def has_needle(column: str, messages: Iterable[Message]) -> pl.Expr:
     """Return an expression: whether `column` holds a needle of any of `messages`."""
-    return pl.col(column).str.contains_any(needles(messages))
+    sought = needles(messages)
+    return pl.col(column).str.contains_any(sought) if sought else pl.lit(False)
 
 
 def needles(messages: Iterable[Message]) -> list[str]:

@@ -47,6 +47,7 @@ TOLD = {
         *("$.rank_id", "$.rankId", "$.rank", "$.global_rank", "$.process_rank"),
         *("$.extra.rank", "$.extra.global_rank", "$.record.extra.rank"),
         *("$.context.rank", "$.fields.rank", "$.labels.rank", "$.attributes.rank"),
+        "$.labels.global_rank",
     ),
     "told_level": ("$.level", "$.levelname", "$.severity", "$.record.level.name"),
     "told_t": (

@@ -1,8 +1,10 @@
 """A second, looser look at small logs, where the first one found no cause.
 
 People who retell a log break its lines anywhere and keep only the words that seem to
-matter. So up to JOINED lines are read as one, and the `loose` messages count as well.
-Only lines that tell of trouble are taken, and each line once.
+matter; others put prefixes in front that nothing knows. So up to JOINED lines are read
+as one, a message may begin anywhere, and the `loose` messages count as well. Only lines
+that tell of trouble are taken, and each line once. Where nothing at all is known, lines
+that show a job at work are taken too: then it is a log, in which nothing failed.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 MOST_FILES = 16
 MOST_BYTES = 64 << 10  # of all files: what people type or paste by hand is small
 JOINED = 3
+FEW = 16  # lines that are enough to show that a job is at work
 RETOLD = "condensed."  # the messages whose lines prove little
 TEXT = (
     "no cause stands in its lines as they are: broken ones were joined, and what was "
@@ -57,7 +60,7 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     lines = _lines(logs)
     if lines.is_empty():
         return None
-    known = found["events"].filter(_is_trouble()).select("source", at="line").unique()
+    known = _known(found)
     taken = lines.join(known, on=["source", "at"], how="semi")["line"]
     parts = []
     joined = [framing.Lines(_joined(lines, 1 + below)) for below in range(JOINED)]
@@ -68,12 +71,36 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
         taken = pl.concat([taken, *(new + below for below in range(many))])
         if new.len():
             parts.append(_at(lines, new, told))
+    if not parts and found["events"].is_empty():
+        parts.append(_at_work(lines, joined[0]))
     more = log_reader.placed(join(parts), logs)
     names = more["events"]["source"].unique(maintain_order=True)
     if not names.len():
         return None
-    notes = tables.noted(Note("parsers", TEXT, name) for name in names)
+    trouble = more["events"].filter(_is_trouble())["source"]
+    notes = tables.noted(
+        Note("parsers", TEXT, name) for name in names if name in trouble
+    )
     return join([_as_logs(found, more["events"]), more, Frames({"notes": notes})])
+
+
+def _known(found: Frames) -> pl.DataFrame:
+    """Return `source` and `at` of the lines of trouble, with all of a traceback's."""
+    lines = found["events"].filter(_is_trouble()).select("source", at="line")
+    heads = found.message("python.traceback")
+    if "span" not in heads.columns:
+        return lines.unique()
+    inside = pl.int_ranges("line", pl.col("line") + pl.col("span").fill_null(1))
+    spans = heads.select("source", at=inside).explode("at")
+    return pl.concat([lines, spans]).unique()
+
+
+def _at_work(lines: pl.DataFrame, framed: framing.Lines) -> Frames:
+    """Return the first lines that show a job at work."""
+    messages = [m for m in grammar.load() if m.loose and m.role == "neutral"]
+    needles = grammar.has_needle("raw", messages)
+    told = event_rows.taken(framed, needles, messages, event_rows.Room())
+    return _at(lines, told["events"]["line"].unique().sort().head(FEW), told)
 
 
 def _as_logs(found: Frames, events: pl.DataFrame) -> Frames:
@@ -124,8 +151,9 @@ def _passes() -> Iterator[tuple[int, Sequence[Message]]]:
     """Yield how many lines are joined and what is looked for, the surest first."""
     for many in range(2, JOINED + 1):
         yield many, grammar.strict()
-    for many in range(1, JOINED + 1):
-        yield many, grammar.load()
+    for messages in (grammar.anywhere(), grammar.load()):
+        for many in range(1, JOINED + 1):
+            yield many, messages
 
 
 def _is_trouble() -> pl.Expr:

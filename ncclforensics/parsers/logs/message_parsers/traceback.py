@@ -28,9 +28,10 @@ COLUMNS = (
     "chained",
     "span",
     "said_at",
+    "goes_on",
 )
 KINDS = {
-    **dict.fromkeys(("by_launcher", "signalled", "chained"), "bool"),
+    **dict.fromkeys(("by_launcher", "signalled", "chained", "goes_on"), "bool"),
     "span": "int",
 }
 IS_QUOTED = True  # the event of a traceback quotes what was raised, where that stands
@@ -82,8 +83,9 @@ def parse(text: str) -> list[dict[str, object]]:
     frame, user code or not), `by_launcher` (whether it was raised in a launcher, which
     is not a rank), `signalled` (whether it was raised in a signal handler, whose frames
     are left out), `chained` (whether it led to another exception), `span` (its number
-    of lines), `said_at` (the line of `text`, from 0, with the exception). Truncated
-    values are null, and so is `raised_in` where somebody left out the last frames.
+    of lines), `said_at` (the line of `text`, from 0, with the exception),
+    `goes_on` (null: see `captures`). Truncated values are null, and so
+    is `raised_in` where somebody left out the last frames.
     """
     before, head, after = capped(text).partition(HEAD)
     if not head:
@@ -98,8 +100,8 @@ def parse(text: str) -> list[dict[str, object]]:
     # the program stood where the signal came; the handler's own calls are teardown
     own = list(takewhile(lambda line: not _HANDLER.match(line), block))
     frames = [found for line in own if (found := _FRAME.match(line))]
-    below = takewhile(lambda line: not _FRAME.match(line), reversed(own))
-    shortened = any(map(_GAP.match, below))
+    tail = takewhile(lambda line: not _FRAME.match(line), reversed(own))
+    shortened = any(map(_GAP.match, tail))
     if signalled := len(own) < len(block):
         frames = frames[:-1]  # the frame that calls the handler
     raised = _RAISED.match(rest[0]) if rest else None
@@ -125,6 +127,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "chained": _is_chained(rest),
             "span": span,
             "said_at": end if raised else None,
+            "goes_on": None,
         }
     ]
 

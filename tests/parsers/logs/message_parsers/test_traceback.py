@@ -51,6 +51,7 @@ def test_frames_of_torch_are_passed_over():
         "chained": False,
         "span": 9,
         "said_at": 8,
+        "goes_on": None,
     }
 
 
