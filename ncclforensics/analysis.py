@@ -22,7 +22,7 @@ from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
 from ncclforensics.engine import cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
 from ncclforensics.evidence import first_exits, seen_places
-from ncclforensics.parsers.logs import second_look
+from ncclforensics.parsers.logs import last_words, second_look
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
@@ -107,11 +107,22 @@ def analyze(
             frames = dataset.load(datasets, frames)
         chosen = (world_size, select, ignore, part)
         joined, ranked, built = explain(within(frames, span), *chosen)
+        more = None
         if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
+            joined, ranked, built = explain(within(more, span), *chosen)
+        if _is_open(ranked) and (
+            more := last_words.read(found.sources, joined, more or frames)
+        ):
             joined, ranked, built = explain(within(more, span), *chosen)
         quoted = excerpts.read(built, found.sources) if quote else ()
     sources = tuple(found.sources)
     return Analysis(joined, ranked, built, quoted, sources, is_from_cache)
+
+
+def _is_open(ranked: Ranked) -> bool:
+    """Whether calls timed out, and nothing tells who was waited for."""
+    verdict = ranked.verdict
+    return verdict is not None and verdict.slug == "timeout-masking"
 
 
 def explain(

@@ -17,6 +17,7 @@ from ncclforensics.correlate.timing import old_dumps
 from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.evidence import common, external_stop
 from ncclforensics.evidence.external_stop import OUTSIDE
+from ncclforensics.model import last_words
 from ncclforensics.model.findings import Cite, Collective, Course, Onset, Seen
 from ncclforensics.model.tables import CITE, FAILING
 from ncclforensics.parsers.logs import grammar
@@ -326,8 +327,14 @@ def _last_line(
     frames: Frames, verdict: Finding | None, noticed: int | None
 ) -> Cite | None:
     """Return the last line that the culprits printed before anybody noticed."""
-    if verdict is None or not verdict.ranks or noticed is None:
+    if verdict is None or not verdict.ranks:
         return None
+    words = frames["events"].filter(
+        (pl.col("message") == last_words.LAST)
+        & pl.col("rank").is_in(list(verdict.ranks))
+    )
+    if words.height or noticed is None:
+        return next(iter(common.cites(words.sort("rank", "source"), 1)), None)
     mine = frames["events"].filter(
         pl.col("rank").is_in(list(verdict.ranks))
         & (pl.col("role") == "neutral")

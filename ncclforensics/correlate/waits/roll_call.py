@@ -24,6 +24,7 @@ from ncclforensics.correlate.exits.exit_records import ranks_of
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import call_sites
+from ncclforensics.correlate.waits import last_words
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import CITE, TIME
 
@@ -96,9 +97,11 @@ def call(frames: Frames) -> Roll:
     culprits = ranks_of(lines.filter(role == "culprit")) - timed_out
     victims = lines.filter((role == "victim") & (pl.col("message") != REQUESTED))
     victims = victims.filter(pl.col("message").str.contains(r"^(?:c10d|nccl)\."))
-    waited = timed_out | (ranks_of(victims) - culprits)
+    # who says something else and lost its peers came to the call too late
+    odd = last_words.odd(frames) - timed_out
+    waited = timed_out | (ranks_of(victims) - culprits - odd)
     known = world.ranks(frames)
-    failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited
+    failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited - odd
     named = _named(frames) - waited
     heard = _heard(frames, lines, own)
     quiet = heard - waited - failed
