@@ -97,7 +97,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if "disrupted" in lines.columns:
         pods += common.strings(lines["disrupted"])
     pods = tuple(sorted(set(pods)))
-    ranks = common.ranks_on(frames, pods)
+    # a cloud takes back the machine that prints its notice
+    taken = lines.filter(pl.col("message").str.starts_with("cloud."))["host"]
+    ranks = common.ranks_on(frames, pods or common.hosts(taken))
     hosts = hosts or pods
     where = f" on {common.some(hosts)}" if hosts else ""
     where += f" with {common.plural('rank', ranks)}" if ranks else ""

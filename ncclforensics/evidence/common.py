@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity import host_blocks
 from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import code_places
 from ncclforensics.model.findings import Cite, Collective
@@ -72,9 +73,14 @@ def hosts_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
 
 
 def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:
-    """Return the global ranks of some hosts, as far as they are known."""
-    mine = frames["ranks"].filter(pl.col("host").is_in(list(hosts)))
-    return numbers(mine["rank"])
+    """Return the global ranks of some hosts, as far as they are known.
+
+    Of a host that no rank names it is the one block that the other hosts leave over.
+    """
+    named = list(hosts)
+    mine = frames["ranks"].filter(pl.col("host").is_in(named))
+    left = host_blocks.ranks_on(frames, named[0]) if len(named) == 1 else ()
+    return numbers(mine["rank"]) or left
 
 
 def speakers(frames: Frames, lines: pl.DataFrame) -> str:

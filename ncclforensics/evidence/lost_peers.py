@@ -101,14 +101,17 @@ def pairs(lines: pl.DataFrame) -> pl.DataFrame:
 def _with_own_names(pairs: pl.DataFrame) -> pl.DataFrame:
     """Replace an address that all hosts but one report by the name of that one.
 
-    No host reports itself. Only where at least MANY other hosts report that address.
+    No host reports itself. That one has to report as many addresses as there are other
+    hosts, at least MANY: else the address may be that of a host that prints nothing.
     """
-    printers = {*pairs["host"].drop_nulls()}
-    by_peer = pairs.drop_nulls().group_by("peer_host").agg("host")
+    known = pairs.drop_nulls()
+    printers = {*known["host"]}
+    lost = dict(known.group_by("host").agg(pl.col("peer_host").n_unique()).iter_rows())
+    by_peer = known.group_by("peer_host").agg("host")
     owners: dict[str, str] = {}
-    for peer, hosts in by_peer.iter_rows():
+    for peer, hosts in by_peer.filter(pl.col("peer_host").str.contains(ADDRESS)).rows():
         left = printers - {*hosts}
-        if peer not in printers and len(left) == 1 and len(hosts) >= MANY:
+        if len(hosts) >= MANY and len(left) == 1 and lost[min(left)] == len(hosts):
             owners[peer] = left.pop()
     # an address that two hosts might own is neither's
     if len(set(owners.values())) < len(owners):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes, exit_records
+from ncclforensics.correlate.identity import host_blocks
 from ncclforensics.correlate.timing import dump_mtime, late_ranks
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.correlate.waits import rank_evidence, roll_call, wait_graph
@@ -279,23 +280,9 @@ class Case:
         groups += [frozenset(m) for m in listed.head(MOST_GROUPS) if m is not None]
         everyone = max((len(g) for g in groups), default=0)
         hosts += [crew.ranks for crew in agent_processes.crews(self.frames)]
-        hosts += _nameless(hosts, lost)
+        hosts += host_blocks.left_over(hosts, lost)
         some = {*hosts, *(g for g in groups if len(g) < everyone)}
         return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))
-
-
-def _nameless(hosts: list[frozenset[int]], lost: set[int]) -> list[frozenset[int]]:
-    """Return the hosts of `lost` ranks, if all known hosts hold equal rank blocks."""
-    known = {h for h in hosts if h}
-    size = len(next(iter(known), ()))
-    if size < 2 or known != {_of_turn(min(h), size) for h in known}:
-        return []
-    return [some for r in lost if r % size == 0 and (some := _of_turn(r, size)) <= lost]
-
-
-def _of_turn(rank: int, size: int) -> frozenset[int]:
-    first = rank - rank % size
-    return frozenset(range(first, first + size))
 
 
 MOST_GROUPS = 4096

@@ -284,3 +284,21 @@ def test_a_port_that_is_down_is_told_beside_the_failure(analyzed, form, state, i
 
 def test_a_port_that_is_down_accuses_nobody(analyzed):
     assert not found(analyzed({"gpu0001/ports.txt": IBSTAT.format("Down")}), SLUG)
+
+
+def test_the_address_that_all_hosts_but_one_report_is_that_ones_own(analyzed):
+    files = {
+        f"r{r}.log": warn(f"gpu{r}", WORDINGS[3].format("10.0.0.4")) for r in (1, 2, 3)
+    }
+    lost = [WORDINGS[3].format(f"10.0.0.{n}") for n in (1, 2, 3)]
+    (finding,) = found(analyzed({**files, "r4.log": warn("gpu4", *lost)}), SLUG)
+    assert finding.hosts == ("gpu4",)
+
+
+def test_the_address_of_a_host_that_prints_nothing_is_nobody_elses(analyzed):
+    files = {
+        f"r{r}.log": warn(f"gpu{r}", WORDINGS[3].format("10.0.0.9")) for r in (1, 2, 3)
+    }
+    files["r4.log"] = warn("gpu4", WORDINGS[3].format("10.0.0.1"))
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ("10.0.0.9",)

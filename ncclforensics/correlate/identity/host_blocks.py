@@ -1,0 +1,49 @@
+"""Which ranks a host holds that no line tells, where all others hold equal blocks.
+
+Launchers number ranks host by host, so where each known host holds one block of
+consecutive ranks of one size, the ranks that are left over are such blocks as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ncclforensics.correlate.identity import world
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ncclforensics.model.frames import Frames
+
+SMALLEST = 2  # ranks of a host from which a block tells anything
+
+
+def left_over(
+    hosts: Collection[frozenset[int]], lost: Collection[int]
+) -> list[frozenset[int]]:
+    """Return the blocks that `lost` ranks make up, if all `hosts` hold equal ones."""
+    known = {host for host in hosts if host}
+    size = len(next(iter(known), ()))
+    if size < SMALLEST or known != {_block(min(host), size) for host in known}:
+        return []
+    firsts = [rank for rank in lost if rank % size == 0]
+    return [some for rank in firsts if (some := _block(rank, size)) <= {*lost}]
+
+
+def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
+    """Return the only block of ranks that no other host holds, for a host without any.
+
+    Empty if the host has ranks, or if several blocks are left over.
+    """
+    placed = frames["ranks"].drop_nulls(["host", "rank"])
+    if host in placed["host"]:
+        return ()
+    hosts = [frozenset(some) for some in placed.group_by("host").agg("rank")["rank"]]
+    lost = world.ranks(frames) - {*placed["rank"]}
+    blocks = left_over(hosts, lost)
+    return tuple(sorted(lost)) if blocks == [lost] else ()
+
+
+def _block(rank: int, size: int) -> frozenset[int]:
+    first = rank - rank % size
+    return frozenset(range(first, first + size))
