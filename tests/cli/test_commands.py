@@ -96,7 +96,7 @@ class Analysis:
         if self.error is not None:
             raise self.error
         return SimpleNamespace(
-            report=self.report, interrupted=self.interrupted, is_from_cache=False
+            report=self.report, interrupted=self.interrupted, cached=None
         )
 
 
@@ -176,6 +176,7 @@ def test_options_reach_the_analysis(run: Any, analysis: Analysis) -> None:
         "span": Span(since=1_767_323_045_000_000_000),
         "progress": None,
         "kept": None,
+        "quote": False,
     }
 
 
