@@ -205,14 +205,16 @@ def analyze(
 @cli.command(
     epilog=examples(
         "ncclforensics evidence ./logs",
-        "ncclforensics evidence logs.zip | grep unknown",
+        "ncclforensics evidence logs.zip --all | grep unknown",
     )
 )
+@click.option("--all", "whole", is_flag=True, help="A row for every file.")
 @options.reading
 @options.color
 @options.no_progress
 @options.paths
 def evidence(
+    whole: bool,
     paths: Sequence[str],
     jobs: int | None,
     no_cache: bool,
@@ -221,13 +223,15 @@ def evidence(
 ) -> int:
     """List every file: what it is and why, whose it is, what was read.
 
-    Below the list stand all notes: what was damaged, skipped or assumed.
+    Files that differ in one number are one row, as fr/nccl_trace_rank_[0-1023]. Below
+    the list stand all notes: what was damaged, skipped or assumed.
     """
     from ncclforensics.report.manifest import render_manifest
 
     report, interrupted = _report(paths, jobs, no_cache, hushed=no_progress)
     colour = stdout.coloured(color)
-    stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
+    width = stdout.width()
+    stdout.write(render_manifest(report, width=width, colour=colour, whole=whole))
     return console.ended(report, interrupted=interrupted)
 
 

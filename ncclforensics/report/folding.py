@@ -91,21 +91,33 @@ def fold_hosts(hosts: Iterable[str]) -> str:
 
     {"gpu0001", "gpu0002", "head"} is "gpu[0001-0002],head".
     """
+    return ",".join(fold_names(hosts))
+
+
+def fold_names(names: Iterable[str]) -> dict[str, list[str]]:
+    """Fold names that differ in one number; returns the members of each folded name.
+
+    {"a_0", "a_1", "b"} is {"a_[0-1]": ["a_0", "a_1"], "b": ["b"]}.
+    """
     shapes: dict[tuple[str, ...], list[list[str]]] = {}
-    for host in sorted(set(hosts), key=natural):
-        pieces = _DIGITS.split(host)
+    for name in sorted(set(names), key=natural):
+        pieces = _DIGITS.split(name)
         shapes.setdefault(tuple(pieces[::2]), []).append(pieces[1::2])
-    return ",".join(
-        name for words, rows in shapes.items() for name in _fold_shape(words, rows)
-    )
+    return {
+        folded: members
+        for words, rows in shapes.items()
+        for folded, members in _fold_shape(words, rows)
+    }
 
 
-def _fold_shape(words: Sequence[str], rows: list[list[str]]) -> list[str]:
-    """Fold hosts with equal words between numbers; `rows` has each host's numbers."""
+def _fold_shape(
+    words: Sequence[str], rows: list[list[str]]
+) -> list[tuple[str, list[str]]]:
+    """Fold names with equal words between numbers; `rows` has each name's numbers."""
     columns = [sorted(set(column)) for column in zip(*rows, strict=True)]
     varying = [i for i, column in enumerate(columns) if len(column) > 1]
     if not varying:
-        return [_join(words, rows[0])]
+        return [(_join(words, rows[0]), [_join(words, rows[0])])]
     folded = varying[-1]
     # a number with a leading zero shows the padded width of its neighbours
     padded = {len(n) for n in columns[folded] if n.startswith("0") and len(n) > 1}
@@ -124,7 +136,7 @@ def _fold_shape(words: Sequence[str], rows: list[list[str]]) -> list[str]:
                 for a, b in runs
             )
             numbers[folded] = f"[{','.join(spans)}]"
-        names.append(_join(words, numbers))
+        names.append((_join(words, numbers), [_join(words, row) for row in group]))
     return names
 
 
