@@ -6,7 +6,7 @@ import click
 
 from ncclforensics.cli import console, options
 from ncclforensics.model.errors import ExitCode
-from ncclforensics.report.folding import count
+from ncclforensics.model.folding import count
 
 
 @click.group()
@@ -14,7 +14,7 @@ def cache() -> None:
     """Clear the cache of earlier analyses."""
 
 
-@cache.command()
+@cache.command(epilog=options.examples("ncclforensics cache clear"))
 def clear() -> int:
     """Remove all that is kept of earlier analyses.
 

@@ -168,7 +168,7 @@ def analyze(
     Every claim has its file:line. Where the cause is not in the evidence, nobody is
     accused, and the answer says which file or setting would have told.
     """
-    from ncclforensics.report.folding import unfold_ranks
+    from ncclforensics.model.folding import unfold_ranks
     from ncclforensics.report.formats.by_name import render
     from ncclforensics.report.rank_filter import narrow
 

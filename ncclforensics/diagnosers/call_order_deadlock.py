@@ -59,14 +59,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         assert story.call is not None
         calls = [story.call, *story.others]
         inside = [
-            f"{common.plural('rank', held)} in {common.call_words(what)}"
+            f"{common.ranks(held)} in {common.call_words(what)}"
             + (f" at {what.call_site}" if what.call_site else "")
             for call in calls
             if (held := sorted(circle & {*call["waiting"]}))
             and (what := common.collective(frames, call))
         ]
-        who = common.plural("rank", told.end.ranks)
-        odd = common.plural("rank", story.ranks)
+        who = common.ranks(told.end.ranks)
+        odd = common.ranks(story.ranks)
         one = story.ranks != told.end.ranks
         yield wording.finding(
             frames,

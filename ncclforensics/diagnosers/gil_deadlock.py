@@ -80,7 +80,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     call, first, blocked = found[0]
     ranks = tuple(sorted({rank for _, some, _ in found for rank in some}))
     failing = common.collective(frames, call)
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     lacks = poor[ranks[0]]
     sources = call_summary.dumps(frames).filter(pl.col("rank").is_in(ranks))
     yield Finding(

@@ -78,7 +78,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             .sort("place")
             .unique("rank", keep="first", maintain_order=True)
         )
-        who = common.plural("rank", ranks)
+        who = common.ranks(ranks)
         did = (
             "is still in an earlier call, which its peers have finished"
             if told.story.what == "stalled"

@@ -105,13 +105,12 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
     last = common.numbers(own["enqueued"])
     its, it = ("its", "it") if len(ranks) == 1 else ("their", "them")
     reached = f" ({its} last call there is SeqNum={last[-1]})" if last else ""
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     also = [
-        f" {common.plural('rank', f.story.ranks).capitalize()} never joined "
+        f" {common.ranks(f.story.ranks).capitalize()} never joined "
         f"{common.call_words(common.collective(frames, f.story.call))}."
         if f.story.call is not None
-        else f" {common.plural('rank', f.story.ranks).capitalize()} made no call "
-        "either."
+        else f" {common.ranks(f.story.ranks).capitalize()} made no call either."
         for f in sure[1:MAX_MORE]
     ]
     did = (
@@ -125,7 +124,7 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
     return wording.finding(
         frames,
         found[0],
-        f"{common.plural('rank', everyone)} never joined {common.call_words(failing)}",
+        f"{common.ranks(everyone)} never joined {common.call_words(failing)}",
         f"{wording.spread(frames, call, ranks, len(found[0].end.blocked))} "
         f"{who.capitalize()} {did}{seen}{''.join(also)}",
         REMEDY,
@@ -149,7 +148,7 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
         )
     unseen = common.numbers(frames["calls"]["unseen"].explode())
     if unseen:
-        who = common.plural("rank", unseen)
+        who = common.ranks(unseen)
         yield NotChecked(
             "missing-rank",
             f"nothing shows what {who} did: others wait in calls of which they are "
@@ -158,7 +157,7 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
         )
     mute = common.numbers(frames["roots"].filter(pl.col("why") == "mute")["rank"])
     if mute:
-        who = common.plural("rank", mute)
+        who = common.ranks(mute)
         yield NotChecked(
             "missing-rank",
             f"{who} did not come, but sends and receives, which Gloo does not record: "

@@ -99,8 +99,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     pods = tuple(sorted(set(pods)))
     ranks = common.ranks_on(frames, pods)
     hosts = hosts or pods
-    where = f" on {common.some(hosts)}" if hosts else ""
-    where += f" with {common.plural('rank', ranks)}" if ranks else ""
+    where = common.on(hosts)
+    where += f" with {common.ranks(ranks)}" if ranks else ""
     yield Finding(
         slug="preempted",
         confidence="certain",

@@ -67,7 +67,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         call, ranks = told.story.call, told.story.ranks
         assert call is not None
         what = common.call_words(common.collective(frames, call))
-        who = common.plural("rank", ranks)
+        who = common.ranks(ranks)
         others = (
             f"{len(call['absent']):,} other members never made it, and wait for nobody."
             if told.end.kind == "absent"

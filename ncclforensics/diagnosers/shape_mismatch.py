@@ -140,7 +140,7 @@ def _one_sided(frames: Frames) -> Iterator[Finding]:
 
 
 def _of_models(frames: Frames, found: ddp_params.Models) -> Finding:
-    who = common.plural("rank", found.odd) if found.odd else "ranks"
+    who = common.ranks(found.odd) if found.odd else "ranks"
     unsaid = (
         " Which side is the odd one is not in this evidence."
         if found.sure

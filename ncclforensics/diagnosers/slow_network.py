@@ -165,7 +165,7 @@ def _finding(
     hca: str,
 ) -> Finding:
     hosts = common.hosts(lines["host"])
-    where = f"{common.some(hosts)}: " if hosts else ""
+    where = f"{common.named(hosts)}: " if hosts else ""
     at = f"   # on {common.some(hosts)}" if hosts else ""
     return Finding(
         slug="slow-network",

@@ -72,7 +72,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             headline,
             f"{explanation} "
             f"{wording.spread(frames, call, ranks, len(told.end.blocked))} "
-            f"{common.plural('rank', ranks).capitalize()} went on"
+            f"{common.ranks(ranks).capitalize()} went on"
             f"{wording.elsewhere(frames, told)}",
             REMEDY,
             wording.waiting(frames, call),
@@ -86,9 +86,9 @@ def _words(
 ) -> tuple[str, str]:
     """Return headline and first sentence: which rank posted no half for which peer."""
     failing = common.collective(frames, call)
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     other = "recv" if failing.op == "send" else "send"
-    peer = common.plural("rank", call["waiting"])
+    peer = common.ranks(call["waiting"])
     waits, it = ("waits", "it") if len(call["waiting"]) == 1 else ("wait", "them")
     return (
         f"{who} never posted the {other} that {peer} {waits} for",

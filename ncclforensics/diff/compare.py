@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, get_args
 import polars as pl
 
 from ncclforensics.diff import facts, model
+from ncclforensics.model.folding import count, fold_hosts, fold_ranks, some
 from ncclforensics.report.contract import Evidence
-from ncclforensics.report.folding import count, fold_hosts, fold_ranks, some
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.sanitize import line
 from ncclforensics.verdict.quotes import counting_entries

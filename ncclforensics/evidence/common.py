@@ -9,6 +9,7 @@ import polars as pl
 
 from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import code_places
+from ncclforensics.model import folding
 from ncclforensics.model.findings import Cite, Collective
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 NOBODY = "a process"  # of which neither rank nor group is known
+MOST_FOLDED = 60  # characters of folded ranks or hosts in a sentence
 MAX_CITES = 6  # per claim; the rest is counted in its explanation
 
 
@@ -82,8 +84,8 @@ def speakers(frames: Frames, lines: pl.DataFrame) -> str:
 
     NOBODY if the lines name neither. `lines` has `rank`, `source` and `line`.
     """
-    if ranks := numbers(lines["rank"]):
-        return plural("rank", ranks)
+    if spoke := numbers(lines["rank"]):
+        return ranks(spoke)
     events = frames["events"].join(lines, on=["source", "line"], how="semi")
     told = events.drop_nulls("group_rank").select(
         "group_rank", pl.coalesce("pg_desc", "pg", "pg_id", pl.lit("")).alias("group")
@@ -92,7 +94,7 @@ def speakers(frames: Frames, lines: pl.DataFrame) -> str:
         return NOBODY
     group = told["group"][0]
     name = f" of {group}" if group else ""
-    return plural("group rank", numbers(told["group_rank"])) + name
+    return ranks(numbers(told["group_rank"]), "group rank") + name
 
 
 def pods(lines: pl.DataFrame) -> tuple[str, ...]:
@@ -159,20 +161,28 @@ def call_words(call: Collective) -> str:
 
 
 def some(values: Sequence[object], limit: int = 4) -> str:
-    """Return `a, b, c and 9 more`."""
+    """Return `a, b, c and 9 more`, for what does not fold: cards, variables, words."""
     shown = ", ".join(str(value) for value in values[:limit])
     rest = len(values) - limit
     return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
-def plural(noun: str, ranks: Sequence[object]) -> str:
-    """Return `rank 7` or `ranks 7, 9`: the noun in singular or plural, and `ranks`."""
-    return f"{noun}{'s' if len(ranks) > 1 else ''} {some(ranks)}"
+def named(hosts: Sequence[str]) -> str:
+    """Return `gpu[0001-0128]`: hosts, pods or nodes, folded; "" if there are none."""
+    return folding.some(folding.fold_hosts(hosts), MOST_FOLDED)
 
 
-def count(number: int, noun: str) -> str:
-    """Return `1 rank` or `1,023 ranks`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def on(hosts: Sequence[str]) -> str:
+    """Return ` on gpu[0001-0128]`, "" if the hosts are not known."""
+    return f" on {named(hosts)}" if hosts else ""
+
+
+def ranks(some_ranks: Sequence[int], noun: str = "rank") -> str:
+    """Return `rank 7` or `ranks 0-6,9`; a long list ends with how many there are."""
+    folded = folding.fold_ranks(some_ranks)
+    shown = folding.some(folded, MOST_FOLDED)
+    whole = "" if shown == folded else f" ({len(some_ranks):,} in all)"
+    return f"{folding.noun(len(some_ranks), noun)} {shown}{whole}"
 
 
 def _text(value: object) -> str | None:

@@ -122,9 +122,9 @@ def _ends_with(frames: Frames, lines: pl.DataFrame) -> bool:
 
 def _finding(frames: Frames, lines: pl.DataFrame, ranks: tuple[int, ...]) -> Finding:
     call = Collective(process_group=str(lines["key"][0]), op="init")
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     hosts = common.hosts_of(frames, ranks)
-    where = f" on {common.some(hosts)}" if hosts else ""
+    where = common.on(hosts)
     silent = frames["events"].filter(
         pl.col("rank").is_in(ranks) & pl.col("message").str.starts_with("nccl.")
     )

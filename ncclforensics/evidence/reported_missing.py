@@ -152,7 +152,7 @@ def _awaited(frames: Frames) -> Finding | None:
         return None
     why = "the others waited in the store for its address until their timeout"
     found = _finding(frames, lines, ranks, Collective(), why, "likely")
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     return found and dataclasses.replace(
         found, headline=f"{who} did not come to init_process_group"
     )
@@ -168,7 +168,7 @@ def _finding(
 ) -> Finding | None:
     if not ranks:
         return None
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     return Finding(
         slug="missing-rank",
         confidence=confidence,

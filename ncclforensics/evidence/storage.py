@@ -128,4 +128,4 @@ def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
 
 def host_words(hosts: tuple[str, ...]) -> str:
     """Return ` on gpu0001`, or nothing if no host is known."""
-    return f" on {common.some(hosts)}" if hosts else ""
+    return common.on(hosts)

@@ -1,26 +1,24 @@
-"""Words for numbers, wherever a person reads them: durations."""
+"""Words for durations, wherever a person reads them."""
 
 from __future__ import annotations
 
-MINUTE, HOUR, DAY = 60, 3600, 86400
+from itertools import pairwise
+
+UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def lasted(seconds: float) -> str:
-    """Return a duration: "0.4 s", "12 s", "30 min 27 s", "2 h 5 min", "3 d 4 h"."""
-    whole = round(abs(seconds))
-    if whole < 10:
+    """Return a duration of 0 or more: "40 ms", "0.4 s", "30 min 27 s", "2 h 5 min".
+
+    Two units are shown, and what is below them is rounded.
+    """
+    if 0 < seconds < 0.095:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.95:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
-    for unit, name, smaller, rest in (
-        (DAY, "d", HOUR, "h"),
-        (HOUR, "h", MINUTE, "min"),
-        (MINUTE, "min", 1, "s"),
-    ):
-        # smaller units are noise: round to those that are shown
-        shown = round(whole / smaller) * smaller
-        if shown >= unit:
-            left = shown % unit // smaller
-            sign = "-" if seconds < 0 else ""
-            return f"{sign}{shown // unit:,} {name}" + (
-                f" {left} {rest}" if left else ""
-            )
+    for (unit, name), (part, rest) in pairwise(UNITS):
+        shown = round(seconds / part)
+        if shown * part >= unit:
+            many, left = divmod(shown, unit // part)
+            return f"{many:,} {name}" + (f" {left} {rest}" if left else "")
     return f"{seconds:.0f} s"

@@ -13,11 +13,11 @@ import msgspec
 
 from ncclforensics import __version__
 from ncclforensics.model import findings
+from ncclforensics.model.folding import fold_hosts, fold_ranks, natural
 from ncclforensics.report import causal_chain, file_facts, suspect_phrases
 from ncclforensics.report import contract as c
 from ncclforensics.report.class_docs import Documented, references
 from ncclforensics.report.coverage import interrupted, recognised, refused
-from ncclforensics.report.folding import fold_hosts, fold_ranks, natural
 from ncclforensics.report.rfc3339 import rfc3339
 from ncclforensics.report.sanitize import line, paragraphs
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 from msgspec import Struct
 
+from ncclforensics.model.folding import fold_spread
 from ncclforensics.model.tables import FAILING
-from ncclforensics.report.folding import fold_spread
 from ncclforensics.report.sanitize import line
 
 if TYPE_CHECKING:

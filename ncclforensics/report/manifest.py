@@ -13,9 +13,7 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ncclforensics.model.words import lasted
-from ncclforensics.report.coverage import was_read
-from ncclforensics.report.folding import (
+from ncclforensics.model.folding import (
     count,
     fold_hosts,
     fold_names,
@@ -23,6 +21,8 @@ from ncclforensics.report.folding import (
     natural,
     unfold_ranks,
 )
+from ncclforensics.model.words import lasted
+from ncclforensics.report.coverage import was_read
 from ncclforensics.report.text_layout import Row, fold, paint, wrap
 
 if TYPE_CHECKING:

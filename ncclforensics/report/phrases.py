@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.model.folding import count, fold_hosts, some
+from ncclforensics.model.words import lasted
 from ncclforensics.report.coverage import was_read
-from ncclforensics.report.folding import count, fold_hosts, some
 from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
@@ -113,9 +114,7 @@ def onset(onset: Onset) -> str:
     told = f"stopped {onset.stopped[:23]}Z"
     if onset.hidden_seconds is None:
         return told
-    hidden = f"{onset.hidden_seconds:,} s"
-    if onset.hidden_seconds >= 180:
-        hidden = f"{onset.hidden_seconds / 60:,.0f} min"
+    hidden = lasted(onset.hidden_seconds)
     told += f", noticed {hidden} later" if onset.hidden_seconds else ", noticed at once"
     if onset.ranks is None or onset.gpu_hours in (None, "0.00"):
         return told

@@ -9,6 +9,7 @@ import polars as pl
 from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite, Finding
+from ncclforensics.model.folding import count
 from ncclforensics.theory import call_sites, standstill
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def waiters(call: dict[str, Any]) -> str:
     here, members = len(call["waiting"]), len(call["members"] or ())
     wait = "waits" if here == 1 else "wait"
     if not members:
-        return f"{common.count(here, 'rank')} {wait}"
+        return f"{count(here, 'rank')} {wait}"
     return f"{here:,} of {members:,} members {wait}"
 
 
@@ -114,7 +115,7 @@ def waiting(
     if not here:
         return ()
     what = common.call_words(common.collective(frames, call))
-    text = f"{common.plural('rank', sorted(here))} waited in {what}"
+    text = f"{common.ranks(sorted(here))} waited in {what}"
     return (Cite(call["source"], call["line"], text),)
 
 
@@ -225,7 +226,7 @@ def _doubt(frames: Frames, told: Told) -> str:
     rival = next((s for s in told.rivals if {*s.ranks} != {*told.story.ranks}), None)
     if rival is None or not rival.ranks:
         return ""
-    who = common.plural("rank", rival.ranks)
+    who = common.ranks(rival.ranks)
     return f" It is only possible: that it was {who} fits nearly as well."
 
 
@@ -239,6 +240,6 @@ def elsewhere(frames: Frames, told: Told) -> str:
     site = f" at {what.call_site}" if what.call_site else ""
     where = call_sites.parting(frames, story.call["stack"], other["stack"])
     apart = f"; the stacks part at {where}" if where else ""
-    ranks = common.plural("rank", sorted(other["waiting"]))
+    ranks = common.ranks(sorted(other["waiting"]))
     verb = "is" if len(other["waiting"]) == 1 else "are"
     return f": {ranks} {verb} in {common.call_words(what)}{site}{apart}."

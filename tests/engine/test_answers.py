@@ -11,12 +11,17 @@ import tarfile
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ncclforensics import analysis
 from ncclforensics.cli import commands
-from ncclforensics.engine import answers, cache, store
+from ncclforensics.engine import answers, cache, reading, store
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+from ncclforensics.model.notes import INTERRUPTED, Note
 from ncclforensics.report.formats.as_json import render_json
+from ncclforensics.sources import discover
 
 JOBS = Path(__file__).parents[1] / "fixtures" / "jobs"
 HUNG = JOBS / "torch-missing-rank" / "evidence"
@@ -111,13 +116,14 @@ def test_the_answer_needs_neither_polars_nor_the_parsers(evidence, root):
     code = (
         "import sys\n"
         "from ncclforensics.cli import commands\n"
-        f"commands.main(['analyze', '-q', {str(evidence)!r}])\n"
+        f"commands.main(['analyze', {str(evidence)!r}])\n"
         "heavy = {'polars', 'ncclforensics.parsers', 'ncclforensics.diagnosers'}\n"
         "sys.exit(' '.join(heavy & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "parse, cached" in done.stderr
+    assert done.stdout.startswith("missing-rank: rank 2 ")
 
 
 def test_another_question_is_another_answer(evidence, root):
@@ -209,9 +215,19 @@ def test_the_members_of_an_archive_are_unpacked_again(evidence, root, monkeypatc
     assert render_json(again.report) == render_json(first.report)
 
 
-def test_what_cannot_be_read_now_may_be_readable_later(evidence, root, monkeypatch):
-    settled(monkeypatch)
-    monkeypatch.setattr("ncclforensics.parsers.digest", lambda _: None)
+@pytest.mark.parametrize(("sha256", "stage"), [(None, "parsers"), ("ab", INTERRUPTED)])
+def test_what_was_not_read_whole_is_read_again(
+    evidence, root, monkeypatch, sha256, stage
+):
+    def torn(*_):
+        read = reading.parsed(discover([str(evidence)], root).sources)
+        told = {
+            "sources": read["sources"].with_columns(sha256=pl.lit(sha256, pl.String)),
+            "notes": tables.noted([Note(stage, "a note")]),
+        }
+        return Frames({**read.tables, **told}, read.messages)
+
+    monkeypatch.setattr(reading, "read", torn)
     run(evidence, root)
     assert entries(root) == []
 
@@ -246,6 +262,7 @@ def test_a_place_that_cannot_be_written_costs_nothing(evidence, tmp_path):
 
 def test_what_is_fast_leaves_no_trace(tmp_path, monkeypatch):
     monkeypatch.setattr(answers, "PAYS_SECONDS", 1e9)
+    monkeypatch.setattr(cache, "PAYS_SECONDS", 1e9)
     assert run(HUNG, tmp_path / "cache")[1] is False
     assert not (tmp_path / "cache").exists()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 
-from ncclforensics.report.folding import count
+from ncclforensics.model.folding import count
 from ncclforensics.report.rfc3339 import rfc3339
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.report.folding import natural
+from ncclforensics.model.folding import natural
 
 KEY = ("pg", "pg_desc", "p2p")
 UNNAMED = ("", "undefined")

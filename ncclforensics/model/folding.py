@@ -154,10 +154,19 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     )
 
 
-def count(number: int, noun: str, plural: str | None = None) -> str:
+def count(number: int, word: str, plural: str | None = None) -> str:
     """Return "1,024 ranks" or "1 rank"."""
-    word = noun if number == 1 else plural or f"{noun}s"
-    return f"{number:,} {word}"
+    return f"{number:,} {noun(number, word, plural)}"
+
+
+def noun(number: int, word: str, plural: str | None = None) -> str:
+    """Return "ranks" or, for one, "rank"."""
+    return word if number == 1 else plural or f"{word}s"
+
+
+def are(number: int) -> str:
+    """Return "are" or, for one, "is"."""
+    return "is" if number == 1 else "are"
 
 
 def some(listed: str, length: int) -> str:
