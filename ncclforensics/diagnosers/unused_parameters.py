@@ -106,6 +106,6 @@ def _which(told: pl.DataFrame) -> str:
         names = told["names"].drop_nulls().str.split(", ").explode()
         return common.some(list(dict.fromkeys(names.to_list())))
     if "indices" in told.columns:
-        numbers = told["indices"].drop_nulls().str.split(" ").explode()
-        return common.ranks(list(dict.fromkeys(numbers.to_list())), "parameter")
+        numbers = told["indices"].drop_nulls().str.split(" ").explode().cast(pl.Int64)
+        return common.ranks(common.numbers(numbers), "parameter")
     return ""

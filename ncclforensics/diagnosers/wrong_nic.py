@@ -35,6 +35,7 @@ import polars as pl
 
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite, Finding, RuledOut
+from ncclforensics.model.folding import are
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,11 +183,12 @@ def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
     chosen = common.strings(local["interface"])
     others = using.join(local.select("host").unique(), on="host", how="anti")
     right = common.strings(others["interface"])
+    uses = "uses" if len(hosts) == 1 else "use"
     return _finding(
         frames,
         local,
         "certain" if right else "likely",
-        f"{common.named(hosts)} uses {common.some(chosen)}"
+        f"{common.named(hosts)} {uses} {common.some(chosen)}"
         + (f", the others {common.some(right)}" if right else ""),
         f"{common.named(hosts)} bound {common.some(chosen)}, which leads to no other "
         "host, in a job of several hosts.",
@@ -210,11 +212,12 @@ def _network_differs(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         return None
     rest = lines.join(odd.select("host").unique(), on="host", how="anti")
     mine, theirs = common.strings(odd["network"]), common.strings(rest["network"])
+    uses = "uses" if len(hosts) == 1 else "use"
     return _finding(
         frames,
         odd,
         "likely",
-        f"{common.named(hosts)} uses network {common.some(mine)}, the others "
+        f"{common.named(hosts)} {uses} network {common.some(mine)}, the others "
         f"{common.some(theirs)}",
         "Ranks of one job chose different networks, which do not talk to each other.",
         (*common.cites(odd, 3), *common.cites(rest, 3)),
@@ -237,7 +240,8 @@ def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
         frames,
         odd,
         "likely",
-        f"{common.named(hosts)} is on {common.some(common.strings(odd['address']), 2)}, "
+        f"{common.named(hosts)} {are(len(hosts))} on "
+        f"{common.some(common.strings(odd['address']), 2)}, "
         f"the others on {common.some(common.strings(rest['address']), 2)}",
         "The address that NCCL bound there shares no subnet with the other hosts'.",
         (*common.cites(odd, 3), *common.cites(rest, 3)),
