@@ -177,7 +177,7 @@ def _finding(
     shared = ("text", "t", "host", "source", "line")
     told = pl.concat([part.select(shared) for part in lines])
     hosts = common.hosts_of(frames, ranks) or common.strings(told["host"])
-    headline = headline.replace(" {where}", storage.host_words(hosts))
+    headline = headline.replace(" {where}", common.on(hosts))
     on = f"   # on {hosts[0]}" if hosts else ""
     return Finding(
         slug="storage-stall",

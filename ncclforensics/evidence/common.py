@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 NOBODY = "a process"  # of which neither rank nor group is known
-MOST_FOLDED = 60  # characters of folded ranks or hosts in a sentence
 MAX_CITES = 6  # per claim; the rest is counted in its explanation
 
 
@@ -167,22 +166,12 @@ def some(values: Sequence[object], limit: int = 4) -> str:
     return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
-def named(hosts: Sequence[str]) -> str:
-    """Return `gpu[0001-0128]`: hosts, pods or nodes, folded; "" if there are none."""
-    return folding.some(folding.fold_hosts(hosts), MOST_FOLDED)
-
-
 def on(hosts: Sequence[str]) -> str:
     """Return ` on gpu[0001-0128]`, "" if the hosts are not known."""
     return f" on {named(hosts)}" if hosts else ""
 
 
-def ranks(some_ranks: Sequence[int], noun: str = "rank") -> str:
-    """Return `rank 7` or `ranks 0-6,9`; a long list ends with how many there are."""
-    folded = folding.fold_ranks(some_ranks)
-    shown = folding.some(folded, MOST_FOLDED)
-    whole = "" if shown == folded else f" ({len(some_ranks):,} in all)"
-    return f"{folding.noun(len(some_ranks), noun)} {shown}{whole}"
+ranks, named = folding.name_ranks, folding.name_hosts
 
 
 def _text(value: object) -> str | None:

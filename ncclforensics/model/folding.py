@@ -10,12 +10,13 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 _DIGITS = re.compile(r"([0-9]+)")
 _PART = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 MOST_RANKS = 1 << 20
 LEAST_SPREAD = 4
+MOST_FOLDED = 60  # characters of folded ranks or hosts in a sentence
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -162,6 +163,29 @@ def count(number: int, word: str, plural: str | None = None) -> str:
 def noun(number: int, word: str, plural: str | None = None) -> str:
     """Return "ranks" or, for one, "rank"."""
     return word if number == 1 else plural or f"{word}s"
+
+
+def name_ranks(
+    ranks: Collection[int], word: str = "rank", most: int = MOST_FOLDED
+) -> str:
+    """Return "rank 7" or "ranks 0-6,9"; a long list ends with how many there are.
+
+    The list takes at most `most` characters.
+    """
+    folded = fold_ranks(ranks)
+    shown = some(folded, most)
+    whole = "" if shown == folded else f" ({len(ranks):,} in all)"
+    return f"{noun(len(ranks), word)} {shown}{whole}"
+
+
+def name_hosts(hosts: Collection[str], most: int = MOST_FOLDED) -> str:
+    """Return "gpu[0001-0128]": hosts, pods or nodes; "" if there are none.
+
+    It takes at most `most` characters; a longer list ends with how many there are.
+    """
+    folded = fold_hosts(hosts)
+    shown = some(folded, most)
+    return shown if shown == folded else f"{shown} ({len(hosts):,} in all)"
 
 
 def are(number: int) -> str:
