@@ -78,7 +78,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             else f"{who} wait for each other in a circle",
             f"{who.capitalize()} wait for each other in a circle: "
             f"{'; '.join(inside[:6])}."
-            + (f" {odd.capitalize()} left the order of earlier steps." if one else "")
+            + (f" {odd.capitalize()} broke the order of earlier steps." if one else "")
             + wording.others_behind(frames, told.end.ranks),
             REMEDY,
             tuple(

@@ -77,7 +77,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     who = f" ({common.ranks(ranks)} could not write)" if ranks else ""
     is_told = (lines["message"] != SAVING).any()
     full = "a file system is full" if is_told else "a file could not be written"
-    why = "" if is_told else " It does not say why: mostly the file system is full."
+    why = "" if is_told else " It does not say why; usually the file system is full."
     yield Finding(
         slug="disk-full",
         confidence="certain" if paths else "likely",

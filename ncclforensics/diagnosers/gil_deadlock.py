@@ -39,6 +39,7 @@ import polars as pl
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, heartbeat_monitor
 from ncclforensics.model.findings import Cite, Finding
+from ncclforensics.model.folding import are
 from ncclforensics.model.tables import done
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
@@ -86,7 +87,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     yield Finding(
         slug="gil-deadlock",
         confidence="likely",
-        headline=f"{who} stands still, its dump has no {lacks}: "
+        headline=f"{who} {are(len(ranks))} stuck, with a dump that has no {lacks}: "
         f"{common.call_words(failing)} waits",
         evidence=(
             *(

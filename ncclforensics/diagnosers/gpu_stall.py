@@ -89,7 +89,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             told,
             f"{who} stopped completing calls before {common.call_words(failing)}",
             f"{wording.spread(frames, call, ranks, len(told.end.blocked))} "
-            f"{who.capitalize()} {did}: its own GPU does not move.",
+            f"{who.capitalize()} {did}: its own GPU makes no progress.",
             REMEDY,
             (
                 *wording.cites(own, "has not finished"),

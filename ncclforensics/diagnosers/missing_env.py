@@ -97,7 +97,7 @@ def _unset(frames: Frames) -> Finding | None:
     return _finding(
         lines,
         f"{what} is not set: the program was started without its launcher",
-        f"A process looked for {what}, which a launcher sets, and did not find it.",
+        f"A process needs {what}, which a launcher sets, and did not find it.",
     )
 
 

@@ -103,7 +103,8 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
     here = pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
     own = frames["standings"].filter(here)
     last = common.numbers(own["enqueued"])
-    its, it = ("its", "it") if len(ranks) == 1 else ("their", "them")
+    one = len(ranks) == 1
+    its, they, it = ("its", "It waits", "it") if one else ("their", "They wait", "them")
     reached = f" ({its} last call there is SeqNum={last[-1]})" if last else ""
     who = common.ranks(ranks)
     also = [
@@ -117,8 +118,8 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         "went past that call and waits in another one"
         f"{wording.elsewhere(frames, found[0])}"
         if story.what == "skipped"
-        else f"did not make that call{reached}, and no call of {its} own holds {it} "
-        f"up: the others wait for {it}."
+        else f"never made that call{reached}. {they} for nobody; everyone else waits "
+        f"for {it}."
     )
     seen = seen_places.at_work(frames, ranks) + blocked_processes.words(frames, ranks)
     return wording.finding(
@@ -160,8 +161,8 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
         who = common.ranks(mute)
         yield NotChecked(
             "missing-rank",
-            f"{who} did not come, but sends and receives, which Gloo does not record: "
-            "whether it waits in one is not known",
+            f"{who} did not come, but sends and receives; Gloo does not record these, "
+            "so whether it waits in one is not known",
             f"py-spy dump of {who} while it hangs; and keep its log, where a message "
             "that timed out is told",
         )

@@ -127,15 +127,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="certain",
         headline=headline[:200],
         evidence=common.cites(told),
-        explanation="No communicator was begun. "
+        explanation="No communicator was set up. "
         + (f"{came.capitalize()}. " if came else "")
         + (f"{unreached}. " if unreached else "")
         + (
             "The store was up and waited, so the way to it is shut: a firewall, or an "
             "address that means something else on the other node."
             if both
-            else "Which process is missing is not said: look for the node that printed "
-            "nothing."
+            else "The lines do not say which process is missing: look for the node "
+            "that printed nothing."
         ),
         remedy=(*(f"ssh {h} hostname" for h in hosts[:1]), *_remedy(frames, server)),
         hosts=hosts,

@@ -118,7 +118,7 @@ def _stands(
     return _finding(
         frames,
         "certain" if surely and servers.height else "likely" if lasts else "possible",
-        f"{who} {{where}} stands in {common.some(systems)}, which does not answer",
+        f"{who} {{where}} hangs in {common.some(systems)}, which does not answer",
         f"The kernel shows a process of the job that waits in {common.some(systems)} "
         f"and does not come back.{_whom(whom)}{at_work}{_servers(servers)}",
         ranks,

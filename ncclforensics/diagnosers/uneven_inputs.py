@@ -91,8 +91,8 @@ def _after_the_loop(frames: Frames, told: Told) -> Finding:
         frames,
         told,
         f"{who} left the loop early, others wait in {common.call_words(waits)}",
-        f"{who.capitalize()} came to {common.call_words(reached)}{site} from behind "
-        f"the loop{wording.elsewhere(frames, told)}"
+        f"{who.capitalize()} came to {common.call_words(reached)}{site} after its "
+        f"loop{wording.elsewhere(frames, told)}"
         f"{wording.others_behind(frames, told.story.ranks)}",
         REMEDY,
         (
@@ -111,7 +111,7 @@ def _exited(frames: Frames, told: Told) -> Finding:
     found = wording.finding(
         frames,
         told,
-        f"{common.ranks(ranks)} exited normally, others wait in {step}",
+        f"{common.ranks(ranks)} exited with code 0, others wait in {step}",
         _early(ranks, step),
         REMEDY,
         wording.waiting(frames, call),
@@ -124,7 +124,7 @@ def _early(ranks: tuple[int, ...], call: str) -> str:
     who = common.ranks(ranks).capitalize()
     return (
         f"{who} {are} not among the ranks that failed, and printed no error: {they} "
-        f"exited normally while the others were still in {call}."
+        f"exited with code 0 while the others were still in {call}."
     )
 
 
@@ -139,7 +139,7 @@ def _lost_it(frames: Frames) -> Iterator[Finding]:
     yield Finding(
         slug="uneven-inputs",
         confidence="likely",
-        headline=f"{common.ranks(ranks)} exited normally, others lost it in a call",
+        headline=f"{common.ranks(ranks)} exited with code 0, others lost it in a call",
         evidence=common.cites(lost),
         explanation=_early(ranks, "a call"),
         remedy=REMEDY,

@@ -143,8 +143,8 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
                 frames,
                 {**call, **message, "waiting": sorted(waiters)},
                 ranks,
-                "Before each of its earlier calls it had made a message, before this "
-                "one it made none.",
+                "Before each earlier call it sent or received a message; before this "
+                "one it did not.",
                 (*common.cites(spoke), *wording.waiting(frames, call, ranks)),
             )
             return

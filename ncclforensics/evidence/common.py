@@ -11,6 +11,7 @@ from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import code_places
 from ncclforensics.model import folding
 from ncclforensics.model.findings import Cite, Collective
+from ncclforensics.model.words import name_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -153,9 +154,8 @@ def call_words(call: Collective) -> str:
     if call.seq is not None:
         words.append(f"SeqNum={call.seq}")
     if call.process_group:
-        name = call.process_group_desc
-        told = f" ({name})" if name and name != "undefined" else ""
-        words.append(f"on process group {call.process_group}{told}")
+        group = name_group(call.process_group, call.process_group_desc)
+        words.append(f"on {group}")
     return " ".join(words)
 
 

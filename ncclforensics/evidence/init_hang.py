@@ -131,7 +131,7 @@ def _finding(frames: Frames, lines: pl.DataFrame, ranks: tuple[int, ...]) -> Fin
     says = (
         "It loaded NCCL and did not call it for this communicator."
         if silent.height
-        else "Nothing of NCCL is printed by it at all."
+        else "It printed no line of NCCL."
     )
     joined = common.call_words(call)
     count = lines["comm_rank"].n_unique()
@@ -140,7 +140,7 @@ def _finding(frames: Frames, lines: pl.DataFrame, ranks: tuple[int, ...]) -> Fin
         confidence="likely",
         headline=f"{who} never joined {joined}",
         evidence=common.cites(lines),
-        explanation=f"{who.capitalize()}{where} did not come to {joined}: the other "
+        explanation=f"{who.capitalize()}{where} never reached {joined}: the other "
         f"{count:,} printed Init START and nothing after it. {says}",
         remedy=REMEDY,
         ranks=ranks,

@@ -53,7 +53,7 @@ def _barrier(frames: Frames) -> Finding | None:
     if not ranks:
         return None
     return _finding(
-        frames, lines, ranks, Collective(op="barrier"), "a barrier names it"
+        frames, lines, ranks, Collective(op="barrier"), "the barrier itself names it"
     )
 
 
@@ -154,7 +154,7 @@ def _awaited(frames: Frames) -> Finding | None:
     found = _finding(frames, lines, ranks, Collective(), why, "likely")
     who = common.ranks(ranks)
     return found and dataclasses.replace(
-        found, headline=f"{who} did not come to init_process_group"
+        found, headline=f"{who} never reached init_process_group"
     )
 
 
@@ -174,7 +174,7 @@ def _finding(
         confidence=confidence,
         headline=f"{who} never joined {common.call_words(call)}",
         evidence=common.cites(lines),
-        explanation=f"{who.capitalize()} did not come to {common.call_words(call)}: "
+        explanation=f"{who.capitalize()} never reached {common.call_words(call)}: "
         f"{why}.{seen_places.at_work(frames, ranks)}",
         remedy=REMEDY,
         ranks=ranks,

@@ -101,8 +101,9 @@ def _standing(frames: Frames) -> Iterator[Fact]:
         stood = stood.filter(pl.col("kind") != "stack")
     waits = frames["calls"]["waiting"].explode()
     if stood.filter(pl.col("rank").is_in(waits.implode())).height:
-        who = common.ranks(common.numbers(stood["rank"]))
-        why = f"{who} stood at one place in two looks"
+        ranks = common.numbers(stood["rank"])
+        was = "was" if len(ranks) == 1 else "were"
+        why = f"{common.ranks(ranks)} {was} at the same place in two snapshots"
         yield Fact("looks", "yes", why, _cite(stood, pl.col("what")))
 
 
@@ -121,7 +122,7 @@ def _motion(frames: Frames) -> Iterator[Fact]:
     looks = _looks(frames)
     moved = looks.filter("moved")
     if moved.height and moved.height == looks.height:
-        why = f"{count(moved.height, 'rank')} moved on between two looks"
+        why = f"{count(moved.height, 'rank')} moved on between two snapshots"
         yield Fact("looks", "yes", why, _cite(moved, pl.col("what")))
     calls = call_summary.outline(frames)
     fresh = _fresh(frames, calls)

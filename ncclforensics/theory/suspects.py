@@ -121,7 +121,7 @@ WORDS = {
     "collective-mismatch": "it called one operation, others another",
     "shape-mismatch": "it passed one size, others another",
     "rank-conditional-collective": "it is in a call of its own",
-    "uneven-inputs": "it is in a call behind the loop",
-    "unmatched-p2p": "it owes them half of a message",
+    "uneven-inputs": "it is in a call after its loop",
+    "unmatched-p2p": "it never posted its half of a message",
     "call-order-deadlock": "it entered its groups in another order",
 }

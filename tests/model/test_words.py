@@ -2,7 +2,7 @@
 
 import pytest
 
-from ncclforensics.model.words import lasted
+from ncclforensics.model.words import lasted, name_group
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,18 @@ from ncclforensics.model.words import lasted
 )
 def test_two_units_at_most(seconds, says):
     assert lasted(seconds) == says
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "says"),
+    [
+        ("35", "TP", "process group 35 (TP)"),
+        ("0", "undefined", "process group 0"),
+        ("b410e88f" * 5, "mesh_dp_shard", "process group b410e88f (mesh_dp_shard)"),
+        # NCCL's, which a log is searched for
+        ("0x4f62507b15e276a3", None, "process group 0x4f62507b15e276a3"),
+        (None, "TP", "a group (TP)"),
+    ],
+)
+def test_a_group_is_named_as_c10d_names_it_and_a_hash_is_short(name, description, says):
+    assert name_group(name, description) == says
