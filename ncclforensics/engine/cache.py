@@ -63,9 +63,9 @@ def keep(
 
 
 def is_whole(frames: Frames) -> bool:
-    """Whether reading was not interrupted, and every file could be hashed."""
-    interrupted = (frames["notes"]["stage"] == INTERRUPTED).any()
-    return not (interrupted or frames["sources"]["sha256"].has_nulls())
+    """Whether reading was not interrupted, and every file and share could be read."""
+    partly = frames["notes"]["stage"].is_in([INTERRUPTED, dataset.STAGE]).any()
+    return not (partly or frames["sources"]["sha256"].has_nulls())
 
 
 def _save(frames: Frames, entry: Path) -> None:
