@@ -9,6 +9,7 @@ Everything after it works on frames of the whole job.
 from __future__ import annotations
 
 import dataclasses
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from ncclforensics import diagnosers
 from ncclforensics.correlate import correlate
 from ncclforensics.correlate.runs import interleaved_jobs, job, jobs, unknown_failures
 from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
-from ncclforensics.engine import cache, dataset, excerpts, reading
+from ncclforensics.engine import answers, cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
 from ncclforensics.evidence import first_exits, seen_places
 from ncclforensics.parsers.logs import last_words, second_look
@@ -50,15 +51,17 @@ class Analysis:
     """The result of one run: the frames, the findings in order, and the report.
 
     `excerpts` are the lines around the citations of the report, if requested. `sources`
-    can be opened for as long as their scratch folder exists.
+    can be opened for as long as their scratch folder exists. `cached` is how many
+    seconds the run took whose answer this is, and `ranked` is None then; `cached` is
+    None for an analysis made now.
     """
 
     frames: Frames
-    ranked: Ranked
+    ranked: Ranked | None
     report: Report
     excerpts: tuple[Excerpt, ...] = ()
     sources: tuple[Source, ...] = ()
-    is_from_cache: bool = False
+    cached: float | None = None
 
     @property
     def interrupted(self) -> bool:
@@ -95,17 +98,24 @@ def analyze(
     with ExitStack() as stack:
         if scratch is None:
             scratch = stack.enter_context(scratch_folder())
+        chosen = (world_size, select, ignore, part)
+        asked = answers.asked(world_size, select, ignore, part, span.since, span.until)
         datasets = [path for path in paths if dataset.is_one(path)]
+        seen = None if kept is None else answers.look(paths, asked)
+        if kept and seen and (again := answers.again(kept, seen, paths, scratch)):
+            quoted = excerpts.read(again.report, again.sources) if quote else ()
+            rest = (again.report, quoted, again.sources, again.seconds)
+            return Analysis(again.frames, None, *rest)
+        start = time.monotonic()
         found = discover([path for path in paths if path not in datasets], scratch)
         frames = None if kept is None else cache.find(kept, found.sources, found.notes)
-        is_from_cache = frames is not None
         if frames is None:
             frames = reading.read(found.sources, found.notes, executor, progress)
             if kept is not None:
-                cache.keep(kept, found.sources, found.notes, frames)
+                took = time.monotonic() - start
+                cache.keep(kept, found.sources, found.notes, frames, took)
         if datasets:
             frames = dataset.load(datasets, frames)
-        chosen = (world_size, select, ignore, part)
         joined, ranked, built = explain(within(frames, span), *chosen)
         more = None
         if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
@@ -114,9 +124,11 @@ def analyze(
             more := last_words.read(found.sources, joined, more or frames)
         ):
             joined, ranked, built = explain(within(more, span), *chosen)
+        if kept and seen and cache.is_whole(frames):
+            took = time.monotonic() - start
+            answers.keep(kept, seen, built, joined, found.sources, took)
         quoted = excerpts.read(built, found.sources) if quote else ()
-    sources = tuple(found.sources)
-    return Analysis(joined, ranked, built, quoted, sources, is_from_cache)
+    return Analysis(joined, ranked, built, quoted, found.sources)
 
 
 def _is_open(ranked: Ranked) -> bool:

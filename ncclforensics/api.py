@@ -164,8 +164,8 @@ def analyze(
     - `executor`: a `concurrent.futures.Executor` that reads the files; by default
       processes of its own, where that is faster
     - `progress`: is called with the number of files read and their total
-    - `cache`: a folder that keeps what was read, for the next analysis of the same
-      files; by default nothing is kept
+    - `cache`: a folder that keeps the answer, for the next analysis of the same files;
+      by default nothing is kept
 
     Raises UsageError on a path that does not exist, on an unknown class, and on a time
     that is none; never on the content of evidence.

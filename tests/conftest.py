@@ -10,6 +10,9 @@ from pathlib import Path
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
+# no test writes into the user's cache, or answers from it
+os.environ["XDG_CACHE_HOME"] = os.devnull
+
 import pytest
 from hypothesis import settings
 

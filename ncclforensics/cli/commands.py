@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ncclforensics.cli import (
+    analyzed,
+    cache,
     compare,
     console,
     explain,
@@ -24,7 +26,6 @@ from ncclforensics.cli import (
     stdout,
 )
 from ncclforensics.cli.options import (
-    FROM_CACHE,
     classes,
     examples,
     kept,
@@ -113,7 +114,7 @@ def cli(context: click.Context, config: Path | None) -> None:
 for command in (
     *(publish.report, publish.export, publish.attach, ingest.ingest, compare.diff),
     *(explain.explain, explain.classes, explain.schema, explain.grammars),
-    *(serving.serve, serving.mcp),
+    *(serving.serve, serving.mcp, cache.cache),
 ):
     cli.add_command(command)
 
@@ -167,7 +168,7 @@ def analyze(
     Every claim has its file:line. Where the cause is not in the evidence, nobody is
     accused, and the answer says which file or setting would have told.
     """
-    from ncclforensics.report.folding import unfold_ranks
+    from ncclforensics.model.folding import unfold_ranks
     from ncclforensics.report.formats.by_name import render
     from ncclforensics.report.rank_filter import narrow
 
@@ -177,7 +178,7 @@ def analyze(
         raise UsageError(f"--rank: {caught}") from caught
     hushed = no_progress or quiet
     if redact is None:
-        report, interrupted = _report(**asked, progress=not hushed)
+        report, interrupted = _report(**asked, hushed=hushed)
     else:
         made, interrupted = publish.made_of(**asked, redact=redact, hushed=hushed)
         report = made.report
@@ -204,14 +205,16 @@ def analyze(
 @cli.command(
     epilog=examples(
         "ncclforensics evidence ./logs",
-        "ncclforensics evidence logs.zip | grep unknown",
+        "ncclforensics evidence logs.zip --all | grep unknown",
     )
 )
+@click.option("--all", "whole", is_flag=True, help="A row for every file.")
 @options.reading
 @options.color
 @options.no_progress
 @options.paths
 def evidence(
+    whole: bool,
     paths: Sequence[str],
     jobs: int | None,
     no_cache: bool,
@@ -220,13 +223,15 @@ def evidence(
 ) -> int:
     """List every file: what it is and why, whose it is, what was read.
 
-    Below the list stand all notes: what was damaged, skipped or assumed.
+    Files that differ in one number are one row, as fr/nccl_trace_rank_[0-1023]. Below
+    the list stand all notes: what was damaged, skipped or assumed.
     """
     from ncclforensics.report.manifest import render_manifest
 
-    report, interrupted = _report(paths, jobs, no_cache, progress=not no_progress)
+    report, interrupted = _report(paths, jobs, no_cache, hushed=no_progress)
     colour = stdout.coloured(color)
-    stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
+    width = stdout.width()
+    stdout.write(render_manifest(report, width=width, colour=colour, whole=whole))
     return console.ended(report, interrupted=interrupted)
 
 
@@ -282,16 +287,7 @@ cli.add_command(tui, "tui")
 
 
 def _report(
-    paths: Sequence[str],
-    jobs: int | None,
-    no_cache: bool,
-    world_size: int | None = None,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    since: str | None = None,
-    until: str | None = None,
-    *,
-    progress: bool,
+    paths: Sequence[str], *asked: Any, hushed: bool, **more: Any
 ) -> tuple[Report, bool]:
     """Analyze the evidence, or load a saved report.
 
@@ -302,23 +298,7 @@ def _report(
     saved = load(Path(paths[0])) if len(paths) == 1 else None
     if saved is not None:
         return saved, False
-    from ncclforensics.analysis import analyze as run
-
-    with processes(jobs) as executor:
-        found = run(
-            paths,
-            executor=executor,
-            world_size=world_size,
-            select=classes(select),
-            ignore=classes(ignore),
-            span=span(since, until),
-            progress=console.progress(enabled=progress),
-            kept=kept(no_cache),
-        )
-    console.wipe()
-    if found.is_from_cache and progress:
-        console.say(FROM_CACHE)
-    return found.report, found.interrupted
+    return analyzed.report(paths, *asked, **more, hushed=hushed)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ncclforensics.correlate.runs.time_window import Span
 
 CLUSTER = "ncclforensics.cluster"
-FROM_CACHE = "read from the cache of an earlier run; --no-cache reads anew"
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -145,13 +144,16 @@ def processes(jobs: int | None) -> Iterator[Executor | None]:
         yield executor
 
 
-def kept(no_cache: bool) -> Path | None:
-    """Return the folder of the cache of parsed evidence, None for no cache."""
-    if no_cache:
-        return None
+def cache_folder() -> Path:
+    """Return the folder of the cache of analyses."""
     from platformdirs import user_cache_path
 
     return user_cache_path("ncclforensics", appauthor=False)
+
+
+def kept(no_cache: bool) -> Path | None:
+    """Return the folder of the cache of analyses, None for no cache."""
+    return None if no_cache else cache_folder()
 
 
 def classes(asked: Sequence[str]) -> frozenset[str]:

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics.cli import console, options, stdout
-from ncclforensics.cli.options import (
-    FROM_CACHE,
-    adds,
-    classes,
-    examples,
-    kept,
-    processes,
-    span,
-)
+from ncclforensics.cli import analyzed, console, options, stdout
+from ncclforensics.cli.options import adds, examples
 from ncclforensics.model.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -213,18 +205,7 @@ def _write(
 
 
 def made_of(
-    paths: Sequence[str],
-    jobs: int | None,
-    no_cache: bool,
-    redact: str | None,
-    world_size: int | None,
-    select: Sequence[str],
-    ignore: Sequence[str],
-    since: str | None,
-    until: str | None,
-    *,
-    hushed: bool,
-    **_: Any,
+    paths: Sequence[str], *asked: Any, redact: str | None, hushed: bool, **more: Any
 ) -> tuple[Paper, bool]:
     """Analyze the evidence, or load a saved report, and redact it.
 
@@ -239,22 +220,6 @@ def made_of(
     saved = load(Path(paths[0])) if len(paths) == 1 else None
     if saved is not None:
         return paper(saved, None, (), CLASSES, hidden), False
-    from ncclforensics.analysis import analyze as run
-
-    with processes(jobs) as executor:
-        found = run(
-            paths,
-            executor=executor,
-            world_size=world_size,
-            select=classes(select),
-            ignore=classes(ignore),
-            span=span(since, until),
-            progress=console.progress(enabled=not hushed),
-            quote=True,
-            kept=kept(no_cache),
-        )
-    console.wipe()
-    if found.is_from_cache and not hushed:
-        console.say(FROM_CACHE)
+    found = analyzed.analysis(paths, *asked, **more, hushed=hushed, quote=True)
     made = paper(found.report, found.frames, found.excerpts, CLASSES, hidden)
     return made, found.interrupted

@@ -59,14 +59,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         assert story.call is not None
         calls = [story.call, *story.others]
         inside = [
-            f"{common.plural('rank', held)} in {common.call_words(what)}"
+            f"{common.ranks(held)} in {common.call_words(what)}"
             + (f" at {what.call_site}" if what.call_site else "")
             for call in calls
             if (held := sorted(circle & {*call["waiting"]}))
             and (what := common.collective(frames, call))
         ]
-        who = common.plural("rank", told.end.ranks)
-        odd = common.plural("rank", story.ranks)
+        who = common.ranks(told.end.ranks)
+        odd = common.ranks(story.ranks)
         one = story.ranks != told.end.ranks
         yield wording.finding(
             frames,
@@ -78,7 +78,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             else f"{who} wait for each other in a circle",
             f"{who.capitalize()} wait for each other in a circle: "
             f"{'; '.join(inside[:6])}."
-            + (f" {odd.capitalize()} left the order of earlier steps." if one else "")
+            + (f" {odd.capitalize()} broke the order of earlier steps." if one else "")
             + wording.others_behind(frames, told.end.ranks),
             REMEDY,
             tuple(

@@ -89,7 +89,7 @@ WORDS = mismatches.Words(
     "are in different operations",
     lambda who, mine, theirs: f"{who} called {mine} where others called {theirs}",
     lambda one, other: " against ".join(
-        f"{what} on {common.plural('rank', ranks)}" for what, ranks in (one, other)
+        f"{what} on {common.ranks(ranks)}" for what, ranks in (one, other)
     ),
     REMEDY,
 )

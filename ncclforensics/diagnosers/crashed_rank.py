@@ -137,7 +137,7 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
     )
     why = str(first["why"][0])
     who = common.speakers(frames, first)
-    where = f" on {common.some(hosts)}" if hosts else ""
+    where = common.on(hosts)
     own = "their own" if len(ranks) > 1 else "its own"
     sites = first["site"].drop_nulls()
     site = str(sites[0]) if sites.len() else None

@@ -73,11 +73,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     hosts = common.hosts(lines["host"]) or common.hosts_of(frames, ranks)
     paths = common.strings(lines["path"])
     what = paths[0].rpartition("/")[0] or paths[0] if paths else "PATH"
-    where = f" on {common.some(hosts)}" if hosts else ""
-    who = f" ({common.plural('rank', ranks)} could not write)" if ranks else ""
+    where = common.on(hosts)
+    who = f" ({common.ranks(ranks)} could not write)" if ranks else ""
     is_told = (lines["message"] != SAVING).any()
     full = "a file system is full" if is_told else "a file could not be written"
-    why = "" if is_told else " It does not say why: mostly the file system is full."
+    why = "" if is_told else " It does not say why; usually the file system is full."
     yield Finding(
         slug="disk-full",
         confidence="certain" if paths else "likely",

@@ -88,7 +88,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     ranks = common.numbers(lines["rank"])
     hosts = common.hosts(lines["host"]) or common.hosts_of(frames, ranks)
-    who = common.some(hosts) if hosts else common.plural("rank", ranks) if ranks else ""
+    who = common.named(hosts) if hosts else common.ranks(ranks) if ranks else ""
     where = f" on {who}" if who else ""
     yield Finding(
         slug="driver-mismatch",

@@ -75,8 +75,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     hosts = common.hosts(shared["host"]) or common.hosts_of(frames, ranks)
     printed = common.hosts(lines["host"])
     hosts = hosts or (printed if len(printed) == 1 else ())
-    who = common.plural("rank", ranks) if ranks else "ranks that the lines do not name"
-    where = f" on {common.some(hosts)}" if hosts else ""
+    who = common.ranks(ranks) if ranks else "ranks that the lines do not name"
+    where = common.on(hosts)
     who += f"{where} share " + _gpus(named if named.height else shared)
     yield Finding(
         slug="duplicate-gpu",

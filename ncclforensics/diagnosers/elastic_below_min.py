@@ -83,7 +83,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         headline=f"elastic Horovod {how}: {what}",
         evidence=common.cites(lines) + common.cites(lost, 3),
         explanation=f"Horovod {'waits for hosts' if waits else 'has given up'}: {what}."
-        + (f" It lost {common.some(hosts)}." if hosts else ""),
+        + (f" It lost {common.named(hosts)}." if hosts else ""),
         remedy=(
             *_start(lines),
             *(f"ssh {quote(h)} nvidia-smi -L" for h in hosts[:3]),

@@ -34,6 +34,7 @@ import polars as pl
 from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, cuda_errors, startup_stop
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.folding import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +95,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = lines if lines.height else likely
     ranks = common.numbers(told["rank"])
     hosts = common.hosts(told["host"]) or common.hosts_of(frames, ranks)
-    where = common.some(hosts) if hosts else "a host that the lines do not name"
+    where = common.named(hosts) if hosts else "a host that the lines do not name"
     yield Finding(
         slug="fabric-manager",
         confidence="certain" if lines.height else "likely",
@@ -144,7 +145,7 @@ def _stopped_first(frames: Frames) -> Iterator[Finding]:
         headline=f"{host} stopped first: its ranks printed {words}",
         evidence=(*common.cites(stop.last, 3), *common.cites(stop.later, 2)),
         explanation=f"Of the {stop.size:,} ranks of the communicator, those of "
-        f"{common.count(stop.others, 'host')} went on to their network and topology, "
+        f"{count(stop.others, 'host')} went on to their network and topology, "
         f"those of {host} never did: its driver or its fabric does not answer.",
         remedy=tuple(step.replace("{}", host) for step in REMEDY),
         hosts=(host,),

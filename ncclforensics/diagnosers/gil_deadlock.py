@@ -39,6 +39,7 @@ import polars as pl
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, heartbeat_monitor
 from ncclforensics.model.findings import Cite, Finding
+from ncclforensics.model.folding import are
 from ncclforensics.model.tables import done
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
@@ -80,13 +81,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     call, first, blocked = found[0]
     ranks = tuple(sorted({rank for _, some, _ in found for rank in some}))
     failing = common.collective(frames, call)
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     lacks = poor[ranks[0]]
     sources = call_summary.dumps(frames).filter(pl.col("rank").is_in(ranks))
     yield Finding(
         slug="gil-deadlock",
         confidence="likely",
-        headline=f"{who} stands still, its dump has no {lacks}: "
+        headline=f"{who} {are(len(ranks))} stuck, with a dump that has no {lacks}: "
         f"{common.call_words(failing)} waits",
         evidence=(
             *(

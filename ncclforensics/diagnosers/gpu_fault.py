@@ -163,10 +163,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     numbers = [n for n in seen.to_list() if n in known]
     what = next((f"Xid {n} ({known[n]})" for n in numbers), "")
     what = what or ("an uncorrectable ECC error" if faults.is_empty() else "lost")
-    named = common.plural("rank", ranks) if ranks else ""
+    named = common.ranks(ranks) if ranks else ""
     counted = gpu_state.defects(frames).filter(pl.col("rank").is_in(list(ranks)))
     gpu = f"GPU {common.some(gpus)}" if gpus else "a GPU"
-    where = f" on {common.some(hosts)}" if hosts else ""
+    where = common.on(hosts)
     whose = f" of {named}" if named else ""
     yield Finding(
         slug="gpu-fault",
@@ -288,14 +288,14 @@ def _either_end(faults: pl.DataFrame) -> bool:
 
 def _of_another_day(broken: pl.DataFrame) -> Iterator[Statement]:
     where = common.hosts(broken["host"])
-    on = f" on {common.some(where)}" if where else ""
+    on = common.on(where)
     why = f"what broke{on} did so a day or more away from this job"
     yield RuledOut("gpu-fault", why, common.cites(broken, 3))
 
 
 def _of_another_hour(faults: pl.DataFrame) -> NotChecked:
     where = common.hosts(faults["host"])
-    on = f" on {common.some(where)}" if where else ""
+    on = common.on(where)
     return NotChecked(
         "gpu-fault",
         f"a GPU{on} broke, but not when the job failed, as far as clocks tell: "
@@ -310,7 +310,7 @@ def _tested(frames: Frames) -> Iterator[Finding]:
     if failed.is_empty() or awaited.nobody(frames):
         return
     hosts = common.strings(failed["host"])
-    where = f" on {common.some(hosts)}" if hosts else ""
+    where = common.on(hosts)
     tests = common.strings(failed["test"].filter(failed["test"] != "Failure"))
     what = f": {common.some(tests)}" if tests else ""
     yield Finding(

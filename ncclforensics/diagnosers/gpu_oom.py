@@ -87,7 +87,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ranks = common.numbers(first["rank"])
     hosts = common.hosts(first["host"]) or common.hosts_of(frames, ranks)
     who = common.speakers(frames, first)
-    where = f" on {common.some(hosts)}" if hosts else ""
+    where = common.on(hosts)
     yield Finding(
         slug="gpu-oom",
         confidence="certain" if sure else "likely",

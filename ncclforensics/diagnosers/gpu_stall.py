@@ -78,7 +78,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             .sort("place")
             .unique("rank", keep="first", maintain_order=True)
         )
-        who = common.plural("rank", ranks)
+        who = common.ranks(ranks)
         did = (
             "is still in an earlier call, which its peers have finished"
             if told.story.what == "stalled"
@@ -89,7 +89,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             told,
             f"{who} stopped completing calls before {common.call_words(failing)}",
             f"{wording.spread(frames, call, ranks, len(told.end.blocked))} "
-            f"{who.capitalize()} {did}: its own GPU does not move.",
+            f"{who.capitalize()} {did}: its own GPU makes no progress.",
             REMEDY,
             (
                 *wording.cites(own, "has not finished"),

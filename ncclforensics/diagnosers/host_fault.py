@@ -91,7 +91,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if theirs.height:
         yield _finding(frames, theirs, "likely" if whom else "possible")
         return
-    who = common.plural("rank", whom)
+    who = common.ranks(whom)
     cite = common.cites(broke, 1)[0]
     yield NotChecked(
         "host-fault",
@@ -123,8 +123,8 @@ def _finding(frames: Frames, lines: pl.DataFrame, confidence: str) -> Finding:
     ranks = ranks or common.ranks_on(frames, hosts)
     words = STOPPED | BROKE
     first = lines.sort("t", "source", "line", nulls_last=True).row(0, named=True)
-    where = common.some(hosts) if hosts else "a host"
-    theirs = f" ({common.plural('rank', ranks)})" if ranks else ""
+    where = common.named(hosts) if hosts else "a host"
+    theirs = f" ({common.ranks(ranks)})" if ranks else ""
     host = hosts[0] if hosts else "<host>"
     return Finding(
         slug="host-fault",
@@ -133,7 +133,7 @@ def _finding(frames: Frames, lines: pl.DataFrame, confidence: str) -> Finding:
         evidence=common.cites(lines),
         explanation=f"{str(first['text']).strip(' .')[:200]}. "
         + (
-            f"{common.plural('rank', ranks).capitalize()} ran there."
+            f"{common.ranks(ranks).capitalize()} ran there."
             if ranks
             else "Nothing here says which ranks ran there."
         ),

@@ -111,8 +111,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if joined:
         ranks = _by_signal(killed, hosts)
         hosts = hosts or common.hosts_of(frames, ranks)
-    who = common.plural("rank", ranks) if ranks else "a process of the job"
-    where = f" on {common.some(hosts)}" if hosts else ""
+    who = common.ranks(ranks) if ranks else "a process of the job"
+    where = common.on(hosts)
     yield Finding(
         slug="host-oom",
         confidence="likely" if ranks and joined else "certain",
@@ -145,10 +145,10 @@ def _explanation(lines: pl.DataFrame, ranks: tuple[int, ...], joined: bool) -> s
         return f"{said} Nothing here says which rank that process was."
     if joined:
         return (
-            f"{said} {common.plural('rank', ranks).capitalize()} ended by SIGKILL, and "
+            f"{said} {common.ranks(ranks).capitalize()} ended by SIGKILL, and "
             "no other rank there did."
         )
-    return f"{said} That process was {common.plural('rank', ranks)}."
+    return f"{said} That process was {common.ranks(ranks)}."
 
 
 def _by_signal(killed: pl.DataFrame, hosts: tuple[str, ...]) -> tuple[int, ...]:

@@ -104,7 +104,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     cards = common.strings(mine["hca"])
     down = _down(frames, common.strings(told["hca"]))
     which = f" ({common.some(cards)})" if cards else ""
-    where = f" at {common.some(hosts)}{which}" if hosts else ""
+    where = f" at {common.named(hosts)}{which}" if hosts else ""
     what = _what(own, failed)
     # the ranks that use the failed port lose their transfers, too
     reporting = told if len(hosts) == 1 else own.select(SHARED)

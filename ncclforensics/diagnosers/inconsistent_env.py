@@ -87,9 +87,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     hosts = common.hosts_of(frames, ranks)
     said = lines.select("variable", "value").unique(maintain_order=True).rows()
     words = common.some([f"{name}={value}" for name, value in said])
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     verb = "have" if len(ranks) > 1 else "has"
-    where = f" on {common.some(hosts)}" if hosts else ""
+    where = common.on(hosts)
     yield Finding(
         slug="inconsistent-env",
         confidence="likely",

@@ -97,7 +97,7 @@ def _unset(frames: Frames) -> Finding | None:
     return _finding(
         lines,
         f"{what} is not set: the program was started without its launcher",
-        f"A process looked for {what}, which a launcher sets, and did not find it.",
+        f"A process needs {what}, which a launcher sets, and did not find it.",
     )
 
 
@@ -113,7 +113,7 @@ def _refused(frames: Frames) -> Finding | None:
     hosts = common.hosts(lines["host"])
     return _finding(
         lines,
-        f"a process on {common.some(hosts) or 'a host'} was told that it is rank "
+        f"a process on {common.named(hosts) or 'a host'} was told that it is rank "
         f"{rank} of {size}",
         "Ranks count from 0, so there is no such rank: RANK and WORLD_SIZE do not fit.",
         hosts,

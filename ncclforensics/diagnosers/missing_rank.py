@@ -103,29 +103,29 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
     here = pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
     own = frames["standings"].filter(here)
     last = common.numbers(own["enqueued"])
-    its, it = ("its", "it") if len(ranks) == 1 else ("their", "them")
+    one = len(ranks) == 1
+    its, they, it = ("its", "It waits", "it") if one else ("their", "They wait", "them")
     reached = f" ({its} last call there is SeqNum={last[-1]})" if last else ""
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     also = [
-        f" {common.plural('rank', f.story.ranks).capitalize()} never joined "
+        f" {common.ranks(f.story.ranks).capitalize()} never joined "
         f"{common.call_words(common.collective(frames, f.story.call))}."
         if f.story.call is not None
-        else f" {common.plural('rank', f.story.ranks).capitalize()} made no call "
-        "either."
+        else f" {common.ranks(f.story.ranks).capitalize()} made no call either."
         for f in sure[1:MAX_MORE]
     ]
     did = (
         "went past that call and waits in another one"
         f"{wording.elsewhere(frames, found[0])}"
         if story.what == "skipped"
-        else f"did not make that call{reached}, and no call of {its} own holds {it} "
-        f"up: the others wait for {it}."
+        else f"never made that call{reached}. {they} for nobody; everyone else waits "
+        f"for {it}."
     )
     seen = seen_places.at_work(frames, ranks) + blocked_processes.words(frames, ranks)
     return wording.finding(
         frames,
         found[0],
-        f"{common.plural('rank', everyone)} never joined {common.call_words(failing)}",
+        f"{common.ranks(everyone)} never joined {common.call_words(failing)}",
         f"{wording.spread(frames, call, ranks, len(found[0].end.blocked))} "
         f"{who.capitalize()} {did}{seen}{''.join(also)}",
         REMEDY,
@@ -149,7 +149,7 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
         )
     unseen = common.numbers(frames["calls"]["unseen"].explode())
     if unseen:
-        who = common.plural("rank", unseen)
+        who = common.ranks(unseen)
         yield NotChecked(
             "missing-rank",
             f"nothing shows what {who} did: others wait in calls of which they are "
@@ -158,11 +158,11 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
         )
     mute = common.numbers(frames["roots"].filter(pl.col("why") == "mute")["rank"])
     if mute:
-        who = common.plural("rank", mute)
+        who = common.ranks(mute)
         yield NotChecked(
             "missing-rank",
-            f"{who} did not come, but sends and receives, which Gloo does not record: "
-            "whether it waits in one is not known",
+            f"{who} did not come, but sends and receives; Gloo does not record these, "
+            "so whether it waits in one is not known",
             f"py-spy dump of {who} while it hangs; and keep its log, where a message "
             "that timed out is told",
         )

@@ -90,8 +90,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ranks, hosts = common.numbers(odd["rank"]), _hosts(frames, odd)
     mine = common.some(common.strings(odd["version"]))
     rest = common.some(common.strings(theirs["version"]))
-    who = common.plural("rank", ranks) if ranks else common.some(hosts)
-    where = f" on {common.some(hosts)}" if ranks and hosts else ""
+    who = common.ranks(ranks) if ranks else common.named(hosts)
+    where = f" on {common.named(hosts)}" if ranks and hosts else ""
     against = f"NCCL {mine}" + (f", the others {rest}" if rest else "")
     what = f"{who}{where}: {against}" if who else f"ranks run different NCCL: {rest}"
     yield Finding(
@@ -120,7 +120,7 @@ def _built_for_another(frames: Frames) -> Iterator[Finding]:
         return
     ranks = common.numbers(lines["rank"])
     hosts = common.hosts(lines["host"]) or common.hosts_of(frames, ranks)
-    who = common.plural("rank", ranks) if ranks else common.some(hosts) or "a program"
+    who = common.ranks(ranks) if ranks else common.named(hosts) or "a program"
     built, version = lines.select("built", "version").row(0)
     what = f"{who} was built for NCCL {built} and loaded {version}"
     yield Finding(

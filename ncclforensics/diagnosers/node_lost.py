@@ -38,6 +38,7 @@ from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common, external_stop, slurm_nodes, timed_out_call
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.folding import noun
 from ncclforensics.theory import uncollected
 
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     weak = told["message"].is_in(list(WEAK)).all()
     # the table lists the cluster's nodes; which are the job's is not known
     unsure = listed.height == told.height and not slurm_nodes.hosts_of_job(frames)
-    who = common.plural("node", hosts) if hosts else "a node"
-    with_it = f" with {common.plural('rank', ranks)}" if ranks else ""
+    who = f"{noun(len(hosts), 'node')} {common.named(hosts)}" if hosts else "a node"
+    with_it = f" with {common.ranks(ranks)}" if ranks else ""
     host = hosts[0] if hosts else "<node>"
     yield Finding(
         slug="node-lost",

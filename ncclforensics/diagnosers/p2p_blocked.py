@@ -74,7 +74,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     ranks = common.numbers(seen["rank"])
     hosts = common.hosts(seen["host"]) or common.hosts_of(frames, ranks)
-    where = f" on {common.some(hosts)}" if hosts else ""
+    where = common.on(hosts)
     at = f"   # on {common.some(hosts)}" if hosts else ""
     yield Finding(
         slug="p2p-blocked",

@@ -70,7 +70,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ports = [told[c] for c in ("port", "listen_port") if c in told.columns]
     port = next(iter(common.numbers(pl.concat(ports))), None) if ports else None
     hosts = common.hosts(lines["host"]) or _by_srun(frames)
-    where = f" on {common.some(hosts)}" if hosts else ""
+    where = common.on(hosts)
     shown = port or "${MASTER_PORT:-29500}"
     host = hosts[0] if hosts else "rank 0's host"
     yield Finding(

@@ -101,8 +101,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     taken = lines.filter(pl.col("message").str.starts_with("cloud."))["host"]
     ranks = common.ranks_on(frames, pods or common.hosts(taken))
     hosts = hosts or pods
-    where = f" on {common.some(hosts)}" if hosts else ""
-    where += f" with {common.plural('rank', ranks)}" if ranks else ""
+    where = common.on(hosts)
+    where += f" with {common.ranks(ranks)}" if ranks else ""
     yield Finding(
         slug="preempted",
         confidence="certain",

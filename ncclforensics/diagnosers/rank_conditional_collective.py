@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import common, seen_places
 from ncclforensics.model.findings import NotChecked
+from ncclforensics.model.folding import count
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
@@ -67,9 +68,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         call, ranks = told.story.call, told.story.ranks
         assert call is not None
         what = common.call_words(common.collective(frames, call))
-        who = common.plural("rank", ranks)
+        who = common.ranks(ranks)
         others = (
-            f"{len(call['absent']):,} other members never made it, and wait for nobody."
+            f"{count(len(call['absent']), 'other member')} never made it, and "
+            f"{'waits' if len(call['absent']) == 1 else 'wait'} for nobody."
             if told.end.kind == "absent"
             else "the others never made it" + wording.elsewhere(frames, told)
         )
@@ -77,7 +79,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             frames,
             told,
             f"{who} alone made {what}",
-            f"{what} was made by {who} alone; {others}"
+            f"Only {who} made {what}; {others}"
             + wording.others_behind(frames, ranks)
             + seen_places.at_work(frames, call["absent"]),
             REMEDY,

@@ -36,6 +36,7 @@ import polars as pl
 from ncclforensics.correlate.runs.job import STEPS
 from ncclforensics.evidence import common, pods
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.folding import noun
 from ncclforensics.model.tables import TROUBLED
 
 if TYPE_CHECKING:
@@ -120,21 +121,21 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     both = bool(server) and bool(came)
     hosts = common.strings(frames.message(*LOGINS)["peer"]) if _logins(frames) else ()
     if hosts:
-        headline = f"the launcher cannot start processes on {common.some(hosts)}"
+        headline = f"the launcher cannot start processes on {common.named(hosts)}"
     yield Finding(
         slug="rendezvous-failed",
         confidence="certain",
         headline=headline[:200],
         evidence=common.cites(told),
-        explanation="No communicator was begun. "
+        explanation="No communicator was set up. "
         + (f"{came.capitalize()}. " if came else "")
         + (f"{unreached}. " if unreached else "")
         + (
             "The store was up and waited, so the way to it is shut: a firewall, or an "
             "address that means something else on the other node."
             if both
-            else "Which process is missing is not said: look for the node that printed "
-            "nothing."
+            else "The lines do not say which process is missing: look for the node "
+            "that printed nothing."
         ),
         remedy=(*(f"ssh {h} hostname" for h in hosts[:1]), *_remedy(frames, server)),
         hosts=hosts,
@@ -145,7 +146,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 def _never_started(lines: pl.DataFrame) -> Finding:
     """Name the pods that Kubernetes could not start, and why."""
     names = common.strings(lines["pod"])
-    who = common.plural("pod", names) if names else "a pod"
+    who = f"{noun(len(names), 'pod')} {common.named(names)}" if names else "a pod"
     why = str(lines["detail"].drop_nulls().first() or "")
     return Finding(
         slug="rendezvous-failed",

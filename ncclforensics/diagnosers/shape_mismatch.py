@@ -69,7 +69,7 @@ REMEDY = (
 WORDS = mismatches.Words(
     "shape-mismatch",
     "with",
-    "pass tensors that do not fit",
+    "pass tensors that do not match",
     lambda who, mine, theirs: f"{who} passed {mine}, others {theirs}",
     lambda one, other: f"{one[0]} against {other[0]} in one call",
     REMEDY,
@@ -122,8 +122,8 @@ SIZES = (
 ONE_SIDED = {
     "c10d.shape_check": "torch's check of shapes failed. The text of this version "
     "shows only the printing rank's own shapes, so it does not say which rank is odd.",
-    "c10d.gloo.size_mismatch": "Gloo received more than the rank had room for, and "
-    "ended it. That rank or the one that sent is odd; this line does not say which.",
+    "c10d.gloo.size_mismatch": "Gloo received more bytes than the rank expected, "
+    "and aborted. That rank or the sender is wrong; the line does not say which.",
     "nccl.net.message_truncated": SIZES,
     "nccl.ib.size_mismatch": SIZES,
     "nccl.ib.bad_receive": SIZES,
@@ -140,7 +140,7 @@ def _one_sided(frames: Frames) -> Iterator[Finding]:
 
 
 def _of_models(frames: Frames, found: ddp_params.Models) -> Finding:
-    who = common.plural("rank", found.odd) if found.odd else "ranks"
+    who = common.ranks(found.odd) if found.odd else "ranks"
     unsaid = (
         " Which side is the odd one is not in this evidence."
         if found.sure

@@ -75,7 +75,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     hosts = common.hosts(lines["host"])
     ranks = common.numbers(pl.concat([lines["rank"], _beside(frames, hosts)["rank"]]))
     hosts = hosts or common.hosts_of(frames, ranks)
-    where = common.some(hosts) or "a host that the lines do not name"
+    where = common.named(hosts) or "a host that the lines do not name"
     on = f"   # on {common.some(hosts)}" if hosts else ""
     yield Finding(
         slug="shm-exhausted",

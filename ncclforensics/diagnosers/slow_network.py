@@ -147,7 +147,7 @@ def _by_steps(frames: Frames) -> Finding | None:
         evidence=common.cites(found.lines),
         explanation=f"{what[0].upper()}{what[1:]}, with batches as large. A link that "
         "came up slower does this, and so do a GPU that lowers its clocks and a data "
-        "loader that lags; which it is nothing here tells.",
+        "loader that lags; nothing here tells which.",
         remedy=(
             "nvidia-smi -q -d PERFORMANCE | grep -E 'GPU 0|Slowdown'   # on every host",
             "ibstat | grep -E 'CA|Rate'; ethtool IFACE | grep Speed   # on every host",
@@ -165,7 +165,7 @@ def _finding(
     hca: str,
 ) -> Finding:
     hosts = common.hosts(lines["host"])
-    where = f"{common.some(hosts)}: " if hosts else ""
+    where = f"{common.named(hosts)}: " if hosts else ""
     at = f"   # on {common.some(hosts)}" if hosts else ""
     return Finding(
         slug="slow-network",

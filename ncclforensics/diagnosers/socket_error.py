@@ -108,9 +108,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if not hosts and not ranks and not broke:
         yield from _unwound(frames)
         return
-    who = common.plural("rank", ranks) if ranks else "a process"
+    who = common.ranks(ranks) if ranks else "a process"
     who = who if hosts or ranks else "a peer that the lines do not name"
-    where = f" on {common.some(hosts)}" if hosts else ""
+    where = common.on(hosts)
     printers = common.hosts(lines["host"]) or ("a rank",)
     several = len(printers) > 1 or bool(ranks) or not hosts
     yield Finding(
@@ -148,7 +148,7 @@ def _unwound(frames: Frames) -> Iterator[Finding]:
     lines = teardown.before(frames, mine)
     if lines.is_empty():
         return
-    who = common.some(common.hosts(lines["host"])) or "a process"
+    who = common.named(common.hosts(lines["host"])) or "a process"
     yield Finding(
         slug="socket-error",
         confidence="likely",

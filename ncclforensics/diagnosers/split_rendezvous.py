@@ -120,7 +120,7 @@ def _communicators(frames: Frames) -> Finding | None:
         wholes.select("text", "source", "line"),
         (),
         f"{len(hosts):,} hosts each formed a world of their own",
-        f"{common.some(hosts)} each hold every rank of a communicator as large as any "
+        f"{common.named(hosts)} each hold every rank of a communicator as large as any "
         "here, and none spans two hosts.",
         None,
         _remedy(f"{len(hosts)}", f"{hosts[0]}:29500", "job"),
@@ -149,7 +149,7 @@ def _finding(
     first_seen: int | None,
     remedy: tuple[str, ...],
 ) -> Finding:
-    named = f" ({common.some(hosts)})" if hosts else ""
+    named = f" ({common.named(hosts)})" if hosts else ""
     return Finding(
         slug="split-rendezvous",
         confidence="likely",

@@ -87,7 +87,7 @@ def _untold(
     blocked: pl.DataFrame, servers: pl.DataFrame, whom: tuple[int, ...]
 ) -> NotChecked:
     """Say that storage did not answer somebody, if that may be no fault of it."""
-    who = common.plural("rank", whom)
+    who = common.ranks(whom)
     lines = pl.concat(
         [part.select("text", "source", "line") for part in (blocked, servers)]
     )
@@ -113,12 +113,12 @@ def _stands(
     systems = common.strings(stuck["file_system"])
     remote = storage.LOCAL not in systems
     surely = bool(whom) and remote
-    who = common.plural("rank", ranks) if ranks else "a process of the job"
+    who = common.ranks(ranks) if ranks else "a process of the job"
     at_work = seen_places.at_work(frames, ranks)
     return _finding(
         frames,
         "certain" if surely and servers.height else "likely" if lasts else "possible",
-        f"{who} {{where}} stands in {common.some(systems)}, which does not answer",
+        f"{who} {{where}} hangs in {common.some(systems)}, which does not answer",
         f"The kernel shows a process of the job that waits in {common.some(systems)} "
         f"and does not come back.{_whom(whom)}{at_work}{_servers(servers)}",
         ranks,
@@ -129,7 +129,7 @@ def _stands(
 def _silent(frames: Frames, servers: pl.DataFrame, whom: tuple[int, ...]) -> Finding:
     """Return the finding for servers that do not answer the host of a rank."""
     names = common.strings(servers["server"])
-    who = f" {common.plural('rank', whom)} ran there." if whom else ""
+    who = f" {common.ranks(whom)} ran there." if whom else ""
     return _finding(
         frames,
         "likely" if whom else "possible",
@@ -149,7 +149,7 @@ def _gave_up(
     ranks = common.numbers(raised["rank"])
     loader = bool(raised["is_loader"].all())
     proof = blocked.height or servers.height
-    who = common.plural("rank", ranks) if ranks else "a rank"
+    who = common.ranks(ranks) if ranks else "a rank"
     what = "its data loader hung" if loader else "storage did not answer"
     confidence: Confidence = "certain" if not loader or proof else "likely"
     return _finding(
@@ -177,7 +177,7 @@ def _finding(
     shared = ("text", "t", "host", "source", "line")
     told = pl.concat([part.select(shared) for part in lines])
     hosts = common.hosts_of(frames, ranks) or common.strings(told["host"])
-    headline = headline.replace(" {where}", storage.host_words(hosts))
+    headline = headline.replace(" {where}", common.on(hosts))
     on = f"   # on {hosts[0]}" if hosts else ""
     return Finding(
         slug="storage-stall",
@@ -198,7 +198,7 @@ def _finding(
 
 
 def _whom(whom: tuple[int, ...]) -> str:
-    return f" The others wait for {common.plural('rank', whom)}." if whom else ""
+    return f" The others wait for {common.ranks(whom)}." if whom else ""
 
 
 def _servers(servers: pl.DataFrame) -> str:

@@ -33,6 +33,7 @@ import polars as pl
 
 from ncclforensics.evidence import common, seen_places
 from ncclforensics.model.findings import Cite
+from ncclforensics.model.words import lasted
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import case_of, weighed
 
@@ -70,7 +71,7 @@ def _finding(frames: Frames, told: Told) -> Finding:
     assert call is not None
     late = case_of(frames).late[call["call"]]
     failing = common.collective(frames, call)
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     seconds = float(str(late["after"].max())) / 1e3
     timeout = float(str(late["timeout_ms"].max())) / 1e3
     ago = pl.duration(milliseconds="after")
@@ -86,9 +87,9 @@ def _finding(frames: Frames, told: Told) -> Finding:
     return wording.finding(
         frames,
         told,
-        f"{who} came {seconds:,.1f} s late to {common.call_words(failing)}",
+        f"{who} came {lasted(seconds)} late to {common.call_words(failing)}",
         f"{came} made {common.call_words(failing)}, but {who} made it "
-        f"{seconds:,.1f} s after the first, when the timeout of {timeout:,.0f} s had "
+        f"{lasted(seconds)} after the first, when the timeout of {lasted(timeout)} had "
         f"passed and the others had given up.{seen_places.at_work(frames, ranks)}",
         REMEDY,
         (*cited, *wording.waiting(frames, call)),

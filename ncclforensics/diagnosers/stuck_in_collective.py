@@ -65,10 +65,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             frames,
             told,
             f"all {len(call['waiting']):,} members are in "
-            f"{common.call_words(failing)}, nobody finishes",
+            f"{common.call_words(failing)}, and none finishes",
             f"Every member made {common.call_words(failing)} and none finished "
-            f"it.{wording.others_behind(frames, call['waiting'])} That gives no rank "
-            f"the blame.{f' {large.words}.' if large else ''}",
+            f"it.{wording.others_behind(frames, call['waiting'])} That blames no "
+            f"rank.{f' {large.words}.' if large else ''}",
             (*REMEDY, *(first_large_call.PING if large else ())),
             (*wording.waiting(frames, call), *(large.evidence if large else ())),
         )

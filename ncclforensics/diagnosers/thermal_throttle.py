@@ -35,6 +35,7 @@ import polars as pl
 
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Finding, RuledOut
+from ncclforensics.model.folding import noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +71,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     heat = not (lines["cause"] == BRAKE).any() or (
         lines["cause"].str.contains("Thermal").any()
     )
-    which = common.plural("GPU", cards) if cards else "a GPU"
-    where = f" on {common.some(hosts)}" if hosts else ""
+    which = f"{noun(len(cards), 'GPU')} {common.some(cards)}" if cards else "a GPU"
+    where = common.on(hosts)
     causes = common.some(common.strings(lines["cause"]))
     gpu = cards[0] if cards else "0"
     yield Finding(

@@ -30,6 +30,8 @@ import polars as pl
 
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.folding import count
+from ncclforensics.model.words import lasted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +65,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ).with_columns((pl.col("t") - pl.duration(milliseconds="ran")).alias("t"))
     ran = told["ran"].max()
     ranks = common.numbers(told["rank"])
-    hidden = f" The job had stopped {_span(int(str(ran)))} before." if ran else ""
+    hidden = (
+        f" The job had stopped {lasted(int(str(ran)) / 1e3)} before." if ran else ""
+    )
     calls = frames["calls"].filter(pl.col("waiting").list.len() > 0)
     call = None
     for row in (
@@ -72,11 +76,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         call = common.collective(frames, row)
     spoke = common.speakers(frames, told)
     if ranks:
-        spoke = common.count(len(ranks), "rank")
+        spoke = count(len(ranks), "rank")
     elif spoke == common.NOBODY:
-        spoke = f"{told.height:,} lines"
+        spoke = count(told.height, "line")
     if hosts := common.hosts(told["host"]):
-        spoke += f" on {common.some(hosts)}"
+        spoke += f" on {common.named(hosts)}"
     yield Finding(
         slug="timeout-masking",
         confidence="certain",
@@ -89,10 +93,3 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         collective=call,
         first_seen=common.first_seen(told),
     )
-
-
-def _span(milliseconds: int) -> str:
-    seconds = milliseconds / 1000
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min"

@@ -85,14 +85,14 @@ def _after_the_loop(frames: Frames, told: Told) -> Finding:
     step = next((c for c in told.story.others if not c["is_p2p"]), end)
     waits = common.collective(frames, step)
     reached = common.collective(frames, end)
-    who = common.plural("rank", told.story.ranks)
+    who = common.ranks(told.story.ranks)
     site = f" at {reached.call_site}" if reached.call_site else ""
     return wording.finding(
         frames,
         told,
         f"{who} left the loop early, others wait in {common.call_words(waits)}",
-        f"{who.capitalize()} came to {common.call_words(reached)}{site} from behind "
-        f"the loop{wording.elsewhere(frames, told)}"
+        f"{who.capitalize()} came to {common.call_words(reached)}{site} after its "
+        f"loop{wording.elsewhere(frames, told)}"
         f"{wording.others_behind(frames, told.story.ranks)}",
         REMEDY,
         (
@@ -111,7 +111,7 @@ def _exited(frames: Frames, told: Told) -> Finding:
     found = wording.finding(
         frames,
         told,
-        f"{common.plural('rank', ranks)} exited normally, others wait in {step}",
+        f"{common.ranks(ranks)} exited with code 0, others wait in {step}",
         _early(ranks, step),
         REMEDY,
         wording.waiting(frames, call),
@@ -121,10 +121,10 @@ def _exited(frames: Frames, told: Told) -> Finding:
 
 def _early(ranks: tuple[int, ...], call: str) -> str:
     are, they = ("is", "it") if len(ranks) == 1 else ("are", "they")
-    who = common.plural("rank", ranks).capitalize()
+    who = common.ranks(ranks).capitalize()
     return (
         f"{who} {are} not among the ranks that failed, and printed no error: {they} "
-        f"exited normally while the others were still in {call}."
+        f"exited with code 0 while the others were still in {call}."
     )
 
 
@@ -139,8 +139,7 @@ def _lost_it(frames: Frames) -> Iterator[Finding]:
     yield Finding(
         slug="uneven-inputs",
         confidence="likely",
-        headline=f"{common.plural('rank', ranks)} exited normally, "
-        "others lost it in a call",
+        headline=f"{common.ranks(ranks)} exited with code 0, others lost it in a call",
         evidence=common.cites(lost),
         explanation=_early(ranks, "a call"),
         remedy=REMEDY,

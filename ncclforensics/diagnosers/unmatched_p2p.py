@@ -72,7 +72,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             headline,
             f"{explanation} "
             f"{wording.spread(frames, call, ranks, len(told.end.blocked))} "
-            f"{common.plural('rank', ranks).capitalize()} went on"
+            f"{common.ranks(ranks).capitalize()} went on"
             f"{wording.elsewhere(frames, told)}",
             REMEDY,
             wording.waiting(frames, call),
@@ -86,9 +86,9 @@ def _words(
 ) -> tuple[str, str]:
     """Return headline and first sentence: which rank posted no half for which peer."""
     failing = common.collective(frames, call)
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     other = "recv" if failing.op == "send" else "send"
-    peer = common.plural("rank", call["waiting"])
+    peer = common.ranks(call["waiting"])
     waits, it = ("waits", "it") if len(call["waiting"]) == 1 else ("wait", "them")
     return (
         f"{who} never posted the {other} that {peer} {waits} for",
@@ -143,8 +143,8 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
                 frames,
                 {**call, **message, "waiting": sorted(waiters)},
                 ranks,
-                "Before each of its earlier calls it had made a message, before this "
-                "one it made none.",
+                "Before each earlier call it sent or received a message; before this "
+                "one it did not.",
                 (*common.cites(spoke), *wording.waiting(frames, call, ranks)),
             )
             return

@@ -78,7 +78,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if twice
         else f"{which or 'some parameters'} got no gradient"
     )
-    who = f" on {common.plural('rank', ranks)}" if ranks else ""
+    who = f" on {common.ranks(ranks)}" if ranks else ""
     if world.is_everyone(frames, ranks):
         # the model is the same on every rank: none of them is the culprit
         who, ranks = f" on all {len(ranks)} ranks", ()
@@ -106,6 +106,6 @@ def _which(told: pl.DataFrame) -> str:
         names = told["names"].drop_nulls().str.split(", ").explode()
         return common.some(list(dict.fromkeys(names.to_list())))
     if "indices" in told.columns:
-        numbers = told["indices"].drop_nulls().str.split(" ").explode()
-        return common.plural("parameter", list(dict.fromkeys(numbers.to_list())))
+        numbers = told["indices"].drop_nulls().str.split(" ").explode().cast(pl.Int64)
+        return common.ranks(common.numbers(numbers), "parameter")
     return ""

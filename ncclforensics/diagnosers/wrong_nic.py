@@ -35,6 +35,7 @@ import polars as pl
 
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite, Finding, RuledOut
+from ncclforensics.model.folding import are
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +116,7 @@ def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         if len(values) == 1:
             instead = values[0]
             named = f" (NCCL_SOCKET_IFNAME={instead})"
-    where = common.some(common.hosts(lines["host"])) or "a host"
+    where = common.named(common.hosts(lines["host"])) or "a host"
     return _finding(
         frames,
         lines,
@@ -136,7 +137,7 @@ def _ends_differ(frames: Frames, _using: pl.DataFrame) -> Finding | None:
     lines = frames.message("nccl.ib.ends_differ")
     if lines.is_empty() or _all_joined(frames):
         return None
-    where = common.some(common.hosts(lines["host"])) or "a host"
+    where = common.named(common.hosts(lines["host"])) or "a host"
     found = _finding(
         frames,
         lines,
@@ -158,7 +159,7 @@ def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:
     hosts = common.hosts(lines["host"])
     bound = using.filter(pl.col("host").is_in(hosts))
     peers = common.some(common.strings(lines["peer"]), 2)
-    where = common.some(hosts) or "a host"
+    where = common.named(hosts) or "a host"
     return _finding(
         frames,
         lines,
@@ -182,13 +183,14 @@ def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
     chosen = common.strings(local["interface"])
     others = using.join(local.select("host").unique(), on="host", how="anti")
     right = common.strings(others["interface"])
+    uses = "uses" if len(hosts) == 1 else "use"
     return _finding(
         frames,
         local,
         "certain" if right else "likely",
-        f"{common.some(hosts)} uses {common.some(chosen)}"
+        f"{common.named(hosts)} {uses} {common.some(chosen)}"
         + (f", the others {common.some(right)}" if right else ""),
-        f"{common.some(hosts)} bound {common.some(chosen)}, which leads to no other "
+        f"{common.named(hosts)} bound {common.some(chosen)}, which leads to no other "
         "host, in a job of several hosts.",
         (*common.cites(local, 4), *common.cites(others, 2)),
         right,
@@ -210,11 +212,12 @@ def _network_differs(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         return None
     rest = lines.join(odd.select("host").unique(), on="host", how="anti")
     mine, theirs = common.strings(odd["network"]), common.strings(rest["network"])
+    uses = "uses" if len(hosts) == 1 else "use"
     return _finding(
         frames,
         odd,
         "likely",
-        f"{common.some(hosts)} uses network {common.some(mine)}, the others "
+        f"{common.named(hosts)} {uses} network {common.some(mine)}, the others "
         f"{common.some(theirs)}",
         "Ranks of one job chose different networks, which do not talk to each other.",
         (*common.cites(odd, 3), *common.cites(rest, 3)),
@@ -237,7 +240,8 @@ def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
         frames,
         odd,
         "likely",
-        f"{common.some(hosts)} is on {common.some(common.strings(odd['address']), 2)}, "
+        f"{common.named(hosts)} {are(len(hosts))} on "
+        f"{common.some(common.strings(odd['address']), 2)}, "
         f"the others on {common.some(common.strings(rest['address']), 2)}",
         "The address that NCCL bound there shares no subnet with the other hosts'.",
         (*common.cites(odd, 3), *common.cites(rest, 3)),
@@ -326,7 +330,7 @@ def _remedy(
     instead: str,
 ) -> tuple[str, ...]:
     """Return the setting to use: the other hosts' interface, or all but the wrong."""
-    where = common.some(hosts) or "the host that printed it"
+    where = common.named(hosts) or "the host that printed it"
     but = ",".join(dict.fromkeys([*(wrong or ("docker0",)), "lo"]))
     setting = right[0] if len(right) == 1 else f"^{but}"
     on = f"in place of {instead}, on {where}" if instead else "on all hosts"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, get_args
 import polars as pl
 
 from ncclforensics.diff import facts, model
+from ncclforensics.model.folding import count, fold_hosts, name_ranks
 from ncclforensics.report.contract import Evidence
-from ncclforensics.report.folding import count, fold_hosts, fold_ranks, some
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.sanitize import line
 from ncclforensics.verdict.quotes import counting_entries
@@ -122,7 +122,7 @@ def _folded(
 def _lines(part: pl.DataFrame) -> str:
     """Return how many lines of a message there are, and on which ranks."""
     ranks = part["rank"].explode().drop_nulls().unique().to_list()
-    whose = f" on {_ranks(ranks)}" if ranks else ""
+    whose = f" on {name_ranks(ranks, most=RANKS)}" if ranks else ""
     return count(int(part["lines"].sum()), "line") + whose
 
 
@@ -137,12 +137,7 @@ def _values(part: pl.DataFrame, topic: str, everyone: frozenset[int]) -> str:
     most = part.sort(pl.col("rank").list.len(), descending=True, maintain_order=True)
     for value, ranks in most.select("value", "rank").iter_rows():
         whole = alone and (topic != "environment" or everyone <= set(ranks))
-        of = "" if whole or not ranks else f" ({_ranks(ranks)})"
+        of = "" if whole or not ranks else f" ({name_ranks(ranks, most=RANKS)})"
         texts.append(f"{line(value, TEXT)}{of}")
     more = len(texts) - MOST
     return "; ".join(texts[:MOST]) + (f" and {more} more" if more > 0 else "")
-
-
-def _ranks(ranks: list[int]) -> str:
-    word = "rank" if len(ranks) == 1 else "ranks"
-    return f"{word} {some(fold_ranks(ranks), RANKS)}"

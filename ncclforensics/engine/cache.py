@@ -1,51 +1,40 @@
-"""Caches parsed evidence that is expensive to parse, for later analyses.
+"""Caches parsed evidence that took long to parse, for analyses with other options.
 
 An entry is a dataset. Its key covers what is cheap to obtain: the version of the code,
 and the names, kinds, sizes and times of all files. A hit also requires equal file
 hashes, so the first analysis of any evidence hashes nothing for the cache, and a
-changed file is parsed again. Only parsed frames are cached, never a conclusion. A
-broken entry counts as a miss.
+changed file is parsed again. A broken entry counts as a miss. `answers` keeps whole
+analyses.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from ncclforensics import __version__
-from ncclforensics.engine import dataset
+from ncclforensics.engine import dataset, store
 from ncclforensics.model.errors import UsageError
 from ncclforensics.model.notes import INTERRUPTED
 from ncclforensics.parsers import digest
-from ncclforensics.parsers.logs import grammar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from ncclforensics.model.frames import Frames
     from ncclforensics.model.notes import Note
     from ncclforensics.sources import Source
 
-# bytes of evidence from which reading an entry beats parsing, hashing included
-PAYS_BYTES = 32 * 1024**2
-# bytes of all entries; the least recently used are evicted first
-MOST_BYTES = 2 * 1024**3
+# parsing that took less is as fast as hashing the files and reading an entry
+PAYS_SECONDS = 1.0
 
 
 def find(root: Path, sources: Sequence[Source], notes: Iterable[Note]) -> Frames | None:
     """Return the cached frames of an earlier run over the same files, or None."""
-    if not _pays(sources):
-        return None
-    entry = root / _key(sources, notes)
-    if not entry.is_dir():
+    entry = store.entry(root, _key(sources, notes))
+    if entry is None:
         return None
     try:
         frames = dataset.load([str(entry)], is_ours=True)
@@ -56,69 +45,38 @@ def find(root: Path, sources: Sequence[Source], notes: Iterable[Note]) -> Frames
         digests = list(pool.map(digest, sources))
     if [known.get(source.name) for source in sources] != digests or None in digests:
         return None
-    with suppress(OSError):
-        os.utime(entry)
+    store.used(entry)
     return frames
 
 
 def keep(
-    root: Path, sources: Sequence[Source], notes: Iterable[Note], frames: Frames
+    root: Path,
+    sources: Sequence[Source],
+    notes: Iterable[Note],
+    frames: Frames,
+    seconds: float,
 ) -> None:
-    """Cache parsed frames if that pays off; never raises, even if the disk is full.
-
-    The frames of an interrupted run, or with a file that could not be hashed, are not
-    cached.
-    """
-    if not _pays(sources) or frames["sources"]["sha256"].has_nulls():
-        return
-    if (frames["notes"]["stage"] == INTERRUPTED).any():
-        return
-    entry = root / _key(sources, notes)
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".part-", dir=root))
-        try:
-            dataset.save(frames, str(draft))
-            if entry.exists():  # stale: the files have changed since
-                entry.rename(draft / "replaced")
-            draft.rename(entry)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-        shutil.rmtree(entry / "replaced", ignore_errors=True)
-        _forget(root)
-    except (OSError, UsageError):
-        return
+    """Cache frames that took `seconds` to parse, if that pays off; never raises."""
+    if seconds >= PAYS_SECONDS and is_whole(frames):
+        key = _key(sources, notes)
+        store.write(root, key, lambda entry: _save(frames, entry))
 
 
-def _pays(sources: Sequence[Source]) -> bool:
-    return sum(source.bytes for source in sources) >= PAYS_BYTES
+def is_whole(frames: Frames) -> bool:
+    """Whether reading was not interrupted, and every file and share could be read."""
+    partly = frames["notes"]["stage"].is_in([INTERRUPTED, dataset.STAGE]).any()
+    return not (partly or frames["sources"]["sha256"].has_nulls())
+
+
+def _save(frames: Frames, entry: Path) -> None:
+    dataset.save(frames, str(entry))
 
 
 def _key(sources: Iterable[Source], notes: Iterable[Note]) -> str:
-    """Return the key of an entry: a hash of code, grammars, file metadata and notes."""
-    key = hashlib.sha256(f"{__version__} {pl.__version__}".encode())
-    package = Path(__file__).parents[1]
-    code = [
-        file
-        for stage in ("model", "engine", "sources", "parsers")
-        for file in (package / stage).rglob("*.py")
-    ]
-    # its frames are built where dumps are read
-    code.append(package / "correlate" / "traces" / "call_summary.py")
-    for file in sorted([*code, *grammar.grammar_folder().glob("*.toml")]):
-        key.update(file.read_bytes())
+    """Return the key of an entry: a hash of code, file metadata and notes."""
+    key = hashlib.sha256(store.code().encode())
     for source in sources:
         told = [getattr(source, f) for f in source.__slots__ if f != "path"]
         key.update(repr(told).encode())
     key.update(repr(list(notes)).encode())
     return key.hexdigest()[:32]
-
-
-def _forget(root: Path) -> None:
-    """Evict the least recently used entries, down to MOST_BYTES."""
-    left = MOST_BYTES
-    entries = [path for path in root.iterdir() if path.is_dir()]
-    for entry in sorted(entries, key=lambda path: path.stat().st_mtime, reverse=True):
-        left -= sum(file.stat().st_size for file in entry.rglob("*") if file.is_file())
-        if left < 0:
-            shutil.rmtree(entry, ignore_errors=True)

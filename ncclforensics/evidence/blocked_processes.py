@@ -30,7 +30,7 @@ def words(frames: Frames, ranks: Iterable[int]) -> str:
     seen = common.numbers(lines(frames, ranks)["rank"])
     if not seen:
         return ""
-    who = common.plural("rank", seen)
+    who = common.ranks(seen)
     return f" The kernel saw the process of {who} blocked for minutes."
 
 

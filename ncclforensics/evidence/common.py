@@ -10,7 +10,9 @@ import polars as pl
 from ncclforensics.correlate.identity import host_blocks
 from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import code_places
+from ncclforensics.model import folding
 from ncclforensics.model.findings import Cite, Collective
+from ncclforensics.model.words import name_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,8 +90,8 @@ def speakers(frames: Frames, lines: pl.DataFrame) -> str:
 
     NOBODY if the lines name neither. `lines` has `rank`, `source` and `line`.
     """
-    if ranks := numbers(lines["rank"]):
-        return plural("rank", ranks)
+    if spoke := numbers(lines["rank"]):
+        return ranks(spoke)
     events = frames["events"].join(lines, on=["source", "line"], how="semi")
     told = events.drop_nulls("group_rank").select(
         "group_rank", pl.coalesce("pg_desc", "pg", "pg_id", pl.lit("")).alias("group")
@@ -98,7 +100,7 @@ def speakers(frames: Frames, lines: pl.DataFrame) -> str:
         return NOBODY
     group = told["group"][0]
     name = f" of {group}" if group else ""
-    return plural("group rank", numbers(told["group_rank"])) + name
+    return ranks(numbers(told["group_rank"]), "group rank") + name
 
 
 def pods(lines: pl.DataFrame) -> tuple[str, ...]:
@@ -158,27 +160,24 @@ def call_words(call: Collective) -> str:
     if call.seq is not None:
         words.append(f"SeqNum={call.seq}")
     if call.process_group:
-        name = call.process_group_desc
-        told = f" ({name})" if name and name != "undefined" else ""
-        words.append(f"on process group {call.process_group}{told}")
+        group = name_group(call.process_group, call.process_group_desc)
+        words.append(f"on {group}")
     return " ".join(words)
 
 
 def some(values: Sequence[object], limit: int = 4) -> str:
-    """Return `a, b, c and 9 more`."""
+    """Return `a, b, c and 9 more`, for what does not fold: cards, variables, words."""
     shown = ", ".join(str(value) for value in values[:limit])
     rest = len(values) - limit
     return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
-def plural(noun: str, ranks: Sequence[object]) -> str:
-    """Return `rank 7` or `ranks 7, 9`: the noun in singular or plural, and `ranks`."""
-    return f"{noun}{'s' if len(ranks) > 1 else ''} {some(ranks)}"
+def on(hosts: Sequence[str]) -> str:
+    """Return ` on gpu[0001-0128]`, "" if the hosts are not known."""
+    return f" on {named(hosts)}" if hosts else ""
 
 
-def count(number: int, noun: str) -> str:
-    """Return `1 rank` or `1,023 ranks`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+ranks, named = folding.name_ranks, folding.name_hosts
 
 
 def _text(value: object) -> str | None:

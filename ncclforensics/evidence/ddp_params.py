@@ -62,11 +62,10 @@ def _by_counts(lines: pl.DataFrame) -> Models | None:
     nothing = sides.pop(0, set())
     ordered = sorted(sides.items(), key=lambda side: (len(side[1]), side[0]))
     differ = " and ".join(
-        f"{count:,} on {common.plural('rank', sorted(ranks))}"
-        for count, ranks in ordered
+        f"{count:,} on {common.ranks(sorted(ranks))}" for count, ranks in ordered
     )
     if nothing and len(ordered) < 2:
-        who = common.plural("rank", sorted(nothing))
+        who = common.ranks(sorted(nothing))
         differ += f", and 0 was received for {who}"
         return Models(differ, lines, (), sure=False)
     decided = len(ordered) == 2 and len(ordered[0][1]) < len(ordered[1][1])
@@ -80,7 +79,7 @@ def _by_sizes(frames: Frames, lines: pl.DataFrame) -> Models:
     row = lines.row(0, named=True)
     differ = (
         f"parameter {row['index']} has {row['what']} [{row['sizes']}] on "
-        f"{common.plural('rank', raised)} and others on rank 0"
+        f"{common.ranks(raised)} and others on rank 0"
     )
     if len(raised) > 1 and set(others) <= {0}:
         return Models(differ, lines, (0,))

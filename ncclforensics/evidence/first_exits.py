@@ -13,6 +13,7 @@ import polars as pl
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import MOST_SUSPECTS, Cite, Suspect
+from ncclforensics.model.folding import count
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -40,7 +41,7 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
             common.host_of(frames, row["rank"]) or row["host"],
             round(1 / (first.height + 1), 3),
             f"ended first with {said}"
-            + (f", {common.count(others, 'rank')} after it" if others > 0 else "")
+            + (f", {count(others, 'rank')} after it" if others > 0 else "")
             + ("" if row["rank"] in heard else "; its own output is not here"),
             (Cite(row["source"], row["line"], row["text"] or said),),
         )

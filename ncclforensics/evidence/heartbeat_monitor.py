@@ -45,7 +45,7 @@ def stuck(frames: Frames) -> Iterator[Finding]:
     gil = frames.message("c10d.gil").filter(pl.col("rank").is_in(list(ranks)))
     if gil.is_empty() and seen <= len(ranks):
         return  # no other rank is seen: all may be stuck
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     yield Finding(
         slug="gil-deadlock",
         confidence="likely" if gil.height else "possible",

@@ -122,16 +122,16 @@ def _ends_with(frames: Frames, lines: pl.DataFrame) -> bool:
 
 def _finding(frames: Frames, lines: pl.DataFrame, ranks: tuple[int, ...]) -> Finding:
     call = Collective(process_group=str(lines["key"][0]), op="init")
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     hosts = common.hosts_of(frames, ranks)
-    where = f" on {common.some(hosts)}" if hosts else ""
+    where = common.on(hosts)
     silent = frames["events"].filter(
         pl.col("rank").is_in(ranks) & pl.col("message").str.starts_with("nccl.")
     )
     says = (
         "It loaded NCCL and did not call it for this communicator."
         if silent.height
-        else "Nothing of NCCL is printed by it at all."
+        else "It printed no line of NCCL."
     )
     joined = common.call_words(call)
     count = lines["comm_rank"].n_unique()
@@ -140,7 +140,7 @@ def _finding(frames: Frames, lines: pl.DataFrame, ranks: tuple[int, ...]) -> Fin
         confidence="likely",
         headline=f"{who} never joined {joined}",
         evidence=common.cites(lines),
-        explanation=f"{who.capitalize()}{where} did not come to {joined}: the other "
+        explanation=f"{who.capitalize()}{where} never reached {joined}: the other "
         f"{count:,} printed Init START and nothing after it. {says}",
         remedy=REMEDY,
         ranks=ranks,

@@ -126,9 +126,7 @@ def _finding(
     known = not rows["rank"].has_nulls()
     ranks = common.numbers(rows["rank"]) if known else ()
     hosts = common.hosts(rows["host"])
-    who = (
-        common.plural("rank", ranks) if known else f"a process on {common.some(hosts)}"
-    )
+    who = common.ranks(ranks) if known else f"a process on {common.named(hosts)}"
     return Finding(
         slug=slug,
         confidence=confidence,

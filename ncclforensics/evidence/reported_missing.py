@@ -53,7 +53,7 @@ def _barrier(frames: Frames) -> Finding | None:
     if not ranks:
         return None
     return _finding(
-        frames, lines, ranks, Collective(op="barrier"), "a barrier names it"
+        frames, lines, ranks, Collective(op="barrier"), "the barrier itself says so"
     )
 
 
@@ -74,7 +74,7 @@ def _desync(frames: Frames) -> Finding | None:
     for row in timed_out.sort("timed_out").head(1).iter_rows(named=True):
         call = Collective(row["pg"], row["pg_desc"], row["timed_out"], row["op"])
     return _finding(
-        frames, lagging, ranks, call, "the desync report of its peers names it"
+        frames, lagging, ranks, call, "the desync report of its peers says so"
     )
 
 
@@ -103,7 +103,7 @@ def _horovod(frames: Frames) -> Finding | None:
     if later.height or not shared:
         return None
     call = Collective(op=min(shared))
-    return _finding(frames, lacking, ranks, call, "Horovod names it", "likely")
+    return _finding(frames, lacking, ranks, call, "Horovod says so", "likely")
 
 
 def _not_ready(frames: Frames) -> pl.DataFrame:
@@ -152,9 +152,12 @@ def _awaited(frames: Frames) -> Finding | None:
         return None
     why = "the others waited in the store for its address until their timeout"
     found = _finding(frames, lines, ranks, Collective(), why, "likely")
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
+    told = f"{who} never reached init_process_group"
     return found and dataclasses.replace(
-        found, headline=f"{who} did not come to init_process_group"
+        found,
+        headline=told,
+        explanation=f"{told.capitalize()}: {why}.{seen_places.at_work(frames, ranks)}",
     )
 
 
@@ -168,13 +171,13 @@ def _finding(
 ) -> Finding | None:
     if not ranks:
         return None
-    who = common.plural("rank", ranks)
+    who = common.ranks(ranks)
     return Finding(
         slug="missing-rank",
         confidence=confidence,
         headline=f"{who} never joined {common.call_words(call)}",
         evidence=common.cites(lines),
-        explanation=f"{who.capitalize()} did not come to {common.call_words(call)}: "
+        explanation=f"{who.capitalize()} never reached {common.call_words(call)}: "
         f"{why}.{seen_places.at_work(frames, ranks)}",
         remedy=REMEDY,
         ranks=ranks,

@@ -15,6 +15,7 @@ import polars as pl
 from ncclforensics.correlate.traces import call_sites
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common
+from ncclforensics.model.folding import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,7 +62,7 @@ def nameless(frames: Frames) -> str:
     if waits.is_empty():
         return ""
     ops = common.some(waits["op"].unique(maintain_order=True).to_list())
-    text = f"{common.count(waits.height, 'stack')} of unknown ranks: in {ops}"
+    text = f"{count(waits.height, 'stack')} of unknown ranks: in {ops}"
     rest = looks.filter(pl.col("op").is_null() & ~pl.col("synchronizes"))
     pid = pl.concat_str(pl.lit("pid "), "pid").fill_null("one")
     where = rest.drop_nulls("file").select(common.sentence(pid, " is in ", _site()))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
-from ncclforensics.evidence import common, exceptions, kernel_log
+from ncclforensics.evidence import exceptions, kernel_log
 from ncclforensics.model.tables import CITE, SCHEMAS
 
 if TYPE_CHECKING:
@@ -124,8 +124,3 @@ def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
         (pl.col(c) if c in lines.columns else pl.lit(None)).cast(types[c]).alias(c)
         for c in (*BLOCKED, "name")
     )
-
-
-def host_words(hosts: tuple[str, ...]) -> str:
-    """Return ` on gpu0001`, or nothing if no host is known."""
-    return f" on {common.some(hosts)}" if hosts else ""

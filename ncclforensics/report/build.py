@@ -13,11 +13,11 @@ import msgspec
 
 from ncclforensics import __version__
 from ncclforensics.model import findings
-from ncclforensics.report import causal_chain, suspect_phrases
+from ncclforensics.model.folding import fold_hosts, fold_ranks, natural
+from ncclforensics.report import causal_chain, file_facts, suspect_phrases
 from ncclforensics.report import contract as c
 from ncclforensics.report.class_docs import Documented, references
 from ncclforensics.report.coverage import interrupted, recognised, refused
-from ncclforensics.report.folding import fold_hosts, fold_ranks, natural
 from ncclforensics.report.rfc3339 import rfc3339
 from ncclforensics.report.sanitize import line, paragraphs
 
@@ -193,6 +193,7 @@ def _notes(frames: Frames, told: Sequence[findings.Finding]) -> tuple[c.Note, ..
 
 def _sources(frames: Frames) -> tuple[c.SourceFile, ...]:
     """Return the files of the evidence, sorted by name."""
+    known = file_facts.facts(frames)
     files = [
         c.SourceFile(
             source=line(row["source"], NAME),
@@ -207,10 +208,24 @@ def _sources(frames: Frames) -> tuple[c.SourceFile, ...]:
             lines=row["lines"],
             rows=row["rows"],
             sha256=_name(row["sha256"]),
+            **_told(known.get(row["source"])),
         )
         for row in frames["sources"].iter_rows(named=True)
     ]
     return tuple(sorted(files, key=lambda file: file.source))
+
+
+def _told(facts: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Convert what the rows of a file tell of it; nothing if it has none."""
+    if facts is None:
+        return {}
+    return {
+        "ranks": fold_ranks(facts["ranks"]),
+        "hosts": _names(facts["hosts"]),
+        "dialects": tuple(facts["dialects"] or ()),
+        "first": rfc3339(facts["first"]),
+        "last": rfc3339(facts["last"]),
+    }
 
 
 def _job(job: Mapping[str, Any]) -> c.Job:

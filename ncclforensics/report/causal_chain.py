@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.model.folding import fold_ranks
 from ncclforensics.report import contract as c
-from ncclforensics.report.folding import fold_ranks
 from ncclforensics.report.rfc3339 import rfc3339
 from ncclforensics.report.sanitize import line
 

@@ -150,7 +150,9 @@ class Job(Struct, frozen=True, forbid_unknown_fields=True):
 class SourceFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A file of the evidence: what it is and why, whose it is, what was read of it.
 
-    `rows` counts what was recognised; `sha256` is of the bytes as they lie there.
+    `rows` counts what was recognised; `sha256` is of the bytes as they lie there. The
+    path tells `rank` and `host`; the rows tell `ranks` (folded), `hosts`, `dialects`
+    (whose messages they are), and the times of the `first` and the `last` of them.
     """
 
     source: str
@@ -165,6 +167,11 @@ class SourceFile(Struct, frozen=True, forbid_unknown_fields=True):
     lines: int | None
     rows: int | None
     sha256: str | None
+    ranks: str = ""
+    hosts: tuple[str, ...] = ()
+    dialects: tuple[str, ...] = ()
+    first: str | None = None
+    last: str | None = None
 
 
 class Note(Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 from msgspec import Struct
 
+from ncclforensics.model.folding import fold_spread
 from ncclforensics.model.tables import FAILING
-from ncclforensics.report.folding import fold_spread
+from ncclforensics.model.words import name_group
 from ncclforensics.report.sanitize import line
 
 if TYPE_CHECKING:
@@ -133,8 +134,7 @@ def _call(row: Mapping[str, Any]) -> Call:
 
 def _group(row: Mapping[str, Any]) -> str:
     """Name a process group: `process group 35 (TENSOR_MODEL_PARALLEL)`."""
-    described = f" ({row['pg_desc']})" if row["pg_desc"] else ""
-    return line(f"process group {row['pg']}{described}", NAME)
+    return line(name_group(row["pg"], row["pg_desc"]), NAME)
 
 
 def _progress(

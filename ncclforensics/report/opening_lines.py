@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ncclforensics.model.folding import count
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.coverage import interrupted, recognised, refused, unknown
-from ncclforensics.report.folding import count
 from ncclforensics.report.phrases import looked_at, others, perhaps, who
 from ncclforensics.report.text_layout import shorten, two_ends
 

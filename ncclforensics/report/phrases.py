@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.model.folding import count, fold_hosts, some
+from ncclforensics.model.words import lasted, name_group
 from ncclforensics.report.coverage import was_read
-from ncclforensics.report.folding import count, fold_hosts, some
 from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
@@ -63,12 +64,11 @@ def who(culprits: Culprits, room: int = 10_000) -> str:
 
 def call(collective: Collective) -> str:
     """Name a call: "all_reduce SeqNum=7 in process group 35 (TP) at train.py:12"."""
-    group = collective.process_group
+    group, desc = collective.process_group, collective.process_group_desc
     parts = [
         collective.op or "",
         "" if collective.seq is None else f"SeqNum={collective.seq}",
-        "" if group is None else f"in process group {group}",
-        f"({collective.process_group_desc})" if collective.process_group_desc else "",
+        "" if group is None else f"in {name_group(group, desc)}",
         f"at {collective.call_site}" if collective.call_site else "",
     ]
     return " ".join(part for part in parts if part)
@@ -113,9 +113,7 @@ def onset(onset: Onset) -> str:
     told = f"stopped {onset.stopped[:23]}Z"
     if onset.hidden_seconds is None:
         return told
-    hidden = f"{onset.hidden_seconds:,} s"
-    if onset.hidden_seconds >= 180:
-        hidden = f"{onset.hidden_seconds / 60:,.0f} min"
+    hidden = lasted(onset.hidden_seconds)
     told += f", noticed {hidden} later" if onset.hidden_seconds else ", noticed at once"
     if onset.ranks is None or onset.gpu_hours in (None, "0.00"):
         return told

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ncclforensics.model.folding import count, fold_ranks
 from ncclforensics.report.contract import Finding, Note, Report
-from ncclforensics.report.folding import count, fold_ranks
 
 ASKED = "asked"
 

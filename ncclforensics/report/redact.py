@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from ncclforensics.model.errors import UsageError
-from ncclforensics.report.folding import fold_hosts, natural, unfold_ranks
+from ncclforensics.model.folding import fold_hosts, natural, unfold_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -55,7 +55,7 @@ def shown(frames: Frames, told: Told, words: Words) -> Finding:
     headline = (
         words.both(sides[0], sides[1])
         if tie or mine is None
-        else words.alone(common.plural("rank", ranks), mine, usual)
+        else words.alone(common.ranks(ranks), mine, usual)
     )
     return wording.finding(
         frames,
@@ -86,7 +86,7 @@ def printed(
     headline = (
         words.both(small, large)
         if tie or unheard
-        else words.alone(common.plural("rank", odd), small[0], large[0])
+        else words.alone(common.ranks(odd), small[0], large[0])
     )
     return Finding(
         slug=words.slug,
@@ -108,6 +108,6 @@ def printed(
 
 def _explained(words: Words, call: Collective, sides: Sequence[Side]) -> str:
     listed = "; ".join(
-        f"{common.plural('rank', ranks)} {words.of} {what}" for what, ranks in sides
+        f"{common.ranks(ranks)} {words.of} {what}" for what, ranks in sides
     )
     return f"At {common.call_words(call)} the members {words.differ}: {listed}."

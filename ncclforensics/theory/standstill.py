@@ -20,8 +20,10 @@ from ncclforensics.correlate.traces import call_summary
 from ncclforensics.correlate.waits import rank_evidence
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite
+from ncclforensics.model.folding import count
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import ABORTS_RETIRE, done
+from ncclforensics.model.words import lasted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +90,7 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     if (over := dump_mtime.timed_out(ages)).height:
         yield _written(over)
     if (overdue := late_arrivals.overdue(frames["held"], calls)).len():
-        who = common.plural("rank", common.numbers(overdue))
+        who = common.ranks(common.numbers(overdue))
         yield Fact("overdue", "yes", f"{who} had been in a call for its timeout")
     if late_ranks.latecomers(frames).height or late_ranks.resumed(frames)[0].height:
         yield Fact("late", "yes", "a rank came when its peers' timeout had passed")
@@ -99,17 +101,18 @@ def _standing(frames: Frames) -> Iterator[Fact]:
         stood = stood.filter(pl.col("kind") != "stack")
     waits = frames["calls"]["waiting"].explode()
     if stood.filter(pl.col("rank").is_in(waits.implode())).height:
-        who = common.plural("rank", common.numbers(stood["rank"]))
-        why = f"{who} stood at one place in two looks"
+        ranks = common.numbers(stood["rank"])
+        was = "was" if len(ranks) == 1 else "were"
+        why = f"{common.ranks(ranks)} {was} at the same place in two snapshots"
         yield Fact("looks", "yes", why, _cite(stood, pl.col("what")))
 
 
 def _written(over: pl.DataFrame) -> Fact:
     first = over.sort("rank").row(0, named=True)
-    seconds = first["waited"] / 1e3
+    waited, timeout = (lasted(first[c] / 1e3) for c in ("waited", "timeout_ms"))
     text = (
-        f"rank {first['rank']}: written {seconds:,.0f} s after that call began, "
-        f"timeout {first['timeout_ms'] / 1e3:,.0f} s"
+        f"rank {first['rank']}: written {waited} after that call began, "
+        f"timeout {timeout}"
     )
     why = "dumps were written right behind the timeout of a call that is open in them"
     return Fact("written", "yes", why, (Cite(first["source"], first["line"], text),))
@@ -119,7 +122,7 @@ def _motion(frames: Frames) -> Iterator[Fact]:
     looks = _looks(frames)
     moved = looks.filter("moved")
     if moved.height and moved.height == looks.height:
-        why = f"{common.count(moved.height, 'rank')} moved on between two looks"
+        why = f"{count(moved.height, 'rank')} moved on between two snapshots"
         yield Fact("looks", "yes", why, _cite(moved, pl.col("what")))
     calls = call_summary.outline(frames)
     fresh = _fresh(frames, calls)
@@ -129,7 +132,9 @@ def _motion(frames: Frames) -> Iterator[Fact]:
     ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
     if dump_mtime.are_early(ages):
         most = float(str(ages["waited"].max())) / 1e3
-        why = f"nobody had waited for more than {most:,.1f} s when its dump was written"
+        why = (
+            f"nobody had waited for more than {lasted(most)} when its dump was written"
+        )
         yield Fact("early", "yes", why)
     since = frames["calls"]["t"].min()
     steps = job.steps(frames).drop_nulls("t") if since is not None else None

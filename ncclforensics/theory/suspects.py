@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import MOST_SUSPECTS, Suspect
+from ncclforensics.model.folding import count
 from ncclforensics.theory import uncollected, weigh, wording
 from ncclforensics.theory.weigh import weighed
 
@@ -61,7 +62,7 @@ def _unheard(frames: Frames) -> tuple[Suspect, ...]:
     if not told.timed_out:
         return ()
     ranks = sorted(told.silent | told.unseen)
-    many = common.count(len(told.timed_out), "rank")
+    many = count(len(told.timed_out), "rank")
     why = f"{many} timed out, and it was not heard"
     if not ranks:
         held = sorted(frames["calls"]["waiting"].to_list(), key=lambda some: len(some))
@@ -99,7 +100,7 @@ def _suspect(
 
 def _why(told: Told, story: Story) -> str:
     """Return one line that says why a rank is suspect."""
-    many = common.count(len(told.end.blocked), "rank")
+    many = count(len(told.end.blocked), "rank")
     hang = f"{many} wait{'s' if len(told.end.blocked) == 1 else ''} for it"
     if story.what == "lost":
         left = story.slug == "missing-rank"
@@ -120,7 +121,7 @@ WORDS = {
     "collective-mismatch": "it called one operation, others another",
     "shape-mismatch": "it passed one size, others another",
     "rank-conditional-collective": "it is in a call of its own",
-    "uneven-inputs": "it is in a call behind the loop",
-    "unmatched-p2p": "it owes them half of a message",
+    "uneven-inputs": "it is in a call after its loop",
+    "unmatched-p2p": "it never posted its half of a message",
     "call-order-deadlock": "it entered its groups in another order",
 }

@@ -41,7 +41,7 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
         call, ranks = told.story.call, told.story.ranks
         assert call is not None
         failing = common.collective(frames, call)
-        who = common.plural("rank", ranks)
+        who = common.ranks(ranks)
         yield wording.finding(
             frames,
             told,

@@ -9,6 +9,8 @@ import polars as pl
 from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite, Finding
+from ncclforensics.model.folding import count
+from ncclforensics.model.words import short_name
 from ncclforensics.theory import call_sites, standstill
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def waiters(call: dict[str, Any]) -> str:
     here, members = len(call["waiting"]), len(call["members"] or ())
     wait = "waits" if here == 1 else "wait"
     if not members:
-        return f"{common.count(here, 'rank')} {wait}"
+        return f"{count(here, 'rank')} {wait}"
     return f"{here:,} of {members:,} members {wait}"
 
 
@@ -89,7 +91,7 @@ def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
         words.append(
             "a group that no line names"
             if names == [None]
-            else f"{told_name} group {names[0]}"
+            else f"{told_name} group {short_name(names[0] or '')}"
             if len(names) == 1
             else f"{len(names):,} {told_name} groups"
         )
@@ -114,7 +116,7 @@ def waiting(
     if not here:
         return ()
     what = common.call_words(common.collective(frames, call))
-    text = f"{common.plural('rank', sorted(here))} waited in {what}"
+    text = f"{common.ranks(sorted(here))} waited in {what}"
     return (Cite(call["source"], call["line"], text),)
 
 
@@ -219,18 +221,18 @@ def _doubt(frames: Frames, told: Told) -> str:
     if stands.answer != "yes":
         return " It is only possible: nothing here proves that the job had stopped."
     if told.confidence != "possible":
-        return f" That it stands: {stands.why}." if stands.name in PROOFS else ""
+        return f" The job is stuck: {stands.why}." if stands.name in PROOFS else ""
     if told.story.what in ("all", "all alike", "tie"):
-        return " Which side is the odd one nothing here tells, so all are named."
+        return " Nothing here tells which side is the odd one, so all are named."
     rival = next((s for s in told.rivals if {*s.ranks} != {*told.story.ranks}), None)
     if rival is None or not rival.ranks:
         return ""
-    who = common.plural("rank", rival.ranks)
+    who = common.ranks(rival.ranks)
     return f" It is only possible: that it was {who} fits nearly as well."
 
 
 def elsewhere(frames: Frames, told: Told) -> str:
-    """Say where the others are: ": ranks … are in … at …; the stacks part at …."."""
+    """Say where the others are: ": ranks … are in … at …; stacks differ: …."."""
     story = told.story
     other = next((c for c in story.others if not c["is_p2p"]), None)
     if other is None or story.call is None:
@@ -238,7 +240,7 @@ def elsewhere(frames: Frames, told: Told) -> str:
     what = common.collective(frames, other)
     site = f" at {what.call_site}" if what.call_site else ""
     where = call_sites.parting(frames, story.call["stack"], other["stack"])
-    apart = f"; the stacks part at {where}" if where else ""
-    ranks = common.plural("rank", sorted(other["waiting"]))
+    apart = f"; their stacks differ: {where}" if where else ""
+    ranks = common.ranks(sorted(other["waiting"]))
     verb = "is" if len(other["waiting"]) == 1 else "are"
     return f": {ranks} {verb} in {common.call_words(what)}{site}{apart}."

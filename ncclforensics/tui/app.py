@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
+    from ncclforensics.report.contract import Report
     from ncclforensics.tui.model.first_pass import Tick
 
 REDRAW = 0.1  # seconds between updates of progress
@@ -66,6 +67,12 @@ class TimelineApp(Actions):
         word: str
         done: int
         whole: int
+
+    @dataclass
+    class Answered(Message):
+        """The report is there, and the timeline is not drawn yet."""
+
+        report: Report
 
     @dataclass
     class Ready(Message):
@@ -121,10 +128,13 @@ class TimelineApp(Actions):
                 elif error is not None:
                     ended.set_exception(error)
 
+        def answered(report: Report) -> None:
+            self.post_message(self.Answered(report))
+
         def run() -> None:
             loaded, error = None, None
             try:
-                loaded = load(self.request, self.scratch, self._tick())
+                loaded = load(self.request, self.scratch, self._tick(), answered)
             except (
                 BaseException
             ) as caught:  # a polars panic is not an Exception subclass
@@ -165,6 +175,17 @@ class TimelineApp(Actions):
             Content(f"{text}\n\nq or escape stops")
         )
 
+    @on(Answered)
+    def _answered(self, event: Answered) -> None:
+        self._say(event.report)
+
+    def _say(self, report: Report) -> None:
+        """Show the two opening lines, the second with the whole headline."""
+        first, second = opening(report)
+        if report.verdict is not None:
+            second = clean(report.verdict.headline, 400)
+        self.query_one("#verdict", Static).update(Content(f"{first}\n{second}"))
+
     @on(Ready)
     def _opened(self, event: Ready) -> None:
         if event.loaded is None:
@@ -175,10 +196,7 @@ class TimelineApp(Actions):
         self.loaded = loaded = event.loaded
         # otherwise garbage collections would traverse all loaded objects
         gc.freeze()
-        first, second = opening(loaded.report)
-        if loaded.report.verdict is not None:
-            second = clean(loaded.report.verdict.headline, 400)
-        self.query_one("#verdict", Static).update(Content(f"{first}\n{second}"))
+        self._say(loaded.report)
         listed = entries(loaded.report)
         self.listed.show(listed)
         if loaded.timeline is None or loaded.timeline.is_empty:

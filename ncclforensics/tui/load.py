@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ncclforensics.engine import answers
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.formats.as_json import load as load_report
 from ncclforensics.report.phrases import GIVE
@@ -15,9 +16,10 @@ from ncclforensics.tui.model.clock import Clock, clock
 from ncclforensics.tui.model.excerpt import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
 
+    from ncclforensics.analysis import Analysis
     from ncclforensics.correlate.runs.time_window import Span
     from ncclforensics.report.contract import Report
     from ncclforensics.sources import Source
@@ -71,11 +73,17 @@ NO_FRAMES = (
 NO_CALLS = "No rank of this evidence made a call or printed a line that is known."
 
 
-def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
+def load(
+    request: Request,
+    scratch: Path,
+    tick: Tick,
+    told: Callable[[Report], None] = lambda _: None,
+) -> Loaded:
     """Analyze evidence, or read a saved report or an export.
 
     `tick` is called with a word, the amount done and the total; it raises Interrupted
-    to end the work. Raises UsageError on paths that cannot be used.
+    to end the work. `told` is called with the report, before anything is drawn. Raises
+    UsageError on paths that cannot be used.
     """
     if len(request.paths) == 1:
         path = Path(request.paths[0])
@@ -86,6 +94,27 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
         if found is not None:
             made = build(found.frames, found.report, calls=found.calls, tick=tick)
             return _shown(found.report, made, {})
+    tick("looking at files", 0, 0)
+    analysis = _known(request, scratch) or _analyzed(request, scratch, tick)
+    told(analysis.report)
+    tick("drawing", 0, 0)
+    made = build(analysis.frames, analysis.report, tick=tick)
+    sources = {source.name: source for source in analysis.sources}
+    return _shown(analysis.report, made, sources)
+
+
+def _known(request: Request, scratch: Path) -> answers.Again | None:
+    """Return the analysis of an earlier run, before the parsers are loaded."""
+    if request.kept is None:
+        return None
+    span = (None, None) if not (s := request.span) else (s.since, s.until)
+    chosen = (request.world_size, request.select, request.ignore, None)
+    seen = answers.look(request.paths, answers.asked(*chosen, *span))
+    paths = request.paths
+    return None if seen is None else answers.again(request.kept, seen, paths, scratch)
+
+
+def _analyzed(request: Request, scratch: Path, tick: Tick) -> Analysis:
     # importing parsers is slow, and a saved report does not need them
     from ncclforensics.analysis import analyze
     from ncclforensics.correlate.runs.time_window import ALWAYS
@@ -95,8 +124,7 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
         if done == whole:
             tick("looking for the cause", 0, 0)
 
-    tick("looking at files", 0, 0)
-    analysis = analyze(
+    return analyze(
         request.paths,
         executor=request.executor,
         world_size=request.world_size,
@@ -107,10 +135,6 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
         scratch=scratch,
         kept=request.kept,
     )
-    tick("drawing", 0, 0)
-    made = build(analysis.frames, analysis.report, tick=tick)
-    sources = {source.name: source for source in analysis.sources}
-    return _shown(analysis.report, made, sources)
 
 
 def _shown(report: Report, made: Timeline, sources: Mapping[str, Source]) -> Loaded:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from textual.actions import SkipAction
 from textual.screen import ModalScreen
 
-from ncclforensics.report.folding import count, some
+from ncclforensics.model.folding import count, some
 from ncclforensics.tui.cursor import Places
 from ncclforensics.tui.dialogs import Choice, Prompt, Steps
 from ncclforensics.tui.model import waits

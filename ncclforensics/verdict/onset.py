@@ -58,7 +58,7 @@ def _held(frames: Frames, verdict: Finding | None) -> Seen | None:
     if calls.is_empty():
         return None
     first = calls.sort("t", "call", nulls_last=True).row(0, named=True)
-    for_whom = f"for {common.plural('rank', ranks)}"
+    for_whom = f"for {common.ranks(ranks)}"
     words = wording.others_behind(frames, ranks, for_whom).strip().rstrip(".")
     cites = wording.waiting(frames, first)
     cite = cites[0] if cites else Cite(first["source"] or "?", first["line"], "")

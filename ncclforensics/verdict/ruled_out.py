@@ -16,12 +16,13 @@ from ncclforensics.correlate.runs.job import MACHINE
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, kernel_log
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
+from ncclforensics.model.folding import count
 from ncclforensics.model.tables import TIME
+from ncclforensics.model.words import lasted
 from ncclforensics.theory import call_signatures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import timedelta
 
     from ncclforensics.model.findings import Statement
     from ncclforensics.model.frames import Frames
@@ -128,19 +129,19 @@ def _in_kernel(
     lacking = _without(reach, hosts) if not (alone and reach.height) else []
     if reach.height and not lacking:
         cites = tuple(
-            Cite(source, None, f"{common.count(lines, 'line')}, none of such a failure")
+            Cite(source, None, f"{count(lines, 'line')}, none of such a failure")
             for source, lines in reach.head(MOST_CITES).select("source", "lines").rows()
         )
-        where = f" of {common.some(hosts)}" if hosts else ""
+        where = f" of {common.named(hosts)}" if hosts else ""
         return RuledOut(slug, f"no {what} in the kernel log{where}", cites)
-    host = common.some(lacking) if lacking else "the job's hosts"
+    host = common.named(lacking) if lacking else "the job's hosts"
     name = lacking[0] if len(lacking) == 1 else "$(hostname)"
     early = logs.drop_nulls("before").sort("ends_at")
     none_at_all = _without(logs, hosts) if not (alone and logs.height) else []
-    missing = f"no kernel log of {common.some(none_at_all) if none_at_all else host}"
+    missing = f"no kernel log of {common.named(none_at_all) if none_at_all else host}"
     if early.height and not none_at_all:
         at, before = early.select("ends_at", "before").row(-1)
-        ends = f"ends {at:%H:%M}, {_span(before)} before the failure"
+        ends = f"ends {at:%H:%M}, {lasted(before.total_seconds())} before the failure"
         missing = f"the kernel log of {host} {ends}"
     return NotChecked(
         slug,
@@ -153,11 +154,6 @@ def _without(logs: pl.DataFrame, hosts: Sequence[str]) -> list[str]:
     """Return the hosts without any of these logs."""
     covered = {str(host).partition(".")[0] for host in logs["host"].drop_nulls()}
     return [host for host in hosts if host.partition(".")[0] not in covered]
-
-
-def _span(time: timedelta) -> str:
-    minutes = int(time.total_seconds()) // 60
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60:,} h"
 
 
 def _lacking(frames: Frames, seen: pl.Series) -> list[int] | None:
@@ -185,7 +181,7 @@ def _gpu_memory(frames: Frames) -> Statement:
                 2,
             ),
         )
-    whose = f" of {common.plural('rank', lacking)}" if lacking else " of any rank"
+    whose = f" of {common.ranks(lacking)}" if lacking else " of any rank"
     return NotChecked(
         "gpu-oom",
         f"no log{whose}",
@@ -207,12 +203,12 @@ def _network(frames: Frames) -> Statement:
     if lacking == [] and broken.is_empty():
         return RuledOut(
             "ib-error",
-            f"NCCL connected all {common.count(built['rank'].n_unique(), 'rank')}, and "
+            f"NCCL connected all {count(built['rank'].n_unique(), 'rank')}, and "
             "printed no error of a device or a connection",
             common.cites(built, 2),
         )
     if lacking:
-        whose = common.plural("rank", lacking)
+        whose = common.ranks(lacking)
         return NotChecked("ib-error", f"no line of NCCL that {whose} connected", TELL)
     return NotChecked("ib-error", "NCCL's lines do not tell whose link broke", TELL)
 
@@ -224,7 +220,7 @@ def _mismatch(frames: Frames) -> Statement:
         return NotChecked("collective-mismatch", "no Flight Recorder dump", RECORD)
     lacking = _lacking(frames, call_summary.outline(frames)["rank"])
     if lacking:
-        whose = common.plural("rank", lacking)
+        whose = common.ranks(lacking)
         return NotChecked("collective-mismatch", f"no readable dump of {whose}", RECORD)
     if call_signatures.of_calls(frames):
         return NotChecked(
@@ -234,7 +230,7 @@ def _mismatch(frames: Frames) -> Statement:
         Cite(source, None, f"{rows:,} rows, like those of its peers")
         for source, rows in dumps.select("source", "rows").head(2).iter_rows()
     )
-    many = common.count(dumps.height, "dump")
+    many = count(dumps.height, "dump")
     return RuledOut(
         "collective-mismatch",
         f"where ranks wait, {many} of all ranks agree on operation and sizes",

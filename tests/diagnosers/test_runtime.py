@@ -23,7 +23,7 @@ LOST = (
 
 @pytest.mark.parametrize(
     ("more", "word"),
-    [("", "some parameters"), (INDICES, "2, 3"), (NAMES, "head.weight")],
+    [("", "some parameters"), (INDICES, "2-3"), (NAMES, "head.weight")],
 )
 def test_the_rank_and_its_parameters_are_named(analyzed, more, word):
     log = traceback(1, UNUSED) + more + traceback(0, LOST)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncclforensics.report.folding import (
+from ncclforensics.model.folding import (
     count,
     fold_hosts,
     fold_ranks,

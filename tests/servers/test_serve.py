@@ -168,8 +168,7 @@ def test_a_saved_report_has_no_frames_and_says_so(jobs, tmp_path):
     saved = found.save(tmp_path / "saved.json")
     from ncclforensics.cli.publish import made_of
 
-    nothing = (None, False, None, None, (), (), None, None)
-    paper, _ = made_of([str(saved)], *nothing, hushed=True)
+    paper, _ = made_of([str(saved)], redact=None, hushed=True)
     page = Pages(paper).page("", {})[1].decode()
     assert "has no frames" in page
     assert commands.main(["serve", "-"]) == 2

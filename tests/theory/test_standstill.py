@@ -97,7 +97,7 @@ def test_the_time_of_a_file_behind_its_calls(seconds, expected):
 def test_what_is_cited_tells_the_time_that_passed():
     told = standstill.standing(files(made(), TIMEOUT + 5))
     assert [cite.text for cite in told.cites] == [
-        "rank 0: written 605 s after that call began, timeout 600 s"
+        "rank 0: written 10 min 5 s after that call began, timeout 10 min"
     ]
 
 

@@ -299,7 +299,7 @@ async def test_loading_can_be_interrupted(opened, chain, tmp_path, monkeypatch):
 
     held = threading.Event()
 
-    def slow(_request, _scratch, tick):
+    def slow(_request, _scratch, tick, _told):
         tick("reading files", 1, 9)
         held.wait(10)
 
@@ -312,6 +312,31 @@ async def test_loading_can_be_interrupted(opened, chain, tmp_path, monkeypatch):
         await pilot.pause()
     held.set()
     assert app.return_value == ExitCode.INTERRUPTED
+
+
+async def test_the_answer_is_there_before_the_timeline_is_drawn(
+    chain, tmp_path, monkeypatch
+):
+    import threading
+
+    from ncclforensics.tui import app as module
+
+    held, load = threading.Event(), module.load
+
+    def slow(request, scratch, tick, told):
+        def then(report):
+            told(report)
+            held.wait(10)
+
+        return load(request, scratch, tick, then)
+
+    monkeypatch.setattr(module, "load", slow)
+    app = module.TimelineApp(module.Request((str(chain),)), tmp_path)
+    async with app.run_test() as pilot:
+        while not any("never joined" in line for line in text(app)):
+            await pilot.pause(0.05)
+        assert app.timeline is None
+        held.set()
 
 
 async def test_without_colour_the_cursor_and_the_states_are_there(

@@ -76,7 +76,7 @@ def test_a_kernel_log_that_ends_before_the_failure_rules_out_nothing(
     assert ("gpu-fault" in ruled_out(found)) == covers
     if not covers:
         told = unknown(found)["gpu-fault"].missing
-        assert "gpu0001, gpu0002 ends 08:50, 20 min before the failure" in told
+        assert "gpu[0001-0002] ends 08:50, 20 min before the failure" in told
 
 
 def test_an_xid_is_the_answer_itself(analyzed):

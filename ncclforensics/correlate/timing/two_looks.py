@@ -17,11 +17,12 @@ from ncclforensics.correlate.timing import (
 )
 from ncclforensics.correlate.traces import call_summary, process_stacks
 from ncclforensics.model import tables
+from ncclforensics.model.folding import are, count, fold_ranks, noun, some
 from ncclforensics.model.frames import Frames
 
 # frames that a dump's rows are dropped from; `stacks` are shared with other dumps
 OF_A_DUMP = ("templates", "outline", "collectives", "positions", "groups")
-MOST_NAMED = 8  # ranks in a note
+FOLDED = 60  # characters of ranks in a note
 
 
 def last(frames: Frames) -> Frames:
@@ -100,20 +101,18 @@ def _notes(
     if pairs.height:
         ranks = pairs["rank"].n_unique()
         text = (
-            f"{pairs.height:,} dumps are earlier looks at {ranks:,} ranks: what moved "
+            f"{count(pairs.height, 'dump')} {are(pairs.height)} earlier looks at "
+            f"{count(ranks, 'rank')}: what moved "
             "since is known, and the last look at each counts"
         )
         notes.append({"text": text, "source": pairs["source_a"][0]})
     if twice.len():
-        text = f"{twice.len():,} dumps are copies of others and left out"
+        many = f"{count(twice.len(), 'dump')} {are(twice.len())}"
+        text = f"{many} copies of others and left out"
         notes.append({"text": text, "source": twice[0]})
     if alone.height:
-        few = ", ".join(map(str, alone["rank"].head(MOST_NAMED)))
-        more = f" and {alone.height - MOST_NAMED:,} more" * (alone.height > MOST_NAMED)
-        text = (
-            f"no later look at rank {few}{more}: what is known of it is older than "
-            "what is known of its peers"
-        )
+        who = f"{noun(alone.height, 'rank')} {some(fold_ranks(alone['rank']), FOLDED)}"
+        text = f"no later look at {who}: what is known there is older than of the peers"
         notes.append({"text": text, "source": alone["source"][0]})
     return [{"stage": "correlate", **note} for note in notes]
 

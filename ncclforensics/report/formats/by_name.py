@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from ncclforensics.report.formats.annotations import render_github
-from ncclforensics.report.formats.as_json import render_json, render_jsonl
-from ncclforensics.report.formats.markdown import render_markdown
-from ncclforensics.report.formats.text import render_text
-
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Report
 
@@ -25,16 +20,27 @@ def render(
     quiet: bool = False,
 ) -> str:
     """Return the report in a format; the options apply to text only."""
+    # imported here, because Markdown's needs polars, and an answer may be there without
     match form:
         case "text":
+            from ncclforensics.report.formats.text import render_text
+
             return render_text(
                 report, width=width or 80, colour=colour, verbose=verbose, quiet=quiet
             )
         case "json":
+            from ncclforensics.report.formats.as_json import render_json
+
             return render_json(report)
         case "jsonl":
+            from ncclforensics.report.formats.as_json import render_jsonl
+
             return render_jsonl(report)
         case "markdown":
+            from ncclforensics.report.formats.markdown import render_markdown
+
             return render_markdown(report)
         case "github":
+            from ncclforensics.report.formats.annotations import render_github
+
             return render_github(report)

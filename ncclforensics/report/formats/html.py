@@ -19,11 +19,11 @@ from jinja2 import (
 )
 from markupsafe import Markup, escape
 
+from ncclforensics.model.folding import some
 from ncclforensics.report import phrases, suspect_phrases
 from ncclforensics.report.class_docs import HEADINGS, ITEM, page
 from ncclforensics.report.coverage import recognised, was_read
 from ncclforensics.report.details import Details
-from ncclforensics.report.folding import some
 from ncclforensics.report.formats import svg
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ncclforensics.model.folding import some
 from ncclforensics.report import suspect_phrases
-from ncclforensics.report.folding import some
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     SPREAD,

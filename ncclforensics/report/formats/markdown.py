@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ncclforensics.model.folding import some
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.details import Details
-from ncclforensics.report.folding import some
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     GIVE,

@@ -12,7 +12,8 @@ from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
 
-from ncclforensics.report.folding import count, unfold_ranks
+from ncclforensics.model.folding import count, unfold_ranks
+from ncclforensics.model.words import lasted
 from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def signs(told: Sequence[Sign]) -> Markup:
     svg = _svg(TOP + ROW * len(told), "When the first signs of failure were printed")
     _text(svg, left, 16, f"{clock(start)} UTC", "dim", "start")
     if end - start >= SECOND:
-        later = f"+{(end - start) / SECOND:,.0f} s"
+        later = f"+{lasted((end - start) / SECOND)}"
         _text(svg, right + 16, 16, later, "dim", "start")
     for row, sign in enumerate(told):
         y = TOP + ROW * row

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ncclforensics.model.folding import count
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.coverage import recognised
-from ncclforensics.report.folding import count
 from ncclforensics.report.formats import text_parts as parts
 from ncclforensics.report.phrases import beside, call, job, onset, others, restart, step
 from ncclforensics.report.sanitize import ELLIPSIS

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from ncclforensics.model.folding import count
 from ncclforensics.report import suspect_phrases
-from ncclforensics.report.folding import count
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import GIVE as GIVE
 from ncclforensics.report.phrases import perhaps, who

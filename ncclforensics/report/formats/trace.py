@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 
-from ncclforensics.report.folding import count
+from ncclforensics.model.folding import count
+from ncclforensics.model.words import name_group
 from ncclforensics.report.rfc3339 import rfc3339
 
 if TYPE_CHECKING:
@@ -197,8 +198,7 @@ def _waited_for(
 
 
 def _group(row: Mapping[str, Any]) -> str:
-    described = f" ({row['pg_desc']})" if row["pg_desc"] else ""
-    return f"process group {row['pg']}{described}"
+    return name_group(row["pg"], row["pg_desc"])
 
 
 def _tie(arrow: int, side: str) -> dict[str, Any]:

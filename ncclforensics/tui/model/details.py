@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.model.folding import count, fold_spread, some
+from ncclforensics.model.words import lasted
 from ncclforensics.report.details import ended
-from ncclforensics.report.folding import count, fold_spread, some
 from ncclforensics.report.rfc3339 import rfc3339
 from ncclforensics.report.sanitize import line as clean
 from ncclforensics.tui.model import naming
@@ -138,7 +139,7 @@ def _fields(call: dict[str, Any], about: dict[str, Any]) -> list[Line]:
         "in": f"{_sizes(call['in_sizes'])} {', '.join(call['in_dtypes'] or ())}",
         "out": f"{_sizes(call['out_sizes'])} {', '.join(call['out_dtypes'] or ())}",
         "times": ", ".join(times),
-        "timeout": f"{timeout / 1000:g} s" if timeout else "",
+        "timeout": lasted(timeout / 1000) if timeout else "",
         "at": f"{call['source']}:{call['line']}",
     }
     return [

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.report.folding import natural
+from ncclforensics.model.folding import natural
+from ncclforensics.model.words import UNNAMED, short_name
 
 KEY = ("pg", "pg_desc", "p2p")
-UNNAMED = ("", "undefined")
 P2P = " p2p"
 
 # the number of a call within its kind
@@ -89,4 +89,5 @@ def _families(groups: pl.DataFrame) -> pl.DataFrame:
 def _family(groups: list[tuple[str, str, bool]]) -> str:
     desc = "pg" if groups[0][1] in UNNAMED else groups[0][1]
     first, last = groups[0][0], groups[-1][0]
+    first, last = short_name(first), short_name(last)
     return f"{desc} {first}".strip() if first == last else f"{desc} {first}-{last}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.report.folding import natural
+from ncclforensics.model.folding import natural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

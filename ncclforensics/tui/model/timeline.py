@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.report.folding import fold_spread, natural, some
+from ncclforensics.model.folding import fold_spread, natural, some
 from ncclforensics.tui.model import rows as folding
 from ncclforensics.tui.model.axis import EXIT, LOG
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.folding import count, fold_hosts, fold_spread, some
+from ncclforensics.model.folding import count, fold_hosts, fold_spread, some
 from ncclforensics.report.sanitize import line as clean
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.states import FIRST_FAILING

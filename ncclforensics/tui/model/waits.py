@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.folding import count, fold_spread, some
+from ncclforensics.model.folding import count, fold_spread, some
 from ncclforensics.tui.model import naming
 
 if TYPE_CHECKING:

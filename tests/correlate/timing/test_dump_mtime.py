@@ -78,7 +78,7 @@ def test_dumps_that_were_written_as_a_timeout_passed_are_of_a_job_that_stands(
     assert (proof.source, proof.line, proof.text) in {
         (c.source, c.line, c.text) for c in found.ranked.verdict.evidence
     }
-    assert "timeout 600 s" in proof.text
+    assert "timeout 10 min" in proof.text
 
 
 def test_dumps_that_are_as_old_as_their_calls_are_of_a_job_that_goes_on(folder):

@@ -134,7 +134,7 @@ def test_the_pictures_say_in_words_what_colours_say(report: Report) -> None:
         "done",
         "SeqNum",
         "rank 2",
-        "+90 s",
+        "+1 min 30 s",
         "1970-01-01 00:00:00",
     ):
         assert word in text

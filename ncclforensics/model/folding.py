@@ -10,12 +10,13 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 _DIGITS = re.compile(r"([0-9]+)")
 _PART = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 MOST_RANKS = 1 << 20
 LEAST_SPREAD = 4
+MOST_FOLDED = 60  # characters of folded ranks or hosts in a sentence
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -91,21 +92,33 @@ def fold_hosts(hosts: Iterable[str]) -> str:
 
     {"gpu0001", "gpu0002", "head"} is "gpu[0001-0002],head".
     """
+    return ",".join(fold_names(hosts))
+
+
+def fold_names(names: Iterable[str]) -> dict[str, list[str]]:
+    """Fold names that differ in one number; returns the members of each folded name.
+
+    {"a_0", "a_1", "b"} is {"a_[0-1]": ["a_0", "a_1"], "b": ["b"]}.
+    """
     shapes: dict[tuple[str, ...], list[list[str]]] = {}
-    for host in sorted(set(hosts), key=natural):
-        pieces = _DIGITS.split(host)
+    for name in sorted(set(names), key=natural):
+        pieces = _DIGITS.split(name)
         shapes.setdefault(tuple(pieces[::2]), []).append(pieces[1::2])
-    return ",".join(
-        name for words, rows in shapes.items() for name in _fold_shape(words, rows)
-    )
+    return {
+        folded: members
+        for words, rows in shapes.items()
+        for folded, members in _fold_shape(words, rows)
+    }
 
 
-def _fold_shape(words: Sequence[str], rows: list[list[str]]) -> list[str]:
-    """Fold hosts with equal words between numbers; `rows` has each host's numbers."""
+def _fold_shape(
+    words: Sequence[str], rows: list[list[str]]
+) -> list[tuple[str, list[str]]]:
+    """Fold names with equal words between numbers; `rows` has each name's numbers."""
     columns = [sorted(set(column)) for column in zip(*rows, strict=True)]
     varying = [i for i, column in enumerate(columns) if len(column) > 1]
     if not varying:
-        return [_join(words, rows[0])]
+        return [(_join(words, rows[0]), [_join(words, rows[0])])]
     folded = varying[-1]
     # a number with a leading zero shows the padded width of its neighbours
     padded = {len(n) for n in columns[folded] if n.startswith("0") and len(n) > 1}
@@ -124,7 +137,7 @@ def _fold_shape(words: Sequence[str], rows: list[list[str]]) -> list[str]:
                 for a, b in runs
             )
             numbers[folded] = f"[{','.join(spans)}]"
-        names.append(_join(words, numbers))
+        names.append((_join(words, numbers), [_join(words, row) for row in group]))
     return names
 
 
@@ -142,10 +155,42 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     )
 
 
-def count(number: int, noun: str, plural: str | None = None) -> str:
+def count(number: int, word: str, plural: str | None = None) -> str:
     """Return "1,024 ranks" or "1 rank"."""
-    word = noun if number == 1 else plural or f"{noun}s"
-    return f"{number:,} {word}"
+    return f"{number:,} {noun(number, word, plural)}"
+
+
+def noun(number: int, word: str, plural: str | None = None) -> str:
+    """Return "ranks" or, for one, "rank"."""
+    return word if number == 1 else plural or f"{word}s"
+
+
+def name_ranks(
+    ranks: Collection[int], word: str = "rank", most: int = MOST_FOLDED
+) -> str:
+    """Return "rank 7" or "ranks 0-6,9"; a long list ends with how many there are.
+
+    The list takes at most `most` characters.
+    """
+    folded = fold_ranks(ranks)
+    shown = some(folded, most)
+    whole = "" if shown == folded else f" ({len(ranks):,} in all)"
+    return f"{noun(len(ranks), word)} {shown}{whole}"
+
+
+def name_hosts(hosts: Collection[str], most: int = MOST_FOLDED) -> str:
+    """Return "gpu[0001-0128]": hosts, pods or nodes; "" if there are none.
+
+    It takes at most `most` characters; a longer list ends with how many there are.
+    """
+    folded = fold_hosts(hosts)
+    shown = some(folded, most)
+    return shown if shown == folded else f"{shown} ({len(hosts):,} in all)"
+
+
+def are(number: int) -> str:
+    """Return "are" or, for one, "is"."""
+    return "is" if number == 1 else "are"
 
 
 def some(listed: str, length: int) -> str:

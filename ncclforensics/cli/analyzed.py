@@ -1,0 +1,80 @@
+"""Runs the analysis for a command, or finds the answer of an earlier run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ncclforensics.cli import console, options
+from ncclforensics.engine import answers
+from ncclforensics.model.words import lasted
+from ncclforensics.report import coverage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncclforensics.analysis import Analysis
+    from ncclforensics.report.contract import Report
+
+
+def report(
+    paths: Sequence[str],
+    jobs: int | None,
+    no_cache: bool,
+    world_size: int | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    since: str | None = None,
+    until: str | None = None,
+    *,
+    hushed: bool,
+) -> tuple[Report, bool]:
+    """Return the report on the evidence, and whether reading it was interrupted.
+
+    An answer that is there is told before polars and the parsers are loaded.
+    """
+    chosen = (world_size, select, ignore, since, until)
+    if not any(chosen) and (found := answers.report(options.kept(no_cache), paths)):
+        _say(found.seconds, hushed=hushed)
+        return found.report, coverage.interrupted(found.report) is not None
+    made = analysis(paths, jobs, no_cache, *chosen, hushed=hushed)
+    return made.report, made.interrupted
+
+
+def analysis(
+    paths: Sequence[str],
+    jobs: int | None,
+    no_cache: bool,
+    world_size: int | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+    since: str | None,
+    until: str | None,
+    *,
+    hushed: bool,
+    quote: bool = False,
+    **_: Any,
+) -> Analysis:
+    """Analyze the evidence as the options say, with progress unless it is `hushed`."""
+    from ncclforensics.analysis import analyze
+
+    with options.processes(jobs) as executor:
+        made = analyze(
+            paths,
+            executor=executor,
+            world_size=world_size,
+            select=options.classes(select),
+            ignore=options.classes(ignore),
+            span=options.span(since, until),
+            progress=console.progress(enabled=not hushed),
+            kept=options.kept(no_cache),
+            quote=quote,
+        )
+    console.wipe()
+    if made.cached is not None:
+        _say(made.cached, hushed=hushed)
+    return made
+
+
+def _say(seconds: float, *, hushed: bool) -> None:
+    if not hushed:
+        console.say(f"{lasted(seconds)} parse, cached; --no-cache reads anew")

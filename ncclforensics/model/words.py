@@ -1,0 +1,40 @@
+"""Words for durations and process groups, wherever a person reads them."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+UNNAMED = ("", "undefined")  # descriptions that c10d gives where there is none
+# c10d names the groups of a device mesh by a hash: its first digits are enough to grep
+_HASH = re.compile(r"[0-9a-f]{16,}")
+HASH_DIGITS = 8
+UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def lasted(seconds: float) -> str:
+    """Return a duration of 0 or more: "40 ms", "0.4 s", "30 min 27 s", "2 h 5 min".
+
+    Two units are shown, and what is below them is rounded.
+    """
+    if 0 < seconds < 0.095:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    for (unit, name), (part, rest) in pairwise(UNITS):
+        shown = round(seconds / part)
+        if shown * part >= unit:
+            many, left = divmod(shown, unit // part)
+            return f"{many:,} {name}" + (f" {left} {rest}" if left else "")
+    return f"{seconds:.0f} s"
+
+
+def name_group(name: str | None, description: str | None = None) -> str:
+    """Name a group: "process group 35 (TP)", "process group b410e88f (mesh_dp)"."""
+    told = f" ({description})" if description and description not in UNNAMED else ""
+    return f"process group {short_name(name)}{told}" if name else f"a group{told}"
+
+
+def short_name(name: str) -> str:
+    """Return the name of a group, of a hash its first digits."""
+    return name[:HASH_DIGITS] if _HASH.fullmatch(name) else name
