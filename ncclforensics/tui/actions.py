@@ -10,10 +10,10 @@ from ncclforensics.tui.chart import Chart
 from ncclforensics.tui.model.rows import GROUPINGS
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.view import view
-from ncclforensics.tui.prompts import Asks
+from ncclforensics.tui.reading import Reads
 
 
-class Actions(Asks):
+class Actions(Reads):
     """The actions of the application that do not prompt."""
 
     async def action_back(self) -> None:

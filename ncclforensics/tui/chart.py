@@ -49,7 +49,7 @@ class Chart(ScrollView, can_focus=True):
         Binding("plus,equals_sign", "zoom(1)", "Closer", show=False, tooltip="Zoom in"),
         Binding("minus", "zoom(-1)", "Farther", show=False, tooltip="Zoom out"),
         Binding("0", "zoom(0)", "Fit", show=False, tooltip="Fit all columns"),
-        Binding("enter", "choose", "Evidence", tooltip="The evidence behind this cell"),
+        Binding("enter", "choose", "read", tooltip="The evidence behind this cell"),
     ]
 
     @dataclass

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import on, work
+from textual.content import Content
 from textual.message import Message
 
 from ncclforensics.tui.chart import Chart
@@ -108,7 +109,7 @@ class Places(Outputs):
             self.chart.show(found, line, cell, centre=True)
         else:
             self.chart.place(line, cell)
-        self.chart.border_title = found.caption()
+        self.chart.border_title = Content(found.caption())
 
     def here(self) -> tuple[int, int]:
         """Return the row and column under the cursor."""

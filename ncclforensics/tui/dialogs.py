@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST = 200
-BACK: list[BindingType] = [Binding("escape", "dismiss", "Back")]
+BACK: list[BindingType] = [Binding("escape", "dismiss", "back")]
 
 
 class Prompt(ModalScreen[str | None]):
@@ -38,7 +38,7 @@ class Prompt(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Create the input."""
         with Vertical() as box:
-            box.border_title = self.asked
+            box.border_title = Content(self.asked)
             yield Input(self.value, placeholder=self.placeholder)
 
     @on(Input.Submitted)
@@ -65,7 +65,7 @@ class Choice(ModalScreen[T | None], Generic[T]):
     def compose(self) -> ComposeResult:
         """Create the filter and the list."""
         with Vertical() as box:
-            box.border_title = self.asked
+            box.border_title = Content(self.asked)
             yield Input(placeholder="type to narrow, enter to choose")
             yield OptionList()
 
@@ -121,7 +121,7 @@ class Steps(ModalScreen[T | None], Generic[T]):
     def compose(self) -> ComposeResult:
         """Create the list."""
         with Vertical() as box:
-            box.border_title = self.asked
+            box.border_title = Content(self.asked)
             box.border_subtitle = "enter goes there, escape goes back"
             yield OptionList(*(Option(Content(text)) for text, _ in self.steps))
 
@@ -154,7 +154,7 @@ class Page(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Create the text."""
         with Vertical() as box:
-            box.border_title = self.asked
+            box.border_title = Content(self.asked)
             box.border_subtitle = "escape goes back"
             with VerticalScroll():
                 yield Static(content(self.lines), markup=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.binding import Binding
@@ -25,6 +25,10 @@ class Outputs(App[int]):
 
     loaded: Loaded | None = None
     listed: Entries
+
+    def notify(self, message: str, *args: Any, **options: Any) -> None:
+        """Notify the user; text that was typed or read is no markup."""
+        super().notify(message, *args, **{"markup": False, **options})
 
     def action_explain(self) -> None:
         """Explain the class of the highlighted entry, else that of the verdict."""

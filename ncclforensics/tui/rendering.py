@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual.strip import Strip
 
-from ncclforensics.tui.model.states import STATES
+from ncclforensics.tui.model.states import STATES, occurring
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ncclforensics.tui.model.view import Label
 
 NORMAL, DIM, BOLD = Style(), Style(dim=True), Style(bold=True)
@@ -36,6 +39,15 @@ def fit(text: str, width: int) -> str:
 def gutter(left: str, right: str, widths: tuple[int, int]) -> str:
     """Return the text in front of the cells: ranks, and host or group."""
     return f"{fit(left, widths[0])} {fit(right, widths[1])} {BAR}"
+
+
+def legend(rows: Iterable[bytes], *, plain: bool) -> Text:
+    """Return the states that occur in rows of cells, as one line."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for state in occurring(rows):
+        style = (PLAIN if plain else STYLES)[STATES.index(state)]
+        text.append(state.char, style).append(f" {state.word}  ")
+    return text
 
 
 def head(label: str, text: str, width: int, style: Style) -> Strip:

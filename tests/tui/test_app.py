@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from screen import chart, text
+from screen import chart, text, until
 from textual import events
 
 from ncclforensics.model.errors import ExitCode, UsageError
@@ -40,15 +40,24 @@ async def test_nothing_overflows(opened, chain, size):
             assert {line.cell_length for line in lines} == {size[0]}
 
 
-async def test_the_footer_shows_at_most_eight_keys(opened, chain):
+async def test_the_footer_says_what_the_keys_do_and_fits(opened, chain):
     from textual.widgets._footer import FooterKey
 
     async with opened(chain) as (app, pilot):
-        for _ in range(100):
-            if app.query(FooterKey):
-                break
-            await pilot.pause(0.05)
-        assert 0 < len(app.query(FooterKey)) <= 8
+        await until(pilot, lambda app: app.query(FooterKey))
+        told = " ".join(text(app)[-1].split())
+        assert "o open log / search e next failure" in told
+        assert told.endswith("q quit")
+
+
+async def test_the_legend_has_the_states_that_are_drawn_in_their_colours(opened, chain):
+    async with opened(chain) as (app, _):
+        (told,) = [line for line in text(app) if line.startswith("X absent")]
+        words = [part.split()[1] for part in told.split("  ") if part]
+        assert words == ["absent", "waiting", "exited", "logged", "away", "done"]
+        strips = app.screen._compositor.render_strips()
+        (strip,) = [s for s in strips if s.text.startswith("X absent")]
+        assert next(iter(strip)).style.bgcolor is not None
 
 
 async def test_e_goes_from_failure_to_failure(opened, chain):
@@ -117,11 +126,13 @@ async def test_p_shows_one_group_alone(opened, chain):
         assert "1  2  3" in chart(app)[0]
 
 
-async def test_search_and_n_go_through_the_hits(opened, chain):
+async def test_search_and_n_go_through_the_places_in_the_timeline(opened, chain):
     async with opened(chain) as (app, pilot):
         await pilot.press("slash", *"timed out", "enter")
-        await pilot.pause(0.3)
-        assert len(app.hits) == 3
+        await pilot.pause(0.5)
+        assert any("3 places in the timeline" in line for line in text(app))
+        await pilot.press("enter")
+        await pilot.pause()
         ranks = [app.timeline.ranks[app.here()[0]]]
         for key in ("n", "n", "N"):
             await pilot.press(key)
