@@ -51,7 +51,7 @@ class Actions(Reads):
         if found is None or self.timeline is None or self.loaded is None:
             return
         at = self.here()
-        room = max(self.chart.size.width - sum(found.gutter) - 4, 10)
+        room = max(self.chart.size.width - found.margin - 1, 10)
         if isinstance(found.scale, ByTime):
             scale: Scale = BySequence(self.timeline.axis(found.shown.kind))
             if scale.size <= room - 20:

@@ -187,7 +187,9 @@ class TimelineApp(Actions):
             self.query_one("#notice", Static).update(Content(loaded.why_empty))
             self.listed.focus()
             return
-        cells = loaded.timeline.rows["cells"]
+        cells = loaded.timeline.rows["cells"].to_list()
+        if loaded.clock is not None:
+            cells.append(bytes(loaded.clock.marks["code"].unique()))
         states = rendering.legend(cells, plain=self.no_color)
         self.query_one("#legend", Static).update(states)
         self.screen.remove_class("-no-timeline")

@@ -132,10 +132,14 @@ class Chart(ScrollView, can_focus=True):
         scale = self.view.scale
         if y < HEAD:
             texts = scale.ticks(self.view.timeline.columns, left, cells)
-            titles = ("ranks", self.view.title) if y == 0 else ("", "")
-            label = rendering.gutter(*titles, widths)
+            titles = self.view.titles if y == 0 else ("",) * len(widths)
+            label = rendering.gutter(titles, widths)
+            text = texts[y]
+            used = (scale.size - left) * scale.wide + 2
+            if y == 0 and room - used > len(self.view.after):
+                text = text.ljust(used) + self.view.after
             strip = rendering.head(
-                label, texts[y], room, rendering.DIM if y else rendering.NORMAL
+                label, text, room, rendering.DIM if y else rendering.NORMAL
             )
         else:
             number = y - HEAD + self._top()
@@ -179,7 +183,7 @@ class Chart(ScrollView, can_focus=True):
         return max(self.size.width - 1, 1)
 
     def _gutter(self) -> int:
-        return 0 if self.view is None else sum(self.view.gutter) + 3
+        return 0 if self.view is None else self.view.margin
 
     def _room(self) -> int:
         return max(self._wide() - self._gutter(), 1)

@@ -34,6 +34,7 @@ class Told(Message):
     lines: list[tuple[str, str]]
 
 
+AFTER = 18  # cells that are left for the text after the columns
 LAYOUT = 0.02  # seconds between checks whether the chart has a size
 
 
@@ -63,12 +64,11 @@ class Places(Outputs):
             return
         self.opened_at = at
         axis = self.timeline.axis(None)
-        shown = Shown()
-        scale = BySequence(axis)
-        room = self.chart.size.width - 40
+        found = view(self.timeline, Shown(), BySequence(axis))
+        room = self.chart.size.width - found.margin - AFTER
         if len(axis) <= room:
-            scale = scale.fitted(room)
-        self._show(view(self.timeline, shown, scale), at)
+            found.scale = found.scale.fitted(room)
+        self._show(found, at)
 
     def go(self, row: int, col: int | None) -> None:
         """Move to a row and column; resets filters that hide them."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ncclforensics.correlate.runs import job
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.formats.as_json import load as load_report
 from ncclforensics.report.phrases import GIVE
@@ -84,7 +85,10 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
             return Loaded(saved, why_empty=NO_FRAMES)
         found = exported.read(path, scratch)
         if found is not None:
-            made = build(found.frames, found.report, calls=found.calls, tick=tick)
+            steps = job.steps(found.frames)
+            made = build(
+                found.frames, found.report, calls=found.calls, steps=steps, tick=tick
+            )
             return _shown(found.report, made, {})
     # importing parsers is slow, and a saved report does not need them
     from ncclforensics.analysis import analyze
@@ -108,7 +112,8 @@ def load(request: Request, scratch: Path, tick: Tick) -> Loaded:
         kept=request.kept,
     )
     tick("drawing", 0, 0)
-    made = build(analysis.frames, analysis.report, tick=tick)
+    steps = job.steps(analysis.frames)
+    made = build(analysis.frames, analysis.report, steps=steps, tick=tick)
     sources = {source.name: source for source in analysis.sources}
     return _shown(analysis.report, made, sources)
 

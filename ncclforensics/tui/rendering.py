@@ -11,10 +11,11 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
+from ncclforensics.report.text_layout import shorten
 from ncclforensics.tui.model.states import STATES, occurring
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ncclforensics.tui.model.view import Label
 
@@ -36,9 +37,9 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(text, width)
 
 
-def gutter(left: str, right: str, widths: tuple[int, int]) -> str:
-    """Return the text in front of the cells: ranks, and host or group."""
-    return f"{fit(left, widths[0])} {fit(right, widths[1])} {BAR}"
+def gutter(texts: Sequence[str], widths: Sequence[int]) -> str:
+    """Return the text in front of the cells: ranks, host or group, outcomes."""
+    return " ".join(map(fit, texts, widths)) + f" {BAR}"
 
 
 def legend(rows: Iterable[bytes], *, plain: bool) -> Text:
@@ -59,7 +60,7 @@ def line(
     label: Label,
     cells: bytes,
     *,
-    widths: tuple[int, int],
+    widths: Sequence[int],
     wide: int,
     room: int,
     cursor: int | None,
@@ -76,7 +77,7 @@ def line(
     style = suspected if label.is_suspected else NORMAL
     segments = [
         Segment(
-            gutter(label.ranks, label.section, widths),
+            gutter(label.before, widths),
             style + BOLD if chosen else style,
         )
     ]
@@ -90,9 +91,9 @@ def line(
     used = at * wide
     if room - used > 12 and label.stand:
         fits = cell_len(label.stand) + 2 <= room - used
-        told = f"  {label.stand if fits else label.brief}"
+        told = f"  {shorten(label.stand if fits else label.brief, room - used - 2)}"
         segments.append(Segment(told, suspected if label.is_suspected else DIM))
-    return Strip(segments).adjust_cell_length(sum(widths) + 3 + room)
+    return Strip(segments).adjust_cell_length(sum(widths) + len(widths) + 1 + room)
 
 
 def _run(

@@ -361,3 +361,31 @@ async def test_a_suspect_is_reached_from_the_list(opened, exported):
         shown = "\n".join(text(app))
         assert "suspected, not accused, 40 %" in shown
         assert "culprit" not in shown
+
+
+async def test_where_only_logs_are_the_lines_tell_what_happened(opened, jobs):
+    folder = jobs / "torch-crashed-rank-record" / "evidence"
+    async with opened(folder, size=(200, 50)) as (app, _):
+        head, _, *lines = chart(app)
+        assert head.split("│")[0].split() == [
+            "ranks",
+            "host",
+            "step",
+            "last",
+            "line",
+            "ended",
+        ]
+        assert "first error" in head
+        (culprit,) = [line for line in lines if line.startswith("6 ")]
+        assert culprit.split("│")[0].split()[2:] == ["3", "11:28:23", "exit", "1"]
+        assert "ValueError: loss is nan at step 4" in culprit
+        (silent,) = [line for line in lines if line.startswith("4 ")]
+        assert silent.split("│")[0].split()[2:] == ["3", "11:28:23", "SIGTERM"]
+        assert "last step 3, last known line 2026-11-20T11:28:23" in "\n".join(
+            told for _, told in app.evidence.lines
+        )
+
+
+async def test_where_calls_are_known_no_outcomes_stand_before_them(opened, chain):
+    async with opened(chain) as (app, _):
+        assert chart(app)[0].split("│")[0].split() == ["ranks", "host"]

@@ -81,7 +81,8 @@ class BySequence:
         for cell, kind in zip(cells, kinds, strict=True):
             if kind.is_call and at >= len(numbers) + (GAP if numbers else 0):
                 n = columns.numbers[self.columns(cell)[0]]
-                numbers = numbers.ljust(at) + f"{kind.letter if many else ''}{n}"
+                told = "" if n is None else n  # a log may not tell the number
+                numbers = numbers.ljust(at) + f"{kind.letter if many else ''}{told}"
             at += self.wide
         return numbers, letters
 
