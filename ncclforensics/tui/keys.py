@@ -30,6 +30,9 @@ KEYS: list[BindingType] = [
         "f", "fold", "fold ranks", show=False, tooltip="Fold ranks that look alike"
     ),
     _asks("w", "waits", "follow waits", tooltip="Who waits for whom from here"),
+    _asks(
+        "d", "compare", "diff attempts", show=False, tooltip="What another attempt had"
+    ),
     Binding("t", "time", "switch axis", show=False, tooltip="Time or sequence number"),
     Binding(
         "x", "explain", "explain class", show=False, tooltip="What the class means"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ncclforensics.correlate.runs import job
 from ncclforensics.report.coverage import recognised
@@ -16,7 +16,7 @@ from ncclforensics.tui.model.clock import Clock, clock
 from ncclforensics.tui.model.excerpt import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
 
     from ncclforensics.correlate.runs.time_window import Span
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
     from ncclforensics.tui.model.first_pass import Tick
     from ncclforensics.tui.model.timeline import Timeline
+
+
+# Returns as text what differs between another attempt or job, by its name, and the one
+# that is loaded. The folder is for archives, the number the width of a line.
+Compare: TypeAlias = "Callable[[Request, str, Loaded, Path, int], str]"
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
@@ -41,6 +46,7 @@ class Request:
     span: Span | None = None
     executor: Executor | None = None
     kept: Path | None = None
+    compare: Compare | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from ncclforensics.tui.viewer import Opened, Viewer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ncclforensics.tui.load import Request
+
 NO_FILES = "the evidence itself was not given: only its frames are here"
 
 
@@ -27,6 +29,7 @@ class Reads(Asks):
     """The actions that open files of the evidence, and search them."""
 
     scratch: Path
+    request: Request
     places: tuple[tuple[int, int | None], ...] = ()
     place = -1
     results: Results | None = None

@@ -389,3 +389,23 @@ async def test_where_only_logs_are_the_lines_tell_what_happened(opened, jobs):
 async def test_where_calls_are_known_no_outcomes_stand_before_them(opened, chain):
     async with opened(chain) as (app, _):
         assert chart(app)[0].split("│")[0].split() == ["ranks", "host"]
+
+
+async def test_c_copies_what_the_focused_pane_shows(opened, chain):
+    async with opened(chain) as (app, pilot):
+        await pilot.press("enter", "c")
+        assert app.clipboard.startswith("rank 1 on gpu0001\nTP SeqNum=3: absent")
+        await pilot.press("w")
+        await until(pilot, lambda app: isinstance(app.screen, Steps))
+        await pilot.press("c")
+        assert "rank 1 waits in no call" in app.clipboard
+
+
+async def test_the_name_of_a_group_is_no_markup(opened, chain):
+    async with opened(chain) as (app, _):
+        found = app.chart.view
+        kinds = found.timeline.columns.kinds
+        named = [type(kinds[0])("[/none][red]x", "a", 0, kinds[0].end), *kinds[1:]]
+        object.__setattr__(found.timeline.columns, "kinds", tuple(named))
+        app._show(found, app.here())
+        assert "[/none][red]x" in "\n".join(text(app))

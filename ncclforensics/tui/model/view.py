@@ -150,7 +150,9 @@ class View:
         rows: str = self.shown.grouping
         if rows == "process group" and (kind := self.shown.kind or self.shown.by):
             rows = f"group of {clean(kind, 32)}"
-        return f"timeline by {rows}, {by}: {what}"
+        part = "part of the " if self.scale.is_part else ""
+        back = " (escape: all)" if part else ""
+        return f"{part}timeline by {rows}, {by}{back}: {what}"
 
     @property
     def scale_is_time(self) -> bool:
