@@ -40,6 +40,7 @@ class Progress:
 
     hits: Sequence[Hit] = ()
     files: int = 0  # read to their ends
+    reading: str = ""  # the file that is read
     skipped: int = 0  # lines with the word beyond MOST_OF_FILE
     is_full: bool = False  # MOST lines were found, and the search ended there
 
@@ -75,9 +76,10 @@ def find(word: str, sources: Iterable[Source]) -> Iterator[Progress]:
             left -= len(kept)
             room -= len(kept)
             if not room:
-                yield Progress(kept, number - 1, is_full=True)
+                yield Progress(kept, number - 1, source.name, is_full=True)
                 return
-            yield Progress(kept, number - 1, more + len(found) - len(kept))
+            skipped = more + len(found) - len(kept)
+            yield Progress(kept, number - 1, source.name, skipped)
         yield Progress((), number)
 
 

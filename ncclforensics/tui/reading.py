@@ -137,6 +137,9 @@ class Reads(Asks):
     async def action_search(self) -> None:
         """Ask for a word, and search all files and the timeline for it."""
         self.leave_to_dialog()
+        if self.loaded is None:
+            self.notify("nothing is read yet")
+            return
         asked = Prompt("search all files", "a host, a word of a log")
         await self.ask(asked, self.search)
 

@@ -66,6 +66,7 @@ class Found(ModalScreen[bool]):
         self.results, self.sources = results, sources
         self.places, self.open_hit = places, open_hit
         self.files = self.skipped = 0
+        self.reading = ""
         self.is_over = self.is_full = False
 
     def compose(self) -> ComposeResult:
@@ -106,7 +107,7 @@ class Found(ModalScreen[bool]):
             return  # it was stopped
         hits = [hit for progress in event.made for hit in progress.hits]
         for progress in event.made:
-            self.files = progress.files
+            self.files, self.reading = progress.files, progress.reading
             self.skipped += progress.skipped
             self.is_full |= progress.is_full
         self.results.hits += hits
@@ -139,6 +140,7 @@ class Found(ModalScreen[bool]):
         whole = len([source for source in self.sources if is_text(source)])
         if not self.is_over:
             told += f", {self.files:,} of {count(whole, 'file')} read"
+            told += f", reading {clean(self.reading, 200)}" if self.reading else ""
         elif self.is_full:
             told += f"; the search ended there, after {count(self.files, 'file')}"
         elif self.files < whole:
