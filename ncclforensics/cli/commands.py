@@ -269,6 +269,7 @@ def timeline(
             raise UsageError(f"no such file or directory: {path}")
     if not stdout.takes_keys():
         raise UsageError("the timeline needs a terminal; `analyze` does not")
+    from ncclforensics.cli.compare import attempts
     from ncclforensics.tui.app import run
     from ncclforensics.tui.load import Request
 
@@ -276,7 +277,7 @@ def timeline(
     with processes(jobs) as executor:
         asked = Request(
             *(paths, world_size, chosen, left, span(since, until)),
-            *(executor, kept(no_cache)),
+            *(executor, kept(no_cache), attempts),
         )
         return run(asked)
 

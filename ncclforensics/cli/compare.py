@@ -11,6 +11,9 @@ from ncclforensics.model.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
+
+    from ncclforensics.tui.load import Loaded, Request
 
 
 @click.command(
@@ -83,3 +86,29 @@ def diff(
         stdout.write(told)
     codes = [console.ended(s.report, interrupted=s.interrupted) for s in (a, b)]
     return max(codes, default=ExitCode.OK)
+
+
+def attempts(asked: Request, part: str, here: Loaded, scratch: Path, width: int) -> str:
+    """Return what differs between another attempt or job and the one that is loaded.
+
+    Raises UsageError if the evidence is not there any more.
+    """
+    from ncclforensics.analysis import analyze
+    from ncclforensics.diff.compare import compare
+    from ncclforensics.diff.sides import Side
+    from ncclforensics.diff.text import render
+
+    assert here.timeline is not None
+    other = analyze(
+        asked.paths,
+        executor=asked.executor,
+        select=asked.select,
+        ignore=asked.ignore,
+        scratch=scratch,
+        kept=asked.kept,
+        part=part,
+    )
+    name = f"attempt {part}" if part.isdecimal() else part
+    a = Side(name, other.report, other.frames)
+    b = Side("this one", here.report, here.timeline.frames)
+    return render(compare(a, b), width=width)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from textual import on
 
 from ncclforensics.tui.chart import Chart
+from ncclforensics.tui.comparing import Compares
 from ncclforensics.tui.model.rows import GROUPINGS
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.view import view
-from ncclforensics.tui.prompts import Asks
 
 
-class Actions(Asks):
+class Actions(Compares):
     """The actions of the application that do not prompt."""
 
     async def action_back(self) -> None:
@@ -22,7 +22,9 @@ class Actions(Asks):
             await self.run_action("leave")
         elif self.screen.maximized is not None:
             self.screen.minimize()
-        elif self.timeline is not None:
+        elif self.timeline is not None and not (
+            self.chart.has_focus and self.show_all()
+        ):
             self.chart.focus()
 
     @on(Chart.Chosen)
@@ -51,7 +53,7 @@ class Actions(Asks):
         if found is None or self.timeline is None or self.loaded is None:
             return
         at = self.here()
-        room = max(self.chart.size.width - sum(found.gutter) - 4, 10)
+        room = self._room(found)
         if isinstance(found.scale, ByTime):
             scale: Scale = BySequence(self.timeline.axis(found.shown.kind))
             if scale.size <= room - 20:

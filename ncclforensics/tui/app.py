@@ -27,6 +27,7 @@ from ncclforensics.model.errors import ExitCode
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.sanitize import line as clean
+from ncclforensics.tui import rendering
 from ncclforensics.tui.actions import Actions
 from ncclforensics.tui.chart import Chart
 from ncclforensics.tui.commands import Commands
@@ -100,6 +101,7 @@ class TimelineApp(Actions):
             with Vertical(id="main"):
                 yield Static(id="notice", classes="pane", markup=False)
                 yield self.chart
+                yield Static(id="legend", markup=False)
                 yield self.evidence
         yield Static(id="small", markup=False)
         yield Footer(show_command_palette=False)
@@ -203,6 +205,11 @@ class TimelineApp(Actions):
             self.query_one("#notice", Static).update(Content(loaded.why_empty))
             self.listed.focus()
             return
+        cells = loaded.timeline.rows["cells"].to_list()
+        if loaded.clock is not None:
+            cells.append(bytes(loaded.clock.marks["code"].unique()))
+        states = rendering.legend(cells, plain=self.no_color)
+        self.query_one("#legend", Static).update(states)
         self.screen.remove_class("-no-timeline")
         self.chart.focus()
         place = opening_place(loaded.timeline, loaded.report)

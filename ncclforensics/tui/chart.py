@@ -29,6 +29,8 @@ HEAD = 2
 class Chart(ScrollView, can_focus=True):
     """Lines of ranks over columns of calls or time, with a cursor."""
 
+    ALLOW_SELECT = False  # of text: dragging selects columns
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1,0)", "Up", show=False, tooltip="The line above"),
         Binding("down,j", "move(1,0)", "Down", show=False, tooltip="The line below"),
@@ -49,7 +51,7 @@ class Chart(ScrollView, can_focus=True):
         Binding("plus,equals_sign", "zoom(1)", "Closer", show=False, tooltip="Zoom in"),
         Binding("minus", "zoom(-1)", "Farther", show=False, tooltip="Zoom out"),
         Binding("0", "zoom(0)", "Fit", show=False, tooltip="Fit all columns"),
-        Binding("enter", "choose", "Evidence", tooltip="The evidence behind this cell"),
+        Binding("enter", "choose", "read", tooltip="The evidence behind this cell"),
     ]
 
     @dataclass
@@ -58,6 +60,13 @@ class Chart(ScrollView, can_focus=True):
 
         line: int
         cell: int
+
+    @dataclass
+    class Selected(Message):
+        """The mouse was dragged from one cell to another, the first to the last."""
+
+        first: int
+        last: int
 
     class Chosen(Message):
         """The user requested the evidence of the cell under the cursor."""
@@ -70,6 +79,7 @@ class Chart(ScrollView, can_focus=True):
         self.cell = 0
         self._centre = False
         self._painted: tuple[object, list[bytes]] = (None, [])
+        self._dragged: tuple[int, int] | None = None  # cells, from and to
 
     def show(self, view: View, line: int, cell: int, *, centre: bool = False) -> None:
         """Draw a view with the cursor at a line and a cell."""
@@ -132,10 +142,18 @@ class Chart(ScrollView, can_focus=True):
         scale = self.view.scale
         if y < HEAD:
             texts = scale.ticks(self.view.timeline.columns, left, cells)
-            titles = ("ranks", self.view.title) if y == 0 else ("", "")
-            label = rendering.gutter(*titles, widths)
+            titles = self.view.titles if y == 0 else ("",) * len(widths)
+            label = rendering.gutter(titles, widths)
+            text = texts[y]
+            used = (scale.size - left) * scale.wide + 2
+            if y == 0 and room - used > len(self.view.after):
+                text = text.ljust(used) + self.view.after
+            if y and self._dragged is not None:
+                first, last = (cell - left for cell in sorted(self._dragged))
+                marked = (last - max(first, 0) + 1) * scale.wide
+                text = " " * (max(first, 0) * scale.wide) + "^" * marked
             strip = rendering.head(
-                label, texts[y], room, rendering.DIM if y else rendering.NORMAL
+                label, text, room, rendering.DIM if y else rendering.NORMAL
             )
         else:
             number = y - HEAD + self._top()
@@ -179,7 +197,7 @@ class Chart(ScrollView, can_focus=True):
         return max(self.size.width - 1, 1)
 
     def _gutter(self) -> int:
-        return 0 if self.view is None else sum(self.view.gutter) + 3
+        return 0 if self.view is None else self.view.margin
 
     def _room(self) -> int:
         return max(self._wide() - self._gutter(), 1)
@@ -205,12 +223,41 @@ class Chart(ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the click position."""
-        if self.view is None or event.y < HEAD:
+        if self.view is not None and event.y >= HEAD:
+            cell = self._cell_at(event.x)
+            at = self.cell if cell is None else cell
+            self.place(event.y - HEAD + self._top(), at)
+
+    def _cell_at(self, x: int) -> int | None:
+        """Return the cell at a position in the widget, None in front of the cells."""
+        if self.view is None or x < self._gutter():
+            return None
+        cell = self._left() + (x - self._gutter()) // self.view.scale.wide
+        return min(cell, self.view.scale.size - 1)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin to select cells."""
+        if event.button == 1 and (cell := self._cell_at(event.x)) is not None:
+            self._dragged = (cell, cell)
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Extend the selection, and mark it above the cells."""
+        if self._dragged is not None:
+            cell = self._cell_at(event.x)
+            self._dragged = (self._dragged[0], cell or self._left())
+            self.refresh()
+
+    def on_mouse_up(self) -> None:
+        """Select the cells that were dragged over, if it is more than one."""
+        if self._dragged is None:
             return
-        cell = self.cell
-        if event.x >= self._gutter():
-            cell = self._left() + (event.x - self._gutter()) // self.view.scale.wide
-        self.place(event.y - HEAD + self._top(), cell)
+        first, last = sorted(self._dragged)
+        self._dragged = None
+        self.release_mouse()
+        self.refresh()
+        if first < last:
+            self.post_message(self.Selected(first, last))
 
     def action_move(self, lines: int, cells: int) -> None:
         """Move the cursor."""

@@ -8,12 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import on, work
+from textual.content import Content
 from textual.message import Message
 
 from ncclforensics.tui.chart import Chart
 from ncclforensics.tui.model import column_at
 from ncclforensics.tui.model.details import cite, place
-from ncclforensics.tui.model.scale import BySequence, Scale
+from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.start_position import place_of, suspected_place, worst
 from ncclforensics.tui.model.timeline import Shown
 from ncclforensics.tui.model.view import View, view
@@ -33,6 +34,7 @@ class Told(Message):
     lines: list[tuple[str, str]]
 
 
+AFTER = 18  # cells that are left for the text after the columns
 LAYOUT = 0.02  # seconds between checks whether the chart has a size
 
 
@@ -62,12 +64,11 @@ class Places(Outputs):
             return
         self.opened_at = at
         axis = self.timeline.axis(None)
-        shown = Shown()
-        scale = BySequence(axis)
-        room = self.chart.size.width - 40
+        found = view(self.timeline, Shown(), BySequence(axis))
+        room = self.chart.size.width - found.margin - AFTER
         if len(axis) <= room:
-            scale = scale.fitted(room)
-        self._show(view(self.timeline, shown, scale), at)
+            found.scale = found.scale.fitted(room)
+        self._show(found, at)
 
     def go(self, row: int, col: int | None) -> None:
         """Move to a row and column; resets filters that hide them."""
@@ -79,15 +80,62 @@ class Places(Outputs):
             found = self._viewed(replace(found.shown, pg=None), found.scale)
         if col is not None and col not in self.timeline.axis(found.shown.kind):
             found = self._viewed(replace(found.shown, kind=None, pg=None), found.scale)
+        scale = found.scale
+        if isinstance(scale, BySequence) and col is not None and col not in scale.axis:
+            found = self._whole(found)
         col = worst(self.timeline, row) if col is None else col
         self._show(found, (row, col))
 
     def _viewed(self, shown: Shown, scale: Scale) -> View:
         """Return a view of `shown`, with the scale adapted to its axis."""
         assert self.timeline is not None
-        if isinstance(scale, BySequence):
-            scale = replace(scale, axis=self.timeline.axis(shown.kind))
+        before = self.chart.view
+        if before is None or before.shown.kind != shown.kind:
+            return self._whole(view(self.timeline, shown, scale))
         return view(self.timeline, shown, scale)
+
+    def _whole(self, found: View) -> View:
+        """Return a view of all columns, or of all time."""
+        assert self.timeline is not None
+        scale = found.scale
+        if isinstance(scale, BySequence):
+            axis = self.timeline.axis(found.shown.kind)
+            scale = replace(scale, axis=axis, is_part=False)
+        elif self.loaded is not None and self.loaded.clock is not None:
+            scale = replace(scale, clock=self.loaded.clock, is_part=False)
+        return view(self.timeline, found.shown, scale)
+
+    def _room(self, found: View) -> int:
+        """Return how many cells fit beside the labels."""
+        return max(self.chart.size.width - found.margin - 1, 10)
+
+    @on(Chart.Selected)
+    def _select(self, event: Chart.Selected) -> None:
+        """Show only the columns, or the time, that the mouse was dragged over."""
+        found = self.chart.view
+        if found is None:
+            return
+        row, col = self.here()
+        part = found.scale.between(event.first, event.last)
+        if isinstance(part, BySequence):
+            part = part.fitted(self._room(found) - AFTER)
+            col = col if col in part.axis else part.axis[-1]
+        else:
+            part = part.fitted(self._room(found))
+        self._show(view(found.timeline, found.shown, part), (row, col))
+
+    def show_all(self) -> bool:
+        """Show everything again after a selection; False if nothing was selected."""
+        found = self.chart.view
+        if found is None or not found.scale.is_part:
+            return False
+        at = self.here()
+        whole = self._whole(found)
+        room = self._room(found)
+        is_time = isinstance(whole.scale, ByTime)
+        whole.scale = whole.scale.fitted(room if is_time else room - AFTER)
+        self._show(whole, at)
+        return True
 
     def _show(self, found: View, at: tuple[int, int]) -> None:
         """Draw a view with the cursor at a row and column."""
@@ -108,7 +156,7 @@ class Places(Outputs):
             self.chart.show(found, line, cell, centre=True)
         else:
             self.chart.place(line, cell)
-        self.chart.border_title = found.caption()
+        self.chart.border_title = Content(found.caption())
 
     def here(self) -> tuple[int, int]:
         """Return the row and column under the cursor."""

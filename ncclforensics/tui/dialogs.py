@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST = 200
-BACK: list[BindingType] = [Binding("escape", "dismiss", "Back")]
+BACK: list[BindingType] = [Binding("escape", "dismiss", "back")]
 
 
 class Prompt(ModalScreen[str | None]):
@@ -38,7 +38,7 @@ class Prompt(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Create the input."""
         with Vertical() as box:
-            box.border_title = self.asked
+            box.border_title = Content(self.asked)
             yield Input(self.value, placeholder=self.placeholder)
 
     @on(Input.Submitted)
@@ -65,7 +65,7 @@ class Choice(ModalScreen[T | None], Generic[T]):
     def compose(self) -> ComposeResult:
         """Create the filter and the list."""
         with Vertical() as box:
-            box.border_title = self.asked
+            box.border_title = Content(self.asked)
             yield Input(placeholder="type to narrow, enter to choose")
             yield OptionList()
 
@@ -102,6 +102,11 @@ class Choice(ModalScreen[T | None], Generic[T]):
         self.dismiss(self.shown[event.option_index][1])
 
 
+def plain(lines: Sequence[tuple[str, str]]) -> str:
+    """Return (style, text) lines as text."""
+    return "".join(f"{text}\n" for _, text in lines)
+
+
 class Steps(ModalScreen[T | None], Generic[T]):
     """Shows a list of lines; the user can follow one of them."""
 
@@ -109,6 +114,7 @@ class Steps(ModalScreen[T | None], Generic[T]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *BACK,
         Binding("q,w", "dismiss", "Back", show=False),
+        Binding("c", "copy", "copy", show=False),
         Binding("j", "step(1)", "Down", show=False),
         Binding("k", "step(-1)", "Up", show=False),
     ]
@@ -121,9 +127,14 @@ class Steps(ModalScreen[T | None], Generic[T]):
     def compose(self) -> ComposeResult:
         """Create the list."""
         with Vertical() as box:
-            box.border_title = self.asked
-            box.border_subtitle = "enter goes there, escape goes back"
+            box.border_title = Content(self.asked)
+            box.border_subtitle = "enter goes there, c copies, escape goes back"
             yield OptionList(*(Option(Content(text)) for text, _ in self.steps))
+
+    def action_copy(self) -> None:
+        """Copy what is shown."""
+        self.app.copy_to_clipboard(plain([("", text) for text, _ in self.steps]))
+        self.notify("this is on the clipboard")
 
     def action_step(self, step: int) -> None:
         """Move through the list."""
@@ -141,7 +152,8 @@ class Page(ModalScreen[None]):
     AUTO_FOCUS = "*"
     BINDINGS: ClassVar[list[BindingType]] = [
         *BACK,
-        Binding("q,x,question_mark", "dismiss", "Back", show=False),
+        Binding("q,x,d,question_mark", "dismiss", "Back", show=False),
+        Binding("c", "copy", "copy", show=False),
         Binding("j", "scroll(1)", "Down", show=False),
         Binding("k", "scroll(-1)", "Up", show=False),
     ]
@@ -154,10 +166,15 @@ class Page(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Create the text."""
         with Vertical() as box:
-            box.border_title = self.asked
-            box.border_subtitle = "escape goes back"
+            box.border_title = Content(self.asked)
+            box.border_subtitle = "c copies, escape goes back"
             with VerticalScroll():
                 yield Static(content(self.lines), markup=False)
+
+    def action_copy(self) -> None:
+        """Copy what is shown."""
+        self.app.copy_to_clipboard(plain(self.lines))
+        self.notify("this is on the clipboard")
 
     def action_scroll(self, step: int) -> None:
         """Scroll by a line."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from ncclforensics.correlate.runs import job
 from ncclforensics.engine import answers
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.formats.as_json import load as load_report
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from ncclforensics.tui.model.timeline import Timeline
 
 
+# Returns as text what differs between another attempt or job, by its name, and the one
+# that is loaded. The folder is for archives, the number the width of a line.
+Compare: TypeAlias = "Callable[[Request, str, Loaded, Path, int], str]"
+
+
 class Interrupted(Exception):  # noqa: N818 - it is no error
     """The user quit while loading."""
 
@@ -42,6 +48,7 @@ class Request:
     span: Span | None = None
     executor: Executor | None = None
     kept: Path | None = None
+    compare: Compare | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +99,17 @@ def load(
             return Loaded(saved, why_empty=NO_FRAMES)
         found = exported.read(path, scratch)
         if found is not None:
-            made = build(found.frames, found.report, calls=found.calls, tick=tick)
+            steps = job.steps(found.frames)
+            made = build(
+                found.frames, found.report, calls=found.calls, steps=steps, tick=tick
+            )
             return _shown(found.report, made, {})
     tick("looking at files", 0, 0)
     analysis = _known(request, scratch) or _analyzed(request, scratch, tick)
     told(analysis.report)
     tick("drawing", 0, 0)
-    made = build(analysis.frames, analysis.report, tick=tick)
+    steps = job.steps(analysis.frames)
+    made = build(analysis.frames, analysis.report, steps=steps, tick=tick)
     sources = {source.name: source for source in analysis.sources}
     return _shown(analysis.report, made, sources)
 

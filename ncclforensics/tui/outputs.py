@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.binding import Binding
 
-from ncclforensics.tui.dialogs import Page
+from ncclforensics.tui.dialogs import Page, plain
 from ncclforensics.tui.model.states import STATES
 
 if TYPE_CHECKING:
     from ncclforensics.tui.load import Loaded
-    from ncclforensics.tui.panes import Entries
+    from ncclforensics.tui.panes import Entries, EvidencePane
 
 WIDTH = 84
 MOST_FILES = 1000
@@ -25,6 +25,11 @@ class Outputs(App[int]):
 
     loaded: Loaded | None = None
     listed: Entries
+    evidence: EvidencePane
+
+    def notify(self, message: str, *args: Any, **options: Any) -> None:
+        """Notify the user; text that was typed or read is no markup."""
+        super().notify(message, *args, **{"markup": False, **options})
 
     def action_explain(self) -> None:
         """Explain the class of the highlighted entry, else that of the verdict."""
@@ -87,10 +92,15 @@ class Outputs(App[int]):
         self.push_screen(Page("help", lines))
 
     def action_copy(self) -> None:
-        """Copy the verdict as Markdown."""
+        """Copy the evidence if its pane or the list has the focus, else the report."""
         from ncclforensics.report.formats.markdown import render_markdown
 
-        if self.loaded is not None:
+        if self.loaded is None:
+            return
+        if self.evidence.lines and (self.evidence.has_focus or self.listed.has_focus):
+            self.copy_to_clipboard(plain(self.evidence.lines))
+            self.notify("the evidence below is on the clipboard")
+        else:
             self.copy_to_clipboard(render_markdown(self.loaded.report))
             self.notify("the report is on the clipboard, as Markdown")
 

@@ -1,4 +1,4 @@
-"""Keys that prompt first: for a rank, a number, a word, a group, a step of a chain."""
+"""Keys that prompt first: for a rank, a number, a group, a step of a chain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ncclforensics.model.folding import count, some
 from ncclforensics.tui.cursor import Places
 from ncclforensics.tui.dialogs import Choice, Prompt, Steps
 from ncclforensics.tui.model import waits
-from ncclforensics.tui.model.search import search
 from ncclforensics.tui.model.start_position import worst
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ T = TypeVar("T")
 
 class Asks(Places):
     """The actions that prompt, and what their answers do."""
-
-    hits: tuple[tuple[int, int | None], ...] = ()
-    hit = -1
 
     async def ask(
         self,
@@ -121,37 +117,6 @@ class Asks(Places):
                     self.go(row, found)
                     return
         self.notify(f"no call {some(text, 30)} in this evidence", severity="warning")
-
-    async def action_search(self) -> None:
-        """Ask for a word and go to the first place that contains it."""
-        self.leave_to_dialog()
-        await self.ask(Prompt("search", "a host, a word of a log"), self.search)
-
-    async def search(self, word: str) -> None:
-        """Search for a word; a folded line counts once per column."""
-        timeline, found = self.timeline, self.chart.view
-        if timeline is None or found is None:
-            return
-        hits = await asyncio.to_thread(search, timeline, word)
-        places: dict[tuple[int, int | None], tuple[int, int | None]] = {}
-        for row, col in hits:
-            line = found.line_of.get(timeline.ranks[row], -1 - row)
-            places.setdefault((line, col), (row, col))
-        self.hits, self.hit = tuple(places.values()), -1
-        if self.hits:
-            self.action_hit(1)
-        else:
-            self.notify(f"{some(word, 30)}: not found", severity="warning")
-
-    def action_hit(self, step: int) -> None:
-        """Go to the next (1) or the previous (-1) search result."""
-        if not self.hits:
-            self.notify("nothing was searched for: /")
-            return
-        self.hit = (self.hit + step) % len(self.hits) if self.hit >= 0 else 0
-        row, col = self.hits[self.hit]
-        self.notify(f"{self.hit + 1:,} of {len(self.hits):,} places", timeout=1.5)
-        self.go(row, self.here()[1] if col is None else col)
 
     async def action_waits(self) -> None:
         """Show the chain of waits that starts at the current rank."""

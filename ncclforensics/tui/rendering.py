@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual.strip import Strip
 
-from ncclforensics.tui.model.states import STATES
+from ncclforensics.report.text_layout import shorten
+from ncclforensics.tui.model.states import STATES, occurring
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from ncclforensics.tui.model.view import Label
 
 NORMAL, DIM, BOLD = Style(), Style(dim=True), Style(bold=True)
@@ -33,9 +37,18 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(text, width)
 
 
-def gutter(left: str, right: str, widths: tuple[int, int]) -> str:
-    """Return the text in front of the cells: ranks, and host or group."""
-    return f"{fit(left, widths[0])} {fit(right, widths[1])} {BAR}"
+def gutter(texts: Sequence[str], widths: Sequence[int]) -> str:
+    """Return the text in front of the cells: ranks, host or group, outcomes."""
+    return " ".join(map(fit, texts, widths)) + f" {BAR}"
+
+
+def legend(rows: Iterable[bytes], *, plain: bool) -> Text:
+    """Return the states that occur in rows of cells, as one line."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for state in occurring(rows):
+        style = (PLAIN if plain else STYLES)[STATES.index(state)]
+        text.append(state.char, style).append(f" {state.word}  ")
+    return text
 
 
 def head(label: str, text: str, width: int, style: Style) -> Strip:
@@ -47,7 +60,7 @@ def line(
     label: Label,
     cells: bytes,
     *,
-    widths: tuple[int, int],
+    widths: Sequence[int],
     wide: int,
     room: int,
     cursor: int | None,
@@ -64,7 +77,7 @@ def line(
     style = suspected if label.is_suspected else NORMAL
     segments = [
         Segment(
-            gutter(label.ranks, label.section, widths),
+            gutter(label.before, widths),
             style + BOLD if chosen else style,
         )
     ]
@@ -78,9 +91,9 @@ def line(
     used = at * wide
     if room - used > 12 and label.stand:
         fits = cell_len(label.stand) + 2 <= room - used
-        told = f"  {label.stand if fits else label.brief}"
+        told = f"  {shorten(label.stand if fits else label.brief, room - used - 2)}"
         segments.append(Segment(told, suspected if label.is_suspected else DIM))
-    return Strip(segments).adjust_cell_length(sum(widths) + 3 + room)
+    return Strip(segments).adjust_cell_length(sum(widths) + len(widths) + 1 + room)
 
 
 def _run(

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from screen import chart, text
+from screen import chart, text, until
 from textual import events
 
 from ncclforensics.model.errors import ExitCode, UsageError
@@ -40,15 +40,24 @@ async def test_nothing_overflows(opened, chain, size):
             assert {line.cell_length for line in lines} == {size[0]}
 
 
-async def test_the_footer_shows_at_most_eight_keys(opened, chain):
+async def test_the_footer_says_what_the_keys_do_and_fits(opened, chain):
     from textual.widgets._footer import FooterKey
 
     async with opened(chain) as (app, pilot):
-        for _ in range(100):
-            if app.query(FooterKey):
-                break
-            await pilot.pause(0.05)
-        assert 0 < len(app.query(FooterKey)) <= 8
+        await until(pilot, lambda app: app.query(FooterKey))
+        told = " ".join(text(app)[-1].split())
+        assert "o open log / search e next failure" in told
+        assert told.endswith("q quit")
+
+
+async def test_the_legend_has_the_states_that_are_drawn_in_their_colours(opened, chain):
+    async with opened(chain) as (app, _):
+        (told,) = [line for line in text(app) if line.startswith("X absent")]
+        words = [part.split()[1] for part in told.split("  ") if part]
+        assert words == ["absent", "waiting", "exited", "logged", "away", "done"]
+        strips = app.screen._compositor.render_strips()
+        (strip,) = [s for s in strips if s.text.startswith("X absent")]
+        assert next(iter(strip)).style.bgcolor is not None
 
 
 async def test_e_goes_from_failure_to_failure(opened, chain):
@@ -117,11 +126,13 @@ async def test_p_shows_one_group_alone(opened, chain):
         assert "1  2  3" in chart(app)[0]
 
 
-async def test_search_and_n_go_through_the_hits(opened, chain):
+async def test_search_and_n_go_through_the_places_in_the_timeline(opened, chain):
     async with opened(chain) as (app, pilot):
         await pilot.press("slash", *"timed out", "enter")
-        await pilot.pause(0.3)
-        assert len(app.hits) == 3
+        await pilot.pause(0.5)
+        assert any("3 places in the timeline" in line for line in text(app))
+        await pilot.press("enter")
+        await pilot.pause()
         ranks = [app.timeline.ranks[app.here()[0]]]
         for key in ("n", "n", "N"):
             await pilot.press(key)
@@ -375,3 +386,51 @@ async def test_a_suspect_is_reached_from_the_list(opened, exported):
         shown = "\n".join(text(app))
         assert "suspected, not accused, 40 %" in shown
         assert "culprit" not in shown
+
+
+async def test_where_only_logs_are_the_lines_tell_what_happened(opened, jobs):
+    folder = jobs / "torch-crashed-rank-record" / "evidence"
+    async with opened(folder, size=(200, 50)) as (app, _):
+        head, _, *lines = chart(app)
+        assert head.split("│")[0].split() == [
+            "ranks",
+            "host",
+            "step",
+            "last",
+            "line",
+            "ended",
+        ]
+        assert "first error" in head
+        (culprit,) = [line for line in lines if line.startswith("6 ")]
+        assert culprit.split("│")[0].split()[2:] == ["3", "11:28:23", "exit", "1"]
+        assert "ValueError: loss is nan at step 4" in culprit
+        (silent,) = [line for line in lines if line.startswith("4 ")]
+        assert silent.split("│")[0].split()[2:] == ["3", "11:28:23", "SIGTERM"]
+        assert "last step 3, last known line 2026-11-20T11:28:23" in "\n".join(
+            told for _, told in app.evidence.lines
+        )
+
+
+async def test_where_calls_are_known_no_outcomes_stand_before_them(opened, chain):
+    async with opened(chain) as (app, _):
+        assert chart(app)[0].split("│")[0].split() == ["ranks", "host"]
+
+
+async def test_c_copies_what_the_focused_pane_shows(opened, chain):
+    async with opened(chain) as (app, pilot):
+        await pilot.press("enter", "c")
+        assert app.clipboard.startswith("rank 1 on gpu0001\nTP SeqNum=3: absent")
+        await pilot.press("w")
+        await until(pilot, lambda app: isinstance(app.screen, Steps))
+        await pilot.press("c")
+        assert "rank 1 waits in no call" in app.clipboard
+
+
+async def test_the_name_of_a_group_is_no_markup(opened, chain):
+    async with opened(chain) as (app, _):
+        found = app.chart.view
+        kinds = found.timeline.columns.kinds
+        named = [type(kinds[0])("[/none][red]x", "a", 0, kinds[0].end), *kinds[1:]]
+        object.__setattr__(found.timeline.columns, "kinds", tuple(named))
+        app._show(found, app.here())
+        assert "[/none][red]x" in "\n".join(text(app))

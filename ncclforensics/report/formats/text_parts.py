@@ -21,6 +21,8 @@ from ncclforensics.report.sanitize import ELLIPSIS
 from ncclforensics.report.text_layout import fold, shorten, wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ncclforensics.report.contract import Evidence, Finding, Note, Report, Step
 
 PROSE = 100  # cells; longer lines of prose are hard to read
@@ -102,17 +104,22 @@ def notes(report: Report) -> list[str]:
     found = [note for note in report.notes if note.stage != ASKED]
     if not found:
         return []
-    alike: dict[str, list[Note]] = {}
-    for note in found:
-        alike.setdefault(re.sub(r"[0-9]+", "#", note.text), []).append(note)
     texts = [count(len(found), "note")]
-    for group in sorted(alike.values(), key=len, reverse=True):
+    for group in alike(found):
         first, files = group[0], len({note.source for note in group})
         where = f"{first.source}: " if first.source else ""
         rest = f" (and {len(group) - 1:,} more like it" if len(group) > 1 else ""
         rest += f", in {count(files, 'file')})" if rest else ""
         texts.append(f"{where}{first.text}{rest}")
     return texts
+
+
+def alike(notes: Iterable[Note]) -> list[list[Note]]:
+    """Return notes that differ only in digits together, the largest group first."""
+    groups: dict[str, list[Note]] = {}
+    for note in notes:
+        groups.setdefault(re.sub(r"[0-9]+", "#", note.text), []).append(note)
+    return sorted(groups.values(), key=len, reverse=True)
 
 
 def next_commands(report: Report) -> str:

@@ -46,7 +46,7 @@ class Columns:
     kinds: tuple[Kind, ...]
     table: pl.DataFrame
     merged: tuple[int, ...]
-    numbers: tuple[int, ...]
+    numbers: tuple[int | None, ...]
     messages: tuple[str, ...]
 
     def kind_of(self, col: int) -> Kind:

@@ -12,6 +12,7 @@ from ncclforensics.tui.model import axis, marks, naming
 from ncclforensics.tui.model.first_pass import survey
 from ncclforensics.tui.model.grid import grid
 from ncclforensics.tui.model.known_cells import given, held, positions, reached
+from ncclforensics.tui.model.outcomes import outcomes
 from ncclforensics.tui.model.states import ABSENT, AWAY, QUEUED, WAITING
 from ncclforensics.tui.model.timeline import Timeline
 
@@ -32,10 +33,13 @@ def build(
     report: Report,
     *,
     calls: pl.LazyFrame | None = None,
+    steps: pl.DataFrame | None = None,
     tick: Tick = no_tick,
 ) -> Timeline:
     """Build the timeline. `calls`, if given, replaces the frame `collectives`.
 
+    `steps` are the lines that count steps, with `rank` and `step`; they are told where
+    there are only logs.
     `tick` is called with a word, the amount done and the total; an exception from it
     ends the work. Without ranks, or without any activity, the timeline is empty.
     """
@@ -78,6 +82,9 @@ def build(
             _suspected(report),
         )
     )
+    if found.numbers.is_empty():
+        facts = outcomes(frames, frames["ranks"].clear() if steps is None else steps)
+        rows = rows.join(facts, on="rank", how="left", maintain_order="left")
     groups = (
         pl.concat([found.spans.select("rank", "gid"), _told_groups(told, found.groups)])
         .unique()

@@ -45,6 +45,8 @@ def place(timeline: Timeline, row: int, ranks: Sequence[int], col: int) -> list[
         found.append(
             (TEXT, clean(f"suspected, not accused, {who['suspected']}", LIMIT))
         )
+    if timeline.is_logs_only:
+        found += _outcome(who)
     if col < timeline.columns.table.height:
         found += _call(timeline, rank, col, timeline.cells(row)[col])
     elif timeline.columns.kind_of(col).name == EXIT:
@@ -70,7 +72,8 @@ def _call(timeline: Timeline, rank: int, col: int, code: int) -> list[Line]:
     kind, n = timeline.columns.kind_of(col).name, timeline.columns.numbers[col]
     state = STATES[code]
     group = timeline.groups.filter((pl.col("rank") == rank) & (pl.col("kind") == kind))
-    found: list[Line] = [(TEXT, f"{kind} SeqNum={n}: {state.word} ({state.meaning})")]
+    number = "" if n is None else f" SeqNum={n}"
+    found: list[Line] = [(TEXT, f"{kind}{number}: {state.word} ({state.meaning})")]
     if group.is_empty():
         return found
     about = group.row(0, named=True)
@@ -106,13 +109,17 @@ def _also(timeline: Timeline, rank: int) -> list[Line]:
     return [(LABEL, "of this rank's process"), *found] if found else []
 
 
-def everywhere(timeline: Timeline, about: dict[str, Any], n: int) -> pl.DataFrame:
+def everywhere(
+    timeline: Timeline, about: dict[str, Any], n: int | None
+) -> pl.DataFrame:
     """Return one call of a group on all ranks that made it."""
     mine = _in_group(about)
     # only some ranks are members, so only part of a file of calls is read
     ranks = timeline.groups.filter(pl.col("gid") == about["gid"])["rank"]
     mine.append(pl.col("rank").is_between(ranks.min(), ranks.max()))
-    return timeline.calls.filter(n == naming.NUMBER, *mine).sort("rank").collect()
+    return (
+        timeline.calls.filter(pl.lit(n) == naming.NUMBER, *mine).sort("rank").collect()
+    )
 
 
 def _in_group(about: dict[str, Any]) -> list[pl.Expr]:
@@ -194,12 +201,21 @@ def _side_by_side(timeline: Timeline, calls: pl.DataFrame, gid: int) -> list[Lin
     return found
 
 
+def _outcome(who: dict[str, Any]) -> list[Line]:
+    """Return the last step and the last line of a rank, as far as logs tell."""
+    step = "" if who["step"] is None else f"last step {who['step']}"
+    when = "" if who["last"] is None else f"last known line {rfc3339(_ns(who['last']))}"
+    told = ", ".join(part for part in (step, when) if part)
+    return [(TEXT, told)] if told else []
+
+
 def _logged(timeline: Timeline, rank: int, col: int) -> list[Line]:
     """Return the log lines of one rank in one column."""
     first = timeline.columns.table.height
     name = timeline.columns.messages[col - first]
     rows = timeline.marks.filter(pl.col("rank") == rank, pl.col("col") == col)
-    found: list[Line] = [(TEXT, f"{name}: {count(rows.height, 'line')} of this rank")]
+    lines = count(rows.height, "line") if rows.height else "no line"
+    found: list[Line] = [(TEXT, f"{name}: {lines} of this rank")]
     for row in rows.head(MOST_LINES).iter_rows(named=True):
         where = f"{row['source']}:{row['line']}"
         found.append((TEXT, clean(f"{where} {row['text']}", LIMIT)))
@@ -208,6 +224,9 @@ def _logged(timeline: Timeline, rank: int, col: int) -> list[Line]:
 
 def _exits(timeline: Timeline, rank: int) -> list[Line]:
     rows = timeline.exits.filter(pl.col("rank") == rank)
+    # a line may be read as an exit twice, with its time and without
+    rows = rows.sort("t", nulls_last=True, maintain_order=True)
+    rows = rows.unique(["code", "source", "line"], keep="first", maintain_order=True)
     found: list[Line] = [(TEXT, NO_EXIT)] if rows.is_empty() else []
     for row in rows.iter_rows(named=True):
         when = f" at {rfc3339(_ns(row['t']))}" if row["t"] is not None else ""

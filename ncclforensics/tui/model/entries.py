@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ncclforensics.model.folding import count
 from ncclforensics.report import suspect_phrases
+from ncclforensics.report.contract import Evidence
 from ncclforensics.report.coverage import recognised
+from ncclforensics.report.formats.text_parts import alike
 from ncclforensics.report.phrases import GIVE, call, grouped, job, others, perhaps, who
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ncclforensics.report.contract import (
-        Evidence,
         Finding,
+        Note,
         Report,
         Suspect,
         Verdict,
@@ -72,13 +77,22 @@ def entries(report: Report) -> list[Entry]:
         )
     if told := job(report.job):
         found.append(Entry("job", told, told))
-    for note in report.notes[:MOST_NOTES]:
-        text = f"{note.source}: {note.text}" if note.source else note.text
-        found.append(Entry("note", text, text))
-    hidden = len(report.notes) - MOST_NOTES
-    if hidden > 0:
-        found.append(Entry("note", f"{hidden:,} more notes", "see: analyze -v"))
-    return found
+    return found + [_notes(group) for group in alike(report.notes)]
+
+
+def _notes(group: Sequence[Note]) -> Entry:
+    """Return notes that differ only in digits as one entry, and where each is from."""
+    first = group[0]
+    texts = [f"{n.source}: {n.text}" if n.source else n.text for n in group]
+    cite = first.source and Evidence(first.source, first.line, "")
+    if len(group) == 1:
+        return Entry("note", texts[0], texts[0], cite=cite or None)
+    files = len({note.source for note in group if note.source})
+    where = f", {count(files, 'file')}" if files else ""
+    text = f"{len(group):,} times{where}: {first.text}"
+    more = len(texts) - MOST_NOTES
+    listed = texts[:MOST_NOTES] + ([f"and {more:,} more"] if more > 0 else [])
+    return Entry("note", text, "\n".join([text, *listed]), cite=cite or None)
 
 
 def _finding(label: str, finding: Verdict | Finding) -> Entry:

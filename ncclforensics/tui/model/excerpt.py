@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
 BEFORE, AFTER, LIMIT, PIECE = 6, 10, 400, 1 << 16
+WHOLE = 4000  # characters of a line where it is shown by itself
+INDENT = 40
 TEXTUAL = ("log", "error_json")
 
 
@@ -30,9 +32,7 @@ def excerpt(source: Source, number: int) -> list[tuple[str, str]]:
             at = 1
             while at <= number + AFTER and (piece := file.readline(PIECE)):
                 if at >= number - BEFORE:
-                    raw = piece.decode("utf-8", "replace")
-                    indent = " " * min(len(raw) - len(raw.lstrip(" ")), 40)
-                    text = indent + clean(raw, LIMIT)
+                    text = shown(piece, LIMIT)
                     mark = ">" if at == number else " "
                     style = "bold" if at == number else ""
                     found.append((style, f"{mark}{at:>7} {text}"))
@@ -42,3 +42,10 @@ def excerpt(source: Source, number: int) -> list[tuple[str, str]]:
     except Exception as caught:  # damaged evidence may raise any exception
         found.append(("dim", clean(f"cannot be read: {caught}", LIMIT)))
     return found or [("dim", f"there is no line {number}")]
+
+
+def shown(raw: bytes, limit: int = WHOLE) -> str:
+    """Return a line as printable text of `limit` characters, with its indentation."""
+    text = raw.decode("utf-8", "replace").expandtabs(4)
+    indent = " " * min(len(text) - len(text.lstrip(" ")), INDENT)
+    return indent + clean(text, limit)

@@ -23,6 +23,7 @@ class BySequence:
     axis: tuple[int, ...]
     per: int = 1
     wide: int = 1
+    is_part: bool = False  # selected: there are columns beyond the axis
 
     @property
     def size(self) -> int:
@@ -56,6 +57,11 @@ class BySequence:
         wide = max(min(room // count, 3), 1) if per == 1 else 1
         return replace(self, per=per, wide=wide)
 
+    def between(self, first: int, last: int) -> BySequence:
+        """Return the scale of the columns from one cell to another."""
+        axis = self.axis[first * self.per : (last + 1) * self.per]
+        return replace(self, axis=axis, is_part=True)
+
     def cells(self, row: bytes, begin: int, width: int) -> bytes:
         """Return `width` cells of a row from `begin` on, each with its worst state."""
         axis = self.axis[begin * self.per : (begin + width) * self.per]
@@ -72,7 +78,8 @@ class BySequence:
         cells = range(begin, min(begin + width, self.size))
         kinds = [columns.kind_of(self.columns(cell)[0]) for cell in cells]
         calls = sum(kind.is_call for kind in columns.kinds)
-        many = calls > 1 and len(self.axis) == len(columns.merged)
+        is_all = self.is_part or len(self.axis) == len(columns.merged)
+        many = calls > 1 and is_all
         letters = "".join(
             (kind.letter if many or not kind.is_call else " ").ljust(self.wide)
             for kind in kinds
@@ -81,7 +88,8 @@ class BySequence:
         for cell, kind in zip(cells, kinds, strict=True):
             if kind.is_call and at >= len(numbers) + (GAP if numbers else 0):
                 n = columns.numbers[self.columns(cell)[0]]
-                numbers = numbers.ljust(at) + f"{kind.letter if many else ''}{n}"
+                told = "" if n is None else n  # a log may not tell the number
+                numbers = numbers.ljust(at) + f"{kind.letter if many else ''}{told}"
             at += self.wide
         return numbers, letters
 
@@ -93,6 +101,7 @@ class ByTime:
     clock: Clock
     bucket: int
     wide: int = 1
+    is_part: bool = False  # selected: the clock is only a window of the whole time
 
     @property
     def size(self) -> int:
@@ -117,6 +126,12 @@ class ByTime:
         """Return the scale that fits the whole time span into `room` characters."""
         span = self.clock.last - self.clock.first + 1
         return replace(self, bucket=max(-(-span // max(room, 1)), SHORTEST))
+
+    def between(self, first: int, last: int) -> ByTime:
+        """Return the scale of the time from one cell to another."""
+        end = min(self.time(last + 1) - 1, self.clock.last)
+        clock = replace(self.clock, first=self.time(first), last=end)
+        return replace(self, clock=clock, is_part=True)
 
     def ticks(self, _: Columns, begin: int, width: int) -> tuple[str, str]:
         """Return the two lines above the cells: times of day (UTC), and the scale."""

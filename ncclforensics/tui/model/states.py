@@ -7,6 +7,10 @@ hides a failure.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 BLANK, DONE, UNSEEN, QUEUED, AWAY, LOGGED, EXITED = range(7)
 RUNNING, WAITING, LATE, ABSENT, MISMATCHED = range(7, 12)
@@ -46,6 +50,9 @@ def text(cells: bytes) -> str:
     return cells.decode("latin-1").translate(_TABLE)
 
 
-def legend() -> str:
-    """Return the legend of all states as one line."""
-    return "  ".join(f"{s.char} {s.word}" for s in STATES if s.char != " ")
+def occurring(rows: Iterable[bytes]) -> list[State]:
+    """Return the states that occur in rows of cells, the worst first."""
+    seen = bytes([BLANK])
+    for row in rows:
+        seen += bytes(set(row.translate(None, seen)))
+    return [STATES[code] for code in sorted(seen, reverse=True) if code != BLANK]

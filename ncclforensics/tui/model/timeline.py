@@ -37,6 +37,7 @@ class Shown:
 class Timeline:
     """Rows in order of rank: `row rank cells host device stand brief named suspected`.
 
+    Where there are only logs, rows also have the columns of `outcomes`.
     `suspected` says why a rank that is not a culprit is suspected; otherwise it is "".
     `columns` and `grid` define the cells. `groups` has `rank gid kind pg pg_desc p2p`,
     `marks` the log lines that are marks, `exits` the failed processes, both with their
@@ -62,6 +63,11 @@ class Timeline:
         """Whether there is nothing to draw."""
         return not self.ranks or not self.columns.merged
 
+    @property
+    def is_logs_only(self) -> bool:
+        """Whether the rows have the columns of `outcomes`."""
+        return "ended" in self.rows.columns
+
     def row_of(self, rank: int) -> int | None:
         """Return the row of a rank, or None."""
         at = bisect_left(self.ranks, rank)
@@ -85,7 +91,9 @@ class Timeline:
 
     def lines(self, shown: Shown) -> pl.DataFrame:
         """Return the lines of the selected part (see `rows.lines`)."""
-        rows = self.rows.select("row", "rank", "host", "cells", "named", "suspected")
+        known = ["row", "rank", "host", "cells", "named", "suspected"]
+        known += ["ended", "is_behind"] if self.is_logs_only else []
+        rows = self.rows.select(known)
         members = self.groups.filter(
             (pl.col("kind") == shown.kind) if shown.kind else ~pl.col("p2p")
         )
@@ -146,7 +154,9 @@ class Timeline:
         else:
             first, last = chosen.first, chosen.end
         key = pl.col("cells").bin.slice(first, last - first)
-        known = ("named", pl.col("suspected") != "")
+        known: tuple[str | pl.Expr, ...] = ("named", pl.col("suspected") != "")
+        if self.is_logs_only:
+            known += ("ended", "is_behind")
         if end is None:
             return pl.struct(key.alias("calls"), *known)
         ends = pl.col("cells").bin.slice(end.first, end.end - end.first)

@@ -9,29 +9,33 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.model.folding import count, fold_hosts, fold_spread, some
 from ncclforensics.report.sanitize import line as clean
+from ncclforensics.tui.model import outcomes
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.states import FIRST_FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
-
     from ncclforensics.tui.model.timeline import Shown, Timeline
 
 HOST = 14
+STAND = 200  # characters after the cells
 # common suffix of Megatron's group names, dropped where all groups are listed
 MEGATRON = re.compile("(_MODEL)?_PARALLEL_GROUP")
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The text before and after the cells of a line; `brief` if space is short."""
+    """The text before and after the cells of a line; `brief` if space is short.
 
-    ranks: str
-    section: str
+    `before` are the ranks, their host or group, and the outcomes that are told.
+    """
+
+    before: tuple[str, ...]
     stand: str
     brief: str
     is_suspected: bool = False
@@ -48,15 +52,38 @@ class View:
     line_of: dict[int, int]
     has_sections: bool
     _labels: dict[int, Label] = field(default_factory=dict)
+    _told: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Measure the outcomes that any rank has, if there are only logs."""
+        known = self.timeline.is_logs_only
+        self._told = outcomes.widths(self.timeline.rows) if known else {}
 
     @property
-    def gutter(self) -> tuple[int, int]:
-        """Return the widths of the labels: ranks, and hosts or groups."""
+    def margin(self) -> int:
+        """Return the width of all labels, with what separates them from the cells."""
+        return sum(self.gutter) + len(self.gutter) + 1
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Return the headings above the labels."""
+        told = (outcomes.TITLES[column] for column in self._told)
+        return "ranks", self.title, *told
+
+    @property
+    def after(self) -> str:
+        """Return the heading above the texts after the cells."""
+        return "first error" if self.timeline.is_logs_only else ""
+
+    @property
+    def gutter(self) -> tuple[int, ...]:
+        """Return the widths of the labels: ranks, hosts or groups, and outcomes."""
         digits = len(str(self.timeline.ranks[-1])) if self.timeline.ranks else 1
         ranks = max(2 * digits + 1, 5)
         if self.shown.grouping == "position":
             ranks = max(ranks, 14)
-        return ranks, HOST if self.has_sections else len(self.title)
+        section = HOST if self.has_sections else len(self.title)
+        return ranks, section, *self._told.values()
 
     def label(self, line: int) -> Label:
         """Return the label of a line; cached."""
@@ -66,7 +93,7 @@ class View:
 
     def _label(self, line: int) -> Label:
         row = self.lines.row(line, named=True)
-        wide, host = self.gutter
+        wide, host = self.gutter[:2]
         names = [name for name in row["sections"] if name]
         if self.shown.grouping == "process group":
             section = names[0] if len(names) == 1 else f"{len(names):,} groups"
@@ -80,15 +107,22 @@ class View:
         if self.scale_is_time:
             # the letters in `brief` are explained only on the other axis
             alone = len(row["ranks"]) == 1
-            told = "" if alone else f"(drawn: rank {row['ranks'][0]})"
-            stand = brief = f"{stand} {told}".strip()
+            drawn = "" if alone else f"(drawn: rank {row['ranks'][0]})"
+            stand = brief = f"{stand} {drawn}".strip()
+        own = self.timeline.rows
+        own = own.filter(pl.col("rank").is_in(row["ranks"]))
+        told: list[str] = []
+        if self.timeline.is_logs_only:
+            texts = outcomes.told(own)
+            told = [texts[column] for column in self._told]
+            error = next(iter(own["error"].drop_nulls()), "")
+            stand = brief = "  ".join(part for part in (stand, error) if part)
         if suspected:
             stand, brief = (f"suspected {text}".strip() for text in (stand, brief))
         return Label(
-            some(fold_spread(row["ranks"]), wide),
-            clean(section, host),
-            clean(stand, 80),
-            clean(brief, 40),
+            (some(fold_spread(row["ranks"]), wide), clean(section, host), *told),
+            clean(stand, STAND),
+            clean(brief, STAND),
             bool(suspected),
         )
 
@@ -116,7 +150,9 @@ class View:
         rows: str = self.shown.grouping
         if rows == "process group" and (kind := self.shown.kind or self.shown.by):
             rows = f"group of {clean(kind, 32)}"
-        return f"timeline by {rows}, {by}: {what}"
+        part = "part of the " if self.scale.is_part else ""
+        back = " (escape: all)" if part else ""
+        return f"{part}timeline by {rows}, {by}{back}: {what}"
 
     @property
     def scale_is_time(self) -> bool:

@@ -3,7 +3,15 @@
 import polars as pl
 import pytest
 
-from ncclforensics.tui.model.states import STATES, text
+from ncclforensics.tui.model.states import (
+    ABSENT,
+    BLANK,
+    DONE,
+    STATES,
+    WAITING,
+    occurring,
+    text,
+)
 from ncclforensics.tui.model.timeline import Shown
 
 TENSOR = "TENSOR_MODEL_PARALLEL_GROUP"
@@ -141,3 +149,9 @@ def test_who_the_verdict_names_is_absent_though_it_waits_as_well(fixture_timelin
     assert named == (0, 1)
     for rank in named:
         assert "X" in text(timeline.cells(timeline.row_of(rank)))
+
+
+def test_the_states_that_occur_are_told_the_worst_first():
+    rows = [bytes([BLANK, DONE, DONE, WAITING]), bytes([ABSENT, DONE])]
+    assert [state.char for state in occurring(rows)] == ["X", "w", "·"]
+    assert occurring([bytes([BLANK])]) == []

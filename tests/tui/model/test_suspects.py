@@ -43,7 +43,7 @@ def suspecting(fixture_timeline):
 def labels(timeline):
     shown = view(timeline, Shown(), BySequence(timeline.axis(None)))
     found = (shown.label(n) for n in range(shown.lines.height))
-    return {label.ranks: label for label in found}
+    return {label.before[0]: label for label in found}
 
 
 def test_it_opens_on_the_first_suspect_where_others_wait_for_it(suspecting):
