@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from textual.app import App
 from textual.binding import Binding
 
+from ncclforensics.report.timeline.states import STATES
 from ncclforensics.tui.dialogs import Page
-from ncclforensics.tui.model.states import STATES
 
 if TYPE_CHECKING:
     from ncclforensics.tui.load import Loaded

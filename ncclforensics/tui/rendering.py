@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from ncclforensics.tui.model.states import STATES
+from ncclforensics.report.timeline.states import STATES
 
 if TYPE_CHECKING:
     from ncclforensics.tui.model.view import Label

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.report.folding import count, fold_hosts, fold_spread, some
 from ncclforensics.report.sanitize import line as clean
+from ncclforensics.report.timeline.states import FIRST_FAILING
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
-from ncclforensics.tui.model.states import FIRST_FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import polars as pl
 
-    from ncclforensics.tui.model.timeline import Shown, Timeline
+    from ncclforensics.report.timeline.timeline import Shown, Timeline
 
 HOST = 14
 # common suffix of Megatron's group names, dropped where all groups are listed

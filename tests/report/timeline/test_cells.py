@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from ncclforensics.tui.model.states import STATES, text
-from ncclforensics.tui.model.timeline import Shown
+from ncclforensics.report.timeline.states import STATES, text
+from ncclforensics.report.timeline.timeline import Shown
 
 TENSOR = "TENSOR_MODEL_PARALLEL_GROUP"
 
@@ -92,7 +92,7 @@ def test_of_a_thousand_ranks_one_is_absent_and_its_peers_wait(thousand):
 
 
 def test_a_ring_that_wrapped_leaves_unseen_calls_and_no_absent_ones(thousand):
-    from ncclforensics.tui.model.build import build
+    from ncclforensics.report.timeline.build import build
     from simulate_timeline import Job, collectives, frames, report
 
     job = Job(ranks=16, calls=40, culprit=9)
