@@ -1,0 +1,82 @@
+"""The pictures of the HTML page in their order, each with its heading and its notes.
+
+A picture without anything to show is left out. What a picture leaves out is said below
+it, with the command that shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncclforensics.report.folding import count
+from ncclforensics.report.formats.svg import lost_time, rank_calls, waits
+from ncclforensics.report.text_layout import shorten
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from ncclforensics.report.contract import Report
+    from ncclforensics.report.details import Details
+    from ncclforensics.report.rank_calls import RankCalls
+    from ncclforensics.report.wait_groups import WaitGroups
+
+NAME = 40  # characters of a kind of groups
+TIMELINE = "`ncclforensics timeline` shows them"
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture: heading, drawing, (letter, word, meaning) of its states, notes."""
+
+    title: str
+    drawn: Markup
+    legend: tuple[tuple[str, str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def pictures(report: Report, details: Details) -> list[Picture]:
+    """Return the pictures of a page, from the loss to the way that leads to it."""
+    found = []
+    if report.onset is not None and (bar := lost_time.lost_time(report.onset)):
+        found.append(Picture("How long nobody noticed", bar))
+    if (told := details.rank_calls) is not None:
+        states = tuple(rank_calls.legend(told))
+        drawn = rank_calls.rank_calls(told)
+        found.append(Picture("What each rank did", drawn, states, _about(told)))
+    if (groups := details.waits) is not None:
+        said = _leads(report, groups)
+        drawn = waits.waits(groups, said)
+        more = f"{count(groups.more_ranks, 'more rank')} wait: {TIMELINE}"
+        notes = (said, more) if groups.more_ranks else (said,)
+        found.append(Picture("Where the waits lead", drawn, notes=notes))
+    return found
+
+
+def _about(told: RankCalls) -> tuple[str, ...]:
+    """Return the names of the columns, and what does not fit."""
+    named = " · ".join(
+        f"{letter} {shorten(name, NAME)}".strip() for letter, name in told.kinds
+    )
+    cut = [
+        (told.earlier, count(told.earlier, "earlier call")),
+        (told.later, count(told.later, "later call")),
+        (
+            told.more_rows,
+            f"{count(told.more_rows, 'row')} of {count(told.more_ranks, 'rank')}",
+        ),
+    ]
+    left = ", ".join(words for many, words in cut if many)
+    columns = f"A column is a call, by its number in: {named}"
+    return (columns, f"Left out: {left}; {TIMELINE}") if left else (columns,)
+
+
+def _leads(report: Report, groups: WaitGroups) -> str:
+    """Return who waits for whom in one line: the step of the chain, if it has one."""
+    for step in report.chain:
+        if step.part == "spread" and step.slug is None:
+            return step.text
+    verb = "waits" if groups.ranks == 1 else "wait"
+    return (
+        f"{count(groups.ranks, 'rank')} {verb}, at last for {groups.boxes[0].lines[0]}"
+    )
