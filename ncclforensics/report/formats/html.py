@@ -26,7 +26,6 @@ from ncclforensics.report.coverage import recognised, was_read
 from ncclforensics.report.details import Details
 from ncclforensics.report.folding import some
 from ncclforensics.report.formats import pictures
-from ncclforensics.report.formats.svg import signs
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     GIVE,
@@ -79,7 +78,6 @@ def render_html(
         ),
         details=details,
         pictures=pictures.pictures(report, details),
-        signs=signs.signs(details.signs) if details.signs else None,
         explained=[] if doc is None else _explained(doc),
         was_read=was_read,
         most=(MOST_CITES, MOST_OTHERS, MOST_FILES, MOST_NOTES),

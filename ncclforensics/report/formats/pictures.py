@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.folding import count
-from ncclforensics.report.formats.svg import lost_time, rank_calls, waits
+from ncclforensics.report.formats.svg import lost_time, rank_calls, signs, waits
 from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ class Picture:
 
 
 def pictures(report: Report, details: Details) -> list[Picture]:
-    """Return the pictures of a page, from the loss to the way that leads to it."""
+    """Return the pictures of a page, those of the culprit before the first signs."""
     found = []
+    notes: tuple[str, ...]
     if report.onset is not None and (bar := lost_time.lost_time(report.onset)):
         found.append(Picture("How long nobody noticed", bar))
     if (told := details.rank_calls) is not None:
@@ -50,14 +51,19 @@ def pictures(report: Report, details: Details) -> list[Picture]:
         more = f"{count(groups.more_ranks, 'more rank')} wait: {TIMELINE}"
         notes = (said, more) if groups.more_ranks else (said,)
         found.append(Picture("Where the waits lead", drawn, notes=notes))
+    if details.signs:
+        hidden = count(details.more_signs, "more sign")
+        notes = (
+            (f"{hidden}: the exported frames have them",) if details.more_signs else ()
+        )
+        drawn = signs.signs(details.signs)
+        found.append(Picture("When it was first noticed", drawn, notes=notes))
     return found
 
 
 def _about(told: RankCalls) -> tuple[str, ...]:
     """Return the names of the columns, and what does not fit."""
-    named = " · ".join(
-        f"{letter} {shorten(name, NAME)}".strip() for letter, name in told.kinds
-    )
+    names = [f"{a} {shorten(name, NAME)}".strip() for a, name in told.kinds]
     cut = [
         (told.earlier, count(told.earlier, "earlier call")),
         (told.later, count(told.later, "later call")),
@@ -67,7 +73,7 @@ def _about(told: RankCalls) -> tuple[str, ...]:
         ),
     ]
     left = ", ".join(words for many, words in cut if many)
-    columns = f"A column is a call, by its number in: {named}"
+    columns = f"A column is a call, by its number in: {' · '.join(names)}"
     return (columns, f"Left out: {left}; {TIMELINE}") if left else (columns,)
 
 
