@@ -48,14 +48,12 @@ def pictures(report: Report, details: Details) -> list[Picture]:
     if (groups := details.waits) is not None:
         said = _leads(report, groups)
         drawn = waits.waits(groups, said)
-        more = f"{count(groups.more_ranks, 'more rank')} wait: {TIMELINE}"
+        more = f"{_wait(count(groups.more_ranks, 'more rank'))}: {TIMELINE}"
         notes = (said, more) if groups.more_ranks else (said,)
         found.append(Picture("Where the waits lead", drawn, notes=notes))
     if details.signs:
-        hidden = count(details.more_signs, "more sign")
-        notes = (
-            (f"{hidden}: the exported frames have them",) if details.more_signs else ()
-        )
+        more = count(details.more_signs, "more sign")
+        notes = (f"{more}: the exported frames have them",) * bool(details.more_signs)
         drawn = signs.signs(details.signs)
         found.append(Picture("When it was first noticed", drawn, notes=notes))
     return found
@@ -82,7 +80,10 @@ def _leads(report: Report, groups: WaitGroups) -> str:
     for step in report.chain:
         if step.part == "spread" and step.slug is None:
             return step.text
-    verb = "waits" if groups.ranks == 1 else "wait"
-    return (
-        f"{count(groups.ranks, 'rank')} {verb}, at last for {groups.boxes[0].lines[0]}"
-    )
+    last = " and ".join(box.lines[0] for box in groups.boxes if not box.level)
+    return f"{_wait(count(groups.ranks, 'rank'))} for {last}"
+
+
+def _wait(ranks: str) -> str:
+    """Return "1 rank waits" or "2 ranks wait"."""
+    return f"{ranks} wait" if ranks.endswith("s") else f"{ranks} waits"
