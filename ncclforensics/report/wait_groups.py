@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
     from ncclforensics.report.contract import Report
 
-    Calls = Sequence[dict[str, Any]]
+    Calls = list[tuple[dict[str, Any], dict[int, str]]]
+    Alike = tuple[tuple[int, ...], list[int], list[dict[str, Any]]]
 
 MOST_LEVELS, MOST_IN_LEVEL = 5, 3
 NAME, WHO = 300, 44  # characters; names are cut to fit only once they are redacted
@@ -33,6 +34,7 @@ SIDES = {
     "unseen": "no evidence of it",
     "unstarted": "made it, and its GPU has not begun it",
 }
+HELD = "in another call, that is not over"
 
 
 class Box(Struct, frozen=True):
@@ -56,63 +58,58 @@ class WaitGroups(Struct, frozen=True):
 
 def wait_groups(report: Report, frames: Frames) -> WaitGroups | None:
     """Return the boxes; None if nobody waits for anybody, or the end is unknown."""
-    calls = [row for row in frames["calls"].iter_rows(named=True) if row["waiting"]]
-    ends = _ends(report, frames, calls)
-    if not ends:
-        return None
-    last = _last(report, ends, calls)
-    box_of = {rank: n for n, (ranks, _) in enumerate(last) for rank in ranks}
-    found = [box for _, box in last]
-    drawn: set[int] = set()
-    nearest = set(ends)
-    left = list(calls)
+    rows = frames["calls"].iter_rows(named=True)
+    left: Calls = [(row, _wanted(row)) for row in rows if row["waiting"]]
+    waiting = {rank for call, _ in left for rank in call["waiting"]}
+    ends = _ends(report, frames, {rank for _, wanted in left for rank in wanted})
+    found: list[Box] = []
+    box_of: dict[int, int] = {}
+    for ranks, box in _last(report, ends, left, waiting):
+        box_of.update(dict.fromkeys(ranks, len(found)))
+        found.append(box)
+    nearest, drawn = ends, set[int]()
     for level in range(1, MOST_LEVELS + 1):
-        direct = [call for call in left if not nearest.isdisjoint(_wanted(call))]
-        left = [call for call in left if nearest.isdisjoint(_wanted(call))]
-        alike: dict[Any, tuple[list[int], list[dict[str, Any]]]] = {}
-        for call in direct:
-            ranks = [rank for rank in call["waiting"] if rank not in box_of]
-            to = {box_of[rank] for rank in _wanted(call) if rank in nearest}
-            key = (call["pg_desc"], call["op"], tuple(sorted(to)))
-            if ranks:
-                known = alike.setdefault(key, ([], []))
-                known[0].extend(ranks)
-                known[1].append(call)
-                box_of.update(dict.fromkeys(ranks, -1))
-        largest = sorted(alike.items(), key=lambda told: -len(told[1][0]))
+        direct = [told for told in left if not nearest.isdisjoint(told[1])]
+        left = [told for told in left if nearest.isdisjoint(told[1])]
+        alike = sorted(_alike(direct, nearest, box_of), key=lambda told: -len(told[1]))
         nearest = set()
-        for (*_, to), (ranks, own) in largest[:MOST_IN_LEVEL]:
+        for to, ranks, own in alike[:MOST_IN_LEVEL]:
             box_of.update(dict.fromkeys(ranks, len(found)))
             found.append(Box(level, _words(ranks, own), to))
             nearest.update(ranks)
         drawn |= nearest
-    waiting = {rank for call in calls for rank in call["waiting"]}.difference(ends)
-    return WaitGroups(tuple(found), len(drawn), len(waiting - drawn)) if drawn else None
+    if not drawn:
+        return None
+    return WaitGroups(tuple(found), len(drawn), len(waiting - ends - drawn))
 
 
-def _ends(report: Report, frames: Frames, calls: Calls) -> list[int]:
+def _wanted(call: dict[str, Any]) -> dict[int, str]:
+    """Return the ranks that a call waits for, and why."""
+    return {rank: side for side in SIDES for rank in call[side] or ()}
+
+
+def _ends(report: Report, frames: Frames, wanted: set[int]) -> set[int]:
     """Return the ranks at which waits end, as far as anybody waits for them."""
-    wanted = {rank for call in calls for rank in _wanted(call)}
     named = () if report.verdict is None else report.verdict.culprits.ranks
     suspects = [suspect.rank for suspect in report.suspects]
-    for ranks in (named, frames["roots"]["rank"].to_list(), suspects):
-        if found := sorted(wanted.intersection(ranks)):
-            return found
-    return []
+    either = (named, frames["roots"]["rank"].to_list(), suspects)
+    return next((found for ranks in either if (found := wanted & {*ranks})), set())
 
 
 def _last(
-    report: Report, ends: Sequence[int], calls: Calls
+    report: Report, ends: set[int], calls: Calls, waiting: set[int]
 ) -> list[tuple[list[int], Box]]:
     """Return the boxes of the ends, with their ranks: one for each reason."""
-    alike: dict[tuple[str, str], list[int]] = {}
+    sides: dict[int, set[str]] = {rank: set() for rank in sorted(ends)}
+    for _, wanted in calls:
+        for rank in ends.intersection(wanted):
+            sides[rank].add(wanted[rank])
     named = accused(report)
-    for rank in ends:
-        sides = [s for s in SIDES if any(rank in (call[s] or ()) for call in calls)]
-        waits = any(rank in call["waiting"] for call in calls)
+    alike: dict[tuple[str, str], list[int]] = {}
+    for rank, why in sides.items():
         # it waits in a call of its own: a part of a circle, or in the wrong call
-        is_held = waits and set(sides) <= {"absent", "behind"}
-        words = "in another call, that is not over" if is_held else SIDES[sides[0]]
+        is_held = rank in waiting and why <= {"absent", "behind"}
+        words = HELD if is_held else next(SIDES[s] for s in SIDES if s in why)
         alike.setdefault((words, named.get(rank, "")), []).append(rank)
     found = []
     for (words, who_it_is), ranks in alike.items():
@@ -125,12 +122,26 @@ def _last(
     return found
 
 
-def _wanted(call: dict[str, Any]) -> set[int]:
-    """Return the ranks that a call waits for."""
-    return {rank for side in SIDES for rank in call[side] or ()}
+def _alike(direct: Calls, nearest: set[int], box_of: dict[int, int]) -> list[Alike]:
+    """Return (boxes, ranks, calls) of the calls that wait for `nearest`, folded.
+
+    `box_of` has the ranks that are in a box already, and gets the others.
+    """
+    found: dict[Any, Alike] = {}
+    for call, wanted in direct:
+        ranks = [rank for rank in call["waiting"] if rank not in box_of]
+        if not ranks:
+            continue
+        to = tuple(sorted({box_of[rank] for rank in nearest.intersection(wanted)}))
+        key = (call["pg_desc"], call["op"], to)
+        alike = found.setdefault(key, (to, [], []))
+        alike[1].extend(ranks)
+        alike[2].append(call)
+        box_of.update(dict.fromkeys(ranks, -1))
+    return list(found.values())
 
 
-def _words(ranks: Sequence[int], calls: Calls) -> tuple[str, ...]:
+def _words(ranks: Sequence[int], calls: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     """Return the lines of a box: its ranks, the call, the group or how many groups."""
     first, alone = calls[0], len(ranks) == 1
     folded = some(fold_spread(ranks), 26)
