@@ -18,7 +18,13 @@ from ncclforensics.report.timeline.axis import EXIT
 from ncclforensics.report.timeline.build import build
 from ncclforensics.report.timeline.naming import brief_name
 from ncclforensics.report.timeline.start_position import opening_place
-from ncclforensics.report.timeline.states import BLANK, EXITED, RUNNING
+from ncclforensics.report.timeline.states import (
+    BLANK,
+    EXITED,
+    RUNNING,
+    STATES,
+    UNSEEN,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,6 +37,7 @@ MOST_COLUMNS, MOST_ROWS = 32, 28
 BEFORE = 24  # columns to the left of the call that the report is about
 NAME, STAND = 300, 40  # characters; names are cut to fit only once they are redacted
 SUSPECTED = "suspected"
+FAILED = range(RUNNING, len(STATES))
 Key = tuple[str, tuple[int, ...]]
 
 
@@ -69,7 +76,12 @@ def rank_calls(report: Report, frames: Frames) -> RankCalls | None:
     """Return the chart; None without calls, or if no rank waits, lacks or ended."""
     timeline = build(frames, report)
     columns = timeline.columns
-    calls = [col for col in columns.merged if columns.kind_of(col).is_call]
+    # a call that only a log tells of may have no number
+    calls = [
+        col
+        for col in columns.merged
+        if columns.kind_of(col).is_call and columns.numbers[col] is not None
+    ]
     place = opening_place(timeline, report)
     if not calls or place is None:
         return None
@@ -78,7 +90,7 @@ def rank_calls(report: Report, frames: Frames) -> RankCalls | None:
     shown = calls[first : first + MOST_COLUMNS]
     found = _rows(report, timeline, shown)
     states = {state for row in found for state in row.cells}
-    if not any(state == EXITED or state >= RUNNING for state in states):
+    if states <= {BLANK, UNSEEN, EXITED} or not states & {EXITED, *FAILED}:
         return None
     rows = _most_telling(found)
     several = sum(kind.is_call for kind in columns.kinds) > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace as with_
 
 import simulate_timeline
@@ -48,9 +49,16 @@ def test_a_possible_culprit_is_called_so(jobs):
     assert {row.who for row in told.rows if row.ranks in "01"} == {"possible culprit"}
 
 
-def test_a_healthy_job_and_one_without_calls_have_no_chart(jobs):
-    assert drawn(jobs, "torch-healthy") is None
-    assert drawn(jobs, "nccl-docker0") is None
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch-healthy",
+        "nccl-docker0",  # it made no calls
+        "torch-missing-rank-logs-only",  # the log gives its call no number
+    ],
+)
+def test_a_chart_that_would_tell_nothing_is_left_out(jobs, name):
+    assert drawn(jobs, name) is None
 
 
 def test_a_thousand_ranks_are_a_few_rows_around_the_call():

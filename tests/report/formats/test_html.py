@@ -171,6 +171,17 @@ def test_only_who_is_named_is_drawn_as_the_culprit(report: Report) -> None:
     assert Page(page).text.count("absent in 5") == 3
 
 
+@pytest.mark.parametrize(("state", "said"), [(9, "late in 5"), (11, "mismatched in 5")])
+def test_a_culprit_is_told_by_what_it_did(
+    report: Report, state: int, said: str
+) -> None:
+    rows = tuple(Row("3", 1, who, (1, state), "waits in 6") for who in ("culprit", ""))
+    chart = RankCalls(("4", "5"), 1, (("", "default_pg"),), rows)
+    text = Page(render_html(report, Details(rank_calls=chart))).text
+    assert f"culprit: {said}" in text
+    assert text.count("waits in 6") == 1
+
+
 def test_the_title_of_the_page_has_no_padding(report: Report) -> None:
     found = re.search("<title>(.*?)</title>", render_html(report))
     assert found is not None

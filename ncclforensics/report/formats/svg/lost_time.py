@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.report.contract import Onset
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BAR = 340, 106, 56, 284, 28, 24
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BAR = 352, 106, 62, 290, 28, 24
 
 
 def lost_time(onset: Onset) -> Markup | None:
