@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ncclforensics.report.folding import count, fold_spread, some
-from ncclforensics.report.phrases import who
+from ncclforensics.report.folding import count, fold_hosts, fold_spread, some
 from ncclforensics.report.rank_calls import accused
 from ncclforensics.report.sanitize import line
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     Alike = tuple[tuple[int, ...], list[int], list[dict[str, Any]]]
 
 MOST_LEVELS, MOST_IN_LEVEL = 5, 3
-NAME, WHO = 300, 44  # characters; names are cut to fit only once they are redacted
+NAME, HOSTS = 300, 24  # characters; names are cut to fit only once they are redacted
 SIDES = {
     "absent": "never made that call",
     "behind": "held up in an earlier call",
@@ -116,7 +115,8 @@ def _last(
         noun = "rank" if len(ranks) == 1 else "ranks"
         name = f"{noun} {some(fold_spread(ranks), 30)}"
         if report.verdict is not None and set(ranks) == named.keys():
-            name = who(report.verdict.culprits, WHO)
+            where = fold_hosts(report.verdict.culprits.hosts)
+            name += f" on {where}" if 0 < len(where) <= HOSTS else ""
         lines = (name, words, who_it_is) if who_it_is else (name, words)
         found.append((ranks, Box(0, lines)))
     return found
