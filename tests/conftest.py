@@ -54,6 +54,35 @@ def jobs():
     return TESTS / "fixtures" / "jobs"
 
 
+@pytest.fixture(scope="session")
+def thousand():
+    """The timeline of 1,024 ranks of which rank 617 misses a call."""
+    import simulate_timeline
+    from ncclforensics.report.timeline.build import build
+
+    job = simulate_timeline.Job(ranks=1024, calls=200, culprit=617)
+    calls = simulate_timeline.collectives(job, 0, job.ranks)
+    frames = simulate_timeline.frames(job, collectives=calls)
+    return build(frames, simulate_timeline.report(job))
+
+
+@pytest.fixture(scope="session")
+def fixture_timeline():
+    """Make the timeline of a job under fixtures/jobs, by its name."""
+    from ncclforensics.analysis import analyze
+    from ncclforensics.report.timeline.build import build
+
+    made = {}
+
+    def make(name):
+        if name not in made:
+            found = analyze([str(TESTS / "fixtures" / "jobs" / name / "evidence")])
+            made[name] = build(found.frames, found.report), found.report
+        return made[name]
+
+    return make
+
+
 @pytest.fixture
 def trusted(monkeypatch):
     """Load the dumps that a test wrote itself as a worker does, without a child each."""

@@ -102,7 +102,7 @@ def test_a_notebook_shows_the_page_apart_from_its_own(found):
     assert frame
     page = html.unescape(frame[1])
     assert page.startswith("<!doctype html>")
-    assert "How far the ranks came" in page
+    assert "What each rank did" in page
     assert found._repr_markdown_().startswith("**`missing-rank`: rank 6 on gpu0002**")
 
 

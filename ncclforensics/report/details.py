@@ -1,14 +1,14 @@
-"""What long reports show in addition to the contract: excerpts and two pictures.
+"""What long reports show in addition to the contract: excerpts and pictures.
 
 All of it comes from the evidence and is computed once, so that renderers compute
-nothing: the lines around citations, the calls that ranks are stuck in, each rank's
-progress in the failing group, and when the first signs of failure were printed.
+nothing: the lines around citations, the calls that ranks are stuck in, what each rank
+did in the calls before, where waits lead, and the first signs of failure.
 """
 
 from __future__ import annotations
 
 from signal import Signals
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from msgspec import Struct
@@ -16,7 +16,9 @@ from msgspec import Struct
 from ncclforensics.model.folding import fold_spread
 from ncclforensics.model.tables import FAILING
 from ncclforensics.model.words import name_group
+from ncclforensics.report.rank_calls import RankCalls, rank_calls
 from ncclforensics.report.sanitize import line
+from ncclforensics.report.wait_groups import WaitGroups, wait_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,11 +26,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
     from ncclforensics.report.contract import Report
 
-State = Literal["done", "waits", "behind", "absent", "unseen"]
-MOST_CALLS, MOST_LANES, MOST_SIGNS = 12, 14, 400
-BY_NOW: tuple[State, ...] = ("done", "behind", "absent")
-COLUMNS = 4  # calls before the one that hangs
-NAME = 120  # characters of a name from a log
+MOST_CALLS, MOST_SIGNS, SIGNS_READ = 12, 14, 400
+NAME, QUOTE = 120, 400  # characters of a name, and of a line, from a log
 
 
 class Excerpt(Struct, frozen=True):
@@ -57,25 +56,11 @@ class Call(Struct, frozen=True):
         return any(":" in side for side in sides)
 
 
-class Lane(Struct, frozen=True):
-    """Ranks with the same progress: a state for each column."""
-
-    ranks: str
-    named: bool
-    states: tuple[State, ...]
-
-
-class Progress(Struct, frozen=True):
-    """The progress of ranks in one group: columns are sequence numbers."""
-
-    group: str
-    columns: tuple[int, ...]
-    lanes: tuple[Lane, ...]
-    hidden: int
-
-
 class Sign(Struct, frozen=True):
-    """The first time that some ranks print a message, in UTC nanoseconds."""
+    """The first time that some ranks print a kind of line, in UTC nanoseconds.
+
+    `text` are the words of the first of these lines.
+    """
 
     t: int
     ranks: str
@@ -89,7 +74,8 @@ class Details(Struct, frozen=True):
     excerpts: tuple[Excerpt, ...] = ()
     calls: tuple[Call, ...] = ()
     more_calls: int = 0
-    progress: Progress | None = None
+    rank_calls: RankCalls | None = None
+    waits: WaitGroups | None = None
     signs: tuple[Sign, ...] = ()
     more_signs: int = 0
 
@@ -104,9 +90,10 @@ def details(
         excerpts=tuple(excerpts),
         calls=tuple(_call(row) for row in calls[:MOST_CALLS]),
         more_calls=max(len(calls) - MOST_CALLS, 0),
-        progress=_progress(report, frames, calls),
-        signs=signs[:MOST_LANES],
-        more_signs=max(len(signs) - MOST_LANES, 0),
+        rank_calls=rank_calls(report, frames),
+        waits=wait_groups(report, frames),
+        signs=signs[:MOST_SIGNS],
+        more_signs=max(len(signs) - MOST_SIGNS, 0),
     )
 
 
@@ -137,49 +124,6 @@ def _group(row: Mapping[str, Any]) -> str:
     return line(name_group(row["pg"], row["pg_desc"]), NAME)
 
 
-def _progress(
-    report: Report, frames: Frames, calls: Sequence[Mapping[str, Any]]
-) -> Progress | None:
-    """Return the progress of the members of the first hanging collective's group."""
-    collective = [row for row in calls if not row["is_p2p"] and row["seq"] is not None]
-    if not collective:
-        return None
-    row = collective[0]
-    seq = row["seq"]
-    columns = tuple(range(min(seq, max(seq - COLUMNS, 1)), seq + 1))
-    here = frames["standings"].filter(pl.col("group") == row["group"])
-    told = {s["rank"]: s for s in here.to_dicts()}
-    here_is: dict[int, State] = {
-        rank: what for what in BY_NOW for rank in row[what] or ()
-    }
-    named = _named(report)
-
-    def state(rank: int, column: int) -> State:
-        standing = told.get(rank)
-        if column == seq and rank in here_is:
-            return here_is[rank]
-        if standing is None:
-            return "unseen"
-        waits, made = standing["waits_in"], standing["enqueued"]
-        if standing["completed"] is not None and column <= standing["completed"]:
-            return "done"
-        if made is None:
-            return "unseen"
-        if column > made:
-            return "absent"
-        return "waits" if waits is None or column >= waits else "done"
-
-    alike: dict[tuple[bool, tuple[State, ...]], list[int]] = {}
-    for rank in row["members"] or ():
-        key = (rank in named, tuple(state(rank, column) for column in columns))
-        alike.setdefault(key, []).append(rank)
-    groups = sorted(alike.items(), key=lambda g: (not g[0][0], len(g[1]), g[1]))
-    lanes = tuple(Lane(fold_spread(r), own, cells) for (own, cells), r in groups)
-    return Progress(
-        _group(row), columns, lanes[:MOST_LANES], max(len(lanes) - MOST_LANES, 0)
-    )
-
-
 def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
     """Return when ranks first printed each sign of failure, or ended; by time."""
     events = frames["events"].filter(
@@ -188,19 +132,24 @@ def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
     exits = frames["exits"].filter(
         (pl.col("code") != 0) & pl.col("t").is_not_null() & pl.col("rank").is_not_null()
     )
+    ended_ = _ended(pl.col("code"))
     both = pl.concat(
         [
-            events.select("t", "rank", text=pl.col("message")),
-            exits.select("t", "rank", text=_ended(pl.col("code"))),
+            events.select("t", "rank", kind=pl.col("message"), text=pl.col("text")),
+            exits.select("t", "rank", kind=ended_, text=ended_),
         ]
     )
-    first = both.group_by("rank", "text").agg(pl.col("t").min())
+    first = (
+        both.sort("t", "text")
+        .group_by("rank", "kind", maintain_order=True)
+        .agg(pl.col("t", "text").first())
+    )
     second = pl.col("t").dt.truncate("1s")
     rows = (
-        first.group_by("text", second=second)
-        .agg(pl.col("t").min(), pl.col("rank").drop_nulls().sort())
-        .sort("t", "text", pl.col("rank").list.first())
-        .head(MOST_SIGNS)
+        first.group_by("kind", second=second, maintain_order=True)
+        .agg(pl.col("t", "text").first(), pl.col("rank").drop_nulls().sort())
+        .sort("t", "kind", pl.col("rank").list.first())
+        .head(SIGNS_READ)
         .select(pl.col("t").dt.epoch("ns"), "rank", "text")
         .to_dicts()
     )
@@ -209,7 +158,7 @@ def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
         Sign(
             r["t"],
             fold_spread(r["rank"]),
-            r["text"],
+            line(r["text"] or "", QUOTE),
             bool(r["rank"]) and set(r["rank"]) <= named,
         )
         for r in rows

@@ -113,11 +113,21 @@ def onset(onset: Onset) -> str:
     told = f"stopped {onset.stopped[:23]}Z"
     if onset.hidden_seconds is None:
         return told
-    hidden = lasted(onset.hidden_seconds)
-    told += f", noticed {hidden} later" if onset.hidden_seconds else ", noticed at once"
+    later = f"{hidden(onset)} later" if onset.hidden_seconds else "at once"
+    cost = lost(onset)
+    return f"{told}, noticed {later}{f': {cost}' if cost else ''}"
+
+
+def hidden(onset: Onset) -> str:
+    """Return how long nobody noticed: "10 s", "12 min"; "" if unknown."""
+    return "" if onset.hidden_seconds is None else lasted(onset.hidden_seconds)
+
+
+def lost(onset: Onset) -> str:
+    """Return "8 GPUs x 10 s = 0.02 GPU hours"; "" if unknown, or next to nothing."""
     if onset.ranks is None or onset.gpu_hours in (None, "0.00"):
-        return told
-    return f"{told}: {onset.ranks:,} GPUs x {hidden} = {onset.gpu_hours} GPU hours"
+        return ""
+    return f"{onset.ranks:,} GPUs x {hidden(onset)} = {onset.gpu_hours} GPU hours"
 
 
 def beside(told: Other) -> str:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from textual import on
 
+from ncclforensics.report.timeline.rows import GROUPINGS
 from ncclforensics.tui.chart import Chart
 from ncclforensics.tui.comparing import Compares
-from ncclforensics.tui.model.rows import GROUPINGS
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
 from ncclforensics.tui.model.view import view
 

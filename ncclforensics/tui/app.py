@@ -27,6 +27,7 @@ from ncclforensics.model.errors import ExitCode
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.sanitize import line as clean
+from ncclforensics.report.timeline.start_position import opening_place
 from ncclforensics.tui import rendering
 from ncclforensics.tui.actions import Actions
 from ncclforensics.tui.chart import Chart
@@ -34,7 +35,6 @@ from ncclforensics.tui.commands import Commands
 from ncclforensics.tui.keys import KEYS
 from ncclforensics.tui.load import Interrupted, Loaded, Request, load
 from ncclforensics.tui.model.entries import entries
-from ncclforensics.tui.model.start_position import opening_place
 from ncclforensics.tui.panes import Entries, EvidencePane
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from ncclforensics.report.contract import Report
-    from ncclforensics.tui.model.first_pass import Tick
+    from ncclforensics.report.timeline.first_pass import Tick
 
 REDRAW = 0.1  # seconds between updates of progress
 LEAST = (60, 16)

@@ -11,18 +11,22 @@ from textual import on, work
 from textual.content import Content
 from textual.message import Message
 
+from ncclforensics.report.timeline.start_position import (
+    place_of,
+    suspected_place,
+    worst,
+)
+from ncclforensics.report.timeline.timeline import Shown
 from ncclforensics.tui.chart import Chart
 from ncclforensics.tui.model import column_at
 from ncclforensics.tui.model.details import cite, place
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
-from ncclforensics.tui.model.start_position import place_of, suspected_place, worst
-from ncclforensics.tui.model.timeline import Shown
 from ncclforensics.tui.model.view import View, view
 from ncclforensics.tui.outputs import Outputs
 from ncclforensics.tui.panes import Entries, EvidencePane
 
 if TYPE_CHECKING:
-    from ncclforensics.tui.model.timeline import Timeline
+    from ncclforensics.report.timeline.timeline import Timeline
 
 PAUSE = 0.1  # seconds that the cursor has to rest before evidence is read
 

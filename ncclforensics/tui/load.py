@@ -11,8 +11,8 @@ from ncclforensics.engine import answers
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.formats.as_json import load as load_report
 from ncclforensics.report.phrases import GIVE
+from ncclforensics.report.timeline.build import build
 from ncclforensics.tui import exported
-from ncclforensics.tui.model.build import build
 from ncclforensics.tui.model.clock import Clock, clock
 from ncclforensics.tui.model.excerpt import excerpt
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ncclforensics.analysis import Analysis
     from ncclforensics.correlate.runs.time_window import Span
     from ncclforensics.report.contract import Report
+    from ncclforensics.report.timeline.first_pass import Tick
+    from ncclforensics.report.timeline.timeline import Timeline
     from ncclforensics.sources import Source
-    from ncclforensics.tui.model.first_pass import Tick
-    from ncclforensics.tui.model.timeline import Timeline
 
 
 # Returns as text what differs between another attempt or job, by its name, and the one

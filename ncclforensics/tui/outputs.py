@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.binding import Binding
 
+from ncclforensics.report.timeline.states import STATES
 from ncclforensics.tui.dialogs import Page, plain
-from ncclforensics.tui.model.states import STATES
 
 if TYPE_CHECKING:
     from ncclforensics.tui.load import Loaded

@@ -10,10 +10,10 @@ from textual.actions import SkipAction
 from textual.screen import ModalScreen
 
 from ncclforensics.model.folding import count, some
+from ncclforensics.report.timeline.start_position import worst
 from ncclforensics.tui.cursor import Places
 from ncclforensics.tui.dialogs import Choice, Prompt, Steps
 from ncclforensics.tui.model import waits
-from ncclforensics.tui.model.start_position import worst
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -12,7 +12,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from ncclforensics.report.text_layout import shorten
-from ncclforensics.tui.model.states import STATES, occurring
+from ncclforensics.report.timeline.states import STATES, occurring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ import pytest
 from ncclforensics import analysis
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.flight_recorder.memory import ceiling
-from ncclforensics.tui.model.build import build
+from ncclforensics.report.timeline.build import build
 
 START = (
     "gpu{n}:7{n}:7{n} [0] NCCL INFO ncclCommInitRank comm 0x5{n} rank {n} nranks {size} "

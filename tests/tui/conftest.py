@@ -1,4 +1,4 @@
-"""A simulated job, timelines of fixtures, and the application under a pilot."""
+"""A simulated job as an export, and the application under a pilot."""
 
 import sys
 from contextlib import asynccontextmanager
@@ -9,34 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import simulate_timeline
-from ncclforensics.analysis import analyze
 from ncclforensics.tui.app import TimelineApp
 from ncclforensics.tui.load import Request
-from ncclforensics.tui.model.build import build
-
-
-@pytest.fixture(scope="session")
-def thousand():
-    """The timeline of 1,024 ranks of which rank 617 misses a call."""
-    job = simulate_timeline.Job(ranks=1024, calls=200, culprit=617)
-    calls = simulate_timeline.collectives(job, 0, job.ranks)
-    frames = simulate_timeline.frames(job, collectives=calls)
-    return build(frames, simulate_timeline.report(job))
-
-
-@pytest.fixture(scope="session")
-def fixture_timeline():
-    """Make the timeline of a job under fixtures/jobs, by its name."""
-    made = {}
-    folder = Path(__file__).parents[1] / "fixtures" / "jobs"
-
-    def make(name):
-        if name not in made:
-            found = analyze([str(folder / name / "evidence")])
-            made[name] = build(found.frames, found.report), found.report
-        return made[name]
-
-    return make
 
 
 @pytest.fixture

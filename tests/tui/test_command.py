@@ -41,7 +41,7 @@ def test_no_other_command_imports_textual(arguments):
 
 
 def test_the_model_needs_no_textual():
-    code = "import sys, ncclforensics.tui.model.build, ncclforensics.tui.model.view\n"
+    code = "import sys, ncclforensics.report.timeline.build, ncclforensics.tui.model.view\n"
     code += "import ncclforensics.tui.load\n"
     code += "sys.exit('textual' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -18,13 +18,14 @@ from jinja2 import (
     select_autoescape,
 )
 from markupsafe import Markup, escape
+from msgspec.structs import replace as with_
 
 from ncclforensics.model.folding import some
 from ncclforensics.report import phrases, suspect_phrases
 from ncclforensics.report.class_docs import HEADINGS, ITEM, page
 from ncclforensics.report.coverage import recognised, was_read
 from ncclforensics.report.details import Details
-from ncclforensics.report.formats import svg
+from ncclforensics.report.formats import pictures
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     GIVE,
@@ -36,10 +37,12 @@ from ncclforensics.report.phrases import (
     others,
     who,
 )
+from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
-    from ncclforensics.report.contract import Report
+    from ncclforensics.report.contract import Report, Step
 
+QUOTED = 160  # characters of a line within a sentence
 MOST_CITES, MOST_FILES, MOST_NOTES, MOST_OTHERS = 60, 1000, 300, 100
 NO_DETAILS = Details()
 
@@ -52,6 +55,7 @@ def render_html(
         report=report,
         verdict=report.verdict,
         opening=opening(report),
+        title=" ".join(opening(report)[0].split()),
         who=who,
         call=call,
         some=some,
@@ -66,20 +70,31 @@ def render_html(
         others=others(report),
         restart="" if report.verdict is None else phrases.restart(report.verdict),
         onset=None if report.onset is None else phrases.onset(report.onset),
-        chain=[(s.part, phrases.step(s)) for s in report.chain[:MOST_OTHERS]],
+        chain=[(s.part, _step(s)) for s in report.chain[:MOST_OTHERS]],
         ruled_out=grouped((r.slug, r.why) for r in report.ruled_out),
         unchecked=grouped(
             (n.slug, f"{n.missing}; next time: {n.next_time}")
             for n in report.not_checked
         ),
         details=details,
-        progress=None if details.progress is None else svg.progress(details.progress),
-        signs=svg.signs(details.signs) if details.signs else None,
-        clock=svg.clock,
+        pictures=pictures.pictures(report, details),
         explained=[] if doc is None else _explained(doc),
         was_read=was_read,
         most=(MOST_CITES, MOST_OTHERS, MOST_FILES, MOST_NOTES),
     )
+
+
+def _step(step: Step) -> str:
+    """Return a step of the chain; of lines, the words of the first and their meaning.
+
+    Whoever reads the page finds the words in the logs, the name of a grammar nowhere.
+    """
+    if step.part != "seen":
+        return phrases.step(step)
+    name, _, meaning = step.text.partition(": ")
+    words = step.evidence[0].text if step.evidence and name != "exit" else ""
+    told = phrases.step(with_(step, text=shorten(words, QUOTED) or meaning))
+    return f"{told}: {meaning}" if words else told
 
 
 def _explained(doc: str) -> list[tuple[str, list[tuple[str, list[str]]]]]:

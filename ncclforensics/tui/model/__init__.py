@@ -1,1 +1,1 @@
-"""The timeline's model, without Textual: ranks, columns, cells, lines, details."""
+"""What the timeline shows, without Textual: scale, visible lines, details, search."""

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.tui.model import naming
-from ncclforensics.tui.model.first_pass import SLAB
-from ncclforensics.tui.model.known_cells import held
-from ncclforensics.tui.model.states import ABSENT, EXITED, LOGGED, RUNNING
+from ncclforensics.report.timeline import naming
+from ncclforensics.report.timeline.first_pass import SLAB
+from ncclforensics.report.timeline.known_cells import held
+from ncclforensics.report.timeline.states import ABSENT, EXITED, LOGGED, RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncclforensics.tui.model.timeline import Timeline
+    from ncclforensics.report.timeline.timeline import Timeline
 
 SECOND = 1_000_000_000
 PARTS = {"t": pl.Int64(), "te": pl.Int64(), "code": pl.UInt8()}

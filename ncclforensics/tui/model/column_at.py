@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.report.timeline.start_position import worst
+from ncclforensics.report.timeline.states import ABSENT, EXITED, LOGGED
 from ncclforensics.tui.model.clock import timed
 from ncclforensics.tui.model.scale import BySequence
-from ncclforensics.tui.model.start_position import worst
-from ncclforensics.tui.model.states import ABSENT, EXITED, LOGGED
 
 if TYPE_CHECKING:
+    from ncclforensics.report.timeline.timeline import Timeline
     from ncclforensics.tui.model.clock import Clock
-    from ncclforensics.tui.model.timeline import Timeline
     from ncclforensics.tui.model.view import View
 
 

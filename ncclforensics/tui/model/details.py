@@ -14,15 +14,15 @@ from ncclforensics.model.words import lasted
 from ncclforensics.report.details import ended
 from ncclforensics.report.rfc3339 import rfc3339
 from ncclforensics.report.sanitize import line as clean
-from ncclforensics.tui.model import naming
-from ncclforensics.tui.model.axis import EXIT
+from ncclforensics.report.timeline import naming
+from ncclforensics.report.timeline.axis import EXIT
+from ncclforensics.report.timeline.states import STATES
 from ncclforensics.tui.model.stacks import frames_of, user_frame
-from ncclforensics.tui.model.states import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncclforensics.tui.model.timeline import Timeline
+    from ncclforensics.report.timeline.timeline import Timeline
 
 Line = tuple[str, str]
 HEAD, LABEL, TEXT, DIM = "bold", "cyan", "", "dim"

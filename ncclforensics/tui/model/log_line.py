@@ -12,7 +12,7 @@ from ncclforensics.tui.model.details import cite
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ncclforensics.tui.model.timeline import Timeline
+    from ncclforensics.report.timeline.timeline import Timeline
 
 Line = tuple[str, int]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ncclforensics.tui.model.axis import Columns
+    from ncclforensics.report.timeline.axis import Columns
     from ncclforensics.tui.model.clock import Clock
 
 WIDEST = 6

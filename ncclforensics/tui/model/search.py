@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.tui.model import naming
+from ncclforensics.report.timeline import naming
 
 if TYPE_CHECKING:
-    from ncclforensics.tui.model.timeline import Timeline
+    from ncclforensics.report.timeline.timeline import Timeline
 
 MOST = 1000
 

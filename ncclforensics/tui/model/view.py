@@ -5,7 +5,6 @@ Labels and cells are computed only for the requested lines.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,19 +12,18 @@ import polars as pl
 
 from ncclforensics.model.folding import count, fold_hosts, fold_spread, some
 from ncclforensics.report.sanitize import line as clean
-from ncclforensics.tui.model import outcomes
+from ncclforensics.report.timeline import outcomes
+from ncclforensics.report.timeline.naming import brief_name
+from ncclforensics.report.timeline.states import FIRST_FAILING
 from ncclforensics.tui.model.scale import BySequence, ByTime, Scale
-from ncclforensics.tui.model.states import FIRST_FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncclforensics.tui.model.timeline import Shown, Timeline
+    from ncclforensics.report.timeline.timeline import Shown, Timeline
 
 HOST = 14
 STAND = 200  # characters after the cells
-# common suffix of Megatron's group names, dropped where all groups are listed
-MEGATRON = re.compile("(_MODEL)?_PARALLEL_GROUP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,7 @@ class View:
         elif self.shown.kind is not None:
             what = self.shown.kind
         elif not self.scale_is_time and len(kinds) > 1:
-            names = (MEGATRON.sub("", kind.name) for kind in kinds)
+            names = (brief_name(kind.name) for kind in kinds)
             named = zip(kinds, names, strict=True)
             what = " ".join(f"{kind.letter}={clean(name, 32)}" for kind, name in named)
         elif kinds:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.model.folding import count, fold_spread, some
-from ncclforensics.tui.model import naming
+from ncclforensics.report.timeline import naming
 
 if TYPE_CHECKING:
-    from ncclforensics.tui.model.timeline import Timeline
+    from ncclforensics.report.timeline.timeline import Timeline
 
 MOST = 200
 _WHY = {

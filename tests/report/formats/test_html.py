@@ -12,8 +12,11 @@ from msgspec.structs import replace as with_
 
 from ncclforensics.model.findings import Cite, Ranked
 from ncclforensics.report.build import build
-from ncclforensics.report.details import Call, Details, Excerpt, Lane, Progress, Sign
+from ncclforensics.report.contract import Evidence, Onset, Step
+from ncclforensics.report.details import Call, Details, Excerpt, Sign
 from ncclforensics.report.formats.html import MOST_FILES, render_html
+from ncclforensics.report.rank_calls import RankCalls, Row
+from ncclforensics.report.wait_groups import Box, WaitGroups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +55,15 @@ def details(text: str) -> Details:
     return Details(
         excerpts=(Excerpt("a.log", 7, ("before", text, "after"), (8,)),),
         calls=(Call(text, "0-1", "", "", "2", ""),),
-        progress=Progress(text, (4, 5), (Lane("2", True, ("done", "absent")),), 3),
+        rank_calls=RankCalls(
+            ("a4", "a5"),
+            1,
+            (("a", text),),
+            (Row("2", 1, "culprit", (1, 10), text), Row("0-1", 2, "", (1, 8), "")),
+            more_rows=3,
+            more_ranks=40,
+        ),
+        waits=WaitGroups((Box(0, (text, "x")), Box(1, ("0-1", text), (0,))), 2, 5),
         signs=(
             Sign(0, "2", text, True),
             Sign(90_000_000_000, "0-1", "later", False),
@@ -106,7 +117,8 @@ def test_it_reads_from_the_answer_to_the_manifest(report: Report) -> None:
         "rank 617 on gpu0078 (GPU 1)",
         "What to do",
         "ssh gpu0078 py-spy dump --pid 41234",
-        "How far the ranks came",
+        "What each rank did",
+        "Where the waits lead",
         "When it was first noticed",
         "Who waits for whom",
         "[rank3]:[E102 03:04:05.678901",
@@ -130,15 +142,14 @@ def test_cited_lines_have_their_numbers(report: Report) -> None:
 def test_the_pictures_say_in_words_what_colours_say(report: Report) -> None:
     text = Page(render_html(report, details("a.message"))).text
     for word in (
-        "not made",
-        "done",
-        "SeqNum",
-        "rank 2",
+        "rank 2, culprit: done in a4, absent in a5",
+        "X absent: never made a call that others wait in",
+        "5 more ranks wait",
         "+1 min 30 s",
         "1970-01-01 00:00:00",
     ):
         assert word in text
-    assert "3 more rows of ranks: the exported frames have them" in text
+    assert "Left out: 3 rows of 40 ranks" in text
 
 
 @pytest.mark.parametrize("outcome", ["no-failure", "inconclusive"])
@@ -149,13 +160,58 @@ def test_an_outcome_without_a_verdict_has_a_page(report: Report, outcome: str) -
 
 
 def test_only_who_is_named_is_drawn_as_the_culprit(report: Report) -> None:
-    lanes = tuple(
-        Lane(rank, rank == "3", ("done", "absent")) for rank in ("2", "3", "4-5")
+    rows = tuple(
+        Row(rank, 1, who, (1, 10), "")
+        for rank, who in (("2", ""), ("3", "culprit"), ("4", "suspected"))
     )
-    page = render_html(report, Details(progress=Progress("0", (4, 5), lanes, 5)))
-    assert page.count('class="cell absent"') == 1
-    assert page.count('class="cell missing"') == 2
-    assert Page(page).text.count("not made") == 3
+    chart = RankCalls(("4", "5"), 1, (("", "default_pg"),), rows)
+    page = render_html(report, Details(rank_calls=chart))
+    assert page.count('class="cell absent own"') == 1
+    assert page.count('class="cell absent"') == 2
+    assert Page(page).text.count("absent in 5") == 3
+
+
+@pytest.mark.parametrize(("state", "said"), [(9, "late in 5"), (11, "mismatched in 5")])
+def test_a_culprit_is_told_by_what_it_did(
+    report: Report, state: int, said: str
+) -> None:
+    rows = tuple(Row("3", 1, who, (1, state), "waits in 6") for who in ("culprit", ""))
+    chart = RankCalls(("4", "5"), 1, (("", "default_pg"),), rows)
+    text = Page(render_html(report, Details(rank_calls=chart))).text
+    assert f"culprit: {said}" in text
+    assert text.count("waits in 6") == 1
+
+
+def test_the_title_of_the_page_has_no_padding(report: Report) -> None:
+    found = re.search("<title>(.*?)</title>", render_html(report))
+    assert found is not None
+    assert "  " not in found[1]
+    assert found[1].startswith("missing-rank: rank 617 on gpu0078")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "lost"),
+    [(10, "8 GPUs x 10 s = 0.02 GPU hours"), (0, None), (None, None)],
+)
+def test_the_bar_has_the_loss_and_is_missing_where_nothing_was_lost(
+    report: Report, hidden: int | None, lost: str | None
+) -> None:
+    times = ("2026-01-02T03:04:05.1Z", "2026-01-02T03:04:15.1Z")
+    onset = Onset(times[0], "", times[1], hidden, 8, "0.02", None, ())
+    text = Page(render_html(with_(report, onset=onset))).text
+    assert ("noticed 03:04:15" in text) is (lost is not None)
+    assert (f"lost: {lost}" in text) is (lost is not None)
+
+
+def test_a_line_is_told_by_its_words_and_not_by_its_grammar(report: Report) -> None:
+    cite = Evidence("a.log", 3, "Timed out waiting 8000ms")
+    ended = "exit: ended with SIGTERM"
+    seen = Step("seen", None, "c10d.gloo.timeout: it waited", 7, "0-6", (cite,))
+    exits = Step("seen", None, ended, 1, "7", (Evidence("a.log", 4, "SIGTERM"),))
+    text = Page(render_html(with_(report, chain=(seen, exits)))).text
+    assert "7 x Timed out waiting 8000ms (ranks 0-6): it waited" in text
+    assert "1 x ended with SIGTERM (rank 7)" in text
+    assert "c10d.gloo" not in text
 
 
 def test_long_lists_are_cut_and_say_so(report: Report) -> None:

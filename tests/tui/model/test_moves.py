@@ -1,12 +1,12 @@
 """Finding a place: where it opens, who waits for whom, search, time, zoom."""
 
+from ncclforensics.report.timeline.start_position import opening_place
+from ncclforensics.report.timeline.states import text
+from ncclforensics.report.timeline.timeline import Shown
 from ncclforensics.tui.model.clock import clock
 from ncclforensics.tui.model.details import place
 from ncclforensics.tui.model.scale import BySequence, ByTime
 from ncclforensics.tui.model.search import search
-from ncclforensics.tui.model.start_position import opening_place
-from ncclforensics.tui.model.states import text
-from ncclforensics.tui.model.timeline import Shown
 from ncclforensics.tui.model.view import view
 from ncclforensics.tui.model.waits import steps
 
@@ -148,7 +148,7 @@ def test_details_put_the_users_frame_first_and_the_other_ranks_beside(fixture_ti
 
 
 def test_no_control_character_of_a_log_reaches_the_screen(analyzed):
-    from ncclforensics.tui.model.build import build
+    from ncclforensics.report.timeline.build import build
 
     line = "gpu1:7:7 [0] NCCL INFO Bootstrap : Using eth0\x1b[31m:10.0.0.1<0>\x07\n"
     found = analyzed({"rank_0.log": line * 3, "rank_1.log": line * 3})

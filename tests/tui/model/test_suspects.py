@@ -4,12 +4,12 @@ import pytest
 from msgspec.structs import replace as with_
 
 from ncclforensics.report.contract import Suspect
-from ncclforensics.tui.model.build import build
+from ncclforensics.report.timeline.build import build
+from ncclforensics.report.timeline.start_position import opening_place, suspected_place
+from ncclforensics.report.timeline.timeline import Shown
 from ncclforensics.tui.model.details import place
 from ncclforensics.tui.model.entries import entries
 from ncclforensics.tui.model.scale import BySequence
-from ncclforensics.tui.model.start_position import opening_place, suspected_place
-from ncclforensics.tui.model.timeline import Shown
 from ncclforensics.tui.model.view import view
 from ncclforensics.tui.rendering import SUSPECTED, SUSPECTED_PLAIN, line
 

@@ -7,7 +7,7 @@ import pytest
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
-from ncclforensics.tui.model.outcomes import outcomes, told
+from ncclforensics.report.timeline.outcomes import outcomes, told
 
 
 def at(second):

@@ -4,9 +4,9 @@ import pytest
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
-from ncclforensics.tui.model import marks
-from ncclforensics.tui.model.build import build
-from ncclforensics.tui.model.states import text
+from ncclforensics.report.timeline import marks
+from ncclforensics.report.timeline.build import build
+from ncclforensics.report.timeline.states import text
 
 SECOND = 1_000_000_000
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.tui.model import marks, naming
+from ncclforensics.report.timeline import marks, naming
 
 if TYPE_CHECKING:
-    from ncclforensics.tui.model.first_pass import Survey
+    from ncclforensics.report.timeline.first_pass import Survey
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_CELLS = 1 << 28

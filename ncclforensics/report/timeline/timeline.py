@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.folding import fold_spread, natural, some
-from ncclforensics.tui.model import rows as folding
-from ncclforensics.tui.model.axis import EXIT, LOG
+from ncclforensics.report.timeline import rows as folding
+from ncclforensics.report.timeline.axis import EXIT, LOG
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
-    from ncclforensics.tui.model.axis import Columns
-    from ncclforensics.tui.model.grid import Grid
-    from ncclforensics.tui.model.rows import Grouping
+    from ncclforensics.report.timeline.axis import Columns
+    from ncclforensics.report.timeline.grid import Grid
+    from ncclforensics.report.timeline.rows import Grouping
 
 
 @dataclass(frozen=True, slots=True)

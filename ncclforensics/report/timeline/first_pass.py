@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.tables import done
-from ncclforensics.tui.model import naming
+from ncclforensics.report.timeline import naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

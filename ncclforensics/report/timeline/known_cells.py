@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.tui.model import naming
-from ncclforensics.tui.model.states import (
+from ncclforensics.report.timeline import naming
+from ncclforensics.report.timeline.states import (
     ABSENT,
     DONE,
     EXITED,
@@ -26,8 +26,8 @@ from ncclforensics.tui.model.states import (
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
     from ncclforensics.report.contract import Report
-    from ncclforensics.tui.model.axis import Columns
-    from ncclforensics.tui.model.first_pass import Survey
+    from ncclforensics.report.timeline.axis import Columns
+    from ncclforensics.report.timeline.first_pass import Survey
 
 MISMATCHES = ("collective-mismatch", "shape-mismatch")
 LISTS = {

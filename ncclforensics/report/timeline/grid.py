@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.tui.model import naming
-from ncclforensics.tui.model.first_pass import NAMES, SLAB, entries, slabs
-from ncclforensics.tui.model.states import (
+from ncclforensics.report.timeline import naming
+from ncclforensics.report.timeline.first_pass import NAMES, SLAB, entries, slabs
+from ncclforensics.report.timeline.states import (
     ABSENT,
     DONE,
     LATE,
@@ -27,8 +27,8 @@ from ncclforensics.tui.model.states import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncclforensics.tui.model.axis import Columns
-    from ncclforensics.tui.model.first_pass import Survey, Tick
+    from ncclforensics.report.timeline.axis import Columns
+    from ncclforensics.report.timeline.first_pass import Survey, Tick
 
 LATE_NS = 500_000_000
 

@@ -8,6 +8,8 @@ they have separate columns.
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from ncclforensics.model.folding import natural
@@ -15,6 +17,8 @@ from ncclforensics.model.words import UNNAMED, short_name
 
 KEY = ("pg", "pg_desc", "p2p")
 P2P = " p2p"
+# common suffix of Megatron's group names
+MEGATRON = re.compile("(_MODEL)?_PARALLEL_GROUP")
 
 # the number of a call within its kind
 NUMBER = (
@@ -22,6 +26,11 @@ NUMBER = (
     .then(pl.coalesce(pl.when(pl.col("p2p_seq") > 0).then("p2p_seq"), "seq"))
     .otherwise("seq")
 )
+
+
+def brief_name(kind: str) -> str:
+    """Return the name of a kind for a list of all kinds, where space is short."""
+    return MEGATRON.sub("", kind)
 
 
 def keyed() -> tuple[pl.Expr, ...]:

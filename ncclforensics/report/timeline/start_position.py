@@ -11,11 +11,11 @@ import polars as pl
 
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.contract import Collective
-from ncclforensics.tui.model import naming
+from ncclforensics.report.timeline import naming
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Report, Suspect, Verdict
-    from ncclforensics.tui.model.timeline import Timeline
+    from ncclforensics.report.timeline.timeline import Timeline
 
 Place = tuple[int, int]
 

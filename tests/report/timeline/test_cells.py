@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from ncclforensics.tui.model.states import (
+from ncclforensics.report.timeline.states import (
     ABSENT,
     BLANK,
     DONE,
@@ -12,7 +12,7 @@ from ncclforensics.tui.model.states import (
     occurring,
     text,
 )
-from ncclforensics.tui.model.timeline import Shown
+from ncclforensics.report.timeline.timeline import Shown
 
 TENSOR = "TENSOR_MODEL_PARALLEL_GROUP"
 
@@ -100,7 +100,7 @@ def test_of_a_thousand_ranks_one_is_absent_and_its_peers_wait(thousand):
 
 
 def test_a_ring_that_wrapped_leaves_unseen_calls_and_no_absent_ones(thousand):
-    from ncclforensics.tui.model.build import build
+    from ncclforensics.report.timeline.build import build
     from simulate_timeline import Job, collectives, frames, report
 
     job = Job(ranks=16, calls=40, culprit=9)

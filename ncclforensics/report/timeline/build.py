@@ -8,18 +8,18 @@ import polars as pl
 
 from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.report import suspect_phrases
-from ncclforensics.tui.model import axis, marks, naming
-from ncclforensics.tui.model.first_pass import survey
-from ncclforensics.tui.model.grid import grid
-from ncclforensics.tui.model.known_cells import given, held, positions, reached
-from ncclforensics.tui.model.outcomes import outcomes
-from ncclforensics.tui.model.states import ABSENT, AWAY, QUEUED, WAITING
-from ncclforensics.tui.model.timeline import Timeline
+from ncclforensics.report.timeline import axis, marks, naming
+from ncclforensics.report.timeline.first_pass import survey
+from ncclforensics.report.timeline.grid import grid
+from ncclforensics.report.timeline.known_cells import given, held, positions, reached
+from ncclforensics.report.timeline.outcomes import outcomes
+from ncclforensics.report.timeline.states import ABSENT, AWAY, QUEUED, WAITING
+from ncclforensics.report.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
     from ncclforensics.report.contract import Report
-    from ncclforensics.tui.model.first_pass import Tick
+    from ncclforensics.report.timeline.first_pass import Tick
 
 MOST_RANKS = 1 << 20
 

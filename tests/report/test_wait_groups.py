@@ -1,0 +1,70 @@
+"""The wait-for graph in boxes: from the crowd to the end, folded and bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+import simulate_timeline
+from ncclforensics.analysis import analyze
+from ncclforensics.report import wait_groups as groups
+from ncclforensics.report.wait_groups import wait_groups
+
+
+def drawn(jobs, name):
+    found = analyze([str(jobs / name / "evidence")])
+    return wait_groups(found.report, found.frames)
+
+
+def thousand():
+    job = simulate_timeline.Job(ranks=1024, calls=40, culprit=617)
+    return simulate_timeline.report(job), simulate_timeline.frames(job)
+
+
+def test_the_crowd_waits_for_the_culprit(jobs):
+    end, crowd = drawn(jobs, "torch-missing-rank-two-hosts").boxes
+    assert end.lines == ("rank 6 on gpu0002", "never made that call", "culprit")
+    assert crowd.lines[0] == "7 ranks: 0-5,7"
+    assert crowd.lines[1:] == ("wait in all_reduce SeqNum=5", "default_pg group 0")
+    assert (crowd.level, crowd.waits_for) == (1, (0,))
+
+
+def test_a_chain_leads_from_box_to_box(jobs):
+    told = drawn(jobs, "torch-chain")
+    ways = [(box.level, box.lines[0], box.waits_for) for box in told.boxes]
+    assert ways == [
+        (0, "rank 1 on gpu0001", ()),
+        (1, "rank 0", (0,)),
+        (2, "rank 2", (1,)),
+        (3, "rank 3", (2,)),
+    ]
+
+
+def test_ranks_of_a_circle_wait_themselves(jobs):
+    end, crowd = drawn(jobs, "torch-call-order-deadlock").boxes
+    assert end.lines[1:] == ("in another call, that is not over", "possible culprit")
+    assert crowd.lines[0] == "2 ranks: 2-3"
+
+
+@pytest.mark.parametrize("name", ["torch-healthy", "nccl-docker0", "torch-full-disk"])
+def test_nothing_is_drawn_where_nobody_waits(jobs, name):
+    assert drawn(jobs, name) is None
+
+
+def test_groups_of_one_kind_share_a_box():
+    report, frames = thousand()
+    end, own, tensor, others = wait_groups(report, frames).boxes
+    assert end.lines[0] == "rank 617 on gpu0077"
+    assert own.lines[2] == "DATA_PARALLEL group d1"
+    assert tensor.lines[2] == "TENSOR_MODEL_PARALLEL group t77"
+    assert others.lines[2] == "7 DATA_PARALLEL groups"
+    assert (others.level, others.waits_for) == (2, (2,))
+
+
+def test_what_is_left_out_is_counted(monkeypatch):
+    whole = wait_groups(*thousand())
+    monkeypatch.setattr(groups, "MOST_LEVELS", 1)
+    cut = wait_groups(*thousand())
+    assert len(cut.boxes) == 3
+    assert (whole.ranks, whole.more_ranks) == (1023, 0)
+    assert cut.ranks + cut.more_ranks == 1023
+    assert cut.ranks == 127 + 7
