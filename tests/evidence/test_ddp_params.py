@@ -2,7 +2,7 @@
 
 import pytest
 
-from log_lines import traceback, verdict
+from log_lines import timeout, traceback, verdict
 
 SIZES = (
     "RuntimeError: [{rank}]: params[0] in this process with sizes [5, 4] appears not "
@@ -77,3 +77,15 @@ OLD = (
 def test_what_nccl_up_to_2_7_saw_is_a_mismatch(analyzed, head):
     slug, ranks, _ = verdict(analyzed({"job.log": head + OLD}))
     assert (slug, ranks) == ("collective-mismatch", ())
+
+
+def test_a_count_of_nothing_after_a_timeout_is_the_timeouts_echo(analyzed):
+    lines = "".join(
+        f"[rank{r}]: RuntimeError: DDP expects same model across all ranks, but Rank {r}"
+        " has 51 params, while rank 0 has inconsistent 0 params.\n"
+        for r in (1, 2)
+    )
+    alone = analyzed({"job.log": lines})
+    assert alone.ranked.verdict.slug == "shape-mismatch"
+    timed_out = analyzed({"job.log": "".join(map(timeout, (0, 1, 2))) + lines})
+    assert timed_out.ranked.verdict.slug != "shape-mismatch"

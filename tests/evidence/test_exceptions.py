@@ -75,3 +75,24 @@ RAY = (
 def test_an_address_that_is_every_machines_names_none(analyzed, address, hosts):
     found = analyzed({"job.log": RAY.format(address)}).ranked.verdict
     assert (found.slug, found.hosts) == ("crashed-rank", hosts)
+
+
+TORN = (
+    "RuntimeError: mat1 and mat2 must have the same dtype\n"
+    "Traceback (most recent call last):\n"
+    '  File "train.py", line 351, in <module>\n'
+    "Traceback (most recent call last):\n"
+    '  File "train.py", line 351, in <module>\n'
+)
+
+
+def test_an_exception_among_torn_tracebacks_ended_a_process(analyzed):
+    assert crashed(analyzed({"job.log": TORN})) == [()]
+
+
+def test_alone_nothing_shows_that_it_was_not_caught(analyzed):
+    assert crashed(analyzed({"job.log": TORN.splitlines()[0] + "\n"})) == []
+
+
+def test_of_two_that_are_torn_neither_is_known_to_be_the_cause(analyzed):
+    assert crashed(analyzed({"job.log": "ValueError: no labels\n" + TORN})) == []

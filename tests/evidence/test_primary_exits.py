@@ -2,6 +2,8 @@
 
 import pytest
 
+from log_lines import table
+
 FAILED = (
     "E0801 13:23:11.366000 900 torch/distributed/elastic/multiprocessing/api.py:900] "
     "failed (exitcode: {code}) local_rank: 0 (pid: 77) of binary: /usr/bin/python\n"
@@ -249,3 +251,22 @@ def test_a_tasks_words_are_its_ranks_where_each_task_is_one(analyzed):
     agent = FAILED.format(code=1)
     found = verdict(analyzed({"slurm-1.out": said + agent + ends}))
     assert found is None or found[1] != (1,)
+
+
+def test_a_rankless_cuda_error_is_that_of_the_only_rank_that_aborted(analyzed):
+    words = (
+        "terminate called after throwing an instance of 'c10::AcceleratorError'\n"
+        "  what():  CUDA error: misaligned address\n"
+    )
+    one = analyzed({"bench.log": words + table((6, -6, 4006))}).ranked.verdict
+    assert (one.slug, one.ranks) == ("crashed-rank", (6,))
+    two = analyzed({"bench.log": words + table((6, -6, 4006), (2, -6, 4002))})
+    assert two.ranked.verdict.ranks == ()
+
+
+def test_a_fatal_error_of_the_interpreter_is_its_own_but_for_an_abort(analyzed):
+    fatal = "[rank2]:Fatal Python error: {}\n"
+    own = analyzed({"a.log": fatal.format("PyThreadState_Get: the GIL is released")})
+    assert own.ranked.verdict.slug == "crashed-rank"
+    aborted = analyzed({"a.log": fatal.format("Aborted")})
+    assert aborted.ranked.verdict is None

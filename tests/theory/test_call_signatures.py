@@ -1,7 +1,13 @@
 """On what the members of a call differ: its sides, fewest ranks first."""
 
+import math
+
+import polars as pl
 import pytest
 from standstills import STEP, all_but, case
+
+import judging
+from ncclforensics.analysis import analyze
 
 HISTORY = STEP * 4
 WAITS = f"{HISTORY}abcdp|W"
@@ -59,3 +65,41 @@ def test_what_may_be_uneven_in_health_has_no_sides_by_size(op):
 
 def test_an_entry_without_an_operation_is_on_no_side():
     assert sides([WAITS] * 4, op=None) == []
+
+
+# how watchdogs spell what dumps call so
+WATCHDOGS = {
+    "broadcast": "BROADCAST",
+    "all_reduce": "ALLREDUCE",
+}
+GAVE_UP = (
+    "[rank{rank}]:[E820 10:10:00.596967190 ProcessGroupNCCL.cpp:688] [Rank {rank}] "
+    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, "
+    "NumelIn={numel}, NumelOut={numel}, Timeout(ms)=600000) ran for 600009 milliseconds "
+    "before timing out.\n"
+    "[rank{rank}]:[E820 10:10:00.596967190 ProcessGroupNCCL.cpp:1709] [PG ID 0 PG GUID "
+    "0(default_pg) Rank {rank}] Exception (either an error or timeout) detected by "
+    "watchdog at work: {seq}, last enqueued NCCL work: {seq}, last completed NCCL work: "
+    "{before}.\n"
+)
+
+
+@pytest.mark.parametrize("fault", ["mismatch", "shape", "stuck"])
+def test_a_member_without_a_dump_is_compared_by_its_watchdogs_line(tmp_path, fault):
+    """The line spells the operation in its own way, and tells elements alone."""
+    played = judging.played(fault, seed=1, tp=1, pp=1, dp=4, ep=1)
+    whole = judging.analysis(played, tmp_path)
+    slug, odd = judging.named(whole)
+    call = whole.ranked.verdict.collective
+    entry = whole.frames["collectives"].filter(
+        (pl.col("rank") == 1)
+        & (pl.col("seq") == call.seq)
+        & (pl.col("pg") == call.process_group)
+    )
+    op = WATCHDOGS[entry["op"][0]]
+    numel = math.prod(entry["in_sizes"][0][0])
+    line = GAVE_UP.format(rank=1, seq=call.seq, before=call.seq - 1, op=op, numel=numel)
+    (tmp_path / "rank_1.log").write_text(line)
+    (tmp_path / "nccl_trace_rank_1").unlink()
+    assert judging.named(analyze([str(tmp_path)])) == (slug, odd)
+    assert odd == (() if fault == "stuck" else (1,))

@@ -9,7 +9,6 @@ recognised lines leave this module.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -20,7 +19,8 @@ from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import CITE, SCHEMAS
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import captures, framing, grammar
-from ncclforensics.parsers.logs.message_parsers.limits import is_capped
+from ncclforensics.parsers.logs.inner_rows import FOUND, Room, structured
+from ncclforensics.parsers.logs.lines_below import under
 from ncclforensics.parsers.logs.scan import WRAPPED
 
 if TYPE_CHECKING:
@@ -33,19 +33,6 @@ RANKS = re.compile(r"(?:^|_)n?ranks?$|^world_size$")
 # names of columns with durations
 SPANS = re.compile(r"_ms$")
 FRAMING = ("part", "raw", "speaker", "launcher", "header", "is_record")
-FOUND = "_found"  # whether a row of a message came out of its inner structure
-
-
-@dataclass(slots=True)
-class Room:
-    """The remaining budget for the inner structures of one log.
-
-    `rows` limits the rows that they yield, `characters` what pyparsing reads; the
-    structures that do not use pyparsing are fast.
-    """
-
-    rows: int = field(default_factory=lambda: limits.MAX_STRUCTURE_ROWS)
-    characters: int = field(default_factory=lambda: limits.MAX_PARSED_CHARACTERS)
 
 
 def recognise(
@@ -89,7 +76,7 @@ def taken(
         message = by_id[message_id]
         whole = frame = _believed(taken_, odd)
         if message.inner:
-            whole, is_cut = _structured(frame, message, lines, room)
+            whole, is_cut = structured(frame, message, lines, room)
             whole = _believed(whole, odd)
             full += [message_id] if is_cut else []
         told = row = _event(whole, message)
@@ -180,8 +167,8 @@ def _with_wrapped(
         open_ends = open_ends.join(pl.concat(taken), on=place, how="anti")
     if not open_ends.height:
         return found
-    under = _under(open_ends, lines, WRAPPED).group_by(place).agg("text")
-    joined = open_ends.join(under, on=place, suffix="_under")
+    below = under(open_ends, lines, WRAPPED).group_by(place).agg("text")
+    joined = open_ends.join(below, on=place, suffix="_under")
     glued: dict[str, list[pl.DataFrame]] = {}
     for glue in (" ", ""):
         rest = pl.col("text_under").list.eval(pl.element().str.strip_chars_start(" "))
@@ -211,172 +198,6 @@ def _with_wrapped(
         i: pl.concat([f[i] for f in (kept, again) if i in f], how="diagonal")
         for i in kept | again
     }
-
-
-def _under(starts: pl.DataFrame, lines: framing.Lines, count: int) -> pl.DataFrame:
-    """Return the segments of up to `count - 1` lines below each start, same speaker.
-
-    A line with a header of its own ends the message and is not part of it; interleaved
-    lines of other speakers are skipped. Python's logging repeats its header on each
-    line of a message: such a line is a continuation if it is indented. srun labels all
-    lines or none: below an unlabelled line, `1: [a, b]` is not a label.
-    """
-    first = starts.select("line", "part", "speaker", "launcher", "task")
-    wanted = first.select(
-        "line",
-        "part",
-        "speaker",
-        "launcher",
-        pl.col("task").is_null().alias("unlabelled"),
-        pl.int_ranges(pl.col("line") + 1, pl.col("line") + count).alias("under"),
-    ).explode("under")
-    framed = lines.framed(
-        pl.col("line").is_in(wanted["under"].unique().implode())
-    ).select(
-        pl.col("line").alias("under"),
-        pl.col("part").alias("under_part"),
-        pl.col("speaker").alias("under_speaker"),
-        pl.col("launcher").alias("under_launcher"),
-        (pl.col("speaker") == pl.col("launcher")).alias("rankless"),
-        "task",
-        "header",
-        "text",
-        pl.col("t").is_not_null().alias("timed"),
-    )
-    beside = wanted.join(framed, on="under").sort("line", "part", "under", "under_part")
-    number = pl.when("unlabelled").then(pl.col("task").cast(pl.String))
-    beside = beside.with_columns(
-        pl.col("under_speaker").str.strip_suffix(
-            pl.concat_str(
-                pl.when(pl.col("under_speaker") == number)
-                .then(pl.lit(""))
-                .otherwise(pl.lit("|")),
-                number,
-            ).fill_null("")
-        ),
-        pl.concat_str(pl.concat_str(number, pl.lit(": ")).fill_null(""), "text").alias(
-            "text"
-        ),
-    )
-    same = pl.col("under_speaker").eq(pl.col("speaker")) | pl.col("under_speaker").eq(
-        ""
-    )
-    same |= pl.col("rankless") & (pl.col("under_launcher") == pl.col("launcher"))
-    return (
-        beside.filter(same)
-        .with_columns(
-            (
-                pl.col("header").is_not_null()
-                & ~(pl.col("header").eq("python") & pl.col("text").str.starts_with(" "))
-            ).alias("headed")
-        )
-        .filter(~pl.col("headed").cum_max().over("line", "part"))
-    )
-
-
-def _structured(
-    frame: pl.DataFrame, message: Message, lines: framing.Lines, room: Room
-) -> tuple[pl.DataFrame, bool]:
-    """Parse the inner structure of each message: one row per row of the structure.
-
-    A message without such rows keeps its one row, with FOUND false. Also returns
-    whether a limit was exceeded: `room`, MAX_STRUCTURES messages, the lines of one
-    message, or the characters of its text.
-    """
-    structure = captures.module(str(message.inner))
-    starts = frame.head(limits.MAX_STRUCTURES)
-    texts = starts["text"].to_list()
-    places = starts.select(pl.concat_list("line")).to_series().to_list()
-    untimed = starts["t"].is_null().to_list()
-    timed = [[False]] * starts.height
-    if message.block > 1:
-        under = (
-            _under(starts, lines, message.block)
-            .group_by("line", "part", maintain_order=True)
-            .agg(pl.col("text").str.join("\n"), "under", "timed")
-        )
-        below = starts.select("line", "part").join(
-            under, on=["line", "part"], how="left", maintain_order="left"
-        )
-        texts = [
-            f"{text}\n{rest}" if rest else text
-            for text, rest in zip(texts, below["text"], strict=True)
-        ]
-        under_ = below.select(pl.concat_list("line", pl.col("under").fill_null([])))
-        places = under_.to_series().to_list()
-        timed = [[False, *(some or ())] for some in below["timed"].to_list()]
-    parsed: list[dict[str, object]] = []
-    longest = getattr(structure, "LONGEST", limits.MAX_STRUCTURE_CHARACTERS)
-    is_cut = frame.height > starts.height
-    is_cut = is_cut or any(is_capped(text, longest) for text in texts)
-    refuses = getattr(structure, "refuses", None)
-    is_slow = hasattr(structure, "pp")
-    for number, text in enumerate(texts):
-        if room.rows <= 0 or (is_slow and room.characters <= 0):
-            is_cut = True
-            break
-        rows = structure.parse(text)
-        is_cut = is_cut or len(rows) > room.rows
-        is_cut = is_cut or (refuses is not None and refuses(text))
-        # a structure that reaches the last line of its block may continue below it
-        is_cut = is_cut or any(row.get("span") == message.block for row in rows)
-        rows = [_placed(row, text, places[number]) for row in rows]
-        if captures.GOES_ON in structure.COLUMNS and rows and untimed[number]:
-            rows[0][captures.GOES_ON] = any(timed[number][_span(rows[0]) :])
-        parsed += ({"_start": number, **row} for row in rows[: room.rows])
-        room.rows -= max(len(rows), 1)
-        room.characters -= min(len(text), longest) * is_slow
-    if not parsed:
-        return frame.with_columns(pl.lit(False).alias(FOUND)), is_cut
-    inner = pl.DataFrame(parsed, infer_schema_length=None, strict=False)
-    inner = inner.rename(
-        {c: f"{c}_text" for c in inner.columns if c in captures.OWN_COLUMNS}
-    )
-    # columns that are null in all rows still need their type
-    types = captures.inner(str(message.inner))
-    inner = inner.with_columns(
-        pl.col(c).cast(types.get(c, pl.String()))
-        for c, kind in inner.schema.items()
-        if kind == pl.Null
-    ).with_columns(pl.lit(True).alias(FOUND))
-    start = starts.with_columns(pl.int_range(pl.len()).alias("_start"))
-    whole = start.join(
-        inner, on="_start", how="left", suffix="_inner", maintain_order="left"
-    )
-    clashes = [c for c in inner.columns if f"{c}_inner" in whole.columns]
-    typed = whole.with_columns(
-        pl.col(FOUND).fill_null(False),
-        *(
-            pl.coalesce(_like(f"{c}_inner", c, whole), _like(c, c, whole)).alias(c)
-            for c in clashes
-        ),
-    )
-    return typed.drop("_start", *(f"{c}_inner" for c in clashes)), is_cut
-
-
-def _span(row: dict[str, object]) -> int:
-    """Return how many lines a row of an inner structure takes."""
-    return int(str(row.get("span") or 1))
-
-
-def _placed(
-    row: dict[str, object], text: str, places: Sequence[int]
-) -> dict[str, object]:
-    """Replace `said_at` of a row by the line of the file, and what that says."""
-    if captures.SAID_AT not in row:
-        return row
-    at = row.pop(captures.SAID_AT)
-    said = text.splitlines()
-    told: tuple[int | None, str | None] = (None, None)
-    if isinstance(at, int) and len(said) == len(places):
-        told = places[at], said[at].strip()
-    return row | dict(zip(captures.SAID, told, strict=True))
-
-
-def _like(column: str, name: str, frame: pl.DataFrame) -> pl.Expr:
-    """Cast a column to the type of `name` in `events`, or else in `frame`."""
-    dtype = SCHEMAS["events"].get(name, frame.schema[f"{name}_inner"])
-    return pl.col(column).cast(dtype, strict=False)
 
 
 def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:

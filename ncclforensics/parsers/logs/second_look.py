@@ -28,6 +28,7 @@ from ncclforensics.parsers.logs import (
     scan,
 )
 from ncclforensics.parsers.logs.framing import FILE
+from ncclforensics.parsers.logs.inner_rows import Room
 from ncclforensics.parsers.logs.kept_lines import Kept
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     joined = [framing.Lines(_joined(lines, 1 + below)) for below in range(JOINED)]
     for many, messages in _passes():
         needles = grammar.has_needle("raw", messages)
-        told = event_rows.taken(joined[many - 1], needles, messages, event_rows.Room())
+        told = event_rows.taken(joined[many - 1], needles, messages, Room())
         new = _apart(told["events"].filter(_is_trouble())["line"], many, taken)
         taken = pl.concat([taken, *(new + below for below in range(many))])
         if new.len():
@@ -99,7 +100,7 @@ def _at_work(lines: pl.DataFrame, framed: framing.Lines) -> Frames:
     """Return the first lines that show a job at work."""
     messages = [m for m in grammar.load() if m.loose and m.role == "neutral"]
     needles = grammar.has_needle("raw", messages)
-    told = event_rows.taken(framed, needles, messages, event_rows.Room())
+    told = event_rows.taken(framed, needles, messages, Room())
     return _at(lines, told["events"]["line"].unique().sort().head(FEW), told)
 
 

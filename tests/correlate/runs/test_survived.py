@@ -88,3 +88,22 @@ def test_a_note_says_so(analyzed):
     notes = analyzed(logs(out=steps(3, 1, 2, 3))).frames["notes"]
     told = notes.filter(notes["text"].str.contains("rank 3 printed an exception"))
     assert told["source"].to_list() == ["rank_3.err.log"]
+
+
+LOGGED = "2026-08-20 09:58:02.868 | INFO     | s3:run:61 - part read after retry\n"
+
+
+def test_a_record_below_an_exception_proves_that_the_process_went_on(analyzed):
+    """Where nothing else in the job is wrong."""
+    files = {f"rank_{r}.log": "2026-08-20 09:57:00 starts\n" for r in range(3)}
+    assert verdict(analyzed({**files, "rank_3.log": RAISED}))[:2] == (
+        "crashed-rank",
+        (3,),
+    )
+    went_on = analyzed({**files, "rank_3.log": RAISED + LOGGED})
+    assert verdict(went_on) == "no-failure"
+
+
+def test_it_proves_nothing_where_others_lost_their_peer(analyzed):
+    analysis = analyzed({"rank_3.log": RAISED + LOGGED, "rank_0.log": timeout(0)})
+    assert (3,) in crashed(analysis)

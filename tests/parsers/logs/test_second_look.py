@@ -72,3 +72,40 @@ def test_where_a_strict_message_tells_a_cause_nothing_is_read_twice(analyzed):
 def test_a_large_log_is_not_read_again(analyzed):
     text = "a line of a program at work\n" * 4000 + RETOLD["shape-mismatch"]
     assert "condensed.fingerprint" not in analyzed({"job.log": text}).frames.messages
+
+
+PREFIXED = "a3ku-algo-1-1kcnw | [1,2]:RuntimeError: DataLoader worker (pid 1219) is "
+PREFIXED += "killed by signal: Bus error. It is possible that dataloader's workers are "
+PREFIXED += "out of shared memory.\n"
+
+
+def test_a_message_behind_a_prefix_that_nothing_knows_is_read(analyzed):
+    assert verdict(analyzed({"cloud.txt": PREFIXED}))[0] == "shm-exhausted"
+
+
+def test_inside_a_word_no_message_begins(analyzed):
+    glued = PREFIXED.replace("]:RuntimeError: DataLoader", "]xDataLoader")
+    assert verdict(analyzed({"cloud.txt": glued})) == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gpu0001:73:387 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",
+        "Epoch 3:  42%|####2     | 420/1000 [02:11<03:02,  3.18it/s, v_num=7]",
+        "INFO:root:Reducer buckets have been rebuilt in this iteration.",
+    ],
+)
+def test_a_job_at_work_is_a_log_in_which_nothing_failed(analyzed, line):
+    found = analyzed({"run.log": f"{line}\n" * 3})
+    assert verdict(found) == "no-failure"
+    assert found.frames["notes"].is_empty()
+
+
+def test_prose_is_no_log(analyzed):
+    assert verdict(analyzed({"run.log": "we restarted it by hand\n"})) == "inconclusive"
+
+
+def test_a_failure_beside_progress_is_no_clean_bill(analyzed):
+    bad = "INFO:root:buckets\nthe widget failed\n"
+    assert verdict(analyzed({"run.log": bad})) == "inconclusive"

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ncclforensics.model.folding import count, unfold_ranks
+from ncclforensics.model.words import lasted
 from ncclforensics.report.formats.svg.elements import markup, picture, shape, text
 from ncclforensics.report.text_layout import shorten
 
@@ -36,7 +37,7 @@ def signs(told: Sequence[Sign]) -> Markup:
     )
     text(svg, left, 16, f"{clock(start)} UTC", "dim")
     if end - start >= SECOND:
-        text(svg, right + 16, 16, f"+{(end - start) / SECOND:,.0f} s", "dim")
+        text(svg, right + 16, 16, f"+{lasted((end - start) / SECOND)}", "dim")
     for row, sign in enumerate(told):
         y = TOP + ROW * row + 13
         x = left + TRACK * (sign.t - start) / span

@@ -1,0 +1,39 @@
+"""Files that are named by their hosts, and the ranks of a host that no line names."""
+
+from log_lines import table, verdict
+
+PANIC = "[412113.0040] Kernel panic - not syncing: Fatal machine check\n"
+
+
+def agents(*hosts, each=2):
+    """A torchrun log of each host, named by it, whose ranks aborted."""
+    return {
+        f"{host}.log": table(
+            *((r, -6, 4000 + r, r % each) for r in range(first, first + each)),
+            host=host,
+        )
+        for host, first in hosts
+    }
+
+
+def test_a_file_named_as_the_hosts_files_are_is_of_a_host(analyzed):
+    files = agents(("neo-1", 0), ("neo-3", 4))
+    found = analyzed({**files, "neo-2_console.log": PANIC})
+    assert verdict(found) == ("host-fault", (2, 3), ("neo-2",))
+
+
+def test_a_name_unlike_theirs_is_no_host(analyzed):
+    files = agents(("neo-1", 0), ("neo-3", 4))
+    found = analyzed({**files, "ward-2_console.log": PANIC})
+    assert verdict(found)[2] == ()
+
+
+def test_one_file_makes_no_habit(analyzed):
+    found = analyzed({**agents(("neo-1", 0)), "neo-2_console.log": PANIC})
+    assert verdict(found)[2] == ()
+
+
+def test_of_two_blocks_that_are_left_neither_is_the_hosts(analyzed):
+    files = agents(("neo-1", 0), ("neo-4", 6))
+    found = analyzed({**files, "neo-2_console.log": PANIC})
+    assert verdict(found) == ("host-fault", (), ("neo-2",))
