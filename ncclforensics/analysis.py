@@ -27,7 +27,7 @@ from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
 from ncclforensics.theory import suspects, uncollected, weigh
-from ncclforensics.verdict import onset, quotes, ranking, retold
+from ncclforensics.verdict import actions, clue, onset, quotes, ranking, retold
 from ncclforensics.verdict.statements import statements
 
 if TYPE_CHECKING:
@@ -163,6 +163,8 @@ def conclude(
     ranked = dataclasses.replace(ranked, suspects=suspected)
     ranked = onset.with_call(joined, ranked)
     ranked, told_of = quotes.quoted(joined, ranked, onset.of(joined, ranked))
+    told_of = dataclasses.replace(told_of, clue=clue.of(joined, ranked))
+    ranked = actions.completed(joined, ranked, told_of.onset)
     if ranked.verdict is None:
         joined = unknown_failures.noted(joined)
     return ranked, build(ranked, joined, diagnosers.CLASSES, told_of)

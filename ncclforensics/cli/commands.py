@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.report.contract import Report
     from ncclforensics.report.formats.by_name import Format
+    from ncclforensics.report.given import Given
 
 # New objects between two garbage collections. A command needs nearly all of its objects
 # until its end, and traversing them repeatedly takes a twentieth of a short run.
@@ -169,6 +170,7 @@ def analyze(
     """
     from ncclforensics.report.folding import unfold_ranks
     from ncclforensics.report.formats.by_name import render
+    from ncclforensics.report.given import NOTHING_GIVEN
     from ncclforensics.report.rank_filter import narrow
 
     try:
@@ -177,10 +179,10 @@ def analyze(
         raise UsageError(f"--rank: {caught}") from caught
     hushed = no_progress or quiet
     if redact is None:
-        report, interrupted = _report(**asked, progress=not hushed)
+        report, interrupted, given = _report(**asked, progress=not hushed)
     else:
         made, interrupted = publish.made_of(**asked, redact=redact, hushed=hushed)
-        report = made.report
+        report, given = made.report, NOTHING_GIVEN
     try:
         shown = narrow(report, ranks=ranks, pg=pg)
     except ValueError as caught:
@@ -194,6 +196,7 @@ def analyze(
         colour=form == "text" and stdout.coloured(color),
         verbose=verbose,
         quiet=quiet,
+        given=given,
     )
     stdout.write(text, utf8=form != "text")
     code = console.ended(report, interrupted=interrupted)
@@ -224,7 +227,7 @@ def evidence(
     """
     from ncclforensics.report.manifest import render_manifest
 
-    report, interrupted = _report(paths, jobs, no_cache, progress=not no_progress)
+    report, interrupted, _ = _report(paths, jobs, no_cache, progress=not no_progress)
     colour = stdout.coloured(color)
     stdout.write(render_manifest(report, width=stdout.width(), colour=colour))
     return console.ended(report, interrupted=interrupted)
@@ -292,16 +295,19 @@ def _report(
     until: str | None = None,
     *,
     progress: bool,
-) -> tuple[Report, bool]:
+) -> tuple[Report, bool, Given]:
     """Analyze the evidence, or load a saved report.
 
-    Also returns whether reading was interrupted, so that the report is partial.
+    Also returns whether reading was interrupted, so that the report is partial, and
+    the paths for the commands that the answer prints.
     """
     from ncclforensics.report.formats.as_json import load
+    from ncclforensics.report.given import Given
+    from ncclforensics.sources.real_paths import typed
 
     saved = load(Path(paths[0])) if len(paths) == 1 else None
     if saved is not None:
-        return saved, False
+        return saved, False, Given(tuple(paths))
     from ncclforensics.analysis import analyze as run
 
     with processes(jobs) as executor:
@@ -318,7 +324,8 @@ def _report(
     console.wipe()
     if found.is_from_cache and progress:
         console.say(FROM_CACHE)
-    return found.report, found.interrupted
+    files = {source.name: typed(paths, source) for source in found.sources}
+    return found.report, found.interrupted, Given(tuple(paths), files)
 
 
 def main(args: Sequence[str] | None = None) -> int:

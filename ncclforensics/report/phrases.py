@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.coverage import was_read
-from ncclforensics.report.folding import count, fold_hosts, some
+from ncclforensics.report.folding import count, fold_hosts, some, unfold_ranks
 from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ncclforensics.report.contract import (
+        Clue,
         Collective,
         Culprits,
         Finding,
@@ -96,6 +97,33 @@ def job(job: Job) -> str:
         job.launcher or "",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def heard(clue: Clue) -> str:
+    """Say which ranks were heard, of how many, and which of them timed out."""
+    if not clue.heard:
+        return ""
+    ours = len(unfold_ranks(clue.heard))
+    told = f"{ours:,} of {count(clue.ranks or ours, 'rank')}"
+    told += f" ({_ranks(clue.heard)})" if clue.silent else ""
+    told += f"; silent: {_ranks(clue.silent)}" if clue.silent else ""
+    if clue.timed_out and clue.timed_out != clue.heard:
+        told += f"; only {_ranks(clue.timed_out)} timed out"
+    return told
+
+
+def stood(clue: Clue) -> str:
+    """Return the call of each rank, folded: "ranks 0-2,4-7 all_reduce SeqNum=5"."""
+    told = []
+    for at in clue.stood:
+        call = [at.op or "a call", "" if at.seq is None else f"SeqNum={at.seq}"]
+        told.append(" ".join([_ranks(at.ranks_folded), *filter(None, call)]))
+    return "; ".join(told)
+
+
+def _ranks(folded: str) -> str:
+    """Return "rank 3" or "ranks 0-2,4-7", not longer than a line has room for."""
+    return f"{'rank' if folded.isdigit() else 'ranks'} {some(folded, 40)}"
 
 
 def step(step: Step) -> str:

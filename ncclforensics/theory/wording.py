@@ -14,6 +14,7 @@ from ncclforensics.theory import call_sites, standstill
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ncclforensics.model.actions import Action
     from ncclforensics.model.findings import Collective
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.weigh import Told
@@ -178,7 +179,7 @@ def finding(
     told: Told,
     headline: str,
     explanation: str,
-    remedy: tuple[str, ...],
+    remedy: tuple[str | Action, ...],
     evidence: tuple[Cite, ...],
     *,
     ranks: tuple[int, ...] | None = None,

@@ -96,7 +96,10 @@ class Analysis:
         if self.error is not None:
             raise self.error
         return SimpleNamespace(
-            report=self.report, interrupted=self.interrupted, is_from_cache=False
+            report=self.report,
+            interrupted=self.interrupted,
+            is_from_cache=False,
+            sources=(),
         )
 
 

@@ -8,9 +8,11 @@ from ncclforensics.report.formats.annotations import render_github
 from ncclforensics.report.formats.as_json import render_json, render_jsonl
 from ncclforensics.report.formats.markdown import render_markdown
 from ncclforensics.report.formats.text import render_text
+from ncclforensics.report.given import NOTHING_GIVEN
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Report
+    from ncclforensics.report.given import Given
 
 Format = Literal["text", "json", "jsonl", "markdown", "github"]
 
@@ -23,12 +25,18 @@ def render(
     colour: bool = False,
     verbose: bool = False,
     quiet: bool = False,
+    given: Given = NOTHING_GIVEN,
 ) -> str:
     """Return the report in a format; the options apply to text only."""
     match form:
         case "text":
             return render_text(
-                report, width=width or 80, colour=colour, verbose=verbose, quiet=quiet
+                report,
+                width=width or 80,
+                colour=colour,
+                verbose=verbose,
+                quiet=quiet,
+                given=given,
             )
         case "json":
             return render_json(report)

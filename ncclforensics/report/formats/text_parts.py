@@ -12,25 +12,28 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from ncclforensics.report import suspect_phrases
+from ncclforensics.report.coverage import recognised
 from ncclforensics.report.folding import count
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import GIVE as GIVE
-from ncclforensics.report.phrases import perhaps, who
+from ncclforensics.report.phrases import heard, perhaps, stood, who
 from ncclforensics.report.rank_filter import ASKED
 from ncclforensics.report.sanitize import ELLIPSIS
 from ncclforensics.report.text_layout import fold, shorten, wrap
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Evidence, Finding, Note, Report, Step
+    from ncclforensics.report.given import Given
 
 PROSE = 100  # cells; longer lines of prose are hard to read
 MOST = 1000  # entries of any list even with -v: the JSON has them all
-# Shell commands stay on one line. Such a line starts like a command, or contains what
-# only commands contain and is not a sentence that introduces one.
+# Shell commands stay on one line. Such a line starts like a command, ends in a remark,
+# or contains what only commands contain and is not a sentence that introduces one.
 _COMMAND = re.compile(
     r"(?:\$ |export |[A-Z][A-Z0-9_]*=\S|(?:sudo|ssh|pdsh|srun|scontrol|sacct|systemctl"
     r"|journalctl|dmesg|nvidia-smi|dcgmi|kubectl|torchrun|python3?|ip|ibstat|df|mount"
-    r"|ncclforensics) [^ ]*[^ .,]( |$)|(?!.*: ).* (?:#|&&|\||--[a-z][a-z-]*) )"
+    r"|ncclforensics|(?:z|xz|bz|zstd)?less|py-spy|gdb|rdma) [^ ]*[^ .,]( |$)"
+    r"|.* {3,}# |(?!.*: ).* (?:#|&&|\||--[a-z][a-z-]*) )"
 )
 
 
@@ -62,8 +65,9 @@ def quote(cite: Evidence, room: int, most: int = 4) -> list[str]:
     return [cite.place, *(f"  | {part}" for part in parts)]
 
 
-def remedy(item: str, width: int) -> list[str]:
+def remedy(item: str, width: int, given: Given) -> list[str]:
     """Return what to do, in lines; a command stays on one, to be pasted."""
+    item = given.remedy(item)
     return [item] if _COMMAND.match(item) else wrap(item, width, hang=2)
 
 
@@ -80,6 +84,18 @@ def suspects(report: Report, width: int) -> list[list[str]]:
         first, *rest = wrap(f"{place} {suspect_phrases.reason(suspect)}", width, hang=2)
         found.append([head + first[len(place) :], *rest])
     return found
+
+
+def clue(report: Report) -> list[tuple[str, str]]:
+    """Return label and text of who was heard, where each rank stood, what is needed."""
+    if report.clue is None:
+        return []
+    told = {
+        "heard": heard(report.clue),
+        "at": stood(report.clue),
+        "needs": "; ".join(report.clue.needed) if recognised(report) else "",
+    }
+    return [(label, text) for label, text in told.items() if text]
 
 
 def course(report: Report) -> list[Step]:
@@ -115,9 +131,12 @@ def notes(report: Report) -> list[str]:
     return texts
 
 
-def next_commands(report: Report) -> str:
-    """Return the commands that show more."""
-    see = "ncclforensics evidence PATH"
-    if report.verdict is None:
-        return see
-    return f"ncclforensics explain {report.verdict.slug} · {see}"
+def next_commands(report: Report, given: Given, width: int) -> list[str]:
+    """Return the commands that show more: one line if they fit, else one each."""
+    show = "timeline" if recognised(report) else "evidence"
+    told = [] if given.is_stdin else [f"ncclforensics {show} {given.words}"]
+    if recognised(report):
+        slug = report.outcome if report.verdict is None else report.verdict.slug
+        told.append(f"ncclforensics explain {slug}")
+    together = " · ".join(told)
+    return [together] if together and cell_len(together) <= width else told
