@@ -109,7 +109,7 @@ def analyze(
         joined, ranked, built = explain(within(frames, span), *chosen)
         if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
             joined, ranked, built = explain(within(more, span), *chosen)
-        quoted = excerpts.read(built, found.sources) if quote else ()
+        quoted = excerpts.read(built, found.sources, joined) if quote else ()
     sources = tuple(found.sources)
     return Analysis(joined, ranked, built, quoted, sources, is_from_cache)
 

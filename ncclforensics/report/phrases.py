@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.coverage import was_read
+from ncclforensics.report.details import around_last
 from ncclforensics.report.folding import count, fold_hosts, some, unfold_ranks
 from ncclforensics.report.text_layout import shorten
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         Step,
         Verdict,
     )
+    from ncclforensics.report.details import Details
 
 
 SPREAD = "0-56:8 is every 8th rank from 0 to 56."
@@ -97,6 +99,26 @@ def job(job: Job) -> str:
         job.launcher or "",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def last_line(report: Report) -> str:
+    """Return `path:line  text` of the culprit's last own line, "" if it is unknown."""
+    last = None if report.onset is None else report.onset.last_line
+    if last is None or report.verdict is None:
+        return ""
+    return f"{last.place}  {last.text}".rstrip()
+
+
+def last_words(report: Report, details: Details) -> list[str]:
+    """Return the culprit's last own line, and what stands around it if that was read.
+
+    Empty where it is not known.
+    """
+    around = around_last(report, details)
+    told = last_line(report)
+    if not told or around is None:
+        return [told] if told else []
+    return [around.source, *around.numbered]
 
 
 def heard(clue: Clue) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from ncclforensics.report.opening_lines import opening
-from ncclforensics.report.phrases import also, call, job, perhaps, who
+from ncclforensics.report.phrases import also, call, job, last_words, perhaps, who
 from ncclforensics.report.suspect_phrases import comes_first
 from ncclforensics.tickets import urls
 from ncclforensics.tickets.model import Auth, Body, Comment, File, Plan, Request
@@ -173,7 +173,9 @@ def _bodies(post: Post) -> tuple[Body, ...]:
     cites = [f"{c.place}  {c.text}" for c in verdict.evidence[:CITES]]
     if len(verdict.evidence) > CITES:
         cites.append(f"… {len(verdict.evidence) - CITES:,} more in the attached report")
-    quoted = [_code(cites)] if cites else []
+    own = last_words(report, post.paper.details)
+    quoted = [_code(["its last own line:", *own])] if own else []
+    quoted += [_code(cites)] if cites else []
     return (
         Body("full", plain, (), [*blocks, *quoted, *link, *small]),
         Body("without excerpts", plain, (EXCERPTS,), [*blocks, *link, *small]),

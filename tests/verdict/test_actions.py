@@ -83,9 +83,7 @@ def test_nobody_is_left_without_an_action_and_none_gets_more_than_three():
             assert 1 <= len(finding.remedy) <= actions.MOST
 
 
-@pytest.mark.parametrize(
-    "name", ["a b.log", "-v.log", "+q.log", "$(reboot).log", "'"]
-)
+@pytest.mark.parametrize("name", ["a b.log", "-v.log", "+q.log", "$(reboot).log", "'"])
 def test_a_file_name_is_one_word_and_no_option(name):
     *_, word = shlex.split(shell.read(name, 4))
     assert word.removeprefix("./") == name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.opening_lines import opening
-from ncclforensics.report.phrases import others, perhaps
+from ncclforensics.report.phrases import last_line, others, perhaps
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Evidence, Report
@@ -35,7 +35,8 @@ def render_github(report: Report) -> str:
     if verdict is None:
         return command(level, first, "\n".join([second, *suspects]))
     title = " ".join(first.split())
-    told = [verdict.headline, verdict.explanation, *verdict.remedy]
+    last = [f"last line: {text}"] if (text := last_line(report)) else []
+    told = [verdict.headline, verdict.explanation, *last, *verdict.remedy]
     at = 1 if suspect_phrases.comes_first(report) else len(told)
     text = "\n".join([*told[:at], *suspects, *told[at:]])
     lines = [command(level, title, text, verdict.evidence[:1])]

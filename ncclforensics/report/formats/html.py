@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from ncclforensics.report import phrases, suspect_phrases
 from ncclforensics.report.class_docs import HEADINGS, ITEM, page
 from ncclforensics.report.coverage import recognised, was_read
-from ncclforensics.report.details import Details
+from ncclforensics.report.details import Details, around_last
 from ncclforensics.report.folding import some
 from ncclforensics.report.formats import svg
 from ncclforensics.report.opening_lines import opening
@@ -33,6 +33,7 @@ from ncclforensics.report.phrases import (
     call,
     grouped,
     job,
+    last_line,
     others,
     who,
 )
@@ -65,6 +66,8 @@ def render_html(
         suspects=suspect_phrases.suspects(report),
         others=others(report),
         restart="" if report.verdict is None else phrases.restart(report.verdict),
+        last=last_line(report),
+        around=around_last(report, details),
         onset=None if report.onset is None else phrases.onset(report.onset),
         chain=[(s.part, phrases.step(s)) for s in report.chain[:MOST_OTHERS]],
         ruled_out=grouped((r.slug, r.why) for r in report.ruled_out),

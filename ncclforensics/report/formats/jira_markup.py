@@ -17,6 +17,7 @@ from ncclforensics.report.phrases import (
     also,
     call,
     job,
+    last_words,
     others,
     perhaps,
     restart,
@@ -61,6 +62,8 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
             parts.append(f"call: {escape(call(verdict.collective))}")
         if verdict.first_seen is not None:
             parts.append(f"first seen: {escape(verdict.first_seen)}")
+        if quotes and (last := last_words(report, details)):
+            parts += ["*Its last own line*", noformat(last)]
         if verdict.remedy:
             parts += ["*What to do*", noformat(verdict.remedy)]
         if again := restart(verdict):

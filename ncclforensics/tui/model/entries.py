@@ -50,6 +50,9 @@ def entries(report: Report) -> list[Entry]:
     verdict = report.verdict
     if verdict is not None:
         found.append(_finding("verdict", verdict))
+        last = None if report.onset is None else report.onset.last_line
+        if last is not None:
+            found.append(_cite(last, verdict, "last"))
         found += [_cite(cite, verdict) for cite in verdict.evidence[:MOST_CITES]]
         found += [Entry("do", item, item, verdict.slug) for item in verdict.remedy]
     elif not recognised(report):
@@ -96,6 +99,6 @@ def _finding(label: str, finding: Verdict | Finding) -> Entry:
     return Entry(label, brief, f"{brief}\n{whole}", finding.slug, finding)
 
 
-def _cite(cite: Evidence, finding: Verdict) -> Entry:
+def _cite(cite: Evidence, finding: Verdict, label: str = "evidence") -> Entry:
     text = f"{cite.place} {cite.text}".rstrip()
-    return Entry("evidence", text, text, finding.slug, finding, cite)
+    return Entry(label, text, text, finding.slug, finding, cite)
