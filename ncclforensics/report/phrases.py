@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.report.coverage import was_read
+from ncclforensics.report.coverage import recognised, was_read
 from ncclforensics.report.details import around_last
 from ncclforensics.report.folding import count, fold_hosts, some, unfold_ranks
 from ncclforensics.report.text_layout import shorten
@@ -199,6 +199,26 @@ def restart(finding: Verdict) -> str:
 def perhaps(finding: Verdict) -> str:
     """Return the prefix "possible: " for a finding that is only possible, else ""."""
     return "possible: " if finding.confidence == "possible" else ""
+
+
+def sureness(finding: Verdict, report: Report) -> str:
+    """Return how sure a finding is; of an open outcome only that it is open.
+
+    There the confidence of a sign (that a timeout passed) would read as one of a cause.
+    """
+    return finding.confidence if report.outcome == "failure" else report.outcome
+
+
+def clue(report: Report) -> list[tuple[str, str]]:
+    """Return (label, text): who was heard, where each rank stood, what is needed."""
+    if report.clue is None:
+        return []
+    told = {
+        "heard": heard(report.clue),
+        "at": stood(report.clue),
+        "needs": "; ".join(report.clue.needed) if recognised(report) else "",
+    }
+    return [(label, text) for label, text in told.items() if text]
 
 
 def also(report: Report) -> tuple[str, ...]:

@@ -31,7 +31,6 @@ from ncclforensics.report.redact import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ncclforensics.model.frames import Frames
     from ncclforensics.report.class_docs import Documented
     from ncclforensics.report.contract import Report
 

@@ -21,6 +21,7 @@ from ncclforensics.report.phrases import (
     also,
     beside,
     call,
+    clue,
     grouped,
     job,
     last_words,
@@ -29,6 +30,7 @@ from ncclforensics.report.phrases import (
     perhaps,
     restart,
     step,
+    sureness,
     who,
 )
 
@@ -66,6 +68,7 @@ def render_markdown(
     first, second = opening(report)
     if verdict is None:
         blocks = [f"**{escape(first)}**", escape(second), *_suspects(report)]
+        blocks += _clue(report)
         if not recognised(report):
             blocks.append(GIVE)
     else:
@@ -100,14 +103,14 @@ def _verdict(
     verdict: Verdict, report: Report, details: Details, *, quotes: bool
 ) -> list[str]:
     """Return the blocks that name the failure."""
-    unsure = ", inconclusive" if report.outcome == "inconclusive" else ""
     named = who(verdict.culprits, 200) or "no rank accused"
     claim = f"**{perhaps(verdict)}`{verdict.slug}`: {escape(named)}**"
     blocks = [
-        f"{claim} ({verdict.confidence}{unsure})",
+        *_opening(report, f"{claim} ({sureness(verdict, report)})"),
         escape(verdict.headline),
         *(escape(told) for told in also(report)),
         *(_suspects(report) if suspect_phrases.comes_first(report) else ()),
+        *_clue(report),
         escape(verdict.explanation),
     ]
     facts = []
@@ -128,6 +131,20 @@ def _verdict(
     if not suspect_phrases.comes_first(report):
         blocks += _suspects(report)
     return blocks
+
+
+def _opening(report: Report, claim: str) -> list[str]:
+    """Return the opening lines where a clue leads, before the class of the sign."""
+    if report.clue is None or not report.clue.text:
+        return [claim]
+    first, second = opening(report)
+    return [f"**{escape(first)}**", escape(second), claim]
+
+
+def _clue(report: Report) -> list[str]:
+    """Return who was heard, where each rank stood, and what is needed."""
+    told = [f"- {label}: {escape(text)}" for label, text in clue(report)]
+    return ["\n".join(told)] if told else []
 
 
 def _suspects(report: Report) -> list[str]:

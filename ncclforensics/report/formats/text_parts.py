@@ -16,7 +16,8 @@ from ncclforensics.report.coverage import recognised
 from ncclforensics.report.folding import count
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import GIVE as GIVE
-from ncclforensics.report.phrases import heard, perhaps, stood, who
+from ncclforensics.report.phrases import clue as clue
+from ncclforensics.report.phrases import perhaps, who
 from ncclforensics.report.rank_filter import ASKED
 from ncclforensics.report.sanitize import ELLIPSIS
 from ncclforensics.report.text_layout import fold, shorten, wrap
@@ -84,18 +85,6 @@ def suspects(report: Report, width: int) -> list[list[str]]:
         first, *rest = wrap(f"{place} {suspect_phrases.reason(suspect)}", width, hang=2)
         found.append([head + first[len(place) :], *rest])
     return found
-
-
-def clue(report: Report) -> list[tuple[str, str]]:
-    """Return label and text of who was heard, where each rank stood, what is needed."""
-    if report.clue is None:
-        return []
-    told = {
-        "heard": heard(report.clue),
-        "at": stood(report.clue),
-        "needs": "; ".join(report.clue.needed) if recognised(report) else "",
-    }
-    return [(label, text) for label, text in told.items() if text]
 
 
 def course(report: Report) -> list[Step]:
