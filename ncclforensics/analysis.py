@@ -28,7 +28,7 @@ from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
 from ncclforensics.theory import suspects, uncollected, weigh
-from ncclforensics.verdict import onset, quotes, ranking, retold
+from ncclforensics.verdict import actions, clue, onset, quotes, ranking, retold
 from ncclforensics.verdict.statements import statements
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ def analyze(
         datasets = [path for path in paths if dataset.is_one(path)]
         seen = None if kept is None else answers.look(paths, asked)
         if kept and seen and (again := answers.again(kept, seen, paths, scratch)):
-            quoted = excerpts.read(again.report, again.sources) if quote else ()
+            told = again.report, again.sources, again.frames
+            quoted = excerpts.read(*told) if quote else ()
             rest = (again.report, quoted, again.sources, again.seconds)
             return Analysis(again.frames, None, *rest)
         start = time.monotonic()
@@ -127,7 +128,7 @@ def analyze(
         if kept and seen and cache.is_whole(frames):
             took = time.monotonic() - start
             answers.keep(kept, seen, built, joined, found.sources, took)
-        quoted = excerpts.read(built, found.sources) if quote else ()
+        quoted = excerpts.read(built, found.sources, joined) if quote else ()
     return Analysis(joined, ranked, built, quoted, found.sources)
 
 
@@ -186,6 +187,8 @@ def conclude(
     ranked = dataclasses.replace(ranked, suspects=suspected)
     ranked = onset.with_call(joined, ranked)
     ranked, told_of = quotes.quoted(joined, ranked, onset.of(joined, ranked))
+    told_of = dataclasses.replace(told_of, clue=clue.of(joined, ranked))
+    ranked = actions.completed(joined, ranked, told_of.onset)
     if ranked.verdict is None:
         joined = unknown_failures.noted(joined)
     return ranked, build(ranked, joined, diagnosers.CLASSES, told_of)

@@ -36,7 +36,13 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ncclforensics.report.bundle import Paper
-    from ncclforensics.report.contract import Finding, Report, Suspect, Verdict
+    from ncclforensics.report.contract import (
+        Evidence,
+        Finding,
+        Report,
+        Suspect,
+        Verdict,
+    )
 
 
 class Tables(dict[str, "pl.DataFrame"]):
@@ -88,6 +94,12 @@ class Incident:
     def suspects(self) -> tuple[Suspect, ...]:
         """Ranks to look at first, highest weight first; suspicions, not verdicts."""
         return self.report.suspects
+
+    @property
+    def last_line(self) -> Evidence | None:
+        """The culprit's last own line before the job stopped; None if unknown."""
+        onset = self.report.onset
+        return None if onset is None or self.verdict is None else onset.last_line
 
     @property
     def findings(self) -> tuple[Finding, ...]:

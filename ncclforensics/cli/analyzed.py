@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.analysis import Analysis
     from ncclforensics.report.contract import Report
+    from ncclforensics.sources import Source
 
 
 def report(
@@ -27,17 +28,18 @@ def report(
     until: str | None = None,
     *,
     hushed: bool,
-) -> tuple[Report, bool]:
-    """Return the report on the evidence, and whether reading it was interrupted.
+) -> tuple[Report, bool, Sequence[Source]]:
+    """Return the report, whether reading was interrupted, and the files of evidence.
 
     An answer that is there is told before polars and the parsers are loaded.
     """
     chosen = (world_size, select, ignore, since, until)
     if not any(chosen) and (found := answers.report(options.kept(no_cache), paths)):
         _say(found.seconds, hushed=hushed)
-        return found.report, coverage.interrupted(found.report) is not None
+        interrupted = coverage.interrupted(found.report) is not None
+        return found.report, interrupted, found.files() or ()
     made = analysis(paths, jobs, no_cache, *chosen, hushed=hushed)
-    return made.report, made.interrupted
+    return made.report, made.interrupted, made.sources
 
 
 def analysis(

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.report.contract import Report
     from ncclforensics.report.formats.by_name import Format
+    from ncclforensics.report.given import Given
 
 # New objects between two garbage collections. A command needs nearly all of its objects
 # until its end, and traversing them repeatedly takes a twentieth of a short run.
@@ -170,6 +171,7 @@ def analyze(
     """
     from ncclforensics.model.folding import unfold_ranks
     from ncclforensics.report.formats.by_name import render
+    from ncclforensics.report.given import NOTHING_GIVEN
     from ncclforensics.report.rank_filter import narrow
 
     try:
@@ -178,10 +180,10 @@ def analyze(
         raise UsageError(f"--rank: {caught}") from caught
     hushed = no_progress or quiet
     if redact is None:
-        report, interrupted = _report(**asked, hushed=hushed)
+        report, interrupted, given = _report(**asked, hushed=hushed)
     else:
         made, interrupted = publish.made_of(**asked, redact=redact, hushed=hushed)
-        report = made.report
+        report, given = made.report, NOTHING_GIVEN
     try:
         shown = narrow(report, ranks=ranks, pg=pg)
     except ValueError as caught:
@@ -195,6 +197,7 @@ def analyze(
         colour=form == "text" and stdout.coloured(color),
         verbose=verbose,
         quiet=quiet,
+        given=given,
     )
     stdout.write(text, utf8=form != "text")
     code = console.ended(report, interrupted=interrupted)
@@ -228,7 +231,7 @@ def evidence(
     """
     from ncclforensics.report.manifest import render_manifest
 
-    report, interrupted = _report(paths, jobs, no_cache, hushed=no_progress)
+    report, interrupted, _ = _report(paths, jobs, no_cache, hushed=no_progress)
     colour = stdout.coloured(color)
     width = stdout.width()
     stdout.write(render_manifest(report, width=width, colour=colour, whole=whole))
@@ -289,17 +292,22 @@ cli.add_command(tui, "tui")
 
 def _report(
     paths: Sequence[str], *asked: Any, hushed: bool, **more: Any
-) -> tuple[Report, bool]:
+) -> tuple[Report, bool, Given]:
     """Analyze the evidence, or load a saved report.
 
-    Also returns whether reading was interrupted, so that the report is partial.
+    Also returns whether reading was interrupted, so that the report is partial, and
+    the paths for the commands that the answer prints.
     """
     from ncclforensics.report.formats.as_json import load
+    from ncclforensics.report.given import Given
+    from ncclforensics.sources.real_paths import typed
 
     saved = load(Path(paths[0])) if len(paths) == 1 else None
     if saved is not None:
-        return saved, False
-    return analyzed.report(paths, *asked, **more, hushed=hushed)
+        return saved, False, Given(tuple(paths))
+    found, interrupted, sources = analyzed.report(paths, *asked, **more, hushed=hushed)
+    files = {source.name: typed(paths, source) for source in sources}
+    return found, interrupted, Given(tuple(paths), files)
 
 
 def main(args: Sequence[str] | None = None) -> int:

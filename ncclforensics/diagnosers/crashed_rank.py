@@ -40,6 +40,7 @@ import polars as pl
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.correlate.identity import world
 from ncclforensics.evidence import common, primary_exits, ras_status
+from ncclforensics.model.actions import CITED, OWN_LOG, Action
 from ncclforensics.model.findings import Collective, Finding
 from ncclforensics.theory import uncollected
 
@@ -105,7 +106,7 @@ def _of_the_program(deaths: pl.DataFrame) -> Finding:
         explanation=f"All ranks raised the same exception: {why}"
         + (f", in {site}" if site else "")
         + ". The program or its configuration fails on every rank: none is to blame.",
-        remedy=("read the traceback at the cited line: any rank's will do",),
+        remedy=(CITED,),
         collective=Collective(call_site=site) if site else None,
         first_seen=common.first_seen(deaths),
         own=True,
@@ -193,11 +194,12 @@ def _hint(first: pl.DataFrame) -> str:
     return ""
 
 
-def _remedy(first: pl.DataFrame) -> tuple[str, ...]:
+def _remedy(first: pl.DataFrame) -> tuple[str | Action, ...]:
     if (first["code"] == -signal.SIGKILL).any():
-        return ("dmesg -T | grep -i -E 'killed process|oom'   # on that host",)
+        kills = "dmesg -T | grep -i -E 'killed process|oom'"
+        return (Action(kills, at_host=True), OWN_LOG)
     if (first["code"] == -signal.SIGBUS).any():
-        return ("df -h /dev/shm   # on that host", "docker run --shm-size=16g …")
+        return (Action("df -h /dev/shm", at_host=True), "docker run --shm-size=16g …")
     if (first["by"] == "traceback").any():
-        return ("read the traceback at the cited line",)
-    return ("python -X faulthandler …", "ulimit -c unlimited")
+        return (CITED,)
+    return (OWN_LOG, "export PYTHONFAULTHANDLER=1; ulimit -c unlimited")

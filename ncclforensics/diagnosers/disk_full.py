@@ -29,12 +29,14 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from ncclforensics.diagnosers import shm_exhausted
 from ncclforensics.evidence import common
+from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -86,8 +88,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation=f"{lines['text'][0][:200]}. What had to be written could not be, "
         f"and the process that wrote it failed.{why}",
         remedy=(
-            f"df -h {what}; df -i {what}" + (f"   # on {hosts[0]}" if hosts else ""),
-            f"du -xsh {what}/* | sort -h | tail; quota -s",
+            Action(f"df -h {quote(what)}; df -i {quote(what)}", at_host=True),
+            f"du -xsh {quote(what)}/* | sort -h | tail; quota -s",
             "export TMPDIR=/a/disk/with/room HF_HOME=/a/disk/with/room",
         ),
         ranks=ranks,

@@ -25,13 +25,13 @@ References
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.shell import at_host, is_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         + (f" It lost {common.named(hosts)}." if hosts else ""),
         remedy=(
             *_start(lines),
-            *(f"ssh {quote(h)} nvidia-smi -L" for h in hosts[:3]),
+            *(at_host(h, "nvidia-smi -L") for h in hosts[:1] if is_host(h)),
             DISCOVER,
         ),
         hosts=hosts,

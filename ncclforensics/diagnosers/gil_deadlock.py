@@ -38,6 +38,7 @@ import polars as pl
 
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, heartbeat_monitor
+from ncclforensics.model.actions import NATIVE_STACK, OWN_LOG, Action
 from ncclforensics.model.findings import Cite, Finding
 from ncclforensics.model.folding import are
 from ncclforensics.model.tables import done
@@ -61,8 +62,9 @@ TOLD_WITHIN_S = 1800  # the longest usual wait of a heartbeat monitor
 SHARE = 0.5  # of the dumps must have what this rank's dump lacks
 
 REMEDY = (
-    "py-spy dump --native --pid PID            # on the host of the named rank",
-    "gdb -p PID -ex 'thread apply all bt'",
+    NATIVE_STACK,
+    Action("gdb -p {pid} -batch -ex 'thread apply all bt'", at_host=True, only="alive"),
+    OWN_LOG,
 )
 
 

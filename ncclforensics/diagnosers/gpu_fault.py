@@ -32,6 +32,7 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -43,6 +44,7 @@ from ncclforensics.evidence import (
     kernel_log,
     timed_out_call,
 )
+from ncclforensics.model.actions import DRAIN, Action
 from ncclforensics.model.findings import Finding, NotChecked, RuledOut
 from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.theory import awaited
@@ -205,20 +207,17 @@ def _explanation(faults: pl.DataFrame, told: pl.DataFrame, named: str) -> str:
 
 def _remedy(
     hosts: tuple[str, ...], gpus: tuple[str, ...], numbers: list[int]
-) -> tuple[str, ...]:
-    host = hosts[0] if hosts else "<host>"
-    gpu = gpus[0] if gpus else "<bus id>"
-    reset = f"nvidia-smi --gpu-reset -i {gpu}   # on {host}, with nothing on the GPU"
-    off = (
-        f"power {host} off and on: a reset does not bring back a GPU that left the bus"
-    )
-    act = (reset,) if any(n in RESET for n in numbers) else ()
+) -> tuple[Action, ...]:
+    gpu = quote(gpus[0]) if gpus else "BUS_ID"
+    reset = f"nvidia-smi --gpu-reset -i {gpu}   # with nothing on the GPU"
+    off = "power {host} off and on: a reset does not bring back a GPU that left the bus"
+    again = "power the host off and on: a reset does not bring back such a GPU"
+    act = (Action(reset, at_host=True),) if any(n in RESET for n in numbers) else ()
     return (
-        f"scontrol update NodeName={host} State=DRAIN Reason='GPU {gpu}'"
-        f"   # or: kubectl cordon {host}",
-        *((off,) if 79 in numbers else act),
-        f"dcgmi diag -r 3   # on {host}, before it takes jobs again",
-        "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT   # on that host",
+        DRAIN,
+        *((Action(off, again),) if 79 in numbers else act),
+        Action("dcgmi diag -r 3   # before it takes jobs again", at_host=True),
+        Action("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", at_host=True),
     )
 
 

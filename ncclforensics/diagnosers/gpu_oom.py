@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, cuda_errors, primary_exits
+from ncclforensics.model.actions import CITED
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ REFUSED = "nccl.alloc_failed"
 APART_NS = 2_000_000_000  # timestamps of different ranks agree to about a second
 
 REMEDY = (
-    "nvidia-smi --query-compute-apps=pid,used_memory --format=csv   # on that host",
-    "export PYTORCH_ALLOC_CONF=expandable_segments:True",
+    CITED,
     "lower the micro batch or sequence length, or shard more",
+    "export PYTORCH_ALLOC_CONF=expandable_segments:True",
 )
 
 

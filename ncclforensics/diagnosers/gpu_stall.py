@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
+from ncclforensics.model.actions import NATIVE_STACK, XIDS, Action
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
@@ -58,8 +59,9 @@ EXPLAINS = (
 SPREADS = True
 
 REMEDY = (
-    "dmesg -T | grep -i xid                     # on the host of the named rank",
-    "nvidia-smi -q -d ECC,PERFORMANCE,PAGE_RETIREMENT",
+    XIDS,
+    Action("nvidia-smi -q -d ECC,PERFORMANCE,PAGE_RETIREMENT", at_host=True),
+    NATIVE_STACK,
 )
 
 

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, kernel_log, primary_exits, timed_out_call
+from ncclforensics.model.actions import DRAIN, Action
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import awaited
 
@@ -125,7 +126,6 @@ def _finding(frames: Frames, lines: pl.DataFrame, confidence: str) -> Finding:
     first = lines.sort("t", "source", "line", nulls_last=True).row(0, named=True)
     where = common.named(hosts) if hosts else "a host"
     theirs = f" ({common.ranks(ranks)})" if ranks else ""
-    host = hosts[0] if hosts else "<host>"
     return Finding(
         slug="host-fault",
         confidence=confidence,  # type: ignore[arg-type]
@@ -138,10 +138,9 @@ def _finding(frames: Frames, lines: pl.DataFrame, confidence: str) -> Finding:
             else "Nothing here says which ranks ran there."
         ),
         remedy=(
-            f"scontrol update NodeName={host} State=DRAIN Reason=hardware"
-            f"   # or: kubectl cordon {host}",
-            f"ipmitool sel elist; journalctl -b -1 -k   # on {host}",
-            f"ras-mc-ctl --errors   # on {host}: which memory module",
+            DRAIN,
+            Action("ipmitool sel elist; journalctl -b -1 -k", at_host=True),
+            Action("ras-mc-ctl --errors   # which memory module", at_host=True),
         ),
         ranks=ranks,
         hosts=hosts,

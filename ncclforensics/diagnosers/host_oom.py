@@ -35,6 +35,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common, kernel_log, pods, timed_out_call
+from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.tables import SCHEMAS
 
@@ -74,7 +75,7 @@ KILLED = -signal.SIGKILL
 COLUMNS = ("message", "text", "t", "rank", "host", "pid", "source", "line")
 
 REMEDY = (
-    "dmesg -T | grep -i -A1 -E 'oom-kill|killed process'   # on that host: who used it",
+    Action("dmesg -T | grep -i -A1 -E 'oom-kill|killed process'", at_host=True),
     "lower num_workers and prefetch_factor of the DataLoader, and pin_memory=False",
     "ask for more: sbatch --mem=0, or raise resources.limits.memory of the container",
 )

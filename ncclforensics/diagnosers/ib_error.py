@@ -32,11 +32,13 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from ncclforensics.evidence import common, kernel_log, lost_peers, teardown
+from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -250,27 +252,27 @@ def _what(own: pl.DataFrame, failed: pl.DataFrame) -> str:
 
 def _remedy(
     failed: pl.DataFrame, hosts: tuple[str, ...], cards: tuple[str, ...]
-) -> tuple[str, ...]:
+) -> tuple[str | Action, ...]:
     where = hosts[0] if hosts else "both ends"
-    card = cards[0].split(":")[0] if cards else ""
-    look = f"ibstat {card}; mlxlink -d {card}" if card else "ibstat; ibstatus"
+    card = quote(cards[0].split(":")[0]) if cards else ""
+    look = f"; mlxlink -d {card}" if card else ""
+    at = f"      # on {where}"
     both = pl.concat([failed["host"], failed["peer_host"]])
     ends = [h for h in common.strings(both) if h not in hosts[:1]]
     other = ends[0] if ends else "another host"
-    measure = f"ib_write_bw; ib_write_bw {where}      # there, then on {other}"
-    if not hosts and len(ends) > 1:
-        measure = f"ib_write_bw; ib_write_bw {ends[0]}      # there, then on {ends[1]}"
-    steps = [
-        f"{look}      # on {where}",
-        f"dmesg -T | grep -i -E 'mlx5|infiniband'      # on {where}",
-        *((measure,) if hosts or len(ends) > 1 else ()),
-    ]
+    first, second = (where, other) if hosts or len(ends) < 2 else ends[:2]
+    measure = f"ib_write_bw; ib_write_bw {quote(first)}      # there, then on {second}"
     codes = {*common.numbers(failed["code"]), *common.numbers(failed["errno"])}
-    if codes & {22, 110, 61}:
-        steps.append("show_gids; export NCCL_IB_GID_INDEX=3   # RoCE v2, all hosts")
-    if 12 in failed["status"]:
-        steps.append("export NCCL_IB_TIMEOUT=22             # only for a slow fabric")
-    return tuple(steps)
+    gid = "show_gids; export NCCL_IB_GID_INDEX=3   # RoCE v2, all hosts"
+    slow = "export NCCL_IB_TIMEOUT=22             # only for a slow fabric"
+    return (
+        Action(f"ibstat {card}".rstrip() + look + at, only="infiniband"),
+        Action(f"rdma link{look}{at}", only="no infiniband"),
+        *((gid,) if codes & {22, 110, 61} else ()),
+        *((measure,) if hosts or len(ends) > 1 else ()),
+        f"dmesg -T | grep -i -E 'mlx5|infiniband'{at}",
+        *((slow,) if 12 in failed["status"] else ()),
+    )
 
 
 def _with_columns(

@@ -26,6 +26,7 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -98,7 +99,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation=f"{who.capitalize()}{where} {verb} {words}; the other ranks do "
         "not. All ranks have to agree on it.",
         remedy=(
-            f"unset {said[0][0]}   # for {who}, or set it for all",
+            f"unset {quote(said[0][0])}   # for {who}, or set it for all",
             "grep -H NCCL_ /etc/nccl.conf ~/.nccl.conf ~/.bashrc   # on "
             + (common.some(hosts) or "the host of that rank"),
             "srun --export=ALL   # or: mpirun -x VARIABLE, for each of them",

@@ -42,6 +42,7 @@ import polars as pl
 
 from ncclforensics.evidence import blocked_processes, common, seen_places
 from ncclforensics.evidence.reported_missing import named
+from ncclforensics.model.actions import DUMPS, OWN_LOG, STACK
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
@@ -68,10 +69,7 @@ SPREADS = True
 
 MAX_MORE = 5  # ends in the explanation, each with its absent ranks and their call
 
-REMEDY = (
-    "read that rank's own log, and its stack while it hangs: py-spy dump --pid PID",
-    "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
-)
+REMEDY = (OWN_LOG, STACK, DUMPS)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:

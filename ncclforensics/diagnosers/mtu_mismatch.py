@@ -32,6 +32,7 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -95,7 +96,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     hosts = common.hosts(odd["host"])
     names = _interfaces(frames)
-    name = names[0] if len(names) == 1 else "IFACE"
+    name = quote(names[0]) if len(names) == 1 else "IFACE"
     what = "a packet of the usual size does not fit through the network"
     if seen.height:
         name = str(seen["interface"][0])
@@ -109,8 +110,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         )
     others = [h for h in common.hosts(seen["host"]) if h not in hosts]
     tried_to = common.strings(lost["peer"])
-    peer = next(iter((*hosts, *others, *tried_to)), "PEER")
-    other = next((h for h in others if h != peer), "another host of the job")
+    peer = quote(next(iter((*hosts, *others, *tried_to)), "PEER"))
+    other = next((h for h in others if quote(h) != peer), "another host of the job")
     yield Finding(
         slug="mtu-mismatch",
         confidence="likely" if tried.height or hosts else "possible",

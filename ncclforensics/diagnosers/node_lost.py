@@ -37,6 +37,7 @@ from ncclforensics.correlate.exits import exit_records
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common, external_stop, slurm_nodes, timed_out_call
+from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import noun
 from ncclforensics.theory import uncollected
@@ -110,7 +111,6 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     unsure = listed.height == told.height and not slurm_nodes.hosts_of_job(frames)
     who = f"{noun(len(hosts), 'node')} {common.named(hosts)}" if hosts else "a node"
     with_it = f" with {common.ranks(ranks)}" if ranks else ""
-    host = hosts[0] if hosts else "<node>"
     yield Finding(
         slug="node-lost",
         confidence="possible" if unsure else "likely" if weak else "certain",
@@ -120,9 +120,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         + ("" if hosts else "Which node that was is not in this evidence.")
         + ("A network that broke looks the same from here." if weak else ""),
         remedy=(
-            f"scontrol show node {host}   # or: kubectl describe node {host}",
-            f"journalctl -b -1 -n 200   # on {host}; and its BMC's event log",
-            f"sbatch --exclude={host} …   # until it is repaired",
+            Action("scontrol show node {host}   # or: kubectl describe node {host}"),
+            Action("journalctl -b -1 -n 200   # and its BMC's event log", at_host=True),
+            Action("sbatch --exclude={host} …   # until it is repaired"),
         ),
         ranks=ranks,
         hosts=hosts,

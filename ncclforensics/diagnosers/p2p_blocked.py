@@ -85,11 +85,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         f"{where} without the host, and that is refused or does not arrive.",
         remedy=(
             f"nvidia-smi topo -p2p r; nvidia-smi nvlink -s{at}",
-            f"lspci -vvv | grep ACSCtl; cat /proc/cmdline{at}",
+            "export NCCL_P2P_DISABLE=1    # once, as a test: slow, but it tells",
             "for b in $(lspci | grep 'PCI bridge' | cut -d' ' -f1); do "
             f"setpci -s $b ECAP_ACS+6.w=0000; done   # as root{where}: "
             "ACS is off until it boots",
-            "export NCCL_P2P_DISABLE=1    # once, as a test: slow, but it tells",
         ),
         ranks=ranks,
         hosts=hosts,

@@ -32,6 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import common, seen_places
+from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import NotChecked
 from ncclforensics.model.folding import count
 from ncclforensics.theory import wording
@@ -54,7 +55,10 @@ EXPLAINS = (
 SPREADS = True
 
 REMEDY = (
-    "look for a condition on the rank around the call site that is named",
+    Action(
+        "look for a condition on the rank around {site}",
+        "look for a condition on the rank around that call",
+    ),
     "move the collective out of the condition, or let every rank take the branch",
 )
 

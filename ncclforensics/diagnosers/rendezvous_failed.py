@@ -29,6 +29,7 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -37,6 +38,7 @@ from ncclforensics.correlate.runs.job import STEPS
 from ncclforensics.evidence import common, pods
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import noun
+from ncclforensics.model.shell import at_host, is_host
 from ncclforensics.model.tables import TROUBLED
 
 if TYPE_CHECKING:
@@ -137,7 +139,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             else "The lines do not say which process is missing: look for the node "
             "that printed nothing."
         ),
-        remedy=(*(f"ssh {h} hostname" for h in hosts[:1]), *_remedy(frames, server)),
+        remedy=(
+            *(at_host(h, "hostname") for h in hosts[:1] if is_host(h)),
+            *_remedy(frames, server),
+        ),
         hosts=hosts,
         first_seen=common.first_seen(told),
     )
@@ -157,7 +162,10 @@ def _never_started(lines: pl.DataFrame) -> Finding:
         f"start: {why[:200].rstrip('.')}. The processes of the other pods wait "
         "for it.",
         remedy=(
-            *(f"kubectl describe pod {name}   # its events" for name in names[:1]),
+            *(
+                f"kubectl describe pod {quote(name)}   # its events"
+                for name in names[:1]
+            ),
             "kubectl get events --sort-by=.lastTimestamp",
             "kubectl describe nodes | grep -A8 'Allocated resources'   # room for it",
         ),
@@ -270,7 +278,8 @@ def _server(told: pl.DataFrame) -> str:
 
 def _remedy(frames: Frames, server: str) -> tuple[str, ...]:
     told, _, told_port = server.rpartition(":")
-    host, port = told or "$MASTER_ADDR", told_port or "${MASTER_PORT:-29500}"
+    host = quote(told) if told else "$MASTER_ADDR"
+    port = quote(told_port) if told_port else "${MASTER_PORT:-29500}"
     return (
         f"nc -zv {host} {port}   # from every node",
         f"getent hosts {host}   # on every node: the same address, not 127.0.1.1",

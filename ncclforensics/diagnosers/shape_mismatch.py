@@ -33,6 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import common, ddp_params, detail_fingerprints
+from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Collective, Finding
 from ncclforensics.theory import mismatches, wording
 from ncclforensics.theory.weigh import case_of, weighed
@@ -63,7 +64,10 @@ EXPLAINS = ("missing-rank", "timeout-masking", "crashed-rank")
 SPREADS = True
 
 REMEDY = (
-    "print shape and dtype at the call site on the named ranks",
+    Action(
+        "print shape and dtype at {site} on {who}",
+        "print shape and dtype of that call on the ranks that differ",
+    ),
     "pad to a common size, or use an operation that takes uneven input",
 )
 WORDS = mismatches.Words(

@@ -88,7 +88,6 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             f"df -h /dev/shm; ls -la /dev/shm | head{on}",
             "docker run --shm-size=16g    # or --ipc=host; the default is 64 MB",
             "Kubernetes: an emptyDir with `medium: Memory`, mounted at /dev/shm",
-            "mount -o remount,size=16G /dev/shm   # on a bare host",
         ),
         ranks=ranks,
         hosts=hosts,

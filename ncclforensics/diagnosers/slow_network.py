@@ -32,11 +32,13 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from ncclforensics.evidence import common, step_times
+from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Cite, Finding
 
 if TYPE_CHECKING:
@@ -150,7 +152,10 @@ def _by_steps(frames: Frames) -> Finding | None:
         "loader that lags; nothing here tells which.",
         remedy=(
             "nvidia-smi -q -d PERFORMANCE | grep -E 'GPU 0|Slowdown'   # on every host",
-            "ibstat | grep -E 'CA|Rate'; ethtool IFACE | grep Speed   # on every host",
+            Action("ibstat | grep -E 'CA|Rate'   # on every host", only="infiniband"),
+            Action(
+                "ethtool IFACE | grep Speed   # on every host", only="no infiniband"
+            ),
             "all_reduce_perf -b 1G -e 1G   # nccl-tests, over halves of the hosts",
         ),
         first_seen=common.first_seen(found.lines[1:]),
@@ -167,6 +172,7 @@ def _finding(
     hosts = common.hosts(lines["host"])
     where = f"{common.named(hosts)}: " if hosts else ""
     at = f"   # on {common.some(hosts)}" if hosts else ""
+    card = quote(hca)
     return Finding(
         slug="slow-network",
         confidence="likely" if confidence == "likely" else "possible",
@@ -174,7 +180,10 @@ def _finding(
         evidence=evidence,
         explanation=f"{where}{what}. Collectives go at the pace of their slowest link.",
         remedy=(
-            f"ibstat {hca} | grep Rate; mlxlink -d {hca}{at}",
+            Action(
+                f"ibstat {card} | grep Rate; mlxlink -d {card}{at}", only="infiniband"
+            ),
+            Action(f"mlxlink -d {card}{at}", only="no infiniband"),
             "env | grep ^NCCL_; ls /dev/infiniband   # inside the job",
             "unset NCCL_IB_DISABLE NCCL_NET",
         ),

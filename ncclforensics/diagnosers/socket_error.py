@@ -31,6 +31,7 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -193,9 +194,9 @@ def _interface(frames: Frames, lines: pl.DataFrame) -> str:
 
 def _remedy(host: str, interface: str) -> tuple[str, ...]:
     there = host or "the peer's host"
-    card = f"; ethtool -S {interface} | grep -iE 'drop|err'" if interface else ""
+    card = f"; ethtool -S {quote(interface)} | grep -iE 'drop|err'" if interface else ""
     return (
         f"dmesg -T | grep -i -E 'killed process|segfault|Xid'   # on {there}",
         f"read the log of the ranks on {there} to their last line",
-        f"ss -ti{f' dst {host}' if host else ''}{card}   # if the process lives",
+        f"ss -ti{f' dst {quote(host)}' if host else ''}{card}   # if the process lives",
     )

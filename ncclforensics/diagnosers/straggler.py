@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, seen_places
+from ncclforensics.model.actions import OWN_LOG
 from ncclforensics.model.findings import Cite
 from ncclforensics.model.words import lasted
 from ncclforensics.theory import wording
@@ -55,7 +56,7 @@ EXPLAINS = (
 SPREADS = True
 
 REMEDY = (
-    "read what that rank logged between its last two calls",
+    OWN_LOG,
     "do that work before the first collective, or raise the timeout for it",
 )
 

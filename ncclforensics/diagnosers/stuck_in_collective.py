@@ -50,7 +50,7 @@ SPREADS = True
 
 REMEDY = (
     "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET TORCH_NCCL_ENABLE_TIMING=1",
-    "dmesg -T | grep -i -E 'xid|mlx5'          # on the hosts of the group",
+    "dmesg -T | grep -i -E 'xid|mlx5'   # on the hosts of the group",
 )
 
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
+from ncclforensics.model.actions import DUMPS
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import count
 from ncclforensics.model.words import lasted
@@ -49,7 +50,7 @@ SPREADS = False
 TIMEOUTS = ("c10d.watchdog.timeout", "c10d.gloo.timeout")
 
 REMEDY = (
-    "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
+    DUMPS,
     "keep the log of every rank: torchrun --log-dir DIR --redirects 3 --tee 3",
 )
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.evidence import common, gloo_blind_spots
+from ncclforensics.model.actions import DUMPS, Action
 from ncclforensics.model.findings import Finding
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
@@ -52,7 +53,13 @@ SPREADS = True
 
 BEFORE = 2  # earlier calls that must each have had a message
 
-REMEDY = ("compare the order of sends and receives of both ranks at the call site",)
+REMEDY = (
+    Action(
+        "compare the order of sends and receives of both ranks at {site}",
+        "compare the order of sends and receives of both ranks",
+    ),
+    DUMPS,
+)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:

@@ -29,6 +29,7 @@ References
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -207,11 +208,10 @@ def _remedy(lines: pl.DataFrame) -> tuple[str, ...]:
             "allow all TCP ports between the nodes of a job: NCCL picks them at random",
         )
     first = known.sort("peer", "source", "line").row(0, named=True)
-    peer, port = first["peer"], first.get("peer_port")
+    peer, port = quote(first["peer"]), first.get("peer_port")
     host = first["host"] or "the host"
     return (
-        f"ip route get {peer}; ping -c 3 {peer}     # on {host}",
-        f"nc -vz {peer} {port or 29500}            # on {host}, while the job waits",
+        f"ip route get {peer}; nc -vz {peer} {port or 29500}   # on {host}",
         f"iptables -L -n; ufw status                # on {peer} and {host}",
         "allow all TCP ports between the nodes of a job: NCCL picks them at random",
     )

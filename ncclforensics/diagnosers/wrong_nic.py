@@ -29,6 +29,7 @@ References
 from __future__ import annotations
 
 import dataclasses
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -332,12 +333,13 @@ def _remedy(
     """Return the setting to use: the other hosts' interface, or all but the wrong."""
     where = common.named(hosts) or "the host that printed it"
     but = ",".join(dict.fromkeys([*(wrong or ("docker0",)), "lo"]))
-    setting = right[0] if len(right) == 1 else f"^{but}"
+    only = quote(right[0]) if len(right) == 1 else ""
+    setting = only or quote(f"^{but}")
     on = f"in place of {instead}, on {where}" if instead else "on all hosts"
     return (
         f"ip -br addr                                # on {where}",
-        f"export NCCL_SOCKET_IFNAME={setting} GLOO_SOCKET_IFNAME={right[0]}   # {on}"
-        if len(right) == 1
+        f"export NCCL_SOCKET_IFNAME={setting} GLOO_SOCKET_IFNAME={only}   # {on}"
+        if only
         else f"export NCCL_SOCKET_IFNAME={setting}      # {on}, or the right one",
     )
 

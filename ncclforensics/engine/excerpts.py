@@ -1,5 +1,8 @@
 """Reads the lines around a report's citations from the evidence.
 
+The culprit's last own line comes first, with more around it. Where a rank is accused,
+what the logs of other ranks say is left out: those waited.
+
 Only text files have lines to show; a citation of a dump already contains its text.
 Files are read once, in blocks, so a gigabyte of log takes time but no memory.
 """
@@ -17,10 +20,12 @@ from ncclforensics.report.sanitize import ELLIPSIS, line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ncclforensics.report.contract import Report
+    from ncclforensics.model.frames import Frames
+    from ncclforensics.report.contract import Evidence, Report
     from ncclforensics.sources import Source
 
 CONTEXT = 3  # lines before and after a cited one
+AROUND = 5  # lines before and after the culprit's last one
 REACH = 40  # lines after a cited one that are searched for the cited text
 HEAD = 60  # leading characters of the cited text that are searched for
 SEARCHED = 4000  # characters of a line that are searched
@@ -31,16 +36,22 @@ KINDS = frozenset({"log", "error_json"})
 Cited = tuple[int, str]  # line number, cited text
 
 
-def cited(report: Report) -> dict[str, list[Cited]]:
+def cited(report: Report, frames: Frames) -> dict[str, list[Cited]]:
     """Return the cited lines to show, by file: at most MOST in total.
 
-    All of the verdict come first, then MOST_OTHERS per suspect and per finding.
+    The culprit's last line comes first, then all of the verdict, then MOST_OTHERS per
+    suspect and per finding. Lines in the logs of ranks that are not accused are left
+    out, unless there are no others.
     """
     found: dict[tuple[str, int], str] = {}
+    last = last_line(report)
     verdict = () if report.verdict is None else report.verdict.evidence
     told = [s.evidence for s in report.suspects] + [f.evidence for f in report.findings]
     others = [cite for cites in told for cite in cites[:MOST_OTHERS]]
-    for cite in (*verdict, *others):
+    cites = (*(() if last is None else (last,)), *verdict, *others)
+    foreign = _of_others(report, frames)
+    theirs = [cite for cite in cites if cite.source not in foreign]
+    for cite in theirs or cites:
         if cite.line is not None and len(found) < MOST:
             found.setdefault((cite.source, cite.line), cite.text)
     lines: dict[str, list[Cited]] = {}
@@ -49,30 +60,64 @@ def cited(report: Report) -> dict[str, list[Cited]]:
     return lines
 
 
-def read(report: Report, sources: Iterable[Source]) -> tuple[Excerpt, ...]:
+def last_line(report: Report) -> Evidence | None:
+    """Return the culprit's last line before the standstill, if it is known."""
+    return None if report.onset is None else report.onset.last_line
+
+
+def _of_others(report: Report, frames: Frames) -> frozenset[str]:
+    """Return the files of one rank each that is not accused; none if no rank is."""
+    named = set() if report.verdict is None else set(report.verdict.culprits.ranks)
+    if not named or report.outcome != "failure":
+        return frozenset()
+    also = (f.culprits.ranks for f in report.findings if f.role == "root")
+    named.update(rank for ranks in also for rank in ranks)
+    rank = pl.col("rank")
+    said = frames["events"].drop_nulls("rank").select("source", "rank")
+    files = frames["sources"].drop_nulls("rank").select("source", "rank")
+    alone = pl.concat([said, files]).group_by("source").agg(rank.unique())
+    theirs = alone.filter(rank.list.set_intersection(sorted(named)).list.len() == 0)
+    return frozenset(theirs.filter(rank.list.len() == 1)["source"])
+
+
+def read(
+    report: Report, sources: Iterable[Source], frames: Frames
+) -> tuple[Excerpt, ...]:
     """Return the excerpts of a report, in the order in which it cites the files.
 
     Never raises: a file that can no longer be read yields no excerpt.
     """
     files = {source.name: source for source in sources if source.kind in KINDS}
     excerpts: list[Excerpt] = []
-    for name, cites in cited(report).items():
+    last = last_line(report)
+    for name, cites in cited(report, frames).items():
         if name in files:
-            excerpts += _of_file(files[name], sorted(cites))
-    return tuple(excerpts)
+            wide = last.line if last is not None and last.source == name else None
+            excerpts += _of_file(files[name], sorted(cites), wide)
+    place = None if last is None else (last.source, last.line)
+    # stable: the others stay in order
+    return tuple(
+        sorted(
+            excerpts, key=lambda e: place not in [(e.source, line) for line in e.cited]
+        )
+    )
 
 
-def _of_file(source: Source, cites: Sequence[Cited]) -> list[Excerpt]:
-    """Return the excerpts of one file; nearby cited lines share one."""
+def _of_file(source: Source, cites: Sequence[Cited], wide: int | None) -> list[Excerpt]:
+    """Return the excerpts of one file; nearby cited lines share one.
+
+    The line `wide` has AROUND lines on both sides, the others CONTEXT.
+    """
     text = _lines(source, [number for number, _ in cites])
     spans: list[tuple[int, int, list[int]]] = []
     for number, told in cites:
         said = _said(text, number, told)
-        first, last = max(number - CONTEXT, 1), max(number + CONTEXT, said)
+        reach = AROUND if number == wide else CONTEXT
+        first, last = max(number - reach, 1), max(number + reach, said)
         own = sorted({number, said})
         if spans and first <= spans[-1][1] + 1:
             start, end, before = spans[-1]
-            spans[-1] = (start, max(end, last), sorted({*before, *own}))
+            spans[-1] = (min(start, first), max(end, last), sorted({*before, *own}))
         else:
             spans.append((first, last, own))
     return [
@@ -89,7 +134,7 @@ def _lines(source: Source, numbers: Sequence[int]) -> dict[int, str]:
         with source.open() as stream:
             for block in blocks(stream):
                 here = pl.any_horizontal(
-                    pl.col("line").is_between(number - CONTEXT, number + REACH)
+                    pl.col("line").is_between(number - AROUND, number + REACH)
                     for number in numbers
                 )
                 text |= dict(block.lines.filter(here).iter_rows())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
+from ncclforensics.model.actions import NATIVE_STACK, OWN_LOG
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def stuck(frames: Frames) -> Iterator[Finding]:
             "come back; nothing here tells which."
         ),
         remedy=(
-            "py-spy dump --native --pid <pid>   # on that host, at the next hang",
+            OWN_LOG,
+            NATIVE_STACK,
             "export TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN=1   # its C++ stacks",
             "export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800   # if it was only slow",
         ),

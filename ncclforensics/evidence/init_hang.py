@@ -16,6 +16,7 @@ import polars as pl
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import communicators
 from ncclforensics.evidence import common
+from ncclforensics.model.actions import OWN_LOG, STACK
 from ncclforensics.model.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ MOST = 2 / 3
 FEWEST = 3
 
 REMEDY = (
-    "read that rank's own log, and its stack while it hangs: py-spy dump --pid PID",
+    OWN_LOG,
+    STACK,
     "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET   # on all ranks",
 )
 

@@ -15,6 +15,7 @@ import polars as pl
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import ras_members
 from ncclforensics.evidence import common
+from ncclforensics.model.actions import OWN_LOG, STACK, Action
 from ncclforensics.model.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ ONE = ["source", "line", "comm_id", "op"]
 
 BEHIND = (
     "ask again: ncclras -v; a count that stands still is a hang",
-    "py-spy dump --pid PID   # on the host that is named",
+    STACK,
 )
 GONE = (
-    "look for the process on that host: did it end, and how? (dmesg -T, its own log)",
+    Action("dmesg -T | tail -n 100   # did the process end, and how?", at_host=True),
+    OWN_LOG,
     "ncclras -v   # again after a minute: DEAD, or back",
 )
 
@@ -120,7 +122,7 @@ def _finding(
     call: Collective,
     says: str,
     why: str,
-    remedy: tuple[str, ...],
+    remedy: tuple[str | Action, ...],
     confidence: Confidence,
 ) -> Finding:
     known = not rows["rank"].has_nulls()

@@ -14,6 +14,7 @@ import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS
 from ncclforensics.evidence import common, init_hang, ras_status, seen_places
+from ncclforensics.model.actions import DUMPS, OWN_LOG, STACK
 from ncclforensics.model.findings import Collective, Finding
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ READY = "launchers.horovod.ready"
 # store key under which a rank publishes its address to the others (torch 2.13, Gloo)
 ADDRESS = r"^/default_pg/\d+//cpu//\d+/(\d+)$"
 
-REMEDY = ("read that rank's own log, and its stack while it hangs: py-spy dump",)
+REMEDY = (OWN_LOG, STACK, DUMPS)
 
 
 def named(frames: Frames) -> Iterator[Finding]:

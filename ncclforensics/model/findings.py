@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ncclforensics.model.actions import Action
+
 Confidence = Literal["certain", "likely", "possible"]
 Role = Literal["root", "echo", "witness"]
 Counts = Literal["line", "entry"]
@@ -47,7 +49,8 @@ class Finding:
 
     `headline` is one self-contained line. `ranks` are global ranks; `ranks`, `hosts`
     and `devices` are empty if the evidence names none. `first_seen` is UTC nanoseconds.
-    `own`: the evidence itself says that no other rank caused this.
+    `own`: the evidence itself says that no other rank caused this. `remedy` is what to
+    do, the best first; only a ranked finding has it in words.
     """
 
     slug: str
@@ -55,7 +58,7 @@ class Finding:
     headline: str
     evidence: tuple[Cite, ...]
     explanation: str
-    remedy: tuple[str, ...]
+    remedy: tuple[str | Action, ...]
     ranks: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
@@ -150,12 +153,42 @@ class Onset:
 
 
 @dataclass(frozen=True, slots=True)
+class Stood:
+    """The call in which some ranks stopped; None where the evidence does not tell."""
+
+    ranks: tuple[int, ...]
+    op: str | None
+    seq: int | None
+    process_group: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """What is known where nobody is accused.
+
+    `text` is one sentence, "" if nothing points anywhere. Of `ranks` in all, there is a
+    line or a dump of those in `heard` and nothing of the `silent` ones. `needed` are
+    the files that would settle it.
+    """
+
+    text: str
+    ranks: int | None
+    heard: tuple[int, ...]
+    silent: tuple[int, ...]
+    timed_out: tuple[int, ...]
+    stood: tuple[Stood, ...]
+    needed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Course:
     """The course of a failure, in addition to its findings.
 
-    `held` are the ranks that wait for the culprits, according to dumps.
+    `held` are the ranks that wait for the culprits, according to dumps. `clue` is there
+    if nobody is accused.
     """
 
     onset: Onset | None = None
     seen: tuple[Seen, ...] = ()
     held: Seen | None = None
+    clue: Clue | None = None

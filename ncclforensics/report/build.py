@@ -68,6 +68,7 @@ def build(
         notes=_notes(frames, [f for _, f in ranked.findings]),
         chain=causal_chain.chain(ranked, course, evidence),
         onset=causal_chain.onset(course.onset, evidence),
+        clue=_clue(course.clue),
     )
     unread = interrupted(report) is not None or not recognised(report)
     if report.outcome == "no-failure" and (unread or refused(report)):
@@ -120,7 +121,7 @@ def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
         first_seen=rfc3339(finding.first_seen),
         evidence=evidence(finding.evidence),
         explanation=paragraphs(finding.explanation, PROSE),
-        remedy=tuple(line(item, PROSE) for item in finding.remedy),
+        remedy=tuple(line(str(item), PROSE) for item in finding.remedy),
         references=references(entry.doc),
         domain=cast("c.Domain", entry.domain),
         restart=_restart(entry.restart, _names(finding.hosts)),
@@ -153,6 +154,24 @@ def _suspect(suspect: findings.Suspect) -> c.Suspect:
         weight=round(min(max(suspect.weight, 0.0), 1.0), 3),
         why=line(suspect.why, REASON),
         evidence=evidence(suspect.evidence),
+    )
+
+
+def _clue(clue: findings.Clue | None) -> c.Clue | None:
+    """Convert a clue, with its ranks folded."""
+    if clue is None:
+        return None
+    return c.Clue(
+        text=line(clue.text, HEADLINE),
+        ranks=clue.ranks,
+        heard=fold_ranks(clue.heard),
+        silent=fold_ranks(clue.silent),
+        timed_out=fold_ranks(clue.timed_out),
+        stood=tuple(
+            c.Stood(fold_ranks(s.ranks), _name(s.op), s.seq, _name(s.process_group))
+            for s in clue.stood
+        ),
+        needed=tuple(line(what, REASON) for what in clue.needed),
     )
 
 

@@ -211,6 +211,31 @@ class Onset(Struct, frozen=True, forbid_unknown_fields=True):
     evidence: tuple[Evidence, ...]
 
 
+class Stood(Struct, frozen=True, forbid_unknown_fields=True):
+    """The call in which some ranks stopped; null where the evidence does not tell."""
+
+    ranks_folded: str
+    op: str | None
+    seq: int | None
+    process_group: str | None
+
+
+class Clue(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known where nobody is accused, and which files would settle it.
+
+    `text` may be "". Of `ranks` in all, there is a line or a dump of those in `heard`
+    and nothing of the `silent` ones. `stood` has the calls of most ranks first.
+    """
+
+    text: str
+    ranks: int | None
+    heard: str
+    silent: str
+    timed_out: str
+    stood: tuple[Stood, ...]
+    needed: tuple[str, ...]
+
+
 class Other(Struct, frozen=True, forbid_unknown_fields=True):
     """Another job or attempt in the same evidence, explained by itself, in short."""
 
@@ -233,6 +258,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     above all where nobody is accused.
     `chain` leads from the verdict's cause over how it spread to what people saw.
     `others` are jobs and attempts that lie beside the one that is explained.
+    `clue` leads where the outcome is inconclusive and no class explains it.
     """
 
     schema_version: Literal[1]
@@ -249,6 +275,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     chain: tuple[Step, ...] = ()
     onset: Onset | None = None
     others: tuple[Other, ...] = ()
+    clue: Clue | None = None
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

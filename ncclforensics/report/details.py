@@ -38,6 +38,15 @@ class Excerpt(Struct, frozen=True):
     lines: tuple[str, ...]
     cited: tuple[int, ...]
 
+    @property
+    def numbered(self) -> tuple[str, ...]:
+        """The lines with their numbers; > marks cited ones."""
+        width = len(str(self.first + len(self.lines)))
+        return tuple(
+            f"{'>' if number in self.cited else ' '} {number:>{width}}  {text}"
+            for number, text in enumerate(self.lines, self.first)
+        )
+
 
 class Call(Struct, frozen=True):
     """A hanging call, and its members as folded ranks by their state in it."""
@@ -95,6 +104,15 @@ def details(
         signs=signs[:MOST_SIGNS],
         more_signs=max(len(signs) - MOST_SIGNS, 0),
     )
+
+
+def around_last(report: Report, details: Details) -> Excerpt | None:
+    """Return the excerpt with the culprit's last own line, None if there is none."""
+    last = None if report.onset is None else report.onset.last_line
+    if last is None or report.verdict is None:
+        return None
+    of = (e for e in details.excerpts if e.source == last.source)
+    return next((excerpt for excerpt in of if last.line in excerpt.cited), None)
 
 
 def _calls(report: Report, frames: Frames) -> list[dict[str, Any]]:

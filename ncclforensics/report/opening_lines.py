@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 from ncclforensics.model.folding import count
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.coverage import interrupted, recognised, refused, unknown
-from ncclforensics.report.phrases import looked_at, others, perhaps, who
+from ncclforensics.report.phrases import heard, looked_at, others, perhaps, who
 from ncclforensics.report.text_layout import shorten, two_ends
 
 if TYPE_CHECKING:
-    from ncclforensics.report.contract import Report, Verdict
+    from ncclforensics.report.contract import Clue, Report, Verdict
 
 _GROUP = re.compile(r" on process group (\S+) \([^)]*\)")
 TICKET_WIDTH = 80  # the two opening lines are pasted into tickets
 NOTHING_FAILED = "no-failure: nothing in this evidence failed"
 CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this evidence"
 SUSPECTED = "inconclusive: something stopped; ranks are suspected, none is accused"
+NOT_ACCUSED = "; not accused"
 JOB_UNSEEN = "inconclusive: nothing of the job itself is in this evidence"
 UNKNOWN_FAILURE = "inconclusive: a line reads as a failure that is not known here"
 NOT_READ = "inconclusive: reading was interrupted, and what was read names no failure"
@@ -32,7 +33,9 @@ NOT_EVIDENCE = "inconclusive: nothing here was recognised as evidence"
 
 def opening(report: Report) -> tuple[str, str]:
     """Return the two opening lines, fit for a ticket, at most 80 cells each."""
-    verdict = report.verdict
+    verdict, clue = report.verdict, report.clue
+    if clue is not None and clue.text and not interrupted(report):
+        return _open(clue, report)
     if verdict is not None:
         return _named(verdict, report), _headline(verdict)
     suspected = suspect_phrases.brief(report, TICKET_WIDTH)
@@ -59,6 +62,22 @@ def opening(report: Report) -> tuple[str, str]:
         first = JOB_UNSEEN if unseen else CAUSE_UNSEEN
         second = _would_tell(report)
     return first, shorten(second, TICKET_WIDTH)
+
+
+def _open(clue: Clue, report: Report) -> tuple[str, str]:
+    """Return the lines of a report that accuses nobody: its clue, then whom to see."""
+    first = shorten(f"inconclusive: {clue.text}", TICKET_WIDTH)
+    suspected = suspect_phrases.brief(report, TICKET_WIDTH - len(NOT_ACCUSED))
+    second = f"{suspected}{NOT_ACCUSED}" if suspected else _settles(clue)
+    return first, shorten(second, TICKET_WIDTH)
+
+
+def _settles(clue: Clue) -> str:
+    """Return which files would settle it, as many as fit, else who was heard."""
+    tries = [" and ".join(clue.needed[:n]) for n in range(len(clue.needed), 0, -1)]
+    told = [f"nobody is accused; it takes {files}" for files in tries]
+    fit = (text for text in told if len(text) <= TICKET_WIDTH)
+    return next(fit, f"nobody is accused; heard: {heard(clue)}")
 
 
 def _named(verdict: Verdict, report: Report) -> str:

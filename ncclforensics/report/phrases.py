@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.model.folding import count, fold_hosts, some
+from ncclforensics.model.folding import count, fold_hosts, some, unfold_ranks
 from ncclforensics.model.words import lasted, name_group
-from ncclforensics.report.coverage import was_read
+from ncclforensics.report.coverage import recognised, was_read
+from ncclforensics.report.details import around_last
 from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ncclforensics.report.contract import (
+        Clue,
         Collective,
         Culprits,
         Finding,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         Step,
         Verdict,
     )
+    from ncclforensics.report.details import Details
 
 
 SPREAD = "0-56:8 is every 8th rank from 0 to 56."
@@ -98,6 +101,53 @@ def job(job: Job) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def last_line(report: Report) -> str:
+    """Return `path:line  text` of the culprit's last own line, "" if it is unknown."""
+    last = None if report.onset is None else report.onset.last_line
+    if last is None or report.verdict is None:
+        return ""
+    return f"{last.place}  {last.text}".rstrip()
+
+
+def last_words(report: Report, details: Details) -> list[str]:
+    """Return the culprit's last own line, and what stands around it if that was read.
+
+    Empty where it is not known.
+    """
+    around = around_last(report, details)
+    told = last_line(report)
+    if not told or around is None:
+        return [told] if told else []
+    return [around.source, *around.numbered]
+
+
+def heard(clue: Clue) -> str:
+    """Say which ranks were heard, of how many, and which of them timed out."""
+    if not clue.heard:
+        return ""
+    ours = len(unfold_ranks(clue.heard))
+    told = f"{ours:,} of {count(clue.ranks or ours, 'rank')}"
+    told += f" ({_ranks(clue.heard)})" if clue.silent else ""
+    told += f"; silent: {_ranks(clue.silent)}" if clue.silent else ""
+    if clue.timed_out and clue.timed_out != clue.heard:
+        told += f"; only {_ranks(clue.timed_out)} timed out"
+    return told
+
+
+def stood(clue: Clue) -> str:
+    """Return the call of each rank, folded: "ranks 0-2,4-7 all_reduce SeqNum=5"."""
+    told = []
+    for at in clue.stood:
+        call = [at.op or "a call", "" if at.seq is None else f"SeqNum={at.seq}"]
+        told.append(" ".join([_ranks(at.ranks_folded), *filter(None, call)]))
+    return "; ".join(told)
+
+
+def _ranks(folded: str) -> str:
+    """Return "rank 3" or "ranks 0-2,4-7", not longer than a line has room for."""
+    return f"{'rank' if folded.isdigit() else 'ranks'} {some(folded, 40)}"
+
+
 def step(step: Step) -> str:
     """Return a step of the chain: "1,022 x timeout: … (ranks 0-616,618-1023)"."""
     many = f"{step.count:,} x " if step.part == "seen" else ""
@@ -157,6 +207,26 @@ def restart(finding: Verdict) -> str:
 def perhaps(finding: Verdict) -> str:
     """Return the prefix "possible: " for a finding that is only possible, else ""."""
     return "possible: " if finding.confidence == "possible" else ""
+
+
+def sureness(finding: Verdict, report: Report) -> str:
+    """Return how sure a finding is; of an open outcome only that it is open.
+
+    There the confidence of a sign (that a timeout passed) would read as one of a cause.
+    """
+    return finding.confidence if report.outcome == "failure" else report.outcome
+
+
+def clue(report: Report) -> list[tuple[str, str]]:
+    """Return (label, text): who was heard, where each rank stood, what is needed."""
+    if report.clue is None:
+        return []
+    told = {
+        "heard": heard(report.clue),
+        "at": stood(report.clue),
+        "needs": "; ".join(report.clue.needed) if recognised(report) else "",
+    }
+    return [(label, text) for label, text in told.items() if text]
 
 
 def also(report: Report) -> tuple[str, ...]:

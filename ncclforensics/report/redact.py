@@ -17,6 +17,7 @@ import msgspec
 
 from ncclforensics.model.errors import UsageError
 from ncclforensics.model.folding import fold_hosts, natural, unfold_ranks
+from ncclforensics.model.shell import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -162,6 +163,8 @@ class Redactor:
             return value
         if key in ("host", "hosts"):
             return self.host(value)
+        if key == "remedy":
+            return self.text(renamed(value, self.source))
         return self.source(value) if key == "source" else self.text(value)
 
     def _name(self, kind: str, name: str, word: str) -> str:

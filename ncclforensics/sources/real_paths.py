@@ -13,6 +13,8 @@ from ncclforensics.sources.names import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ncclforensics.sources.model import Source
+
 
 def roots(paths: Sequence[str]) -> list[str]:
     """Return the distinct real paths of `paths`, with patterns expanded, sorted.
@@ -36,6 +38,20 @@ def roots(paths: Sequence[str]) -> list[str]:
         for path in sorted(expanded)
         if not any(str(parent) in expanded for parent in Path(path).parents)
     ]
+
+
+def typed(paths: Sequence[str], source: Source) -> str:
+    """Return a path to a source that begins as one of `paths`, if there is one.
+
+    A member of an archive has no path, and keeps its name.
+    """
+    if "!" in source.name:
+        return source.name
+    for path in paths:
+        for candidate in (path, os.path.join(path, source.name)):
+            if os.path.realpath(candidate) == str(source.path):
+                return candidate
+    return str(source.path)
 
 
 def _expand(pattern: str) -> list[str]:

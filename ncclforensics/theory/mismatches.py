@@ -15,6 +15,7 @@ from ncclforensics.theory.weigh import case_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ncclforensics.model.actions import Action
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.weigh import Told
 
@@ -40,7 +41,7 @@ class Words:
     differ: str
     alone: Callable[[str, str, str], str]
     both: Callable[[Side, Side], str]
-    remedy: tuple[str, ...]
+    remedy: tuple[str | Action, ...]
 
 
 def shown(frames: Frames, told: Told, words: Words) -> Finding:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common
+from ncclforensics.model.actions import Action
 from ncclforensics.theory import standstill, wording
 from ncclforensics.theory.weigh import weighed
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 REMEDY = (
-    "look for the log, the dump and the process of that rank: is it alive?",
-    "dmesg -T | tail -n 100                    # on its host",
+    Action("find the log and the dump of {who}, and its process: is it alive?"),
+    Action("dmesg -T | tail -n 100", at_host=True),
 )
 
 

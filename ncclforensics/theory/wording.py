@@ -16,6 +16,7 @@ from ncclforensics.theory import call_sites, standstill
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ncclforensics.model.actions import Action
     from ncclforensics.model.findings import Collective
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.weigh import Told
@@ -180,7 +181,7 @@ def finding(
     told: Told,
     headline: str,
     explanation: str,
-    remedy: tuple[str, ...],
+    remedy: tuple[str | Action, ...],
     evidence: tuple[Cite, ...],
     *,
     ranks: tuple[int, ...] | None = None,

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from ncclforensics.report.opening_lines import opening
-from ncclforensics.report.phrases import also, call, job, perhaps, who
+from ncclforensics.report.phrases import (
+    also,
+    call,
+    clue,
+    job,
+    last_words,
+    perhaps,
+    sureness,
+    who,
+)
 from ncclforensics.report.suspect_phrases import comes_first
 from ncclforensics.tickets import urls
 from ncclforensics.tickets.model import Auth, Body, Comment, File, Plan, Request
@@ -155,17 +164,21 @@ def _bodies(post: Post) -> tuple[Body, ...]:
     last = Body("headline and link", plain, (ALL,), [*head, *link])
     listed = [_escaped(text) for text in post.suspects()]
     suspects = [_section(shortened("\n".join(listed), SUSPECTS))] if listed else []
+    known = [_escaped(f"{label}: {text}") for label, text in clue(report)]
+    suspects += [_section("\n".join(known))] if known else []
     if verdict is None:
         return Body("full", plain, (), [*head, *suspects, *link, *small]), last
     named = who(verdict.culprits, 150) or "no rank accused"
     claim = f"{perhaps(verdict)}{verdict.slug}: {named}"
+    if report.clue is not None and report.clue.text:
+        claim = " ".join(first.split())
     title = {"type": "plain_text", "text": shortened(claim, 150)}
     blocks: list[Any] = [{"type": "header", "text": title}]
     blocks += suspects if comes_first(report) else []
     told = [verdict.headline, *also(report), verdict.explanation]
     if verdict.collective is not None:
         told.append(call(verdict.collective))
-    told.append(verdict.confidence)
+    told.append(sureness(verdict, report))
     blocks.append(_section("\n".join(map(_escaped, told))))
     if verdict.remedy:
         blocks.append(_code(verdict.remedy))
@@ -173,7 +186,9 @@ def _bodies(post: Post) -> tuple[Body, ...]:
     cites = [f"{c.place}  {c.text}" for c in verdict.evidence[:CITES]]
     if len(verdict.evidence) > CITES:
         cites.append(f"… {len(verdict.evidence) - CITES:,} more in the attached report")
-    quoted = [_code(cites)] if cites else []
+    own = last_words(report, post.paper.details)
+    quoted = [_code(["its last own line:", *own])] if own else []
+    quoted += [_code(cites)] if cites else []
     return (
         Body("full", plain, (), [*blocks, *quoted, *link, *small]),
         Body("without excerpts", plain, (EXCERPTS,), [*blocks, *link, *small]),

@@ -96,7 +96,10 @@ class Analysis:
         if self.error is not None:
             raise self.error
         return SimpleNamespace(
-            report=self.report, interrupted=self.interrupted, cached=None
+            report=self.report,
+            interrupted=self.interrupted,
+            cached=None,
+            sources=(),
         )
 
 

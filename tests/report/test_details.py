@@ -54,7 +54,7 @@ def test_near_cites_share_an_excerpt_and_long_lines_are_cut(analyzed, monkeypatc
     monkeypatch.setattr(
         excerpts,
         "cited",
-        lambda _: {"a.log": [(3, ""), (6, ""), (50, "")], "gone.log": [(1, "")]},
+        lambda *_: {"a.log": [(3, ""), (6, ""), (50, "")], "gone.log": [(1, "")]},
     )
     found = analyzed({"a.log": log}, quote=True)
     first, last = found.excerpts
@@ -62,6 +62,21 @@ def test_near_cites_share_an_excerpt_and_long_lines_are_cut(analyzed, monkeypatc
     assert first.lines[2] == "line 3"
     assert (last.first, last.cited) == (47, (50,))
     assert len(last.lines[-1]) == excerpts.WIDTH
+
+
+def test_the_culprits_last_line_comes_first_and_those_who_waited_are_left_out(jobs):
+    path = str(jobs / "torch-missing-rank-two-hosts" / "evidence")
+    found = analyze([path], quote=True)
+    last = found.report.onset.last_line
+    (excerpt,) = found.excerpts
+    assert (excerpt.source, excerpt.cited) == (last.source, (last.line,))
+    assert excerpt.lines[-1].endswith("saving checkpoint to /job/ckpt")
+    assert len(excerpt.lines) <= 2 * excerpts.AROUND + 1
+
+
+def test_where_nobody_is_accused_the_lines_of_all_are_shown(jobs):
+    path = str(jobs / "torch-first-timeout-only" / "evidence")
+    assert analyze([path], quote=True).excerpts
 
 
 def test_an_exception_is_shown_with_the_end_of_its_traceback(jobs):

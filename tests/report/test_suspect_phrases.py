@@ -14,6 +14,7 @@ from rich.cells import cell_len
 
 from ncclforensics.engine.excerpts import cited
 from ncclforensics.model.findings import Cite, Ranked, Suspect
+from ncclforensics.model.frames import Frames
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.build import build, other
 from ncclforensics.report.bundle import SUFFIXES, paper
@@ -30,7 +31,6 @@ from ncclforensics.report.redact import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ncclforensics.model.frames import Frames
     from ncclforensics.report.class_docs import Documented
     from ncclforensics.report.contract import Report
 
@@ -272,7 +272,7 @@ def test_a_log_line_in_a_reason_stays_text(inconclusive: Report) -> None:
 def test_their_cited_lines_are_quoted_and_a_narrowed_report_keeps_them(
     inconclusive: Report,
 ) -> None:
-    assert cited(inconclusive)["fr/nccl_trace_rank_616"][0][0] == 9
+    assert cited(inconclusive, Frames())["fr/nccl_trace_rank_616"][0][0] == 9
     assert narrow(inconclusive, ranks=frozenset({5})).suspects == inconclusive.suspects
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.opening_lines import opening
-from ncclforensics.report.phrases import others, perhaps
+from ncclforensics.report.phrases import clue, last_line, others, perhaps
 
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Evidence, Report
@@ -32,12 +32,14 @@ def render_github(report: Report) -> str:
         suspect_phrases.told(suspect) for suspect in suspect_phrases.suspects(report)
     ]
     suspects = [f"{suspect_phrases.title(report)}:", *listed] if listed else []
+    known = [f"{label}: {text}" for label, text in clue(report)]
     if verdict is None:
-        return command(level, first, "\n".join([second, *suspects]))
+        return command(level, first, "\n".join([second, *suspects, *known]))
     title = " ".join(first.split())
-    told = [verdict.headline, verdict.explanation, *verdict.remedy]
+    last = [f"last line: {text}"] if (text := last_line(report)) else []
+    told = [verdict.headline, verdict.explanation, *last, *verdict.remedy]
     at = 1 if suspect_phrases.comes_first(report) else len(told)
-    text = "\n".join([*told[:at], *suspects, *told[at:]])
+    text = "\n".join([*told[:at], *suspects, *known, *told[at:]])
     lines = [command(level, title, text, verdict.evidence[:1])]
     rest = others(report)
     for finding in rest[:MOST_NOTICES]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from ncclforensics.report.given import NOTHING_GIVEN
+
 if TYPE_CHECKING:
     from ncclforensics.report.contract import Report
+    from ncclforensics.report.given import Given
 
 Format = Literal["text", "json", "jsonl", "markdown", "github"]
 
@@ -18,6 +21,7 @@ def render(
     colour: bool = False,
     verbose: bool = False,
     quiet: bool = False,
+    given: Given = NOTHING_GIVEN,
 ) -> str:
     """Return the report in a format; the options apply to text only."""
     # imported here, because Markdown's needs polars, and an answer may be there without
@@ -26,7 +30,12 @@ def render(
             from ncclforensics.report.formats.text import render_text
 
             return render_text(
-                report, width=width or 80, colour=colour, verbose=verbose, quiet=quiet
+                report,
+                width=width or 80,
+                colour=colour,
+                verbose=verbose,
+                quiet=quiet,
+                given=given,
             )
         case "json":
             from ncclforensics.report.formats.as_json import render_json

@@ -24,7 +24,7 @@ from ncclforensics.model.folding import some
 from ncclforensics.report import phrases, suspect_phrases
 from ncclforensics.report.class_docs import HEADINGS, ITEM, page
 from ncclforensics.report.coverage import recognised, was_read
-from ncclforensics.report.details import Details
+from ncclforensics.report.details import Details, around_last
 from ncclforensics.report.formats import pictures
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
@@ -32,8 +32,10 @@ from ncclforensics.report.phrases import (
     SPREAD,
     also,
     call,
+    clue,
     grouped,
     job,
+    last_line,
     others,
     who,
 )
@@ -64,11 +66,16 @@ def render_html(
         spread=SPREAD,
         job=job(report.job),
         also=also(report),
+        clue=clue(report),
+        leads=report.clue is not None and bool(report.clue.text),
+        sureness=phrases.sureness,
         perhaps=phrases.perhaps,
         suspicion=suspect_phrases,
         suspects=suspect_phrases.suspects(report),
         others=others(report),
         restart="" if report.verdict is None else phrases.restart(report.verdict),
+        last=last_line(report),
+        around=around_last(report, details),
         onset=None if report.onset is None else phrases.onset(report.onset),
         chain=[(s.part, _step(s)) for s in report.chain[:MOST_OTHERS]],
         ruled_out=grouped((r.slug, r.why) for r in report.ruled_out),

@@ -16,10 +16,13 @@ from ncclforensics.report.phrases import (
     SPREAD,
     also,
     call,
+    clue,
     job,
+    last_words,
     others,
     perhaps,
     restart,
+    sureness,
     who,
 )
 
@@ -44,23 +47,26 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
     first, second = opening(report)
     if verdict is None:
         parts = [f"*{escape(first)}*", escape(second), *_suspects(report)]
+        parts += [f"{label}: {escape(text)}" for label, text in clue(report)]
     else:
         named = who(verdict.culprits, 200) or "no rank accused"
-        sure: str = verdict.confidence
-        if report.outcome != "failure":
-            sure = f"{sure}, {report.outcome}"
+        is_open = report.clue is not None and report.clue.text
         parts = [
+            *([f"*{escape(first)}*", escape(second)] if is_open else ()),
             f"*{perhaps(verdict)}{escape(verdict.slug)}: {escape(named)}*"
-            f" ({escape(sure)})",
+            f" ({escape(sureness(verdict, report))})",
             escape(verdict.headline),
             *map(escape, also(report)),
             *(_suspects(report) if suspect_phrases.comes_first(report) else ()),
+            *(f"{label}: {escape(text)}" for label, text in clue(report)),
             escape(verdict.explanation),
         ]
         if verdict.collective is not None:
             parts.append(f"call: {escape(call(verdict.collective))}")
         if verdict.first_seen is not None:
             parts.append(f"first seen: {escape(verdict.first_seen)}")
+        if quotes and (last := last_words(report, details)):
+            parts += ["*Its last own line*", noformat(last)]
         if verdict.remedy:
             parts += ["*What to do*", noformat(verdict.remedy)]
         if again := restart(verdict):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ncclforensics.model.folding import some
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.coverage import recognised
-from ncclforensics.report.details import Details
+from ncclforensics.report.details import Details, around_last
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     GIVE,
@@ -21,13 +21,16 @@ from ncclforensics.report.phrases import (
     also,
     beside,
     call,
+    clue,
     grouped,
     job,
+    last_words,
     onset,
     others,
     perhaps,
     restart,
     step,
+    sureness,
     who,
 )
 
@@ -65,16 +68,18 @@ def render_markdown(
     first, second = opening(report)
     if verdict is None:
         blocks = [f"**{escape(first)}**", escape(second), *_suspects(report)]
+        blocks += _clue(report)
         if not recognised(report):
             blocks.append(GIVE)
     else:
-        blocks = _verdict(verdict, report)
+        blocks = _verdict(verdict, report, details, quotes=quotes)
     blocks += _chain(report)
     blocks += _table(details)
     if verdict is not None:
         blocks += _cited(verdict, quotes=quotes)
     if quotes:
-        blocks += _fold_excerpts(details.excerpts)
+        shown = around_last(report, details)
+        blocks += _fold_excerpts([e for e in details.excerpts if e is not shown])
     elif verdict is not None or details.excerpts:
         blocks.append("The cited lines are left out here; the full report has them.")
     folds = [(f"{f.role}: {f.slug}", _brief(f)) for f in others(report)]
@@ -94,16 +99,18 @@ def render_markdown(
     return "\n\n".join(blocks) + "\n"
 
 
-def _verdict(verdict: Verdict, report: Report) -> list[str]:
+def _verdict(
+    verdict: Verdict, report: Report, details: Details, *, quotes: bool
+) -> list[str]:
     """Return the blocks that name the failure."""
-    unsure = ", inconclusive" if report.outcome == "inconclusive" else ""
     named = who(verdict.culprits, 200) or "no rank accused"
     claim = f"**{perhaps(verdict)}`{verdict.slug}`: {escape(named)}**"
     blocks = [
-        f"{claim} ({verdict.confidence}{unsure})",
+        *_opening(report, f"{claim} ({sureness(verdict, report)})"),
         escape(verdict.headline),
         *(escape(told) for told in also(report)),
         *(_suspects(report) if suspect_phrases.comes_first(report) else ()),
+        *_clue(report),
         escape(verdict.explanation),
     ]
     facts = []
@@ -115,6 +122,8 @@ def _verdict(verdict: Verdict, report: Report) -> list[str]:
         facts.append(f"- first seen: {verdict.first_seen}")
     if facts:
         blocks.append("\n".join(facts))
+    if quotes and (last := last_words(report, details)):
+        blocks += ["**Its last own line**", fence(last)]
     if verdict.remedy:
         blocks += ["**What to do**", fence(verdict.remedy)]
     if again := restart(verdict):
@@ -122,6 +131,20 @@ def _verdict(verdict: Verdict, report: Report) -> list[str]:
     if not suspect_phrases.comes_first(report):
         blocks += _suspects(report)
     return blocks
+
+
+def _opening(report: Report, claim: str) -> list[str]:
+    """Return the opening lines where a clue leads, before the class of the sign."""
+    if report.clue is None or not report.clue.text:
+        return [claim]
+    first, second = opening(report)
+    return [f"**{escape(first)}**", escape(second), claim]
+
+
+def _clue(report: Report) -> list[str]:
+    """Return who was heard, where each rank stood, and what is needed."""
+    told = [f"- {label}: {escape(text)}" for label, text in clue(report)]
+    return ["\n".join(told)] if told else []
 
 
 def _suspects(report: Report) -> list[str]:
@@ -178,12 +201,7 @@ def _fold_excerpts(excerpts: Sequence[Excerpt]) -> list[str]:
     """Return the excerpts in a collapsed section; > marks cited lines."""
     shown: list[str] = []
     for excerpt in excerpts:
-        width = len(str(excerpt.first + len(excerpt.lines)))
-        lines = [
-            f"{'>' if number in excerpt.cited else ' '} {number:>{width}}  {text}"
-            for number, text in enumerate(excerpt.lines, excerpt.first)
-        ]
-        block = f"{escape(excerpt.source)}\n\n{fence(lines)}"
+        block = f"{escape(excerpt.source)}\n\n{fence(excerpt.numbered)}"
         if sum(map(len, shown)) + len(block) > ROOM:
             break
         shown.append(block)

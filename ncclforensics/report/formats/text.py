@@ -11,6 +11,7 @@ from ncclforensics.report import suspect_phrases
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.formats import text_brief
 from ncclforensics.report.formats import text_parts as parts
+from ncclforensics.report.given import NOTHING_GIVEN
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     beside,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ncclforensics.report.contract import Report, Verdict
+    from ncclforensics.report.given import Given
 
 _OUTCOME = {"failure": "bold red", "inconclusive": "bold yellow"}
 
@@ -39,11 +41,13 @@ def render_text(
     colour: bool = False,
     verbose: bool = False,
     quiet: bool = False,
+    given: Given = NOTHING_GIVEN,
 ) -> str:
     """Return the report as text that ends with a newline.
 
     `width` is that of the terminal in cells, at least 80. `quiet` prints only the two
     opening lines; `verbose` lists everything, and not only what fits on a screen.
+    `given` completes the commands for the person who asked.
     """
     first, second = opening(report)
     rows = [
@@ -52,20 +56,23 @@ def render_text(
     ]
     room = max(width, 80) - LABEL
     if not quiet:
-        rows += _body(report, room) if verbose else text_brief.body(report, room)
+        body = _body if verbose else text_brief.body
+        rows += body(report, room, given)
     # the opening lines start at the left edge; all others are indented by the labels
     return paint(rows[:2], colour=colour) + paint(rows[2:], colour=colour, indent=LABEL)
 
 
-def _body(report: Report, room: int) -> list[Row]:
+def _body(report: Report, room: int, given: Given) -> list[Row]:
     """Return all rows below the opening lines, `room` cells wide beside the label."""
     prose = min(room, parts.PROSE)
     rows = labelled("asked", _wrapped(parts.asked(report), prose))
     suspects = [line for lines in parts.suspects(report, prose) for line in lines]
     if suspect_phrases.comes_first(report):
         rows += labelled("look at", suspects)
+    for label, text in parts.clue(report):
+        rows += labelled(label, wrap(text, prose))
     if report.verdict is not None:
-        rows += _verdict(report.verdict, report, room)
+        rows += _verdict(report.verdict, report, room, given)
     elif not recognised(report):
         rows += labelled("do", wrap(parts.GIVE, prose))
     if not suspect_phrases.comes_first(report):
@@ -98,10 +105,10 @@ def _body(report: Report, room: int) -> list[Row]:
         rows += _listed("unknown", unknown, prose)
     rows += labelled("job", wrap(job(report.job), prose))
     rows += _listed("notes", parts.notes(report), prose)
-    return [*rows, Row("next", parts.next_commands(report))]
+    return rows + labelled("next", parts.next_commands(report, given, prose))
 
 
-def _verdict(verdict: Verdict, report: Report, room: int) -> list[Row]:
+def _verdict(verdict: Verdict, report: Report, room: int, given: Given) -> list[Row]:
     """Return the rows for why, call, when, evidence and what to do."""
     prose = min(room, parts.PROSE)
     rows = labelled("why", _wrapped(parts.why(report), prose, hang=0))
@@ -117,7 +124,7 @@ def _verdict(verdict: Verdict, report: Report, room: int) -> list[Row]:
     cites = verdict.evidence[: parts.MOST]
     quoted = [line for c in cites for line in parts.quote(c, room, parts.MOST)]
     rows += labelled("evidence", quoted + _more(len(verdict.evidence) - len(cites)))
-    do = [line for item in verdict.remedy for line in parts.remedy(item, prose)]
+    do = [line for item in verdict.remedy for line in parts.remedy(item, prose, given)]
     rows += labelled("do", do)
     return rows + labelled("restart", wrap(restart(verdict), prose))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ncclforensics.report.contract import Report, Verdict
+    from ncclforensics.report.given import Given
 
     Fit = Callable[[int], list[str]]
 
@@ -43,32 +44,33 @@ class Section:
     least: int = 1
 
 
-def body(report: Report, room: int) -> list[Row]:
+def body(report: Report, room: int, given: Given) -> list[Row]:
     """Return the rows below the opening lines, `room` cells wide beside the label."""
-    sections = [*_sections(report, room)]
-    given = [len(s.fit(s.most)) for s in sections]
-    while sum(given) > LINES:
-        spare = [n - s.least for n, s in zip(given, sections, strict=True)]
+    sections = [*_sections(report, room, given)]
+    granted = [len(s.fit(s.most)) for s in sections]
+    while sum(granted) > LINES:
+        spare = [n - s.least for n, s in zip(granted, sections, strict=True)]
         at = spare.index(max(spare))
         if spare[at] <= 0:
             break
-        given[at] = len(sections[at].fit(given[at] - 1))
+        granted[at] = len(sections[at].fit(granted[at] - 1))
     rows: list[Row] = []
-    for section, most in zip(sections, given, strict=True):
+    for section, most in zip(sections, granted, strict=True):
         rows += labelled(section.label, section.fit(most))
     return rows
 
 
-def _sections(report: Report, room: int) -> Iterator[Section]:
+def _sections(report: Report, room: int, given: Given) -> Iterator[Section]:
     """Yield the sections in the order in which they are read."""
     prose = min(room, parts.PROSE)
     is_open = suspect_phrases.comes_first(report)
     suspects = parts.suspects(report, prose)
     yield Section("asked", _prose(". ".join(parts.asked(report)), prose), 2)
     if is_open:
-        yield Section("look at", _items(suspects[:SUSPECTS]), 6, 2)
+        yield Section("look at", _items(suspects[:SUSPECTS]), 6, 3)
+    yield from _of_clue(report, prose)
     if report.verdict is not None:
-        yield from _of_verdict(report.verdict, report, room)
+        yield from _of_verdict(report.verdict, report, room, given)
     elif not recognised(report):
         yield Section("do", _prose(parts.GIVE, prose), 4)
     if not is_open:
@@ -80,10 +82,18 @@ def _sections(report: Report, room: int) -> Iterator[Section]:
     yield Section("job", _prose(job(report.job), prose), 2, 0)
     yield Section("notes", _first(parts.notes(report)[1:], prose), 1, 0)
     yield Section("more", _first(_left_out(report), prose), 1)
-    yield Section("next", _first([parts.next_commands(report)], prose), 1)
+    more = parts.next_commands(report, given, prose)
+    yield Section("next", _items([[line] for line in more]), 2)
 
 
-def _of_verdict(verdict: Verdict, report: Report, room: int) -> Iterator[Section]:
+def _of_clue(report: Report, prose: int) -> Iterator[Section]:
+    for label, text in parts.clue(report):
+        yield Section(label, _prose(text, prose), 2)
+
+
+def _of_verdict(
+    verdict: Verdict, report: Report, room: int, given: Given
+) -> Iterator[Section]:
     prose = min(room, parts.PROSE)
     yield Section("why", _prose(" ".join(parts.why(report)), prose), 5, 2)
     if verdict.collective is not None:
@@ -99,7 +109,8 @@ def _of_verdict(verdict: Verdict, report: Report, room: int) -> Iterator[Section
         )
     cites = [parts.quote(cite, room, 1) for cite in verdict.evidence]
     yield Section("evidence", _items(cites), 5, 2)
-    yield Section("do", _items([parts.remedy(i, prose) for i in verdict.remedy]), 4)
+    do = [parts.remedy(item, prose, given) for item in verdict.remedy]
+    yield Section("do", _items(do), 4)
     yield Section("restart", _prose(restart(verdict), prose), 1)
 
 

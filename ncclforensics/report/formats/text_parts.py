@@ -13,8 +13,10 @@ from rich.cells import cell_len
 
 from ncclforensics.model.folding import count
 from ncclforensics.report import suspect_phrases
+from ncclforensics.report.coverage import recognised
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import GIVE as GIVE
+from ncclforensics.report.phrases import clue as clue
 from ncclforensics.report.phrases import perhaps, who
 from ncclforensics.report.rank_filter import ASKED
 from ncclforensics.report.sanitize import ELLIPSIS
@@ -24,15 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ncclforensics.report.contract import Evidence, Finding, Note, Report, Step
+    from ncclforensics.report.given import Given
 
 PROSE = 100  # cells; longer lines of prose are hard to read
 MOST = 1000  # entries of any list even with -v: the JSON has them all
-# Shell commands stay on one line. Such a line starts like a command, or contains what
-# only commands contain and is not a sentence that introduces one.
+# Shell commands stay on one line. Such a line starts like a command, ends in a remark,
+# or contains what only commands contain and is not a sentence that introduces one.
 _COMMAND = re.compile(
     r"(?:\$ |export |[A-Z][A-Z0-9_]*=\S|(?:sudo|ssh|pdsh|srun|scontrol|sacct|systemctl"
     r"|journalctl|dmesg|nvidia-smi|dcgmi|kubectl|torchrun|python3?|ip|ibstat|df|mount"
-    r"|ncclforensics) [^ ]*[^ .,]( |$)|(?!.*: ).* (?:#|&&|\||--[a-z][a-z-]*) )"
+    r"|ncclforensics|(?:z|xz|bz|zstd)?less|py-spy|gdb|rdma) [^ ]*[^ .,]( |$)"
+    r"|.* {3,}# |(?!.*: ).* (?:#|&&|\||--[a-z][a-z-]*) )"
 )
 
 
@@ -64,8 +68,9 @@ def quote(cite: Evidence, room: int, most: int = 4) -> list[str]:
     return [cite.place, *(f"  | {part}" for part in parts)]
 
 
-def remedy(item: str, width: int) -> list[str]:
+def remedy(item: str, width: int, given: Given) -> list[str]:
     """Return what to do, in lines; a command stays on one, to be pasted."""
+    item = given.remedy(item)
     return [item] if _COMMAND.match(item) else wrap(item, width, hang=2)
 
 
@@ -122,9 +127,12 @@ def alike(notes: Iterable[Note]) -> list[list[Note]]:
     return sorted(groups.values(), key=len, reverse=True)
 
 
-def next_commands(report: Report) -> str:
-    """Return the commands that show more."""
-    see = "ncclforensics evidence PATH"
-    if report.verdict is None:
-        return see
-    return f"ncclforensics explain {report.verdict.slug} · {see}"
+def next_commands(report: Report, given: Given, width: int) -> list[str]:
+    """Return the commands that show more: one line if they fit, else one each."""
+    show = "timeline" if recognised(report) else "evidence"
+    told = [] if given.is_stdin else [f"ncclforensics {show} {given.words}"]
+    if recognised(report):
+        slug = report.outcome if report.verdict is None else report.verdict.slug
+        told.append(f"ncclforensics explain {slug}")
+    together = " · ".join(told)
+    return [together] if together and cell_len(together) <= width else told

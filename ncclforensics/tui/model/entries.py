@@ -10,7 +10,17 @@ from ncclforensics.report import suspect_phrases
 from ncclforensics.report.contract import Evidence
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.formats.text_parts import alike
-from ncclforensics.report.phrases import GIVE, call, grouped, job, others, perhaps, who
+from ncclforensics.report.phrases import (
+    GIVE,
+    call,
+    clue,
+    grouped,
+    job,
+    others,
+    perhaps,
+    sureness,
+    who,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,9 +62,15 @@ def entries(report: Report) -> list[Entry]:
     found: list[Entry] = []
     if suspect_phrases.comes_first(report):
         found += suspects
+    if report.clue is not None and report.clue.text:
+        found.insert(0, Entry("open", report.clue.text, report.clue.text))
+    found += [Entry(label, text, text) for label, text in clue(report)]
     verdict = report.verdict
     if verdict is not None:
-        found.append(_finding("verdict", verdict))
+        found.append(_finding("verdict", verdict, report))
+        last = None if report.onset is None else report.onset.last_line
+        if last is not None:
+            found.append(_cite(last, verdict, "last"))
         found += [_cite(cite, verdict) for cite in verdict.evidence[:MOST_CITES]]
         found += [Entry("do", item, item, verdict.slug) for item in verdict.remedy]
     elif not recognised(report):
@@ -62,7 +78,7 @@ def entries(report: Report) -> list[Entry]:
     if not suspect_phrases.comes_first(report):
         found += suspects
     for finding in others(report):
-        found.append(_finding(finding.role, finding))
+        found.append(_finding(finding.role, finding, report))
         found += [_cite(cite, finding) for cite in finding.evidence[:3]]
     for slugs, why in grouped((r.slug, r.why) for r in report.ruled_out):
         text = f"{slugs}: {why}"
@@ -95,10 +111,10 @@ def _notes(group: Sequence[Note]) -> Entry:
     return Entry("note", text, "\n".join([text, *listed]), cite=cite or None)
 
 
-def _finding(label: str, finding: Verdict | Finding) -> Entry:
+def _finding(label: str, finding: Verdict | Finding, report: Report) -> Entry:
     named = who(finding.culprits, 100)
     claim = f"{perhaps(finding)}{finding.slug}: {named or 'no rank accused'}"
-    brief = f"{claim} ({finding.confidence})"
+    brief = f"{claim} ({sureness(finding, report)})"
     parts = [finding.headline, finding.explanation]
     if finding.collective is not None:
         parts.append(f"call: {call(finding.collective)}")
@@ -110,6 +126,6 @@ def _finding(label: str, finding: Verdict | Finding) -> Entry:
     return Entry(label, brief, f"{brief}\n{whole}", finding.slug, finding)
 
 
-def _cite(cite: Evidence, finding: Verdict) -> Entry:
+def _cite(cite: Evidence, finding: Verdict, label: str = "evidence") -> Entry:
     text = f"{cite.place} {cite.text}".rstrip()
-    return Entry("evidence", text, text, finding.slug, finding, cite)
+    return Entry(label, text, text, finding.slug, finding, cite)

@@ -42,6 +42,7 @@ def test_keys_stand_in_the_order_of_the_contract(report: Report) -> None:
         "chain",
         "onset",
         "others",
+        "clue",
     ]
     assert list(document["verdict"]) == [
         "class",

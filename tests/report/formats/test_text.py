@@ -49,7 +49,7 @@ job      1,023 of 1,024 ranks seen on 128 hosts (gpu[0001-0128]) · NCCL 2.27.5 
          torch 2.9 · torchrun
 notes    3 notes
          fr/nccl_trace_rank_1: cut in entry 1 (and 2 more like it, in 3 files)
-next     ncclforensics explain missing-rank · ncclforensics evidence PATH
+next     ncclforensics timeline PATH · ncclforensics explain missing-rank
 """
 ANSWER = """\
 missing-rank: rank 617 on gpu0078 (GPU 1)                                certain
@@ -69,7 +69,7 @@ job      1,023 of 1,024 ranks seen on 128 hosts (gpu[0001-0128]) · NCCL 2.27.5 
          torch 2.9 · torchrun
 notes    fr/nccl_trace_rank_1: cut in entry 1 (and 2 more like it, in 3 files)
 more     1 consequence · ruled out 1 · unchecked 2: -v
-next     ncclforensics explain missing-rank · ncclforensics evidence PATH
+next     ncclforensics timeline PATH · ncclforensics explain missing-rank
 """
 
 

@@ -1,0 +1,58 @@
+"""What to do about a finding, as data: `verdict.actions` selects and completes it.
+
+A diagnoser gives actions in its order of preference. Blanks stand for what belongs to
+the finding: `{own}` is the command that shows the culprit's own log where it ends,
+`{cited}` the one for the first cited line of a log; `{host}` and `{pid}` are those of
+the first culprit, `{who}` names the culprits in words, `{site}` the place in the code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Only = Literal["always", "alive", "no dumps", "infiniband", "no infiniband"]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One action: a shell command, or a sentence.
+
+    `instead` is said where a blank of `do` cannot be filled in; without it, the action
+    is left out. `at_host`: it is a command for the culprit's host. `only` is the
+    condition on which it helps at all.
+    """
+
+    do: str
+    instead: str = ""
+    at_host: bool = False
+    only: Only = "always"
+
+    def __str__(self) -> str:
+        """Return the action with its blanks as they are."""
+        return self.do
+
+
+OWN_LOG = Action("{own}", "find the log of {who}: no line of it is in this evidence")
+CITED = Action("{cited}", "read the cited line and what stands around it")
+STACK = Action(
+    "py-spy dump --pid {pid}",
+    "py-spy dump --pid PID   # of {who}, while it hangs",
+    at_host=True,
+    only="alive",
+)
+NATIVE_STACK = Action(
+    "py-spy dump --native --pid {pid}",
+    "py-spy dump --native --pid PID   # of {who}, while it hangs",
+    at_host=True,
+    only="alive",
+)
+DUMPS = Action(
+    "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1", only="no dumps"
+)
+XIDS = Action("dmesg -T | grep -i xid", at_host=True)
+DRAIN = Action(
+    "scontrol update NodeName={host} State=DRAIN Reason=hardware"
+    "   # or: kubectl cordon {host}",
+    "drain that host before it takes jobs again",
+)

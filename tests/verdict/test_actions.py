@@ -1,0 +1,135 @@
+"""What to do is concrete: it applies, it can be pasted, and it runs nothing foreign."""
+
+import shlex
+
+import pytest
+
+from log_lines import found, traceback
+from ncclforensics.model import shell
+from ncclforensics.report.formats.text import render_text
+from ncclforensics.report.given import Given
+from ncclforensics.report.redact import KINDS, Redactor
+from ncclforensics.verdict import actions
+
+JOBS = "tests/fixtures/jobs"
+
+
+def job(name):
+    from ncclforensics.analysis import analyze
+
+    return analyze([f"{JOBS}/{name}/evidence"])
+
+
+def test_the_culprits_own_log_comes_first_at_its_last_line():
+    verdict = job("torch-missing-rank-two-hosts").report.verdict
+    (action,) = verdict.remedy  # dumps are there, and the launcher ended the job
+    assert action.startswith("less +4 logs/gpu0002/")
+
+
+def test_a_stack_is_asked_for_only_while_the_process_may_live():
+    hanging = job("nccl-init-missing-rank")
+    ended = job("slurm-cancelled-after-hang")
+    assert any("py-spy dump" in a for a in hanging.report.verdict.remedy)
+    assert not any("py-spy" in a for a in ended.report.verdict.remedy)
+    assert actions.may_live(hanging.frames, (2,))
+    assert not actions.may_live(ended.frames, (2,))
+    assert not actions.may_live(hanging.frames, ())
+
+
+def test_dumps_are_asked_for_only_where_there_are_none():
+    def asks(name):
+        remedy = job(name).report.verdict.remedy
+        return any("TORCH_FR_BUFFER_SIZE" in action for action in remedy)
+
+    assert asks("torch-missing-rank-logs-only")
+    assert not asks("torch-missing-rank-two-hosts")
+
+
+def test_a_stack_is_taken_at_the_host_and_of_the_process(analyzed):
+    hung = "".join(
+        f"gpu000{r}:70{r}:70{r} [0] NCCL INFO ncclCommInitRank comm 0xa{r} rank {r} "
+        "nranks 4 cudaDev 0 busId 7000 commId 0x99 - Init START\n"
+        for r in range(3)
+    )
+    alone = "gpu0003:703:703 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.4<0>\n"
+    files = {
+        f"gpu000{r}/rank_{r}.log": line for r, line in enumerate(hung.splitlines(True))
+    }
+    run = analyzed(files | {"gpu0003/rank_3.log": alone})
+    verdict = run.report.verdict
+    assert verdict.culprits.ranks == (3,)
+    assert verdict.remedy[0] == "less +1 gpu0003/rank_3.log"
+    assert verdict.remedy[1] == "ssh gpu0003 py-spy dump --pid 703"
+
+
+def test_ibstat_is_for_infiniband_alone(analyzed):
+    def remedy(link):
+        lines = (
+            f"gpu1:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/{link} [RO]; "
+            "OOB eth0:10.0.0.1<0>\n"
+            "gpu1:1:1 [0] NCCL INFO Using network Socket\n"
+        )
+        ((_, finding),) = found(analyzed({"a.log": lines}), "slow-network")
+        return finding.remedy
+
+    assert any("ibstat" in action for action in remedy("IB"))
+    assert not any("ibstat" in action for action in remedy("RoCE"))
+    assert any("mlxlink" in action for action in remedy("RoCE"))
+
+
+def test_nobody_is_left_without_an_action_and_none_gets_more_than_three():
+    for name in ("torch-first-timeout-only", "nccl-init-missing-rank"):
+        for finding in job(name).report.findings:
+            assert 1 <= len(finding.remedy) <= actions.MOST
+
+
+@pytest.mark.parametrize("name", ["a b.log", "-v.log", "+q.log", "$(reboot).log", "'"])
+def test_a_file_name_is_one_word_and_no_option(name):
+    *_, word = shlex.split(shell.read(name, 4))
+    assert word.removeprefix("./") == name
+    assert word[0] not in "-+"
+    assert shell.renamed(shell.read(name, 4), lambda n: f"x{n}") == shell.read(
+        f"x{name}", 4
+    )
+
+
+def test_a_member_of_an_archive_is_no_path():
+    assert shell.read("logs.tgz!rank_3.log", 4).startswith("read line 4 of ")
+    assert shell.read("rank_3.log.gz", 4) == "zless +4 rank_3.log.gz"
+
+
+def test_what_only_looks_like_a_host_is_not_given_to_ssh(analyzed):
+    assert shell.is_host("gpu0001.example")
+    assert not shell.is_host("-oProxyCommand=reboot")
+    assert not shell.is_host("gpu1;reboot")
+    assert not shell.is_host(None)
+
+
+def test_a_file_name_with_a_command_in_it_is_quoted(analyzed):
+    died = traceback(0, "ValueError: x")
+    run = analyzed({"logs $(reboot)/rank_0.log": died})
+    (action,) = run.report.verdict.remedy
+    assert shlex.split(action)[-1] == "logs $(reboot)/rank_0.log"
+
+
+def test_redaction_reaches_the_actions():
+    report = job("torch-missing-rank-two-hosts").report
+    redactor = Redactor(KINDS)
+    redactor.learn(report)
+    hidden = redactor.struct(report)
+    text = " ".join(a for f in hidden.findings for a in f.remedy)
+    assert "gpu0002" not in text
+    assert "vl3_7t14" not in text
+    assert hidden.onset.last_line.source in hidden.verdict.remedy[0]
+
+
+def test_the_commands_have_the_paths_that_were_given():
+    report = job("torch-missing-rank-two-hosts").report
+    name = report.onset.last_line.source
+    given = Given(("my logs", "b"), {name: f"my logs/{name}"})
+    text = render_text(report, given=given)
+    assert "timeline 'my logs' b" in text
+    assert f"less +4 'my logs/{name}'" in text
+    assert "PATH" in render_text(report)
+    assert "timeline" not in render_text(report, given=Given(("-",)))
+    assert "x" * 99 not in render_text(report, given=Given(("x" * 99,) * 9))
