@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ncclforensics.model.folding import count
 from ncclforensics.parsers.limits import MAX_ENTRIES, MAX_GROUPS
 
 if TYPE_CHECKING:
@@ -113,20 +114,22 @@ def _beyond(entries: Sequence[dict[Any, Any]]) -> int:
 
 def ending(loaded: Loaded, size: int, dump: Dump) -> Iterator[str]:
     """Yield a note on where and why reading ended, if not at the end of the file."""
-    count = f"{len(dump.entries)} entries before that were read"
+    made = len(dump.entries)
+    was = "was" if made == 1 else "were"
+    read = f"{count(made, 'entry', 'entries')} before that {was} read"
     if loaded.problem is None:
         if loaded.end < size:
             yield f"{size - loaded.end} bytes follow the dump's end: not read"
     elif loaded.problem == "cut":
-        yield f"the dump is cut at byte {loaded.end}: {count}"
+        yield f"the dump is cut at byte {loaded.end}: {read}"
     elif loaded.problem.startswith("refused"):
         what = loaded.problem.removeprefix("refused ")
         yield (
             f"asks for {what} at byte {loaded.end}, which no dump does:"
-            f" refused, nothing was executed; {count}"
+            f" refused, nothing was executed; {read}"
         )
     else:
-        yield f"the dump ends at byte {loaded.end}, {loaded.problem}: {count}"
+        yield f"the dump ends at byte {loaded.end}, {loaded.problem}: {read}"
 
 
 def remarks(dump: Dump, oldest: object, cut: bool) -> Iterator[str]:
