@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.model.folding import count, fold_hosts, some, unfold_ranks
-from ncclforensics.model.words import lasted, name_group
+from ncclforensics.model.words import UNNAMED, lasted, name_group
 from ncclforensics.report.coverage import recognised, was_read
 from ncclforensics.report.details import around_last
 from ncclforensics.report.text_layout import shorten
@@ -68,10 +68,12 @@ def who(culprits: Culprits, room: int = 10_000) -> str:
 def call(collective: Collective) -> str:
     """Name a call: "all_reduce SeqNum=7 in process group 35 (TP) at train.py:12"."""
     group, desc = collective.process_group, collective.process_group_desc
+    known = "" if desc in UNNAMED else desc
+    where = name_group(group, desc) if group is not None else known
     parts = [
         collective.op or "",
         "" if collective.seq is None else f"SeqNum={collective.seq}",
-        "" if group is None else f"in {name_group(group, desc)}",
+        f"in {where}" if where else "",
         f"at {collective.call_site}" if collective.call_site else "",
     ]
     return " ".join(part for part in parts if part)

@@ -62,7 +62,7 @@ async def test_o_in_the_list_opens_the_line_that_an_entry_cites(opened, jobs):
     folder = jobs / "torch-crashed-rank" / "evidence"
     async with opened(folder) as (app, pilot):
         app.listed.focus()
-        await pilot.press("down")
+        await pilot.press("down", "down")  # past the last line of the rank
         viewer = await press_open(pilot)
         await pilot.pause(0.2)
         assert "loss is nan" in viewer.view.text(viewer.view.line)
