@@ -44,7 +44,7 @@ from ncclforensics.evidence import (
     kernel_log,
     timed_out_call,
 )
-from ncclforensics.model.actions import DRAIN, Action
+from ncclforensics.model.actions import Action, drain
 from ncclforensics.model.findings import Finding, NotChecked, RuledOut
 from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.theory import awaited
@@ -214,7 +214,7 @@ def _remedy(
     again = "power the host off and on: a reset does not bring back such a GPU"
     act = (Action(reset, at_host=True),) if any(n in RESET for n in numbers) else ()
     return (
-        DRAIN,
+        drain(f"GPU {gpus[0]}" if gpus else "GPU"),
         *((Action(off, again),) if 79 in numbers else act),
         Action("dcgmi diag -r 3   # before it takes jobs again", at_host=True),
         Action("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", at_host=True),

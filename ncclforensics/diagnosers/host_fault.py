@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, kernel_log, primary_exits, timed_out_call
-from ncclforensics.model.actions import DRAIN, Action
+from ncclforensics.model.actions import Action, drain
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import awaited
 
@@ -138,7 +138,7 @@ def _finding(frames: Frames, lines: pl.DataFrame, confidence: str) -> Finding:
             else "Nothing here says which ranks ran there."
         ),
         remedy=(
-            DRAIN,
+            drain("hardware"),
             Action("ipmitool sel elist; journalctl -b -1 -k", at_host=True),
             Action("ras-mc-ctl --errors   # which memory module", at_host=True),
         ),

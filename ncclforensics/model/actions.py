@@ -9,6 +9,7 @@ the first culprit, `{who}` names the culprits in words, `{site}` the place in th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 from typing import Literal
 
 Only = Literal["always", "alive", "no dumps", "infiniband", "no infiniband"]
@@ -51,8 +52,12 @@ DUMPS = Action(
     "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1", only="no dumps"
 )
 XIDS = Action("dmesg -T | grep -i xid", at_host=True)
-DRAIN = Action(
-    "scontrol update NodeName={host} State=DRAIN Reason=hardware"
-    "   # or: kubectl cordon {host}",
-    "drain that host before it takes jobs again",
-)
+
+
+def drain(reason: str) -> Action:
+    """Return the action that takes the culprit's host out of the scheduler's hands."""
+    return Action(
+        f"scontrol update NodeName={{host}} State=DRAIN Reason={quote(reason)}"
+        "   # or: kubectl cordon {host}",
+        "drain that host before it takes jobs again",
+    )
