@@ -35,6 +35,7 @@ GROUP = ("pg", "pg_desc")
 WENT_ON = pl.duration(seconds=60)  # a later step comes this long after the first wait
 STEPS = 2  # later steps needed, as one line may have left its buffer late
 MOST_CITES = 2
+EARLY = "early"  # that nobody has waited for long yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def _motion(frames: Frames) -> Iterator[Fact]:
         why = (
             f"nobody had waited for more than {lasted(most)} when its dump was written"
         )
-        yield Fact("early", "yes", why)
+        yield Fact(EARLY, "yes", why)
     since = frames["calls"]["t"].min()
     steps = job.steps(frames).drop_nulls("t") if since is not None else None
     if steps is not None and steps.height:

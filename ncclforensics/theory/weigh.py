@@ -100,10 +100,22 @@ def case_of(frames: Frames) -> Case:
 
 
 def is_moving(frames: Frames) -> bool:
-    """Whether the job is proved to go on, and not proved to stand still."""
-    return (
-        standstill.standing(frames).answer != "yes"
-        and standstill.motion(frames).answer == "yes"
+    """Whether the job is proved to go on, and not proved to stand still.
+
+    That nobody had waited for long yet is no proof where ranks wait for each other in
+    collectives: ranks that enter groups in one order never do, at any moment.
+    """
+    motion = standstill.motion(frames)
+    if standstill.standing(frames).answer == "yes" or motion.answer != "yes":
+        return False
+    return motion.name != standstill.EARLY or not _is_crossed(case_of(frames))
+
+
+def _is_crossed(case: Case) -> bool:
+    """Whether ranks wait for each other in a cycle of collectives."""
+    return any(
+        end.kind == "circle" and not any(case.calls[n]["is_p2p"] for n in end.calls)
+        for end in case.ends
     )
 
 
