@@ -114,7 +114,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = pl.concat([lines, agents], how="diagonal_relaxed")
     if told.is_empty():
         return
-    came = _came(told)
+    joined, of = _came(told) or (0, 0)
+    came = f"{joined} of {of} joined" if of else ""
+    absent = _absent(frames, told, joined, of)
     server = _server(told)
     unreached = f"{server} did not answer in time" if server else ""
     headline = "the processes did not meet: " + (
@@ -131,11 +133,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         evidence=common.cites(told),
         explanation="No communicator was set up. "
         + (f"{came.capitalize()}. " if came else "")
+        + (f"{common.ranks(absent).capitalize()} did not. " if absent else "")
         + (f"{unreached}. " if unreached else "")
         + (
             "The store was up and waited, so the way to it is shut: a firewall, or an "
             "address that means something else on the other node."
             if both
+            else ""
+            if absent
             else "The lines do not say which process is missing: look for the node "
             "that printed nothing."
         ),
@@ -143,7 +148,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             *(at_host(h, "hostname") for h in hosts[:1] if is_host(h)),
             *_remedy(frames, server),
         ),
-        hosts=hosts,
+        ranks=absent,
+        hosts=hosts or common.hosts_of(frames, absent),
         first_seen=common.first_seen(told),
     )
 
@@ -256,17 +262,33 @@ def _logins(frames: Frames) -> bool:
     return "peer" in frames.message(*LOGINS).columns
 
 
-def _came(told: pl.DataFrame) -> str:
-    """Return `1 of 2 joined`, from the first line that counts; "" if none does."""
+def _came(told: pl.DataFrame) -> tuple[int, int] | None:
+    """Return how many joined, of how many, from the first line that counts."""
     wanted = [c for c in ("expected", "world_size") if c in told.columns]
     if not wanted or "joined" not in told.columns:
-        return ""
-    counted = told.with_columns(pl.coalesce(wanted).alias("_of")).drop_nulls(
-        ["joined", "_of"]
-    )
-    for joined, of in counted.select("joined", "_of").head(1).iter_rows():
-        return f"{joined} of {of} joined"
-    return ""
+        return None
+    counted = told.select("joined", pl.coalesce(wanted).alias("of")).drop_nulls()
+    return next(counted.head(1).iter_rows(), None)
+
+
+def _absent(
+    frames: Frames, told: pl.DataFrame, joined: int, of: int
+) -> tuple[int, ...]:
+    """Return the ranks that did not join, if they are as many as the store misses.
+
+    Those that tried to connect in vain; else those that print nothing at all, where all
+    others do.
+    """
+    missing = of - joined
+    if missing <= 0:
+        return ()
+    vain = told.filter(pl.col("message").is_in(STORES))
+    tried = common.numbers(vain["rank"])
+    if len(tried) == missing:
+        return tried
+    heard = {*frames["events"]["rank"].drop_nulls()}
+    silent = tuple(rank for rank in range(of) if rank not in heard)
+    return silent if len(silent) == missing and not tried else ()
 
 
 def _server(told: pl.DataFrame) -> str:

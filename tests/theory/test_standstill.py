@@ -8,7 +8,7 @@ from standstills import EPOCH, STEP, frames
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
-from ncclforensics.theory import standstill
+from ncclforensics.theory import standstill, weigh
 
 WAITS = f"{STEP * 4}abcdp|W"
 LATE = [WAITS, WAITS, f"{STEP * 4}abc", f"{STEP * 4}abcd|p"]
@@ -174,3 +174,13 @@ def test_steps_that_go_on_long_after():
         standstill.motion(logged(100)).answer == "unknown"
     )  # may have left its buffer late
     assert standstill.motion(logged(10, 20)).answer == "unknown"
+
+
+def test_fresh_dumps_of_ranks_that_wait_in_a_cycle_show_no_job_at_work():
+    """In one order of groups nobody waits in a cycle, at any moment."""
+    history = f"{STEP * 4}abcd"
+    crossed = [f"{history}|p", f"{history}|W", f"{history}p|W", f"{history}p|W"]
+    told = files(frames(crossed, stands=False), 2)
+    assert standstill.motion(told).name == standstill.EARLY
+    assert not weigh.is_moving(told)
+    assert weigh.is_moving(files(made(), 2))
