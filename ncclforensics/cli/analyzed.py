@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ncclforensics.cli import console, options
-from ncclforensics.engine import answers
 from ncclforensics.model.words import lasted
-from ncclforensics.report import coverage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +31,10 @@ def report(
 
     An answer that is there is told before polars and the parsers are loaded.
     """
+    # the commands are imported to build the manual, where nothing else is installed
+    from ncclforensics.engine import answers
+    from ncclforensics.report import coverage
+
     chosen = (world_size, select, ignore, since, until)
     if not any(chosen) and (found := answers.report(options.kept(no_cache), paths)):
         _say(found.seconds, hushed=hushed)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.evidence import exceptions
 from ncclforensics.model.tables import TIME
 
 if TYPE_CHECKING:
@@ -106,6 +107,10 @@ def failed_before(frames: Frames, stop: pl.DataFrame) -> pl.DataFrame:
         & ~pl.col("message").str.contains(OUTSIDE)
         & (pl.col("attempt").fill_null(0) == (pl.col("attempt").max().fill_null(0)))
     )
+    raised = exceptions.uncaught(frames)
+    own = raised.filter(~pl.col("echo").fill_null(value=True))
+    places = ["text", "source", "line", "t", "rank"]
+    signs = pl.concat([signs.select(places), own.select(places)])
     first = stop.group_by("source").agg(pl.col("line").min().alias("stopped"))
     beside = signs.join(first, on="source", how="left", maintain_order="left")
     when = stop["t"].min()
