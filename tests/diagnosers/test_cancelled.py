@@ -129,3 +129,12 @@ def test_a_key_or_a_closed_terminal_cancels_too(analyzed, signal):
     line = f"Received Signals.{signal} death signal, shutting down workers\n"
     agent = "W1120 11:24:16.622000 23171 torch/distributed/elastic/agent/server/api.py:"
     assert verdict(analyzed({"job.log": f"^C{agent}753] {line}"}))[0] == "cancelled"
+
+
+def test_an_exception_above_the_cancellation_is_the_failure(analyzed):
+    raised = traceback(None, "AttributeError: 'ndarray' object has no attribute 'grad'")
+    stop = "slurmstepd: error: *** JOB 50917 ON gpu0002 CANCELLED AT {} ***\n".format(
+        "2026-08-20T10:00:00"
+    )
+    assert analyzed({"job.out": raised + stop}).ranked.verdict.slug == "crashed-rank"
+    assert analyzed({"job.out": stop + raised}).ranked.verdict.slug == "cancelled"
