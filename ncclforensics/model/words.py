@@ -30,8 +30,11 @@ def lasted(seconds: float) -> str:
 
 
 def name_group(name: str | None, description: str | None = None) -> str:
-    """Name a group: "process group 35 (TP)", "process group b410e88f (mesh_dp)"."""
-    told = f" ({description})" if description and description not in UNNAMED else ""
+    """Name a group: "process group 35 (TP)", of a device mesh "mesh_dp b410e88f"."""
+    known = description if description and description not in UNNAMED else ""
+    if name and known and _HASH.fullmatch(name):
+        return f"{known} {short_name(name)}"
+    told = f" ({known})" if known else ""
     return f"process group {short_name(name)}{told}" if name else f"a group{told}"
 
 

@@ -54,4 +54,11 @@ def cut(text: str, limit: int, *, force: bool = False) -> str:
     """Truncate `text` to `limit` characters, ending with … if anything was dropped."""
     if len(text) <= limit and not force:
         return text
-    return text[: limit - 1].rstrip() + ELLIPSIS
+    return untorn(text[: limit - 1], text) + ELLIPSIS
+
+
+def untorn(head: str, text: str) -> str:
+    """Return the `head` of a text without the word that was cut, if that is short."""
+    is_torn = text[len(head) :][:1].strip() and head[-1:].strip()
+    at = head.rfind(" ") if is_torn else -1
+    return (head[:at] if 4 * at >= 3 * len(head) else head).rstrip()

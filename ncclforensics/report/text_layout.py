@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from ncclforensics.report.sanitize import ELLIPSIS
+from ncclforensics.report.sanitize import ELLIPSIS, untorn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,10 +72,10 @@ def fold(text: str, width: int, most: int) -> list[str]:
 
 
 def shorten(text: str, width: int) -> str:
-    """Truncate `text` to `width` cells, ending with … if anything was dropped."""
+    """Truncate `text` to `width` cells at a word, ending with … where it was cut."""
     if cell_len(text) <= width:
         return text
-    return set_cell_size(text, width - 1).rstrip() + ELLIPSIS
+    return untorn(set_cell_size(text, width - 1), text) + ELLIPSIS
 
 
 def labelled(label: str, lines: Iterable[str], style: str = "") -> list[Row]:

@@ -33,7 +33,7 @@ def test_two_units_at_most(seconds, says):
     [
         ("35", "TP", "process group 35 (TP)"),
         ("0", "undefined", "process group 0"),
-        ("b410e88f" * 5, "mesh_dp_shard", "process group b410e88f (mesh_dp_shard)"),
+        ("b410e88f" * 5, "mesh_dp_shard", "mesh_dp_shard b410e88f"),
         # NCCL's, which a log is searched for
         ("0x4f62507b15e276a3", None, "process group 0x4f62507b15e276a3"),
         (None, "TP", "a group (TP)"),

@@ -59,3 +59,16 @@ def test_paragraphs_keep_newlines_only() -> None:
 def test_cut_leaves_what_fits() -> None:
     assert cut("abc", 3) == "abc"
     assert cut("abcd", 3) == "ab…"
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "shown"),
+    [
+        ("rank 3 is running a collective", 24, "rank 3 is running a…"),
+        ("rank 3 is running a collective", 20, "rank 3 is running a…"),
+        # most of a long word is better than nothing
+        ("RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:553]", 30, None),
+    ],
+)
+def test_a_text_is_cut_at_a_word_if_little_is_lost(text, limit, shown):
+    assert cut(text, limit) == (shown or f"{text[: limit - 1]}…")
