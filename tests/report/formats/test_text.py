@@ -62,7 +62,7 @@ call     all_reduce SeqNum=84925 in process group 35
 when     first seen 2026-01-02T03:04:05.678Z
 evidence fr/nccl_trace_rank_617:84924  all_reduce SeqNum=84924 completed
          logs/attempt_0/3/stderr.log:48211
-           | [rank3]:[E102 03:04:05.678901 ProcessGroupNCCL.cpp:616] [Rank 3] W…
+           | [rank3]:[E102 03:04:05.678901 ProcessGroupNCCL.cpp:616] [Rank 3]…
 do       Look at what rank 617 does:
          ssh gpu0078 py-spy dump --pid 41234
 job      1,023 of 1,024 ranks seen on 128 hosts (gpu[0001-0128]) · NCCL 2.27.5 ·
