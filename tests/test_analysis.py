@@ -72,7 +72,9 @@ def test_an_interrupted_reading_is_analyzed_as_far_as_it_came(jobs, monkeypatch)
     part = analyze([path], progress=interrupting(5))
     assert not whole.interrupted
     assert part.interrupted
-    assert part.report.sources == whole.report.sources[:5]
+    # its times are those of one clock, which all files together set
+    told = [(s.source, s.rows, s.sha256) for s in part.report.sources]
+    assert told == [(s.source, s.rows, s.sha256) for s in whole.report.sources[:5]]
     total = len(whole.report.sources)
     (note,) = (n for n in part.report.notes if n.stage == "interrupted")
     assert note.text == f"reading was interrupted: 5 of {total} files were read"

@@ -106,15 +106,6 @@ def details(
     )
 
 
-def around_last(report: Report, details: Details) -> Excerpt | None:
-    """Return the excerpt with the culprit's last own line, None if there is none."""
-    last = None if report.onset is None else report.onset.last_line
-    if last is None or report.verdict is None:
-        return None
-    of = (e for e in details.excerpts if e.source == last.source)
-    return next((excerpt for excerpt in of if last.line in excerpt.cited), None)
-
-
 def _calls(report: Report, frames: Frames) -> list[dict[str, Any]]:
     """Return the hanging calls: the verdict's first, then by number of waiters."""
     call = None if report.verdict is None else report.verdict.collective

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ncclforensics.model.folding import count, fold_hosts, some, unfold_ranks
 from ncclforensics.model.words import UNNAMED, lasted, name_group
 from ncclforensics.report.coverage import recognised, was_read
-from ncclforensics.report.details import around_last
 from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
         Step,
         Verdict,
     )
-    from ncclforensics.report.details import Details
+    from ncclforensics.report.details import Details, Excerpt
 
 
 SPREAD = "0-56:8 is every 8th rank from 0 to 56."
@@ -109,6 +108,15 @@ def last_line(report: Report) -> str:
     if last is None or report.verdict is None:
         return ""
     return f"{last.place}  {last.text}".rstrip()
+
+
+def around_last(report: Report, details: Details) -> Excerpt | None:
+    """Return the excerpt with the culprit's last own line, None if there is none."""
+    last = None if report.onset is None else report.onset.last_line
+    if last is None or report.verdict is None:
+        return None
+    of = (e for e in details.excerpts if e.source == last.source)
+    return next((excerpt for excerpt in of if last.line in excerpt.cited), None)
 
 
 def last_words(report: Report, details: Details) -> list[str]:

@@ -24,13 +24,14 @@ from ncclforensics.model.folding import some
 from ncclforensics.report import phrases, suspect_phrases
 from ncclforensics.report.class_docs import HEADINGS, ITEM, page
 from ncclforensics.report.coverage import recognised, was_read
-from ncclforensics.report.details import Details, around_last
+from ncclforensics.report.details import Details
 from ncclforensics.report.formats import pictures
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     GIVE,
     SPREAD,
     also,
+    around_last,
     call,
     clue,
     grouped,

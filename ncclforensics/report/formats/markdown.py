@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from ncclforensics.model.folding import some
 from ncclforensics.report import suspect_phrases
 from ncclforensics.report.coverage import recognised
-from ncclforensics.report.details import Details, around_last
+from ncclforensics.report.details import Details
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.phrases import (
     GIVE,
     SPREAD,
     also,
+    around_last,
     beside,
     call,
     clue,

@@ -71,7 +71,8 @@ def test_cut_at_any_byte_the_entries_before_it_are_kept(kind):
         frames = parse(data[:end], kind)
         rows = frames["collectives"].drop("group_rank")
         assert rows.equals(whole["collectives"].drop("group_rank").head(rows.height))
-        cut = f"cut at byte {end}: {rows.height} entries"
+        word = "entry" if rows.height == 1 else "entries"
+        cut = f"cut at byte {end}: {rows.height} {word} before"
         assert [text for text in notes(frames) if cut in text]
         heights.append(rows.height)
     assert heights == sorted(heights)
