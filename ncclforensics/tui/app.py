@@ -173,9 +173,9 @@ class TimelineApp(Actions):
         if event.whole:
             bar = "#" * (20 * event.done // event.whole)
             text = f"{event.word} [{bar:.<20}] {event.done:,} of {event.whole:,}"
-        self.query_one("#notice", Static).update(
-            Content(f"{text}\n\nq or escape stops")
-        )
+        # the last message may come when the screen is gone
+        for notice in self.query("#notice").results(Static):
+            notice.update(Content(f"{text}\n\nq or escape stops"))
 
     @on(Answered)
     def _answered(self, event: Answered) -> None:

@@ -348,6 +348,8 @@ async def test_the_answer_is_there_before_the_timeline_is_drawn(
             await pilot.pause(0.05)
         assert app.timeline is None
         held.set()
+        while app.timeline is None:
+            await pilot.pause(0.05)
 
 
 async def test_without_colour_the_cursor_and_the_states_are_there(
