@@ -98,8 +98,7 @@ class Incident:
     @property
     def last_line(self) -> Evidence | None:
         """The culprit's last own line before the job stopped; None if unknown."""
-        onset = self.report.onset
-        return None if onset is None or self.verdict is None else onset.last_line
+        return None if self.verdict is None else self.report.last_line
 
     @property
     def findings(self) -> tuple[Finding, ...]:

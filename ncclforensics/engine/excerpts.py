@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ncclforensics.model.frames import Frames
-    from ncclforensics.report.contract import Evidence, Report
+    from ncclforensics.report.contract import Report
     from ncclforensics.sources import Source
 
 CONTEXT = 3  # lines before and after a cited one
@@ -44,7 +44,7 @@ def cited(report: Report, frames: Frames) -> dict[str, list[Cited]]:
     out, unless there are no others.
     """
     found: dict[tuple[str, int], str] = {}
-    last = last_line(report)
+    last = report.last_line
     verdict = () if report.verdict is None else report.verdict.evidence
     told = [s.evidence for s in report.suspects] + [f.evidence for f in report.findings]
     others = [cite for cites in told for cite in cites[:MOST_OTHERS]]
@@ -60,11 +60,6 @@ def cited(report: Report, frames: Frames) -> dict[str, list[Cited]]:
     return lines
 
 
-def last_line(report: Report) -> Evidence | None:
-    """Return the culprit's last line before the standstill, if it is known."""
-    return None if report.onset is None else report.onset.last_line
-
-
 def _of_others(report: Report, frames: Frames) -> frozenset[str]:
     """Return the files of one rank each that is not accused; none if no rank is."""
     named = set() if report.verdict is None else set(report.verdict.culprits.ranks)
@@ -72,12 +67,8 @@ def _of_others(report: Report, frames: Frames) -> frozenset[str]:
         return frozenset()
     also = (f.culprits.ranks for f in report.findings if f.role == "root")
     named.update(rank for ranks in also for rank in ranks)
-    rank = pl.col("rank")
-    said = frames["events"].drop_nulls("rank").select("source", "rank")
-    files = frames["sources"].drop_nulls("rank").select("source", "rank")
-    alone = pl.concat([said, files]).group_by("source").agg(rank.unique())
-    theirs = alone.filter(rank.list.set_intersection(sorted(named)).list.len() == 0)
-    return frozenset(theirs.filter(rank.list.len() == 1)["source"])
+    alone = frames.writers().unique("source", keep="none")
+    return frozenset(alone.filter(~pl.col("rank").is_in(sorted(named)))["source"])
 
 
 def read(
@@ -89,7 +80,7 @@ def read(
     """
     files = {source.name: source for source in sources if source.kind in KINDS}
     excerpts: list[Excerpt] = []
-    last = last_line(report)
+    last = report.last_line
     for name, cites in cited(report, frames).items():
         if name in files:
             wide = last.line if last is not None and last.source == name else None

@@ -8,7 +8,7 @@ the first culprit, `{who}` names the culprits in words, `{site}` the place in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Literal
 
@@ -42,11 +42,10 @@ STACK = Action(
     at_host=True,
     only="alive",
 )
-NATIVE_STACK = Action(
-    "py-spy dump --native --pid {pid}",
-    "py-spy dump --native --pid PID   # of {who}, while it hangs",
-    at_host=True,
-    only="alive",
+NATIVE_STACK = replace(
+    STACK,
+    do=STACK.do.replace("dump", "dump --native"),
+    instead=STACK.instead.replace("dump", "dump --native"),
 )
 DUMPS = Action(
     "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1", only="no dumps"

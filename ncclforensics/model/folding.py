@@ -165,6 +165,12 @@ def noun(number: int, word: str, plural: str | None = None) -> str:
     return word if number == 1 else plural or f"{word}s"
 
 
+def name_folded(folded: str, most: int | None = None) -> str:
+    """Return "rank 3" or "ranks 0-2,4-7", the list in at most `most` characters."""
+    shown = folded if most is None else some(folded, most)
+    return f"{'rank' if folded.isdigit() else 'ranks'} {shown}"
+
+
 def name_ranks(
     ranks: Collection[int], word: str = "rank", most: int = MOST_FOLDED
 ) -> str:

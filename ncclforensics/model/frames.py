@@ -105,6 +105,14 @@ class Frames:
         said = {name: frame for name, frame in rest.messages.items() if frame.height}
         return Frames(named, said)
 
+    def writers(self) -> pl.DataFrame:
+        """Return `source rank`, a row for each rank that a file or a line of it tells.
+
+        A source with one row is a file of that rank alone, as far as is known.
+        """
+        told = [self[name].select("source", "rank") for name in ("events", "sources")]
+        return pl.concat(told).drop_nulls().unique(maintain_order=True)
+
     def message(self, *ids: str) -> pl.DataFrame:
         """Return the captures of the messages `ids` in one frame, by source and line.
 

@@ -277,6 +277,11 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     others: tuple[Other, ...] = ()
     clue: Clue | None = None
 
+    @property
+    def last_line(self) -> Evidence | None:
+        """The culprit's last line before the standstill, None if it is unknown."""
+        return None if self.onset is None else self.onset.last_line
+
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One line of the jsonl format: a finding, or null where there is none.

@@ -18,6 +18,7 @@ from ncclforensics.model.folding import (
     fold_hosts,
     fold_names,
     fold_ranks,
+    name_folded,
     natural,
     unfold_ranks,
 )
@@ -131,8 +132,7 @@ def _blocks(rows: Sequence[Files], width: int) -> list[Row]:
         lines += [Row("", part, style) for part in fold(row.name, width, MOST_LINES)]
         many = count(len(row.files), "file") if len(row.files) > 1 else ""
         ranks, hosts = told["ranks"], told["hosts"]
-        word = "rank" if ranks.isdigit() else "ranks"
-        whose = f"{word} {ranks}" if ranks else ""
+        whose = name_folded(ranks) if ranks else ""
         whose += (" on " if ranks else "") + hosts if hosts else ""
         read = f"{told['rows']} {'row' if told['rows'] == '1' else 'rows'}"
         when = f"{told['first']} for {told['lasts']}" if told["first"] else ""

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.model.folding import count, fold_hosts, some, unfold_ranks
+from ncclforensics.model.folding import (
+    count,
+    fold_hosts,
+    name_folded,
+    some,
+    unfold_ranks,
+)
 from ncclforensics.model.words import UNNAMED, lasted, name_group
 from ncclforensics.report.coverage import recognised, was_read
 from ncclforensics.report.text_layout import shorten
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from ncclforensics.report.details import Details, Excerpt
 
 
+RANKS = 40  # characters of folded ranks within a line
 SPREAD = "0-56:8 is every 8th rank from 0 to 56."
 GIVE = (
     "Give the directory that holds NCCL_DEBUG logs, torchrun or Slurm output, or"
@@ -104,7 +111,7 @@ def job(job: Job) -> str:
 
 def last_line(report: Report) -> str:
     """Return `path:line  text` of the culprit's last own line, "" if it is unknown."""
-    last = None if report.onset is None else report.onset.last_line
+    last = report.last_line
     if last is None or report.verdict is None:
         return ""
     return f"{last.place}  {last.text}".rstrip()
@@ -112,7 +119,7 @@ def last_line(report: Report) -> str:
 
 def around_last(report: Report, details: Details) -> Excerpt | None:
     """Return the excerpt with the culprit's last own line, None if there is none."""
-    last = None if report.onset is None else report.onset.last_line
+    last = report.last_line
     if last is None or report.verdict is None:
         return None
     of = (e for e in details.excerpts if e.source == last.source)
@@ -137,10 +144,10 @@ def heard(clue: Clue) -> str:
         return ""
     ours = len(unfold_ranks(clue.heard))
     told = f"{ours:,} of {count(clue.ranks or ours, 'rank')}"
-    told += f" ({_ranks(clue.heard)})" if clue.silent else ""
-    told += f"; silent: {_ranks(clue.silent)}" if clue.silent else ""
+    told += f" ({name_folded(clue.heard, RANKS)})" if clue.silent else ""
+    told += f"; silent: {name_folded(clue.silent, RANKS)}" if clue.silent else ""
     if clue.timed_out and clue.timed_out != clue.heard:
-        told += f"; only {_ranks(clue.timed_out)} timed out"
+        told += f"; only {name_folded(clue.timed_out, RANKS)} timed out"
     return told
 
 
@@ -149,21 +156,18 @@ def stood(clue: Clue) -> str:
     told = []
     for at in clue.stood:
         call = [at.op or "a call", "" if at.seq is None else f"SeqNum={at.seq}"]
-        told.append(" ".join([_ranks(at.ranks_folded), *filter(None, call)]))
+        told.append(
+            " ".join([name_folded(at.ranks_folded, RANKS), *filter(None, call)])
+        )
     return "; ".join(told)
-
-
-def _ranks(folded: str) -> str:
-    """Return "rank 3" or "ranks 0-2,4-7", not longer than a line has room for."""
-    return f"{'rank' if folded.isdigit() else 'ranks'} {some(folded, 40)}"
 
 
 def step(step: Step) -> str:
     """Return a step of the chain: "1,022 x timeout: … (ranks 0-616,618-1023)"."""
     many = f"{step.count:,} x " if step.part == "seen" else ""
     name = f"{step.slug}: " if step.slug else ""
-    word = "rank" if step.ranks_folded.isdigit() else "ranks"
-    ranks = f" ({word} {some(step.ranks_folded, 40)})" if step.ranks_folded else ""
+    folded = step.ranks_folded
+    ranks = f" ({name_folded(folded, RANKS)})" if folded else ""
     # most headlines already name their ranks
     return f"{many}{name}{step.text}{ranks if step.part == 'seen' else ''}"
 

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ncclforensics.model.folding import count, fold_hosts, fold_spread, some
+from ncclforensics.model.folding import (
+    count,
+    fold_hosts,
+    fold_spread,
+    name_folded,
+    some,
+)
 from ncclforensics.report.rank_calls import accused
 from ncclforensics.report.sanitize import line
 
@@ -112,8 +118,7 @@ def _last(
         alike.setdefault((words, named.get(rank, "")), []).append(rank)
     found = []
     for (words, who_it_is), ranks in alike.items():
-        noun = "rank" if len(ranks) == 1 else "ranks"
-        name = f"{noun} {some(fold_spread(ranks), 30)}"
+        name = name_folded(fold_spread(ranks), 30)
         if report.verdict is not None and set(ranks) == named.keys():
             where = fold_hosts(report.verdict.culprits.hosts)
             name += f" on {where}" if 0 < len(where) <= HOSTS else ""

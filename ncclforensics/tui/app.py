@@ -32,6 +32,7 @@ from ncclforensics.tui import rendering
 from ncclforensics.tui.actions import Actions
 from ncclforensics.tui.chart import Chart
 from ncclforensics.tui.commands import Commands
+from ncclforensics.tui.dialogs import REDRAW
 from ncclforensics.tui.keys import KEYS
 from ncclforensics.tui.load import Interrupted, Loaded, Request, load
 from ncclforensics.tui.model.entries import entries
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from ncclforensics.report.contract import Report
     from ncclforensics.report.timeline.first_pass import Tick
 
-REDRAW = 0.1  # seconds between updates of progress
 LEAST = (60, 16)
 
 

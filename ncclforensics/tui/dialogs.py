@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST = 200
+REDRAW = 0.1  # seconds between updates while a worker is busy
 BACK: list[BindingType] = [Binding("escape", "dismiss", "back")]
 
 

@@ -81,13 +81,12 @@ class LogView(ScrollView, can_focus=True):
             first = max(number - PAGE // 2, 1)
             lines = self.file.lines(first, PAGE)
             # a page that ends with the known lines is read again once there are more
-            self._page = (first, lines) if len(lines) == PAGE else (0, [])
+            is_over = len(lines) == PAGE or self.file.is_whole
+            self._page = (first, lines) if is_over else (0, [])
             widest = max(map(cell_len, lines), default=0)
             if widest > self._widest:
                 self._widest = widest
                 self.call_after_refresh(self.grown)
-            if self.file.is_whole:
-                self._page = (first, lines)
         at = number - first
         return lines[at] if 0 <= at < len(lines) else ""
 

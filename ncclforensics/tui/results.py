@@ -18,6 +18,7 @@ from textual.worker import get_current_worker
 from ncclforensics.model.folding import count
 from ncclforensics.report.sanitize import line as clean
 from ncclforensics.tui import raw_search
+from ncclforensics.tui.dialogs import REDRAW
 from ncclforensics.tui.log_file import is_text
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from ncclforensics.sources import Source
     from ncclforensics.tui.raw_search import Hit, Progress, Results
-
-REDRAW = 0.1  # seconds between updates of the list
 
 
 class Found(ModalScreen[bool]):

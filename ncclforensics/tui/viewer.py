@@ -21,7 +21,7 @@ from textual.worker import get_current_worker
 
 from ncclforensics.model.errors import reason
 from ncclforensics.report.sanitize import line as clean
-from ncclforensics.tui.dialogs import BACK, Prompt
+from ncclforensics.tui.dialogs import BACK, REDRAW, Prompt
 from ncclforensics.tui.log_file import LogFile, copied
 from ncclforensics.tui.log_view import LogView
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from ncclforensics.sources import Source
-
-REDRAW = 0.1  # seconds between updates while a file is read
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,10 +89,8 @@ class _Facts:
         """The command that shows a culprit's own log where it ends."""
         if self.last is not None:
             return shell.read(self.last.source, self.last.line)
-        for rank in self.finding.ranks:
-            if (place := own_end(self.frames, rank)) is not None:
-                return shell.read(*place)
-        return None
+        place = own_end(self.frames, self.finding.ranks)
+        return None if place is None else shell.read(*place)
 
     @cached_property
     def cited(self) -> str | None:
@@ -145,22 +143,28 @@ class _Facts:
         return True
 
 
-def own_end(frames: Frames, rank: int) -> tuple[str, int | None] | None:
-    """Return file and line of the last line of a rank that was recognised.
+def own_end(frames: Frames, ranks: tuple[int, ...]) -> tuple[str, int | None] | None:
+    """Return file and line of the last recognised line of the first rank with a log.
 
     A file of that rank alone comes before one that several share. Where no line of it
     was recognised, the line is None.
     """
     files = frames["sources"].filter(pl.col("kind").is_in(LOGS))
-    mine = files.filter((pl.col("rank") == rank) & (pl.col("bytes") > 0))
-    is_own = pl.col("source").is_in(mine["source"].implode())
+    theirs = pl.col("rank").is_in(ranks)
+    own = files.filter(theirs & (pl.col("bytes") > 0)).select("source", "rank")
     said = frames["events"].filter(
-        (pl.col("rank") == rank) & pl.col("source").is_in(files["source"].implode())
+        theirs & pl.col("source").is_in(files["source"].implode())
     )
+    logged = {*own["rank"], *said["rank"]}
+    first = next((rank for rank in ranks if rank in logged), None)
+    if first is None:
+        return None
+    own, said = own.filter(rank=first), said.filter(rank=first)
+    is_own = pl.col("source").is_in(own["source"].implode())
     last = said.sort(is_own, "t", "source", "line").tail(1)
     for source, line in last.select("source", "line").iter_rows():
         return source, line
-    return (mine["source"].sort()[0], None) if mine.height else None
+    return (own["source"].sort()[0], None) if own.height else None
 
 
 def may_live(frames: Frames, ranks: tuple[int, ...]) -> bool:

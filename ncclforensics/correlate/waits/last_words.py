@@ -29,6 +29,8 @@ def odd(frames: Frames) -> frozenset[int]:
     Each of them repeated that line as well, before.
     """
     said = frames["events"].filter(pl.col("message").is_in([LAST, USUAL]))
+    if said.is_empty():
+        return frozenset()
     # stdout and stderr of a rank are compared with those of the others
     stream = pl.col("source").str.replace_all(r"\d+", "#").alias("stream")
     told = said.select("message", "rank", stream, shape(pl.col("text")).alias("said"))

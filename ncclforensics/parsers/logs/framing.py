@@ -338,6 +338,7 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "pg_desc": pl.col("pg_desc"),
         "group_rank": number("pg_rank"),
     }
+    is_record = pl.col("told_rank").is_not_null()
     labels = segments["labels"]
     segments = segments.with_columns(
         labels.str.extract(label).alias(name) for name, label in LABELS.items()
@@ -350,11 +351,9 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         pl.concat_str(_SPEAKERS, separator="|", ignore_nulls=True).alias("speaker"),
         pl.concat_str(_LAUNCHERS, separator="|", ignore_nulls=True).alias("launcher"),
         "header",
-        pl.col("told_rank").is_not_null().alias("is_record"),
+        is_record.alias("is_record"),
         # a shipper's level is its own; a program that tells its rank tells its level
-        pl.coalesce(
-            "level", pl.when(pl.col("told_rank").is_not_null()).then("told_level")
-        ).alias("level"),
+        pl.coalesce("level", pl.when(is_record).then("told_level")).alias("level"),
         *(who[name].alias(name) for name in WHO),
         *(group[name].alias(name) for name in GROUP),
         timestamps.absolute(

@@ -48,13 +48,7 @@ def read(sources: Sequence[Source], told: Frames, found: Frames) -> Frames | Non
 def _owners(told: Frames) -> dict[str, tuple[int, int | None]]:
     """Return by file its only rank, and the first line that tells of trouble."""
     events = told["events"].drop_nulls("rank")
-    ranks = pl.concat(
-        [
-            events.select("source", "rank"),
-            told["sources"].select("source", "rank").drop_nulls(),
-        ]
-    )
-    alone = ranks.unique().unique("source", keep="none")
+    alone = told.writers().unique("source", keep="none")
     bad = events.filter(pl.col("role").is_in(FAILING)).group_by("source")
     # a traceback is cited where it ends
     heads = told.message("python.traceback").group_by("source")

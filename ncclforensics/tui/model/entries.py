@@ -68,7 +68,7 @@ def entries(report: Report) -> list[Entry]:
     verdict = report.verdict
     if verdict is not None:
         found.append(_finding("verdict", verdict, report))
-        last = None if report.onset is None else report.onset.last_line
+        last = report.last_line
         if last is not None:
             found.append(_cite(last, verdict, "last"))
         found += [_cite(cite, verdict) for cite in verdict.evidence[:MOST_CITES]]

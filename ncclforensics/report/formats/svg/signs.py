@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ncclforensics.model.folding import count, unfold_ranks
+from ncclforensics.model.folding import count, name_folded, unfold_ranks
 from ncclforensics.model.words import lasted
 from ncclforensics.report.formats.svg.elements import markup, picture, shape, text
 from ncclforensics.report.text_layout import shorten
@@ -57,5 +57,5 @@ def _who(sign: Sign) -> str:
     if not sign.ranks:
         return "no rank"
     if len(sign.ranks) <= MOST:
-        return f"{'rank' if sign.ranks.isdigit() else 'ranks'} {sign.ranks}"
+        return name_folded(sign.ranks)
     return count(len(unfold_ranks(sign.ranks)), "rank")
