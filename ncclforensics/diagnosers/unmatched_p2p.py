@@ -35,14 +35,15 @@ import polars as pl
 from ncclforensics.evidence import common, gloo_blind_spots
 from ncclforensics.model.actions import DUMPS, Action
 from ncclforensics.model.findings import Finding
-from ncclforensics.theory import wording
-from ncclforensics.theory.weigh import weighed
+from ncclforensics.theory import strayed_messages, wording
+from ncclforensics.theory.weigh import case_of, weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ncclforensics.model.findings import Cite, Statement
     from ncclforensics.model.frames import Frames
+    from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
 NEEDS = ("collectives",)
@@ -69,6 +70,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         call = told.story.call
         assert call is not None
         ranks = told.story.ranks
+        if told.story.what:
+            yield _strayed(frames, told, call)
+            return
         owed = [c for c in (call, *told.story.others) if {*c["absent"]} & {*ranks}]
         talk = [c for c in owed if c["is_p2p"]] or [call]
         waiters = sorted({c["waiting"][0] for c in talk})
@@ -86,6 +90,20 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         )
     if found is None:
         yield from _unrecorded(frames)
+
+
+def _strayed(frames: Frames, told: Told, call: dict[str, Any]) -> Finding:
+    """Return the finding on ranks whose program shows which message is missing."""
+    headline, explanation = strayed_messages.words(case_of(frames), told.story)
+    behind = wording.spread(frames, call, told.story.ranks, len(told.end.blocked))
+    return wording.finding(
+        frames,
+        told,
+        headline,
+        f"{explanation} {behind}",
+        REMEDY,
+        wording.waiting(frames, call, told.story.ranks),
+    )
 
 
 def _words(
@@ -109,7 +127,7 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
 
     Gloo does not record messages, but counts them among its operations. An absent
     member that timed out waits in a message. The other side is the rank that made
-    messages before each of its earlier calls, and none before its last.
+    more messages before each of its earlier calls than before its last.
     """
     absent = frames["roots"].filter(
         pl.col("why").is_in(["absent", "mute"])
@@ -139,9 +157,7 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
                 pl.col("gap").slice(0, pl.len() - 1).min().alias("usual"),
             )
         )
-        ranks = common.numbers(
-            gaps.filter((pl.col("gap") == 0) & (pl.col("usual") > 0))["rank"]
-        )
+        ranks = common.numbers(gaps.filter(pl.col("gap") < pl.col("usual"))["rank"])
         message = {"op": "recv", "seq": None, "stack": None}
         lines = frames.message(*gloo_blind_spots.TIMEOUTS)
         spoke = lines.filter(pl.col("rank").is_in(waiters))

@@ -90,7 +90,8 @@ def votes(frames: Frames) -> pl.DataFrame:
         pl.lit(" "),
         pl.col("dtype").fill_null(""),
     )
-    even = ~pl.col("op").is_in(UNEVEN) | (pl.col("op") == "all_gather")
+    # where torch refused the call for its shapes, they had to agree
+    even = ~pl.col("op").is_in(UNEVEN) | pl.col("differs").list.contains("shape")
     return told.join(by_group_rank, on="group_rank", how="left").select(
         "pg",
         "pg_desc",
@@ -120,5 +121,6 @@ def _retold(frames: Frames) -> pl.DataFrame:
         sizes.alias("shape"),
         pl.lit(None, pl.Int64).alias("seq"),
         pl.lit(None, pl.String).alias("dtype"),
+        pl.lit(["shape"]).alias("differs"),
         op_reliable=True,
     )

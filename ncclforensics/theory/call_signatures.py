@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from ncclforensics.correlate.traces import groupless_timeouts
+from ncclforensics.correlate.traces import call_sites, groupless_timeouts
 from ncclforensics.correlate.traces.progress import UNEVEN, grouped
 from ncclforensics.evidence import common
 from ncclforensics.model.frames import remembered
@@ -152,6 +152,7 @@ def _printed(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
     even = ~pl.col("op").is_in(UNEVEN) | (pl.col("op") == EVEN_AT_ONCE)
     elements = common.sentence(pl.col("numel_in"), " elements")
     seq = pl.col("timed_out")
+    places = call_sites.sites(frames).filter("waits").select("rank", "stack")
     return (
         lines.join(
             held.select("call", "group", "seq", "waiting").explode("waiting"),
@@ -159,9 +160,9 @@ def _printed(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
             right_on=["group", "seq", "waiting"],
         )
         .unique(["call", "rank"], keep="first", maintain_order=True)
+        .join(places, on="rank", how="left", maintain_order="left")
         .select(
-            *("call", "rank", "op", pl.lit(None, pl.UInt64).alias("stack")),
-            *("t", "source", "line"),
+            *("call", "rank", "op", "stack", "t", "source", "line"),
             pl.when(even).then(elements).alias("shape"),
             common.sentence(
                 "rank ", pl.col("rank"), ": ", pl.col("op"), " SeqNum=", seq

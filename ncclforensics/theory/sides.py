@@ -167,13 +167,6 @@ def alone(case: Case, end: End) -> Iterator[Side]:
             yield side
 
 
-def skips_messages(case: Case, side: Side) -> bool:
-    """Whether a side skipped messages of its program."""
-    if side.edit is None or side.edit.kind != "skip":
-        return False
-    return any(bool(case.program.calls["is_p2p"][row]) for row in side.edit.skips)
-
-
 def _sides(case: Case, end: End) -> list[Side]:
     """Return the sides at an end, each set of ranks once, deviating ones first."""
     found: dict[tuple[tuple[int, ...], bool], Side] = {}

@@ -42,7 +42,7 @@ def meetings(
     seen = call_sites.sites(frames)
     first = _heard(frames, told, seen, numbers, placed)
     dumped = standings.filter(pl.col("place").is_not_null())["rank"]
-    found = [*_refined(calls, first), *_parted(calls, first, {*dumped})]
+    found = [*_refined(calls, first), *_parted(frames, calls, first, {*dumped})]
     placed |= {rank for row in found for rank in (*row["waiting"], *row["absent"])}
     heard = _heard(frames, told, seen, numbers, placed)
     found += line_calls.by_number(heard)
@@ -128,13 +128,15 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
 
 
 def _parted(
-    calls: pl.DataFrame, heard: Heard, dumped: set[int]
+    frames: Frames, calls: pl.DataFrame, heard: Heard, dumped: set[int]
 ) -> Iterator[dict[str, Any]]:
     """Split a call to which all came, if they came to it at different places.
 
     A counter gives two calls one number if one rank makes a call that the others do
-    not: then each side waits for the other. Ranks with dumps are left to their dumps.
+    not: then each side waits for the other. Ranks with dumps are left to their dumps,
+    and ranks whose lines name different operations meet in one call and differ there.
     """
+    told = frames["positions"].drop_nulls(["timed_out", "op"])
     full = calls.filter(
         ~pl.col("is_p2p").fill_null(False)
         & (pl.col("waiting").list.len() >= line_calls.LEAST)
@@ -148,6 +150,9 @@ def _parted(
             pl.col("waits") & pl.col("rank").is_in(list(waiting))
         )
         if dumped & waiting or {*at["rank"]} != waiting or at["stack"].n_unique() < 2:
+            continue
+        gave_up = told.filter(pl.col("timed_out") == row["seq"])
+        if gave_up.filter(pl.col("rank").is_in(waiting))["op"].n_unique() > 1:
             continue
         for place in at.sort("rank").partition_by("stack", maintain_order=True):
             here = {*place["rank"]}

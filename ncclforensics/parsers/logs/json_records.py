@@ -16,8 +16,9 @@ LINE = (
     *("$.jsonPayload.message", "$.jsonPayload.log", "$.body", "$._raw"),
     *("$.content.message", "$.attributes.message", "$.event", "$.record.message"),
 )
-# the traceback of a record: Python's logging, structlog and its relatives
-RAISED = ("$.exc_info", "$.exception", "$.exc_text", "$.traceback", "$.stack_trace")
+# the traceback of a record, under whatever key its program puts it
+HEAD = "Traceback (most recent call last)"
+_RAISED = r'"(?:[^"\\]|\\.)*?(Traceback \(most recent call last\)(?:[^"\\]|\\.)*)"'
 # how far the training is, beside the line
 STEP = ("$.step", "$.global_step", "$.iteration", "$.extra.step")
 # CloudWatch's name of a stream, of which only SageMaker's tells a host:
@@ -139,9 +140,14 @@ def _line(objects: pl.DataFrame) -> pl.Expr:
     line = _first(LINE, objects).str.strip_chars_end("\r\n")
     step = _first(STEP, objects).str.extract(r"^(\d{1,9})$")
     step = pl.when(~line.str.contains(NUMBERED)).then(" step=" + step)
-    raised = _first(RAISED, objects).str.strip_chars()
-    raised = pl.when(raised.str.contains("^Traceback ")).then("\n" + raised)
-    parts = (line, step.fill_null(""), raised.fill_null(""))
+    raised = pl.lit(None, pl.String)
+    if objects["raw"].str.contains(HEAD, literal=True).any():
+        text = pl.concat_str(
+            pl.lit('"'), pl.col("raw").str.extract(_RAISED), pl.lit('"')
+        )
+        beside = ~line.str.contains(HEAD, literal=True).fill_null(False)
+        raised = pl.when(beside).then("\n" + text.str.json_decode(pl.String()))
+    parts = (line, step.fill_null(""), raised.str.strip_chars_end().fill_null(""))
     return pl.concat_str(*parts).alias("_line")
 
 

@@ -64,6 +64,8 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     known = _known(found)
     taken = lines.join(known, on=["source", "at"], how="semi")["line"]
     parts = []
+    rows = found["events"].select("source", "message", at="line")
+    rows = rows.join(lines, on=["source", "at"]).select("line", "message")
     joined = [framing.Lines(_joined(lines, 1 + below)) for below in range(JOINED)]
     for many, messages in _passes():
         needles = grammar.has_needle("raw", messages)
@@ -71,7 +73,10 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
         new = _apart(told["events"].filter(_is_trouble())["line"], many, taken)
         taken = pl.concat([taken, *(new + below for below in range(many))])
         if new.len():
-            parts.append(_at(lines, new, told))
+            known_rows = pl.concat(
+                rows.with_columns(pl.col("line") - below) for below in range(many)
+            )
+            parts.append(_at(lines, new, told, known_rows))
     if not parts and found["events"].is_empty():
         parts.append(_at_work(lines, joined[0]))
     more = log_reader.placed(join(parts), logs)
@@ -101,7 +106,8 @@ def _at_work(lines: pl.DataFrame, framed: framing.Lines) -> Frames:
     messages = [m for m in grammar.load() if m.loose and m.role == "neutral"]
     needles = grammar.has_needle("raw", messages)
     told = event_rows.taken(framed, needles, messages, Room())
-    return _at(lines, told["events"]["line"].unique().sort().head(FEW), told)
+    first = told["events"]["line"].unique().sort().head(FEW)
+    return _at(lines, first, told, tables.empty("events").select("line", "message"))
 
 
 def _as_logs(found: Frames, events: pl.DataFrame) -> Frames:
@@ -189,13 +195,20 @@ def _apart(first: pl.Series, many: int, taken: pl.Series) -> pl.Series:
     return pl.Series("line", kept, pl.Int64)
 
 
-def _at(lines: pl.DataFrame, new: pl.Series, told: Frames) -> Frames:
-    """Return the rows of `told` on the lines `new`, with their numbers in the files."""
+def _at(
+    lines: pl.DataFrame, new: pl.Series, told: Frames, known: pl.DataFrame
+) -> Frames:
+    """Return the rows of `told` on the lines `new`, with their numbers in the files.
+
+    Without those whose `line message` are `known` already.
+    """
     number = pl.col("line") // FILE * FILE + pl.col("at")
     places = lines.filter(pl.col("line").is_in(new.implode())).select("line", at=number)
 
     def placed(frame: pl.DataFrame) -> pl.DataFrame:
         mine = frame.join(places, on="line", how="semi", maintain_order="left")
+        if "message" in mine.columns:
+            mine = mine.join(known, on=["line", "message"], how="anti")
         for column in (c for c in captures.NUMBERS if c in frame.columns):
             to = places.rename({"line": column})
             found = mine.join(to, on=column, how="left", maintain_order="left")

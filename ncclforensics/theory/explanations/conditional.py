@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import call_sites, sides
+from ncclforensics.theory import call_sites, sides, strayed_messages
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         return
     lowest = min(sides.around(case, end), default=None)
     for side in sides.alone(case, end):
+        if strayed_messages.how(case, side) == "replaced":
+            continue  # a message: see `unmatched`
         place = call_sites.of(case, side)
         yield Story(
             SLUG,

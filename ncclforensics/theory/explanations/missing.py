@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import sides
+from ncclforensics.theory import sides, strayed_messages
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             costs=(
                 *sides.blame(case, end, "off program", side.ranks),
                 *sides.claimed(case, side.ranks),
-                ("known elsewhere", float(sides.skips_messages(case, side))),
+                ("known elsewhere", float(strayed_messages.skips(case, side))),
                 # a rank that has made no call since may still make it
                 ("came back", float(side.edit.behind == 0 and bool(side.edit.skips))),
             ),

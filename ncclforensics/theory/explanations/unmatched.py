@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import p2p_balance, sides
+from ncclforensics.theory import p2p_balance, sides, strayed_messages
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame sides that owe messages; counts or programs show that they skipped them."""
+    """Blame sides that owe messages, or whose program shows that they skipped some."""
     if end.kind not in ("circle", "absent"):
         return
     for side in sides.odd(case, end):
         if not side.owes:
+            yield from _by_program(case, end, side)
             continue
         short = p2p_balance.shortages(case, end, side.ranks)
-        skipped = sides.skips_messages(case, side)
+        skipped = strayed_messages.skips(case, side)
         known = [told for told in short if told is not None]
         proved = any(known)
         denied = bool(known) and not proved
@@ -37,3 +38,26 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("known elsewhere", float(not proved and not skipped)),
             ),
         )
+
+
+def _by_program(case: Case, end: End, side: sides.Side) -> Iterator[Story]:
+    """Blame a side that skipped a message of its program, or made another in its place.
+
+    Later messages then take the place of the one that is missing, so counts alone do
+    not show it.
+    """
+    if side.edit is None or not (what := strayed_messages.how(case, side)):
+        return
+    yield Story(
+        "unmatched-p2p",
+        side.ranks,
+        side.call,
+        side.others,
+        what=what,
+        costs=(
+            *sides.blame(case, end, "off program", side.ranks),
+            *sides.claimed(case, side.ranks),
+            # a rank that has made no call since may still make it
+            ("came back", float(what == "skipped" and side.edit.behind == 0)),
+        ),
+    )
