@@ -3,7 +3,9 @@
 A call that was predicted a few calls later was made too early (`swap`), or the calls
 between were skipped (`skip`). A call that the program does not contain is `extra`, or
 replaces another one (`other`). A call that the program contains, but not within whole
-rounds of the loop, lies after the loop: the rank `left` it.
+rounds of the loop, lies after the loop: the rank `left` it. One that is predicted soon,
+at another place in the code, has `moved`: it came too early behind a condition, or is
+an extra one.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import polars as pl
 if TYPE_CHECKING:
     from ncclforensics.theory.program import Deviation, Program
 
-Kind = Literal["swap", "skip", "extra", "other", "left", "unknown"]
+Kind = Literal["swap", "skip", "extra", "other", "left", "moved", "unknown"]
 FEW = 3  # collectives that a condition may skip; a rank that skips more left its loop
 
 
@@ -60,6 +62,9 @@ def edit(told: Program, deviation: Deviation) -> Edit:
         far = rounds or len(collective) > FEW
         return Edit("left" if far else "skip", row, rows, len(made) - 1)
     known = _rows(told, [next_])
+    plain = told.calls["siteless"]
+    if plain[row] in {plain[r] for r in _rows(told, foreseen[1 : 1 + FEW])}:
+        return Edit("moved", row, known, len(made) - 1)
     replaced, inserted = _alike(made[1:], foreseen[1:]), _alike(made[1:], foreseen)
     if replaced == inserted and _is_behind(told, now, next_):
         return Edit("left", row)

@@ -27,9 +27,10 @@ KEPT = (
 
 
 def traces(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
-    """Return the calls of some ranks in order, with `sized` and `bare` labels.
+    """Return the calls of some ranks in order, with their labels.
 
-    Columns: `KEPT`; `sized` and `bare` (labels with and without sizes, u64); `over`
+    Columns: `KEPT`; the labels `sized`, `bare` (without sizes) and `siteless` (sized,
+    without the call site), u64; `over`
     (ended, or a message made before a call that ended); `place` (position on the rank,
     from 0); `ended`; `began`. Ranks without any stacks are left out if they are few; if
     they are many, stacks are not part of the labels.
@@ -56,16 +57,17 @@ def traces(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
     number = pl.coalesce("pg_id", "pg").cast(pl.Int64, strict=False)
     # groups with one description are distinguished by the order of their creation
     ordinal = number.rank("dense").over("rank", "pg_desc").fill_null(0)
-    what: list[str | pl.Expr] = [
+    plain: list[str | pl.Expr] = [
         *("pg_desc", "op", "dtypes"),
         ordinal.alias("ordinal"),
         (pl.col("dst") - pl.col("src")).alias("off"),
-        site.alias("site"),
     ]
+    what = [*plain, site.alias("site")]
     last = pl.col("record_id").filter("ended").max().over("rank")
     return made.with_columns(
         pl.struct(*what, "sizes").hash(seed=1).alias("sized"),
         pl.struct(*what).hash(seed=1).alias("bare"),
+        pl.struct(*plain, "sizes").hash(seed=1).alias("siteless"),
         (pl.col("ended") | (pl.col("is_p2p") & (pl.col("record_id") < last)))
         .fill_null(False)
         .alias("over"),

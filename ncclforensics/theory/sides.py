@@ -119,6 +119,7 @@ def around(case: Case, end: End) -> set[int]:
 
 
 HERE = ("waiting", "behind")
+JOINED = ("full", "unseen")  # kinds of ends at which all seen members came
 
 
 def is_shared(case: Case, side: Side) -> bool | None:
@@ -161,7 +162,7 @@ def is_at_one_place(case: Case, ranks: tuple[int, ...], call: Call) -> bool:
 def alone(case: Case, end: End) -> Iterator[Side]:
     """Yield the sides of an end that are in a call that the others are not in."""
     for side in odd(case, end):
-        apart = end.kind != "full" or is_apart(case, side)
+        apart = end.kind not in JOINED or is_apart(case, side)
         same = is_at_one_place(case, side.ranks, side.call)
         if apart and not same and not side.owes:
             yield side
@@ -212,7 +213,9 @@ def _differing(case: Case, end: End) -> Iterator[Side]:
     """Yield the sides on which members of a call differ in its signature."""
     for number in end.calls:
         for side in case.signatures.get(number, ()):
-            yield _side(case, end, side.ranks, case.calls[number], None)
+            call = case.calls[number]
+            own = {**call, "stack": side.stack or call["stack"]}
+            yield _side(case, end, side.ranks, own, None)
 
 
 def _held(case: Case, end: End) -> Iterator[Side]:

@@ -39,7 +39,11 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "named place": (3.0, "functions that evaluate, log, save; or end an epoch"),
     "first rank": (1.5, "conditions are most often on the first rank"),
     "barrier": (1.5, "barriers stand behind loops"),
-    "out of the loop": (5.0, "a place outside of the function that holds the loop"),
+    "in the loop": (5.0, "a place above the last line of the loop, in its function"),
+    "above the step": (
+        2.0,
+        "a caller of the step's function may hold the loop, or not",
+    ),
     "known elsewhere": (4.0, "a call that all have made, behind a loop"),
     "made by all": (6.0, "others have made the call too, or another under its number"),
     "came before": (8.0, "who differs in a call has made what comes before it"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import sides
+from ncclforensics.theory import call_sites, sides
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("moved", 1.0),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
+                ("named place", float(call_sites.of(case, side).named != "")),
                 ("made by all", float(sides.is_shared(case, side) is False)),
                 ("came back", float(side.kind == "skip" and _went_on(case, side))),
                 ("barrier", float("barrier" in str(side.call["op"]).lower())),

@@ -14,12 +14,19 @@ if TYPE_CHECKING:
 
 SLUG = "rank-conditional-collective"
 # the cost if the program predicted the call later, or another call in its place
-AGAINST = {"other": 0.5, "skip": 1.5, "swap": 2.0, "left": 1.25, "usual": 1.0}
+AGAINST = {
+    "moved": 0.25,
+    "other": 0.5,
+    "skip": 1.5,
+    "swap": 2.0,
+    "left": 1.25,
+    "usual": 1.0,
+}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame sides that are in a call that the others are not in."""
-    if end.kind not in ("circle", "absent", "full"):
+    if end.kind not in ("circle", "absent", *sides.JOINED):
         return
     lowest = min(sides.around(case, end), default=None)
     for side in sides.alone(case, end):
@@ -39,7 +46,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "uneven")),
                 # if nobody waits in the loop, all have left it
-                ("out of the loop", float(place.outside and end.kind != "absent")),
+                ("above the step", float(place.outside and end.kind != "absent")),
                 ("barrier", float(place.barrier)),
                 ("first rank", float(lowest not in side.ranks)),
                 ("made by all", float(sides.is_shared(case, side) is True)),

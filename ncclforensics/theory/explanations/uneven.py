@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # the cost if the call is not one that the program makes after the loop
 AGAINST = {
+    "moved": 1.5,
     "other": 0.5,
     "skip": 1.5,
     "swap": 2.0,
@@ -36,7 +37,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("no history", 1.0),
             ),
         )
-    if end.kind not in ("circle", "full"):
+    if end.kind not in ("circle", *sides.JOINED):
         return
     lowest = min(sides.around(case, end), default=None)
     for side in sides.alone(case, end):
@@ -51,7 +52,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "conditional")),
-                ("out of the loop", float(place.inside)),
+                ("in the loop", float(place.inside)),
                 ("barrier", float(not place.barrier)),
                 ("first rank", float((lowest,) == side.ranks)),
                 ("made by all", float(sides.is_shared(case, side) is True)),
