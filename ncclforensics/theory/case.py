@@ -1,16 +1,10 @@
-"""One standstill: the ends of the wait-for graph, its ranks, and facts about them.
-
-Waiting ranks and calls are folded onto what they wait for. What remains are the ends:
-ranks that wait for nobody, calls that all members joined, calls that peers have
-finished, cycles (kind `circle`), and ranks without any evidence. Each end is explained
-separately.
-"""
+"""One standstill: its calls and ranks, the ends of its waits, and facts about them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -20,12 +14,8 @@ from ncclforensics.correlate.timing import dump_mtime, late_ranks
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.correlate.waits import rank_evidence, roll_call, wait_graph
 from ncclforensics.evidence import gloo_blind_spots, teardown
-from ncclforensics.theory import (
-    alltoall_totals,
-    call_signatures,
-    p2p_balance,
-    standstill,
-)
+from ncclforensics.theory import alltoall_totals, call_signatures, p2p_balance
+from ncclforensics.theory.ends import End, ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,26 +24,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.program import Deviation, Program
 
 Call = dict[str, Any]
-Kind = Literal[
-    "absent", "unseen", "full", "stalled", "unstarted", "circle", "idle", "late"
-]
 SAMPLE = 32  # ranks besides those of an end whose history is loaded
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """Where waits end: the ranks there, and the calls through which others wait.
-
-    `calls` are call numbers; for a cycle, the calls its ranks wait in. `blocked` are
-    all ranks that wait for the end, directly or through others. `unseen` are ranks
-    without evidence that are waited for as well.
-    """
-
-    kind: Kind
-    ranks: tuple[int, ...]
-    calls: tuple[int, ...]
-    blocked: frozenset[int] = field(default=frozenset())
-    unseen: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,49 +59,7 @@ class Case:
     @cached_property
     def ends(self) -> tuple[End, ...]:
         """Return the ends, those that block most ranks first."""
-        if self.resumed:
-            return tuple(self._late(call) for call in self.resumed)
-        found = [self._with_blocked(end) for end in _ends(self)]
-        if idle := self._idle():
-            found.append(End("idle", idle, ()))
-        return tuple(
-            sorted(found, key=lambda end: (-len(end.blocked), end.kind, end.ranks))
-        )
-
-    def _late(self, call: Call) -> End:
-        """Return the end for a wait that is over: the ranks that came last."""
-        ranks = tuple(self.late[call["call"]]["rank"].sort())
-        return End("late", ranks, (call["call"],))
-
-    def _idle(self) -> tuple[int, ...]:
-        """Return live ranks that are in no call and that nobody waits for.
-
-        In a running job such a rank is only between two calls, so there are none
-        unless the job is known to stand still.
-        """
-        if standstill.standing(self.frames).answer != "yes":
-            return ()
-        ended = self.frames["exits"].filter(pl.col("code") == 0)["rank"]
-        idle = self.frames["roots"].filter(
-            (pl.col("why") == "idle") & ~pl.col("rank").is_in(ended.implode())
-        )
-        ranks = tuple(sorted(idle["rank"]))
-        return ranks if 2 * len(ranks) <= len(self.seen) else ()
-
-    def _with_blocked(self, end: End) -> End:
-        waiting = {r for c in end.calls for r in self.graph.waiters[c]}
-        hang = wait_graph.behind(self.graph, sorted({*end.ranks, *waiting}))
-        return End(
-            end.kind,
-            end.ranks,
-            end.calls,
-            frozenset(
-                (hang | waiting) - {*end.ranks}
-                if end.kind in OTHERS
-                else hang | waiting
-            ),
-            end.unseen,
-        )
+        return ends_of(self)
 
     @cached_property
     def program(self) -> Program:
@@ -289,92 +218,3 @@ MOST_GROUPS = 4096
 FEW_OF = 1 / 8  # of the ranks; if more lag, they lag because they wait
 FEW_GROUPS = 2  # among two groups of a kind, neither is the odd one
 SEEN_IN = ("waiting", "behind", "done", "absent")
-OTHERS = ("absent", "unseen")
-
-
-def _ends(case: Case) -> list[End]:
-    told = case.graph
-    component = wait_graph.components(told)
-    ranks: dict[int, list[int]] = {}
-    calls: dict[int, list[int]] = {}
-    for node, number in component.items():
-        (ranks if node >= 0 else calls).setdefault(number, []).append(
-            node if node >= 0 else ~node
-        )
-    leaves: dict[int, set[int]] = {}
-    for rank, held in told.calls_of.items():
-        for number in held:
-            if component[~number] != component[rank]:
-                leaves.setdefault(component[rank], set()).add(component[~number])
-    for number, wanted in told.why.items():
-        for rank in wanted:
-            if component[rank] != component[~number]:
-                leaves.setdefault(component[~number], set()).add(component[rank])
-    unseen_of = {
-        component[rank]: rank
-        for wanted in told.why.values()
-        for rank, word in wanted.items()
-        if word == "unseen"
-    }
-    found: list[End] = []
-    gone: list[int] = []
-    for number in {*ranks, *calls}:
-        out = leaves.get(number, set())
-        here = tuple(sorted(ranks.get(number, ())))
-        own = tuple(sorted(calls.get(number, ())))
-        if len(here) > 1 and out <= unseen_of.keys():
-            unseen = tuple(sorted(unseen_of[n] for n in out))
-            found.append(End("circle", here, own, unseen=unseen))
-        elif out:
-            continue
-        elif len(own) == 1 and not here:
-            call = case.calls[own[0]]
-            kind: Kind = "stalled" if call["done"] else "full"
-            found.append(End(kind, tuple(call["waiting"]), own))
-        elif own and len(here) == 1:
-            found.append(End("unstarted", here, own))
-        elif here and number not in unseen_of:
-            gone += here
-    found += _absent(case, gone)
-    found += _unseen(case, found, list(unseen_of.values()))
-    return found
-
-
-def _absent(case: Case, gone: list[int]) -> list[End]:
-    """Return the ends of absent ranks; ranks that share a waiting call form one."""
-    parts: list[tuple[set[int], set[int]]] = []
-    for rank in sorted(gone):
-        mine = ({rank}, set(case.graph.wanted_in.get(rank, ())))
-        joined = [part for part in parts if part[1] & mine[1]]
-        parts = [part for part in parts if part not in joined]
-        parts.append(
-            (
-                mine[0].union(*(p[0] for p in joined)),
-                mine[1].union(*(p[1] for p in joined)),
-            )
-        )
-    return [
-        End("absent", tuple(sorted(ranks)), tuple(sorted(calls)))
-        for ranks, calls in parts
-    ]
-
-
-def _unseen(case: Case, found: list[End], unseen: list[int]) -> list[End]:
-    """Return one end for unseen ranks that alone explain why somebody waits."""
-    told = case.graph
-    ends = [
-        r for end in found for r in end.ranks if end.kind != "circle" or not end.unseen
-    ]
-    explained = wait_graph.behind(told, ends) | set(ends)
-    only = {
-        call: wanted
-        for call, wanted in told.why.items()
-        if wanted
-        and set(told.waiters[call]) - explained
-        and any(rank in unseen for rank in wanted)
-    }
-    lost = sorted({r for w in only.values() for r in w if r in unseen})
-    if not lost:
-        return []
-    calls = tuple(sorted(c for c, w in only.items() if {*w} <= {*lost}))
-    return [End("unseen", tuple(lost), calls)] if calls else []

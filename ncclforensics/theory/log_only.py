@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import call_summary, groupless_timeouts
+from ncclforensics.correlate.traces.progress import UNLISTED
 
 if TYPE_CHECKING:
     from ncclforensics.theory.case import Case
@@ -21,7 +22,10 @@ def is_hearsay(case: Case, story: Story) -> bool:
     call = story.call
     if call is None:
         return False
-    if str(call["group"]).startswith(groupless_timeouts.PREFIX):
+    group = str(call["group"])
+    # of a call with one rank in it, the other members are not known either
+    alone = group.endswith(UNLISTED) and call["waiting"] == list(story.ranks)
+    if alone or group.startswith(groupless_timeouts.PREFIX):
         return True
     dumps = call_summary.dumps(case.frames)["rank"].drop_nulls()
     at_a_place = not case.frames.has("collectives") and call["stack"] is not None

@@ -16,7 +16,8 @@ from ncclforensics.correlate.traces.pending_calls import OTHER_SIDE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ncclforensics.theory.case import Call, Case, End
+    from ncclforensics.theory.case import Call, Case
+    from ncclforensics.theory.ends import End
 
 MOST_CALLS = 16  # messages of an end that are checked
 KEY = ["group", "seq", "sized"]

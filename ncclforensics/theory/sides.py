@@ -16,7 +16,8 @@ from ncclforensics.theory.story import culprits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ncclforensics.theory.case import Call, Case, End
+    from ncclforensics.theory.case import Call, Case
+    from ncclforensics.theory.ends import End
 
 MOST_CALLS = 16  # calls of a large cycle whose sides are examined
 

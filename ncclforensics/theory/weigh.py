@@ -18,7 +18,7 @@ from ncclforensics.theory.case import Case
 if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite
     from ncclforensics.model.frames import Frames
-    from ncclforensics.theory.case import End
+    from ncclforensics.theory.ends import End
     from ncclforensics.theory.story import Story
 
 Confidence = Literal["certain", "likely", "possible"]

@@ -1,8 +1,9 @@
-"""Which ranks said something else than all others before the job's calls timed out.
+"""Which ranks were at something else when calls timed out, by their last lines.
 
 Ranks of one program print alike up to the call that they all wait in. The one that they
-wait for was at something else, and its last line says so. Of a program that prints
-nothing in its loop, or on rank 0 alone, last lines prove nothing.
+wait for was at something else, and its last line says so; or it still logged its work
+when all others had given up. Of a program that prints nothing in its loop, or on rank 0
+alone, last lines prove nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.frames import remembered
-from ncclforensics.model.last_words import LAST, USUAL, shape
+from ncclforensics.model.last_words import GAVE_UP, LAST, USUAL, shape
+from ncclforensics.model.tables import TIME
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
+CLOCKS = pl.duration(seconds=1)  # by which the clocks of two hosts may differ
 FEWEST = 3  # ranks that are compared
 MOST = 2 / 3  # of the ranks say the same
 FEW = 1 / 4  # of the ranks, but at least one, are the odd ones at most
@@ -46,3 +49,17 @@ def odd(frames: Frames) -> frozenset[int]:
     others = last.filter(~is_usual).join(known, on=["stream", "rank"], how="semi")
     few = others.filter(many.over("stream") <= (FEW * pl.col("all")).clip(1))
     return frozenset(few["rank"].drop_nulls())
+
+
+def at_work(frames: Frames, timed_out: frozenset[int]) -> frozenset[int]:
+    """Return the ranks that logged their work after all of `timed_out` had given up.
+
+    A rank that waits logs no work.
+    """
+    said = frames["events"].select("message", "rank", "t")
+    gave_up = said.filter(
+        (pl.col("message") == GAVE_UP) & pl.col("rank").is_in(list(timed_out))
+    )
+    after = pl.col("t") > pl.lit(gave_up["t"].max(), TIME) + CLOCKS
+    last = said.filter((pl.col("message") == LAST) & after)
+    return frozenset(last["rank"].drop_nulls())

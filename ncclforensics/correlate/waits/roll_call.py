@@ -98,7 +98,8 @@ def call(frames: Frames) -> Roll:
     victims = lines.filter((role == "victim") & (pl.col("message") != REQUESTED))
     victims = victims.filter(pl.col("message").str.contains(r"^(?:c10d|nccl)\."))
     # who says something else and lost its peers came to the call too late
-    odd = last_words.odd(frames) - timed_out
+    odd = last_words.odd(frames) | last_words.at_work(frames, timed_out)
+    odd -= timed_out
     waited = timed_out | (ranks_of(victims) - culprits - odd)
     known = world.ranks(frames)
     failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited - odd

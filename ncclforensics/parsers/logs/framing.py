@@ -15,15 +15,18 @@ from functools import cache
 import polars as pl
 
 from ncclforensics.model.tables import GROUP, WHO
-from ncclforensics.parsers.logs import headers, json_records, timestamps
+from ncclforensics.parsers.logs import (
+    headers,
+    json_records,
+    prefix_habits,
+    timestamps,
+)
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
+from ncclforensics.parsers.logs.lines import ANSI, FILE
 
-# codes of a terminal, and its echo of a key: `^C`
-ANSI = r"^\^[CZ\\]|\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
 TOGETHER = 512  # lines that are framed at once, wanted or not
-FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
 # Markdown emphasis or a quotation mark in front of a whole line
 EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
 
@@ -75,6 +78,8 @@ DECORATIONS = {
     r"\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)",
     # Kaggle: seconds since the notebook started, and the line number
     "kaggle": r"\d{1,7}\.\d{1,3}s[ \t]+(?:\d{1,7}[ \t]+)?",
+    # what `prefix_habits` makes of a host in front of each line
+    "pdsh_any": r"\[host/(?P<any_host>[\w.-]+)\] ",
     "slurmstepd": r"slurmstepd-(?P<step_host>[\w.-]+): ",
     "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host|trainer|master)[\w.-]*\d"
     r"|[a-z][a-z0-9-]*\d(?:\.[a-z][a-z0-9-]*){2,5}|(?:\d{1,3}\.){3}\d{1,3}): ",
@@ -97,16 +102,6 @@ _TAG = ascii_only(
 )
 # Ray prints equal lines of several workers once
 REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"
-# stern puts `pod container ` in front of each line. Such words may also begin a
-# sentence, so most lines of the file have to begin with a few such pairs.
-STERN = (
-    r"^([a-z0-9][a-z0-9-]{0,250}-(?:\d+|[a-z0-9]{5})) "
-    r"([a-z][a-z0-9-]{2,62}) "
-)
-_SENTENCE = (
-    r"^\S+ (?:has|was|did|had|failed|exited|lost|died|joined|left|not|with|and) "
-)
-FEWEST, MOST = 3, 2 / 3  # lines, and their share of a file, that make a habit
 # Horovod's `3: [name, …]` is a rank with a list of tensors, not an srun label
 _LISTED = ascii_only(
     r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
@@ -146,6 +141,7 @@ _SAYS = (
     "ctime",
     "iso_t",
     "step_host",
+    "any_host",
     "worker",
     "service",
     "task",
@@ -168,6 +164,7 @@ _SPEAKERS = (
     "ray_pid",
     "ray_ip",
     "sglang_rank",
+    "any_host",
     "worker",
     "service",
     "task",
@@ -185,7 +182,7 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     "python" or null), `is_record` (whether it stood in a JSON record that tells its
     rank), `level`, the columns of WHO and GROUP, `t` and `yearless` (see `timestamps`).
     """
-    bare = _without_stern(lines)
+    bare = prefix_habits.rewritten(lines)
     told = [c for c in json_records.COLUMNS if c in bare.columns]
     bare = bare.select("line", pl.col("raw").fill_null(""), *told)
     bare = json_records.unwrapped(bare).with_columns(
@@ -234,30 +231,6 @@ class Lines:
 @cache
 def _nothing() -> pl.DataFrame:
     return frame(pl.DataFrame(schema={"line": pl.Int64(), "raw": pl.String()}))
-
-
-def _without_stern(lines: pl.DataFrame) -> pl.DataFrame:
-    """Write stern's prefix as kubectl's, in files where most lines have it."""
-    raw, file = pl.col("raw"), pl.col("line") // FILE
-    colourless = raw.str.replace_all(ANSI, "")
-    if not lines.select(colourless.str.contains(STERN).any()).item():
-        return lines
-    said = lines.filter(raw.str.contains(r"\S")).select(file.alias("file"), colourless)
-    bears = raw.str.contains(STERN) & ~raw.str.contains(_SENTENCE)
-    of = said.group_by("file").agg(
-        bears.sum().alias("marked"),
-        raw.filter(bears).str.extract(STERN, 2).n_unique().alias("containers"),
-        pl.len(),
-    )
-    shipped = of.filter(
-        (pl.col("marked") > pl.max_horizontal(FEWEST - 1, pl.col("len") * MOST))
-        & (pl.col("containers") * FEWEST <= pl.col("marked"))
-    )
-    return lines.with_columns(
-        pl.when(file.is_in(shipped["file"].implode()))
-        .then(colourless.str.replace(STERN, "[pod/$1/$2] "))
-        .otherwise(raw)
-    )
 
 
 def _peel(lines: pl.DataFrame) -> pl.DataFrame:
@@ -323,7 +296,7 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "task": number("task"),
         "host": pl.coalesce(
             *("head_host", "sys_host", "step_host", "told_host", "label_host"),
-            *("mpi_host", "worker", "ray_ip", "sky_ip"),
+            *("mpi_host", "worker", "any_host", "ray_ip", "sky_ip"),
         ),
         "host_alias": pl.coalesce(
             *("algo", "service", "sky_node", "pod", "told_pod", "label_pod")

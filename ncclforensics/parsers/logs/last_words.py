@@ -1,8 +1,9 @@
 """The last line that each rank's program printed before its file tells of trouble.
 
 No grammar knows such lines: they are free text, read only where everything else leaves
-open who was waited for. In a file without trouble it is the last line of all. Lines
-that the file repeats, but for their numbers, are told as well.
+open who was waited for. A line of level ERROR is part of the trouble below it. In a
+file without trouble it is the last line of all. Lines that the file repeats, but for
+their numbers, are told as well, and the line right above the trouble, for its time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import polars as pl
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
-from ncclforensics.model.last_words import LAST, USUAL, shape
+from ncclforensics.model.last_words import GAVE_UP, LAST, USUAL, shape
 from ncclforensics.model.tables import FAILING, SCHEMAS
 from ncclforensics.parsers.logs import framing
 from ncclforensics.parsers.logs.lines import blocks
@@ -28,6 +29,7 @@ MOST_BYTES = 1 << 20  # of a file
 ABOVE = 256  # lines above the first trouble that are looked at
 REPEATED = 3  # lines that are alike
 # a line that a runtime prints, not the program
+ERRORS = r"^.{0,120}?\b(?:ERROR|CRITICAL|FATAL)\b"
 RUNTIMES = r"^(?:NCCL|\w+:\d+:\d+ \[|\s)"
 
 
@@ -70,12 +72,14 @@ def _rows(log: Source, rank: int, trouble: int | None) -> pl.DataFrame | None:
             lines = _above((block.lines for block in blocks(stream)), trouble)
     except (OSError, EOFError, ValueError):
         return None
+    bad = lines.filter(pl.col("raw").str.contains(ERRORS))["line"]
     framed = framing.frame(lines)
-    own = framed.filter(
+    told = framed.filter(
         pl.col("header").is_null()
         & pl.col("text").str.contains(r"\S")
         & ~pl.col("text").str.contains(RUNTIMES)
     )
+    own = told.filter(~pl.col("line").is_in(bad.implode()))
     if own.is_empty():
         return None
     again = own.group_by(shape(pl.col("text")).alias("shape")).agg(
@@ -84,16 +88,17 @@ def _rows(log: Source, rank: int, trouble: int | None) -> pl.DataFrame | None:
     usual = again.filter(pl.col("len") >= REPEATED)["line"]
     parts = [
         own.tail(1).with_columns(pl.lit(LAST).alias("message")),
+        told.tail(int(trouble is not None)).with_columns(message=pl.lit(GAVE_UP)),
         own.filter(pl.col("line").is_in(usual.implode()))
         .unique("line", keep="last", maintain_order=True)
         .with_columns(pl.lit(USUAL).alias("message")),
     ]
-    told = pl.concat(parts).with_columns(
+    rows = pl.concat(parts).with_columns(
         pl.lit("neutral").alias("role"),
         pl.lit(log.name).alias("source"),
         pl.lit(rank, pl.Int64).alias("rank"),
     )
-    return tables.conform("events", told.select(c for c in SCHEMAS["events"]))
+    return tables.conform("events", rows.select(c for c in SCHEMAS["events"]))
 
 
 def _above(parts: Iterable[pl.DataFrame], trouble: int | None) -> pl.DataFrame:

@@ -19,6 +19,9 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
+# codes of a terminal, and its echo of a key: `^C`
+ANSI = r"^\^[CZ\\]|\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 BLOCK_BYTES = 1 << 20
 LONGEST_BYTES = 16 << 20
 FEW_BYTES = 1 << 16

@@ -34,10 +34,9 @@ from ncclforensics.parsers.logs import (
 )
 from ncclforensics.parsers.logs.captures import NUMBERS
 from ncclforensics.parsers.logs.event_rows import recognise, taken
-from ncclforensics.parsers.logs.framing import FILE
 from ncclforensics.parsers.logs.inner_rows import Room
 from ncclforensics.parsers.logs.kept_lines import Kept, numbered
-from ncclforensics.parsers.logs.lines import blocks
+from ncclforensics.parsers.logs.lines import FILE, blocks
 from ncclforensics.parsers.logs.long_lines import shortened
 
 if TYPE_CHECKING:

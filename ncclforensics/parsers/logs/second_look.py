@@ -27,9 +27,9 @@ from ncclforensics.parsers.logs import (
     log_reader,
     scan,
 )
-from ncclforensics.parsers.logs.framing import FILE
 from ncclforensics.parsers.logs.inner_rows import Room
 from ncclforensics.parsers.logs.kept_lines import Kept
+from ncclforensics.parsers.logs.lines import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

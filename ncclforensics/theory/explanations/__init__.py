@@ -26,7 +26,8 @@ from ncclforensics.theory.explanations import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.theory.case import Case, End
+    from ncclforensics.theory.case import Case
+    from ncclforensics.theory.ends import End
     from ncclforensics.theory.story import Story
 
 CLASSES = (

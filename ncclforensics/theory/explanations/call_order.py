@@ -10,7 +10,8 @@ from ncclforensics.theory.story import Story
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.theory.case import Case, End
+    from ncclforensics.theory.case import Case
+    from ncclforensics.theory.ends import End
 
 # the cost if the program does not predict the call a little later
 AGAINST = {"extra": 1.5, "other": 2.0, "left": 1.5}

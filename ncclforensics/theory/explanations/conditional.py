@@ -10,7 +10,8 @@ from ncclforensics.theory.story import Story
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.theory.case import Case, End
+    from ncclforensics.theory.case import Case
+    from ncclforensics.theory.ends import End
 
 SLUG = "rank-conditional-collective"
 # the cost if the program predicted the call later, or another call in its place

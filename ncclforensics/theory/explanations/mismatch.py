@@ -10,7 +10,8 @@ from ncclforensics.theory.story import Story
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.theory.case import Case, End
+    from ncclforensics.theory.case import Case
+    from ncclforensics.theory.ends import End
 
 EXTRA = ("extra", "left", "skip", "swap")
 SLUGS = {"op": "collective-mismatch", "shape": "shape-mismatch"}

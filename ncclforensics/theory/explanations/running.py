@@ -14,7 +14,8 @@ from ncclforensics.theory.story import Story
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.theory.case import Case, End
+    from ncclforensics.theory.case import Case
+    from ncclforensics.theory.ends import End
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:

@@ -1,0 +1,71 @@
+"""Prefixes that only the habit of a file shows: stern's, and the host name of pdsh.
+
+Such words may also begin a sentence, or name a logger. They are a prefix in a file most
+of whose lines begin so, with few names; they are written as prefixes that `framing`
+knows.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.parsers.logs.lines import ANSI, FILE
+
+# stern puts `pod container ` in front of each line. Such words may also begin a
+# sentence, so most lines of the file have to begin with a few such pairs.
+STERN = (
+    r"^([a-z0-9][a-z0-9-]{0,250}-(?:\d+|[a-z0-9]{5})) "
+    r"([a-z][a-z0-9-]{2,62}) "
+)
+_SENTENCE = (
+    r"^\S+ (?:has|was|did|had|failed|exited|lost|died|joined|left|not|with|and) "
+)
+# pdsh and DeepSpeed put `host: ` in front of each line, and so do loggers with their
+# name: it is a host if torch's own prefix, which begins a line, stands behind it
+PDSH = r"^([A-Za-z0-9][\w.-]{0,80}): "
+_TORCH_BEHIND = r"^[A-Za-z0-9][\w.-]{0,80}: \[rank\d{1,9}\]: ?"
+FEWEST, MOST = 3, 2 / 3  # lines, and their share of a file, that make a habit
+
+
+def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
+    """Return `lines`, `line` and `raw`, with the prefixes that their files show."""
+    raw, colourless = pl.col("raw"), pl.col("raw").str.replace_all(ANSI, "")
+    sentence = raw.str.contains(_SENTENCE)
+    lines = _written_as(lines, STERN, 2, "[pod/$1/$2] ", colourless, ~sentence)
+    if lines.select(raw.str.contains(_TORCH_BEHIND).any()).item():
+        return _written_as(lines, PDSH, 1, "[host/$1] ", raw, pl.lit(True))
+    return lines
+
+
+def _written_as(
+    lines: pl.DataFrame,
+    prefix: str,
+    name: int,
+    known: str,
+    text: pl.Expr,
+    also: pl.Expr,
+) -> pl.DataFrame:
+    """Replace a prefix in files where most lines bear it, and few names vary.
+
+    `name` is the group of the pattern `prefix` that has to have few values; `also` is
+    what a line has to fulfil as well.
+    """
+    raw, file = pl.col("raw"), pl.col("line") // FILE
+    if not lines.select(text.str.contains(prefix).any()).item():
+        return lines
+    said = lines.filter(raw.str.contains(r"\S")).select(file.alias("file"), text)
+    bears = raw.str.contains(prefix) & also
+    of = said.group_by("file").agg(
+        bears.sum().alias("marked"),
+        raw.filter(bears).str.extract(prefix, name).n_unique().alias("names"),
+        pl.len(),
+    )
+    shipped = of.filter(
+        (pl.col("marked") > pl.max_horizontal(FEWEST - 1, pl.col("len") * MOST))
+        & (pl.col("names") * FEWEST <= pl.col("marked"))
+    )
+    return lines.with_columns(
+        pl.when(file.is_in(shipped["file"].implode()))
+        .then(text.str.replace(prefix, known))
+        .otherwise(raw)
+    )

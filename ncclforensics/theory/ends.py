@@ -1,0 +1,197 @@
+"""The ends of a standstill: where the waits of all ranks lead.
+
+Waiting ranks and calls are folded onto what they wait for. What remains are the ends:
+ranks that wait for nobody, calls that all members joined, calls that peers have
+finished, cycles (kind `circle`), and ranks without any evidence. Each end is explained
+separately.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.traces.progress import UNLISTED
+from ncclforensics.correlate.waits import wait_graph
+from ncclforensics.theory import standstill
+
+if TYPE_CHECKING:
+    from ncclforensics.theory.case import Call, Case
+
+Kind = Literal[
+    "absent", "unseen", "full", "stalled", "unstarted", "circle", "idle", "late"
+]
+OTHERS = ("absent", "unseen")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where waits end: the ranks there, and the calls through which others wait.
+
+    `calls` are call numbers; for a cycle, the calls its ranks wait in. `blocked` are
+    all ranks that wait for the end, directly or through others. `unseen` are ranks
+    without evidence that are waited for as well.
+    """
+
+    kind: Kind
+    ranks: tuple[int, ...]
+    calls: tuple[int, ...]
+    blocked: frozenset[int] = field(default=frozenset())
+    unseen: tuple[int, ...] = ()
+
+
+def ends_of(case: Case) -> tuple[End, ...]:
+    """Return the ends of a case, those that block most ranks first."""
+    if case.resumed:
+        return tuple(_late(case, call) for call in case.resumed)
+    found = _closed(case, [_with_blocked(case, end) for end in _ends(case)])
+    if idle := _idle(case):
+        found.append(End("idle", idle, ()))
+    return tuple(
+        sorted(found, key=lambda end: (-len(end.blocked), end.kind, end.ranks))
+    )
+
+
+def _closed(case: Case, found: list[End]) -> list[End]:
+    """Return the ends; if the only one is a call with one rank in it, as a cycle.
+
+    Other members of that call have to exist, and nothing lists them. If all ranks
+    of the job wait, they are among those that wait for that one rank.
+    """
+    if len(found) != 1 or found[0].kind != "full" or len(found[0].ranks) != 1:
+        return found
+    end = found[0]
+    group = str(case.calls[end.calls[0]]["group"])
+    blocked = {*end.blocked, *end.ranks}
+    if not group.endswith(UNLISTED) or not world.is_everyone(case.frames, blocked):
+        return found
+    calls = (*end.calls, *case.graph.wanted_in.get(end.ranks[0], ()))
+    ranks = {r for number in calls for r in case.graph.waiters[number]}
+    return [End("circle", tuple(sorted(ranks)), calls, end.blocked)]
+
+
+def _late(case: Case, call: Call) -> End:
+    """Return the end for a wait that is over: the ranks that came last."""
+    ranks = tuple(case.late[call["call"]]["rank"].sort())
+    return End("late", ranks, (call["call"],))
+
+
+def _idle(case: Case) -> tuple[int, ...]:
+    """Return live ranks that are in no call and that nobody waits for.
+
+    In a running job such a rank is only between two calls, so there are none
+    unless the job is known to stand still.
+    """
+    if standstill.standing(case.frames).answer != "yes":
+        return ()
+    ended = case.frames["exits"].filter(pl.col("code") == 0)["rank"]
+    idle = case.frames["roots"].filter(
+        (pl.col("why") == "idle") & ~pl.col("rank").is_in(ended.implode())
+    )
+    ranks = tuple(sorted(idle["rank"]))
+    return ranks if 2 * len(ranks) <= len(case.seen) else ()
+
+
+def _with_blocked(case: Case, end: End) -> End:
+    waiting = {r for c in end.calls for r in case.graph.waiters[c]}
+    hang = wait_graph.behind(case.graph, sorted({*end.ranks, *waiting}))
+    return End(
+        end.kind,
+        end.ranks,
+        end.calls,
+        frozenset(
+            (hang | waiting) - {*end.ranks} if end.kind in OTHERS else hang | waiting
+        ),
+        end.unseen,
+    )
+
+
+def _ends(case: Case) -> list[End]:
+    told = case.graph
+    component = wait_graph.components(told)
+    ranks: dict[int, list[int]] = {}
+    calls: dict[int, list[int]] = {}
+    for node, number in component.items():
+        (ranks if node >= 0 else calls).setdefault(number, []).append(
+            node if node >= 0 else ~node
+        )
+    leaves: dict[int, set[int]] = {}
+    for rank, held in told.calls_of.items():
+        for number in held:
+            if component[~number] != component[rank]:
+                leaves.setdefault(component[rank], set()).add(component[~number])
+    for number, wanted in told.why.items():
+        for rank in wanted:
+            if component[rank] != component[~number]:
+                leaves.setdefault(component[~number], set()).add(component[rank])
+    unseen_of = {
+        component[rank]: rank
+        for wanted in told.why.values()
+        for rank, word in wanted.items()
+        if word == "unseen"
+    }
+    found: list[End] = []
+    gone: list[int] = []
+    for number in {*ranks, *calls}:
+        out = leaves.get(number, set())
+        here = tuple(sorted(ranks.get(number, ())))
+        own = tuple(sorted(calls.get(number, ())))
+        if len(here) > 1 and out <= unseen_of.keys():
+            unseen = tuple(sorted(unseen_of[n] for n in out))
+            found.append(End("circle", here, own, unseen=unseen))
+        elif out:
+            continue
+        elif len(own) == 1 and not here:
+            call = case.calls[own[0]]
+            kind: Kind = "stalled" if call["done"] else "full"
+            found.append(End(kind, tuple(call["waiting"]), own))
+        elif own and len(here) == 1:
+            found.append(End("unstarted", here, own))
+        elif here and number not in unseen_of:
+            gone += here
+    found += _absent(case, gone)
+    found += _unseen(case, found, list(unseen_of.values()))
+    return found
+
+
+def _absent(case: Case, gone: list[int]) -> list[End]:
+    """Return the ends of absent ranks; ranks that share a waiting call form one."""
+    parts: list[tuple[set[int], set[int]]] = []
+    for rank in sorted(gone):
+        mine = ({rank}, set(case.graph.wanted_in.get(rank, ())))
+        joined = [part for part in parts if part[1] & mine[1]]
+        parts = [part for part in parts if part not in joined]
+        parts.append(
+            (
+                mine[0].union(*(p[0] for p in joined)),
+                mine[1].union(*(p[1] for p in joined)),
+            )
+        )
+    return [
+        End("absent", tuple(sorted(ranks)), tuple(sorted(calls)))
+        for ranks, calls in parts
+    ]
+
+
+def _unseen(case: Case, found: list[End], unseen: list[int]) -> list[End]:
+    """Return one end for unseen ranks that alone explain why somebody waits."""
+    told = case.graph
+    ends = [
+        r for end in found for r in end.ranks if end.kind != "circle" or not end.unseen
+    ]
+    explained = wait_graph.behind(told, ends) | set(ends)
+    only = {
+        call: wanted
+        for call, wanted in told.why.items()
+        if wanted
+        and set(told.waiters[call]) - explained
+        and any(rank in unseen for rank in wanted)
+    }
+    lost = sorted({r for w in only.values() for r in w if r in unseen})
+    if not lost:
+        return []
+    calls = tuple(sorted(c for c, w in only.items() if {*w} <= {*lost}))
+    return [End("unseen", tuple(lost), calls)] if calls else []
