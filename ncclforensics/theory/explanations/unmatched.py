@@ -18,9 +18,12 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame sides that owe messages, or whose program shows that they skipped some."""
     if end.kind not in ("circle", "absent"):
         return
-    for side in sides.odd(case, end):
+    found = sides.odd(case, end)
+    owing = {side.ranks for side in found if side.owes}
+    for side in found:
         if not side.owes:
-            yield from _by_program(case, end, side)
+            if side.ranks not in owing:
+                yield from _by_program(case, end, side)
             continue
         short = p2p_balance.shortages(case, end, side.ranks)
         skipped = strayed_messages.skips(case, side)
