@@ -55,6 +55,9 @@ STATES = ("CANCELLED", "DEADLINE")
 OWNED = ("slurm.sacct.cancelled", "launchers.lsf.killed_by", "slurm.interrupted")
 # a controller may delete a pod as well as a person
 DELETED = "launchers.kubernetes.deleted"
+AUDITED = "launchers.kubernetes.audit_deleted"
+# users of the cluster itself, such as the controller that cleans up an ended job
+SYSTEM = "system:"
 SIGNALLED = ("torchelastic.signalled", "torchelastic.signalled.raised")
 SENT = r"(?:^|\.)(?:KeyboardInterrupt|SignalException)$"
 INTERRUPT = r"^(?:[12]|(?:Signals\.)?SIG(?:INT|HUP))$"  # Ctrl-C, a closed terminal
@@ -113,7 +116,10 @@ def _lines(frames: Frames) -> pl.DataFrame:
     if "state" in states.columns:
         states = states.filter(pl.col("state").is_in(STATES))
     owned = external_stop.slurm_time(frames.message(*OWNED, DELETED))
-    told = [stopped, states, owned, _interrupts(frames)]
+    audited = frames.message(AUDITED)
+    if "user" in audited.columns:
+        audited = audited.filter(~pl.col("user").str.starts_with(SYSTEM))
+    told = [stopped, states, owned, audited, _interrupts(frames)]
     return pl.concat(told, how="diagonal_relaxed")
 
 
@@ -171,7 +177,11 @@ def _ends(frames: Frames) -> pl.DataFrame:
 
 def _confidence(lines: pl.DataFrame) -> Confidence:
     told = set(lines["message"])
-    return "certain" if told & {"slurm.cancelled", "slurm.state", *OWNED} else "likely"
+    return (
+        "certain"
+        if told & {"slurm.cancelled", "slurm.state", AUDITED, *OWNED}
+        else "likely"
+    )
 
 
 def _is_step_alone(lines: pl.DataFrame) -> bool:
@@ -187,6 +197,8 @@ def _by(lines: pl.DataFrame) -> str:
     users = pl.concat(told).unique().to_list() if told else []
     if len(users) == 1:
         return " by root" if users[0] == 0 else f" by uid {users[0]}"
+    if "user" in lines.columns and (names := lines["user"].drop_nulls().unique()).len():
+        return f" by {names[0]}" if names.len() == 1 else ""
     messages = set(lines["message"])
     if messages & {"slurm.interrupted", *SIGNALLED, "python.traceback"}:
         return " by Ctrl-C or with its terminal"
