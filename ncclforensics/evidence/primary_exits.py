@@ -175,8 +175,10 @@ def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
     rank = exit_records.only_one(frames)
     if texts != 1 or places > 1 or rank is None:
         return words
-    # a rank with lines of its own needs no rankless ones
-    if rank in frames["events"].filter(pl.col("role") != "agent")["rank"]:
+    # a rank with lines of its own needs no rankless ones, but for what the interpreter
+    # prints: no program's own tag stands in front of that
+    lines = frames["events"].filter(pl.col("role") != "agent")
+    if rank in lines["rank"] and "fatal" not in words["by"]:
         return words
     return words.with_columns(pl.coalesce("rank", pl.lit(rank)).alias("rank"))
 

@@ -94,6 +94,7 @@ FILES = (
 # Flight Recorder: only the name has the rank, in any form that a dump writer chose
 DUMPS = (
     rf".*{SUBRANK}.*",
+    rf".*?(?P<host>{SHORT_HOST})[._-](?:\d{{1,2}}[._-])?{RANK}",
     rf".*?(?P<host>{HOST})",
     r".*rank[-_](?P<host>(?=[a-z0-9.-]*[a-z.-])[a-z0-9][a-z0-9.-]*)_(?P<rank>\d{1,6})",
     rf".*{RANK}(?![-_.]\d{{1,6}}(?!\d)).*",
