@@ -121,7 +121,7 @@ def analyze(
         more = None
         if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
             joined, ranked, built = explain(within(more, span), *chosen)
-        if _is_open(ranked) and (
+        if _is_open(ranked, joined) and (
             more := last_words.read(found.sources, joined, more or frames)
         ):
             joined, ranked, built = explain(within(more, span), *chosen)
@@ -132,10 +132,12 @@ def analyze(
     return Analysis(joined, ranked, built, quoted, found.sources)
 
 
-def _is_open(ranked: Ranked) -> bool:
-    """Whether calls timed out, and nothing tells who was waited for."""
+def _is_open(ranked: Ranked, frames: Frames) -> bool:
+    """Whether ranks timed out or lost a peer, and nothing tells which one and why."""
     verdict = ranked.verdict
-    return verdict is not None and verdict.slug == "timeout-masking"
+    if verdict is not None:
+        return verdict.slug == "timeout-masking"
+    return "victim" in frames["events"]["role"]
 
 
 def explain(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MOST_FILES = 1024
 MOST_BYTES = 1 << 20  # of a file
 ABOVE = 256  # lines above the first trouble that are looked at
+WHOSE = ("rank", "local_rank", "task")  # what a prefix tells of a line's writer
+LINES = {"line": pl.Int64(), "raw": pl.String()}
 REPEATED = 3  # lines that are alike
 # a line that a runtime prints, not the program
 ERRORS = r"^.{0,120}?\b(?:ERROR|CRITICAL|FATAL)\b"
@@ -34,79 +36,92 @@ RUNTIMES = r"^(?:NCCL|\w+:\d+:\d+ \[|\s)"
 
 
 def read(sources: Sequence[Source], told: Frames, found: Frames) -> Frames | None:
-    """Return `found` with rows of `events` for files of one rank; None without any.
+    """Return `found` with rows of `events` for what ranks printed last, or None.
 
-    `told` are the same frames with ranks. Large files have none.
+    `told` are the same frames with ranks. A file is of one rank, or a prefix tells the
+    rank, local rank or task of each line. Large files have no such rows.
     """
-    owners = _owners(told)
-    logs = [s for s in sources if s.kind == "log" and s.name in owners]
+    owners = dict(told.writers().unique("source", keep="none").iter_rows())
+    logs = [s for s in sources if s.kind == "log" and s.bytes <= MOST_BYTES]
     if len(logs) > MOST_FILES:
         return None
-    rows = [_rows(log, *owners[log.name]) for log in logs if log.bytes <= MOST_BYTES]
+    trouble = _trouble(told)
+    rows = [
+        _rows(log, owners.get(log.name), trouble.filter(source=log.name))
+        for log in logs
+    ]
     events = [row for row in rows if row is not None]
     return join([found, Frames({"events": pl.concat(events)})]) if events else None
 
 
-def _owners(told: Frames) -> dict[str, tuple[int, int | None]]:
-    """Return by file its only rank, and the first line that tells of trouble."""
-    events = told["events"].drop_nulls("rank")
-    alone = told.writers().unique("source", keep="none")
-    bad = events.filter(pl.col("role").is_in(FAILING)).group_by("source")
+def _trouble(told: Frames) -> pl.DataFrame:
+    """Return `source rank local_rank task line`: where trouble of a rank begins."""
+    events = told["events"]
+    bad = events.filter(pl.col("role").is_in(FAILING))
     # a traceback is cited where it ends
-    heads = told.message("python.traceback").group_by("source")
-    first = bad.agg(pl.col("line").min())
-    head = heads.agg(pl.col("line").min().alias("head"))
-    both = alone.join(first, on="source", how="left").join(
-        head, on="source", how="left"
-    )
-    line = pl.min_horizontal("line", "head")
-    return {
-        source: (rank, at)
-        for source, rank, at in both.select("source", "rank", line).iter_rows()
-    }
+    heads = told.message("python.traceback")
+    both = [frame.select("source", *WHOSE, "line") for frame in (bad, heads)]
+    return pl.concat(both).group_by("source", *WHOSE).agg(pl.col("line").min())
 
 
-def _rows(log: Source, rank: int, trouble: int | None) -> pl.DataFrame | None:
+def _rows(log: Source, owner: int | None, trouble: pl.DataFrame) -> pl.DataFrame | None:
+    first = next(iter(trouble["line"].sort()), None)
     try:
         with log.open() as stream:
-            lines = _above((block.lines for block in blocks(stream)), trouble)
+            parts = (block.lines.select("line", "raw") for block in blocks(stream))
+            lines = _above(parts, first) if owner is not None else _all(parts)
     except (OSError, EOFError, ValueError):
         return None
     bad = lines.filter(pl.col("raw").str.contains(ERRORS))["line"]
     framed = framing.frame(lines)
+    if owner is not None:
+        framed = framed.with_columns(pl.lit(owner, pl.Int64).alias("rank"))
     told = framed.filter(
         pl.col("header").is_null()
         & pl.col("text").str.contains(r"\S")
         & ~pl.col("text").str.contains(RUNTIMES)
+        & pl.any_horizontal(pl.col(WHOSE).is_not_null())
     )
+    for column in WHOSE:
+        of = trouble.drop_nulls(column).group_by(column)
+        at = of.agg(pl.col("line").min().alias("trouble"))
+        told = told.join(at, on=column, how="left", maintain_order="left")
+        told = told.filter((pl.col("line") < pl.col("trouble")).fill_null(True))
+        told = told.rename({"trouble": f"trouble_{column}"})
     own = told.filter(~pl.col("line").is_in(bad.implode()))
     if own.is_empty():
         return None
-    again = own.group_by(shape(pl.col("text")).alias("shape")).agg(
-        pl.len(), pl.col("line").max()
-    )
-    usual = again.filter(pl.col("len") >= REPEATED)["line"]
-    parts = [
-        own.tail(1).with_columns(pl.lit(LAST).alias("message")),
-        told.tail(int(trouble is not None)).with_columns(message=pl.lit(GAVE_UP)),
-        own.filter(pl.col("line").is_in(usual.implode()))
-        .unique("line", keep="last", maintain_order=True)
-        .with_columns(pl.lit(USUAL).alias("message")),
+    said = shape(pl.col("text"))
+    gave_up = told.filter(pl.any_horizontal(pl.col("^trouble_.*$").is_not_null()))
+    usual = own.filter(pl.len().over(*WHOSE, said) >= REPEATED)
+    parts_ = [
+        own.unique(WHOSE, keep="last", maintain_order=True).with_columns(
+            pl.lit(LAST).alias("message")
+        ),
+        gave_up.unique(WHOSE, keep="last", maintain_order=True).with_columns(
+            pl.lit(GAVE_UP).alias("message")
+        ),
+        usual.with_columns(said.alias("said"))
+        .unique([*WHOSE, "said"], keep="last", maintain_order=True)
+        .with_columns(pl.lit(USUAL).alias("message"))
+        .drop("said"),
     ]
-    rows = pl.concat(parts).with_columns(
-        pl.lit("neutral").alias("role"),
-        pl.lit(log.name).alias("source"),
-        pl.lit(rank, pl.Int64).alias("rank"),
+    rows = pl.concat(parts_).with_columns(
+        pl.lit("neutral").alias("role"), pl.lit(log.name).alias("source")
     )
     return tables.conform("events", rows.select(c for c in SCHEMAS["events"]))
 
 
+def _all(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat([pl.DataFrame(schema=LINES), *parts])
+
+
 def _above(parts: Iterable[pl.DataFrame], trouble: int | None) -> pl.DataFrame:
     """Return the last ABOVE lines above the line `trouble`, or of all."""
-    kept = pl.DataFrame(schema={"line": pl.Int64(), "raw": pl.String()})
+    kept = pl.DataFrame(schema=LINES)
     for part in parts:
         here = part if trouble is None else part.filter(pl.col("line") < trouble)
-        kept = pl.concat([kept, here.select("line", "raw")]).tail(ABOVE)
+        kept = pl.concat([kept, here]).tail(ABOVE)
         if here.height < part.height:
             break
     return kept
