@@ -3,9 +3,10 @@
 A call that was predicted a few calls later was made too early (`swap`), or the calls
 between were skipped (`skip`). A call that the program does not contain is `extra`, or
 replaces another one (`other`). A call that the program contains, but not within whole
-rounds of the loop, lies after the loop: the rank `left` it. One that is predicted soon,
-at another place in the code, has `moved`: it came too early behind a condition, or is
-an extra one.
+rounds of the loop, lies after the loop: the rank `left` it; but if it comes after as
+many rounds as before, it is `due`, and the others left it out. One that is predicted
+soon, at another place in the code, has `moved`: it came too early behind a condition,
+or is an extra one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import polars as pl
 if TYPE_CHECKING:
     from ncclforensics.theory.program import Deviation, Program
 
-Kind = Literal["swap", "skip", "extra", "other", "left", "moved", "unknown"]
+Kind = Literal["swap", "skip", "extra", "other", "left", "due", "moved", "unknown"]
+FEWEST = 2  # rounds of the past and of now that can be compared
 FEW = 3  # collectives that a condition may skip; a rank that skips more left its loop
 
 
@@ -60,14 +62,15 @@ def edit(told: Program, deviation: Deviation) -> Edit:
         rows = _rows(told, skipped)
         collective = [r for r in rows if not told.calls["is_p2p"][r]]
         far = rounds or len(collective) > FEW
-        return Edit("left" if far else "skip", row, rows, len(made) - 1)
+        kind: Kind = _left(told, row, next_) if far else "skip"
+        return Edit(kind, row, rows, len(made) - 1)
     known = _rows(told, [next_])
     plain = told.calls["siteless"]
     if plain[row] in {plain[r] for r in _rows(told, foreseen[1 : 1 + FEW])}:
         return Edit("moved", row, known, len(made) - 1)
     replaced, inserted = _alike(made[1:], foreseen[1:]), _alike(made[1:], foreseen)
     if replaced == inserted and _is_behind(told, now, next_):
-        return Edit("left", row)
+        return Edit(_left(told, row, next_), row)
     same = known and _same(told, known[0], row, "pg_desc")
     # a call that differs only in sizes or dtypes replaces the predicted one
     like = same and _same(told, known[0], row, "op", "stack")
@@ -97,6 +100,21 @@ def _rows(told: Program, labels: list[int]) -> tuple[int, ...]:
     )
     found = wanted.join(like, on="label", how="left", maintain_order="left")["row"]
     return tuple(int(row) for row in found.drop_nulls())
+
+
+def _left(told: Program, row: int, loop: int) -> Kind:
+    """Return `due` if a call comes after as many rounds of the loop as before.
+
+    Rounds are counted by a call of the loop, from one such call to the next; the place
+    in the code does not matter.
+    """
+    first = row - told.calls["place"][row]
+    made = told.calls[first : row + 1]
+    same = made["siteless"] == made["siteless"][-1]
+    rounds = (made["label"] == loop).cum_sum().filter(same).diff().drop_nulls()
+    if rounds.len() < FEWEST:
+        return "left"
+    return "due" if rounds[-1] >= rounds[:-1].min() else "left"
 
 
 def _is_behind(told: Program, label: int, loop: int) -> bool:

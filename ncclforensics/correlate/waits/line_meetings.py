@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate.traces import call_sites, code_places, groupless_timeouts
+from ncclforensics.correlate.traces.progress import UNLISTED
 from ncclforensics.correlate.waits import line_calls, roll_call
 from ncclforensics.correlate.waits.line_calls import Heard
 from ncclforensics.model import tables
@@ -42,7 +43,11 @@ def meetings(
     seen = call_sites.sites(frames)
     first = _heard(frames, told, seen, numbers, placed)
     dumped = standings.filter(pl.col("place").is_not_null())["rank"]
-    found = [*_refined(calls, first), *_parted(frames, calls, first, {*dumped})]
+    found = [
+        *_refined(calls, first),
+        *_unlisted(calls, first),
+        *_parted(frames, calls, first, {*dumped}),
+    ]
     placed |= {rank for row in found for rank in (*row["waiting"], *row["absent"])}
     heard = _heard(frames, told, seen, numbers, placed)
     found += line_calls.by_number(heard)
@@ -125,6 +130,25 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
                 "absent": sorted({*row["absent"], *gone}),
                 "unseen": sorted(unseen - came - gone),
             }
+
+
+def _unlisted(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
+    """Yield calls of groups that nothing lists, with the silent ranks as absent.
+
+    All ranks in such a call gave up on it, and nobody is known to be absent: the ones
+    that it waits for are members that nothing names.
+    """
+    silent = heard.roll.silent - heard.placed
+    full = calls.filter(
+        ~pl.col("is_p2p").fill_null(False)
+        & pl.col("group").str.ends_with(UNLISTED)
+        & pl.all_horizontal(
+            pl.col(c).list.len() == 0 for c in ("behind", "done", "absent", "unseen")
+        )
+    )
+    for row in full.to_dicts() if silent else ():
+        if {*row["waiting"]} <= heard.roll.waited:
+            yield {**row, "absent": sorted(silent)}
 
 
 def _parted(

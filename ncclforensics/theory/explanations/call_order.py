@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.ends import End
 
 # the cost if the program does not predict the call a little later
-AGAINST = {"extra": 1.5, "other": 2.0, "left": 1.5}
+AGAINST = {"extra": 1.5, "other": 2.0, "left": 1.5, "due": 1.5}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:

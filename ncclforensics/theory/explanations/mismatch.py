@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Case
     from ncclforensics.theory.ends import End
 
-EXTRA = ("extra", "left", "skip", "swap")
+EXTRA = ("extra", "left", "due", "skip", "swap")
 SLUGS = {"op": "collective-mismatch", "shape": "shape-mismatch"}
 
 

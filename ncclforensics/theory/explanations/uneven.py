@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # the cost if the call is not one that the program makes after the loop
 AGAINST = {
+    "due": 1.25,
     "moved": 1.5,
     "other": 0.5,
     "skip": 1.5,
