@@ -97,6 +97,10 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     file = pl.col("file").str.extract(r"([^/]+)$")
     lines = lines.with_columns(said.alias("said"))
     lines = _torn(frames, lines.with_columns(_in_call().alias("in_call")))
+    victims = _of_victims(frames)
+    lines = lines.join(
+        victims, on=["source", "line"], how="left", maintain_order="left"
+    )
     return (
         lines.with_row_index("row")
         .with_columns(
@@ -113,7 +117,7 @@ def uncaught(frames: Frames) -> pl.DataFrame:
             .then(True)
             .when(pl.col("in_call") | pl.col("exception").is_null())
             .then(None)
-            .otherwise(False)
+            .otherwise(pl.col("victim").fill_null(False))
             .alias("echo"),
             pl.lit(None, pl.Int64).alias("code"),
             pl.col("said").str.head(160).str.strip_suffix(": ").alias("why"),
@@ -125,6 +129,15 @@ def uncaught(frames: Frames) -> pl.DataFrame:
         )
         .select(RAISED.keys())
     )
+
+
+def _of_victims(frames: Frames) -> pl.DataFrame:
+    """Return `source line victim` of the tracebacks that tell of a lost peer."""
+    told = frames["events"].filter(pl.col("role") == "victim").select("source", "line")
+    ends = frames.quoted(TRACEBACKS[0]).select("source", "line", at="said_line")
+    heads = ends.join(told, left_on=["source", "at"], right_on=["source", "line"])
+    both = pl.concat([told, heads.select("source", "line")])
+    return both.unique().with_columns(pl.lit(True).alias("victim"))
 
 
 def _about_peers() -> pl.Expr:

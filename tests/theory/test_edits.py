@@ -56,3 +56,18 @@ def test_who_makes_a_call_that_its_peers_skip_makes_an_extra_one():
     before = ROUND * 10 + STEP * 2
     told, _ = edit("|F", f"{before}abcdp|W", before)
     assert told.kind == "extra"
+
+
+@pytest.mark.parametrize(("rounds", "kind"), [(20, "due"), (12, "left")])
+def test_a_call_after_as_many_rounds_as_before_was_left_out_by_others(rounds, kind):
+    before = ("i" + STEP * 20 + "FG") * 3 + STEP * rounds
+    told, _ = edit("|F", f"{before}abcdp|W", before)
+    assert told.kind == kind
+
+
+@pytest.mark.parametrize(("elements", "kind"), [(ord("W"), "moved"), (1, "extra")])
+def test_the_same_call_at_another_line_has_moved_and_a_new_one_has_not(elements, kind):
+    odd = all_but(f"{HISTORY}abcd|Vp", f"{HISTORY}abcdp|W")
+    sizes = {(2, len(HISTORY) + 4): elements}
+    told = program.program(frames(odd, sizes=sizes), range(4))
+    assert edits.edit(told, told.deviations[2]).kind == kind

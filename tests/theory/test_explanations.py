@@ -160,3 +160,25 @@ def test_sizes_that_differ_from_step_to_step_change_no_verdict():
 def test_a_ring_that_kept_less_changes_no_verdict(kept):
     found = circle("abcd|W", kept={3: kept})
     assert found == [("call-order-deadlock", (2,))]
+
+
+TALKS = "abc><d", "abc<>d"  # the first rank of a pair sends first
+
+
+def talk(odd, other, many=16):
+    """Return what is told of two pairs, where rank 2 is odd and rank 3 waits for it."""
+    mine, theirs = (step * many for step in TALKS)
+    rest = [f"{mine}abc|><d", f"{theirs}abc|<>d"]
+    return named([*rest, mine + odd, theirs + other])
+
+
+def test_a_message_that_was_left_out_shifts_the_later_ones():
+    """Rank 3's receive is met by the send of the next step, which stands behind."""
+    found = talk("abc|<dabc><dabc><d", "abc|<>dabc<>dabc<>d")
+    assert ("unmatched-p2p", (2,)) in found
+
+
+def test_two_calls_in_another_order_at_another_line_are_out_of_order():
+    """Rank 2 makes the call of all first, behind a condition; its pair waits."""
+    sizes = {(2, len(HISTORY) + 4): ord("W")}
+    assert circle("abcd|V", sizes=sizes) == [("call-order-deadlock", (2,))]

@@ -26,7 +26,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 yield from _by_program(case, end, side)
             continue
         short = p2p_balance.shortages(case, end, side.ranks)
-        skipped = strayed_messages.skips(case, side)
+        skipped = strayed_messages.how(case, side) != ""
         known = [told for told in short if told is not None]
         proved = any(known)
         denied = bool(known) and not proved

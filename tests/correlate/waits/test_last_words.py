@@ -2,6 +2,8 @@
 
 import pytest
 
+from log_lines import table
+
 TIMED_OUT = (
     "[rank{0}]: Traceback (most recent call last):\n"
     '[rank{0}]:   File "/job/train.py", line 6, in <module>\n'
@@ -65,3 +67,51 @@ def test_who_timed_out_itself_waited_whatever_it_said(analyzed):
     logs = loop(0, 1, 2, 3)
     logs["rank3.log"] += MERGING
     assert named(analyzed(ended(logs, set()))) == OPEN
+
+
+AT = "2026-08-20 10:00:{:02},000 INFO "
+
+
+def timed(last, ended):
+    """Ranks 0 to 2 give up at second 20; rank 3 logs until `last` and loses them."""
+    logs = {}
+    for rank in range(4):
+        lost = LOST if rank == 3 else TIMED_OUT
+        until = last if rank == 3 else 8
+        text = "".join(f"{AT.format(n)}shard {n} is read\n" for n in range(0, until, 4))
+        at = AT.format(ended if rank == 3 else 20).replace("INFO", "ERROR")
+        logs[f"rank{rank}.log"] = f"{text}{at}gave up\n{lost.format(rank)}"
+    return logs
+
+
+def test_who_logs_work_when_all_others_have_given_up_did_not_wait(analyzed):
+    found = analyzed(timed(last=40, ended=41))
+    assert named(found) == ("missing-rank", (3,), "likely")
+    assert "had not joined" in found.ranked.verdict.headline
+    cited = [(cite.source, cite.text) for cite in found.ranked.verdict.evidence]
+    assert any(s == "rank3.log" and "shard 36" in text for s, text in cited)
+
+
+def test_who_logged_nothing_since_may_have_waited_as_long(analyzed):
+    assert named(analyzed(timed(last=8, ended=41))) == OPEN
+
+
+CONSOLE = """\
+{rank}:INFO:train:epoch 1 batch 10
+{rank}:INFO:train:epoch 1 batch 20
+{rank}:INFO:train:epoch 1 batch 30
+"""
+FAILED = """\
+E0820 10:00:21.0 77 torch/distributed/elastic/multiprocessing/api.py:900] failed \
+(exitcode: 1) local_rank: 0 (pid: 100) of binary: /usr/bin/python
+"""
+
+
+def test_a_rank_of_a_shared_console_that_is_done_left_the_others(analyzed):
+    """The prefix of torchrun tells whose each line is; the agent lists who failed."""
+    told = [CONSOLE.format(rank=f"[default{r}]") for r in range(3)]
+    told += ["[default2]:INFO:train:the training is finished\n"]
+    told += [LOST.format(r).replace("[rank", "[default") for r in range(2)]
+    told += [FAILED, table((0, 1, 100, 0), (1, 1, 101, 1))]
+    found = analyzed({"console.log": "".join(told)})
+    assert named(found) == ("uneven-inputs", (2,), "likely")
