@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 UNNAMED = ("", "undefined")  # descriptions that c10d gives where there is none
 # c10d names the groups of a device mesh by a hash: its first digits are enough to grep
@@ -36,6 +40,16 @@ def name_group(name: str | None, description: str | None = None) -> str:
         return f"{known} {short_name(name)}"
     told = f" ({known})" if known else ""
     return f"process group {short_name(name)}{told}" if name else f"a group{told}"
+
+
+def name_groups(names: Sequence[str | None], description: str | None) -> str:
+    """Name groups of one description: the only one, or "12 PIPELINE_MODEL groups"."""
+    if len(names) == 1:
+        known = names[0] or description
+        return name_group(names[0], description) if known else "an unnamed group"
+    kind = "process" if description in (None, *UNNAMED) else str(description)
+    kind = kind.removesuffix("_GROUP").removesuffix("_group")
+    return f"{len(names):,} {kind} groups"
 
 
 def short_name(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import MOST_SUSPECTS, Suspect
-from ncclforensics.model.folding import count
+from ncclforensics.model.folding import count, noun
 from ncclforensics.theory import uncollected, weigh, wording
 from ncclforensics.theory.weigh import weighed
 
@@ -101,7 +101,7 @@ def _suspect(
 def _why(told: Told, story: Story) -> str:
     """Return one line that says why a rank is suspect."""
     many = count(len(told.end.blocked), "rank")
-    hang = f"{many} wait{'s' if len(told.end.blocked) == 1 else ''} for it"
+    hang = f"{many} {noun(len(told.end.blocked), 'waits', 'wait')} for it"
     if story.what == "lost":
         left = story.slug == "missing-rank"
         what = "nothing shows what it did" if left else "nothing of it was collected"

@@ -9,8 +9,8 @@ import polars as pl
 from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite, Finding
-from ncclforensics.model.folding import count
-from ncclforensics.model.words import short_name
+from ncclforensics.model.folding import count, noun
+from ncclforensics.model.words import name_groups
 from ncclforensics.theory import call_sites, standstill
 
 if TYPE_CHECKING:
@@ -30,23 +30,23 @@ def spread(
 ) -> str:
     """Say how many ranks wait in a call, and how the other blocked ranks depend on it.
 
-    "7 of 8 members wait in …; 1,015 more ranks wait behind, through DATA_PARALLEL
-    group 12 and PIPELINE_MODEL_PARALLEL group 3."
+    "7 of 8 members wait in …; 1,015 more ranks wait behind, through process group 12
+    (DATA_PARALLEL_GROUP) and 4 PIPELINE_MODEL_PARALLEL groups."
     """
     failing = common.collective(frames, call)
     words = f"{waiters(call)} in {common.call_words(failing)}"
     more = blocked - len(call["waiting"])
     if more > 0:
         through = _through(frames, ranks, call["call"])
-        noun = "rank waits" if more == 1 else "ranks wait"
-        words += f"; {more:,} more {noun} behind{through}"
+        wait = count(more, "more rank waits", "more ranks wait")
+        words += f"; {wait} behind{through}"
     return f"{words}."
 
 
 def waiters(call: dict[str, Any]) -> str:
     """Return `7 of 8 members wait`; `7 ranks wait` if the members are not known."""
     here, members = len(call["waiting"]), len(call["members"] or ())
-    wait = "waits" if here == 1 else "wait"
+    wait = noun(here, "waits", "wait")
     if not members:
         return f"{count(here, 'rank')} {wait}"
     return f"{here:,} of {members:,} members {wait}"
@@ -58,8 +58,8 @@ def others_behind(frames: Frames, ranks: Iterable[int], word: str = "behind") ->
     blocked = wait_graph.behind(told, list(ranks))
     if not blocked:
         return ""
-    noun = "rank waits" if len(blocked) == 1 else "ranks wait"
-    return f" {len(blocked):,} {noun} {word}, {_ways(frames, ranks, None)}."
+    who = count(len(blocked), "rank waits", "ranks wait")
+    return f" {who} {word}, {_ways(frames, ranks, None)}."
 
 
 def _through(frames: Frames, ranks: Iterable[int], call: int) -> str:
@@ -68,7 +68,7 @@ def _through(frames: Frames, ranks: Iterable[int], call: int) -> str:
 
 
 def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
-    """Return "through TP group 3 and 12 PP groups": the groups that others wait in."""
+    """Return "through process group 3 (TP) and 12 PP groups": where others wait."""
     told = wait_graph.graph(frames["calls"])
     behind = wait_graph.behind(told, list(ranks)) | set(ranks)
     here = frames["calls"].filter(
@@ -87,15 +87,7 @@ def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
     )
     words = []
     for desc, names, _ in counted.head(MAX_WAYS).iter_rows():
-        name = desc or "process"
-        told_name = name.removesuffix("_GROUP").removesuffix("_group")
-        words.append(
-            "a group that no line names"
-            if names == [None]
-            else f"{told_name} group {short_name(names[0] or '')}"
-            if len(names) == 1
-            else f"{len(names):,} {told_name} groups"
-        )
+        words.append(name_groups(names, desc))
     if not words:
         return ""
     left = counted.height - len(words)

@@ -19,7 +19,7 @@ from ncclforensics.model import shell
 from ncclforensics.model.actions import CITED, Action
 
 if TYPE_CHECKING:
-    from ncclforensics.model.findings import Cite, Finding, Onset, Ranked
+    from ncclforensics.model.findings import Cite, Finding, Ranked
     from ncclforensics.model.frames import Frames
 
 MOST = 3  # actions: what is not among the first three is not done at night
@@ -32,9 +32,11 @@ RDMA = r"^(?:nccl\.ib|rdma)\."
 _BLANK = re.compile(r"\{(own|cited|host|pid|who|site)\}")
 
 
-def completed(frames: Frames, ranked: Ranked, onset: Onset | None) -> Ranked:
-    """Return `ranked` with at most MOST actions a finding, all of them in words."""
-    last = None if onset is None else onset.last_line
+def completed(frames: Frames, ranked: Ranked, last: Cite | None) -> Ranked:
+    """Return `ranked` with at most MOST actions a finding, all of them in words.
+
+    `last` is the last line of the verdict's culprits, if it is known.
+    """
     findings = tuple(
         (role, _with_words(frames, told, last if told is ranked.verdict else None))
         for role, told in ranked.findings
@@ -156,10 +158,8 @@ def own_end(frames: Frames, ranks: tuple[int, ...]) -> tuple[str, int | None] | 
         theirs & pl.col("source").is_in(files["source"].implode())
     )
     logged = {*own["rank"], *said["rank"]}
-    first = next((rank for rank in ranks if rank in logged), None)
-    if first is None:
-        return None
-    own, said = own.filter(rank=first), said.filter(rank=first)
+    first = pl.col("rank").is_in([rank for rank in ranks if rank in logged][:1])
+    own, said = own.filter(first), said.filter(first)
     is_own = pl.col("source").is_in(own["source"].implode())
     last = said.sort(is_own, "t", "source", "line").tail(1)
     for source, line in last.select("source", "line").iter_rows():

@@ -23,7 +23,7 @@ def job(name):
 def test_the_culprits_own_log_comes_first_at_its_last_line():
     verdict = job("torch-missing-rank-two-hosts").report.verdict
     (action,) = verdict.remedy  # dumps are there, and the launcher ended the job
-    assert action.startswith("less +4 logs/gpu0002/")
+    assert action.startswith("less +5 logs/gpu0002/")
 
 
 def test_a_stack_is_asked_for_only_while_the_process_may_live():
@@ -120,16 +120,16 @@ def test_redaction_reaches_the_actions():
     text = " ".join(a for f in hidden.findings for a in f.remedy)
     assert "gpu0002" not in text
     assert "vl3_7t14" not in text
-    assert hidden.onset.last_line.source in hidden.verdict.remedy[0]
+    assert hidden.last_line.source in hidden.verdict.remedy[0]
 
 
 def test_the_commands_have_the_paths_that_were_given():
     report = job("torch-missing-rank-two-hosts").report
-    name = report.onset.last_line.source
+    name = report.last_line.source
     given = Given(("my logs", "b"), {name: f"my logs/{name}"})
     text = render_text(report, given=given)
     assert "timeline 'my logs' b" in text
-    assert f"less +4 'my logs/{name}'" in text
+    assert f"less +5 'my logs/{name}'" in text
     assert "PATH" in render_text(report)
     assert "timeline" not in render_text(report, given=Given(("-",)))
     assert "x" * 99 not in render_text(report, given=Given(("x" * 99,) * 9))

@@ -17,7 +17,7 @@ from ncclforensics.correlate.timing import (
 )
 from ncclforensics.correlate.traces import call_summary, process_stacks
 from ncclforensics.model import tables
-from ncclforensics.model.folding import are, count, fold_ranks, noun, some
+from ncclforensics.model.folding import are, count, name_ranks
 from ncclforensics.model.frames import Frames
 
 # frames that a dump's rows are dropped from; `stacks` are shared with other dumps
@@ -111,7 +111,7 @@ def _notes(
         text = f"{many} copies of others and left out"
         notes.append({"text": text, "source": twice[0]})
     if alone.height:
-        who = f"{noun(alone.height, 'rank')} {some(fold_ranks(alone['rank']), FOLDED)}"
+        who = name_ranks(alone["rank"], most=FOLDED)
         text = f"no later look at {who}: what is known there is older than of the peers"
         notes.append({"text": text, "source": alone["source"][0]})
     return [{"stage": "correlate", **note} for note in notes]

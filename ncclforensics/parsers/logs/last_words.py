@@ -14,7 +14,7 @@ import polars as pl
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.last_words import LAST, USUAL, shape
-from ncclforensics.model.tables import FAILING, SCHEMAS
+from ncclforensics.model.tables import CITE, FAILING, SCHEMAS
 from ncclforensics.parsers.logs import framing
 from ncclforensics.parsers.logs.lines import blocks
 
@@ -45,22 +45,24 @@ def read(sources: Sequence[Source], told: Frames, found: Frames) -> Frames | Non
     return join([found, Frames({"events": pl.concat(events)})]) if events else None
 
 
+def trouble(told: Frames) -> pl.DataFrame:
+    """Return `source line` of the lines that tell of trouble.
+
+    A traceback counts where it begins: its event is cited where it ends.
+    """
+    bad = told["events"].filter(pl.col("role").is_in(FAILING))
+    heads = told.message("python.traceback")
+    return pl.concat([part.select(*CITE) for part in (bad, heads)])
+
+
 def _owners(told: Frames) -> dict[str, tuple[int, int | None]]:
     """Return by file its only rank, and the first line that tells of trouble."""
-    events = told["events"].drop_nulls("rank")
     alone = told.writers().unique("source", keep="none")
-    bad = events.filter(pl.col("role").is_in(FAILING)).group_by("source")
-    # a traceback is cited where it ends
-    heads = told.message("python.traceback").group_by("source")
-    first = bad.agg(pl.col("line").min())
-    head = heads.agg(pl.col("line").min().alias("head"))
-    both = alone.join(first, on="source", how="left").join(
-        head, on="source", how="left"
-    )
-    line = pl.min_horizontal("line", "head")
+    first = trouble(told).group_by("source").agg(pl.col("line").min())
+    both = alone.join(first, on="source", how="left")
     return {
         source: (rank, at)
-        for source, rank, at in both.select("source", "rank", line).iter_rows()
+        for source, rank, at in both.select("source", "rank", "line").iter_rows()
     }
 
 
