@@ -63,7 +63,7 @@ SHARE = 0.5  # of the dumps must have what this rank's dump lacks
 
 REMEDY = (
     NATIVE_STACK,
-    Action("gdb -p {pid} -batch -ex 'thread apply all bt'", at_host=True, only="alive"),
+    Action("gdb -p {pid} -batch -ex 'thread apply all bt'", at="process", only="alive"),
     OWN_LOG,
 )
 

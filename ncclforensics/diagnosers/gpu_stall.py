@@ -60,7 +60,7 @@ SPREADS = True
 
 REMEDY = (
     XIDS,
-    Action("nvidia-smi -q -d ECC,PERFORMANCE,PAGE_RETIREMENT", at_host=True),
+    Action("nvidia-smi -q -d ECC,PERFORMANCE,PAGE_RETIREMENT", at="host"),
     NATIVE_STACK,
 )
 

@@ -1,4 +1,4 @@
-"""Words for durations and process groups, wherever a person reads them."""
+"""Words that people read in many places: durations, cached answers, groups."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ def lasted(seconds: float) -> str:
             many, left = divmod(shown, unit // part)
             return f"{many:,} {name}" + (f" {left} {rest}" if left else "")
     return f"{seconds:.0f} s"
+
+
+def cached(seconds: float) -> str:
+    """Return the notice on an answer of an earlier run, which took `seconds`."""
+    return f"{lasted(seconds)} parse, cached; --no-cache reads anew"
 
 
 def name_group(name: str | None, description: str | None = None) -> str:

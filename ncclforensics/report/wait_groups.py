@@ -38,9 +38,9 @@ SIDES = {
     "absent": "never made that call",
     "behind": "held up in an earlier call",
     "unseen": "no evidence of it",
-    "unstarted": "made it, and its GPU has not begun it",
+    "unstarted": "made it, but its GPU has not started it",
 }
-HELD = "in another call, that is not over"
+HELD = "in another call that has not finished"
 
 
 class Box(Struct, frozen=True):

@@ -212,16 +212,16 @@ def _doubt(frames: Frames, told: Told) -> str:
     """Say why a finding is only possible, or what proves the standstill."""
     stands = standstill.standing(frames)
     if stands.answer != "yes":
-        return " It is only possible: nothing here proves that the job had stopped."
+        return " This is only possible: nothing here proves that the job had stopped."
     if told.confidence != "possible":
         return f" The job is stuck: {stands.why}." if stands.name in PROOFS else ""
     if told.story.what in ("all", "all alike", "tie"):
-        return " Nothing here tells which side is the odd one, so all are named."
+        return " Nothing here shows which side is wrong, so all are named."
     rival = next((s for s in told.rivals if {*s.ranks} != {*told.story.ranks}), None)
     if rival is None or not rival.ranks:
         return ""
     who = common.ranks(rival.ranks)
-    return f" It is only possible: that it was {who} fits nearly as well."
+    return f" This is only possible: that it was {who} fits nearly as well."
 
 
 def elsewhere(frames: Frames, told: Told) -> str:

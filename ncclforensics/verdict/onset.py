@@ -178,7 +178,8 @@ def _folded(kinds: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
         if not kept[-1]:
             follow.setdefault(name, []).append(many)
     words = {
-        name: f"; {sum(lines):,} more lines of that" for name, lines in follow.items()
+        name: f"; {sum(lines):,} more lines of the same event"
+        for name, lines in follow.items()
     }
     return kinds.filter(pl.Series(kept, dtype=pl.Boolean)), words
 
@@ -271,7 +272,7 @@ def _alive(
         .filter(at > stopped)
         .sort("t", "source", "line")
         .tail(1)
-        .select("t", pl.lit("the last step that was made").alias("text"), *CITE)
+        .select("t", pl.lit("the last step").alias("text"), *CITE)
     )
 
 

@@ -17,7 +17,7 @@ _WHY = {
     "absent": "never made that call",
     "behind": "is held up earlier",
     "unseen": "unseen: no evidence of it",
-    "unstarted": "made it, and its GPU has not begun it",
+    "unstarted": "made it, but its GPU has not started it",
 }
 
 
