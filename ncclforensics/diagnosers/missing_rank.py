@@ -124,7 +124,7 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         frames,
         found[0],
         f"{common.ranks(everyone)} never joined {common.call_words(failing)}",
-        f"{wording.spread(frames, call, ranks, len(found[0].end.blocked))} "
+        f"{wording.spread(frames, call, len(found[0].end.blocked))} "
         f"{who.capitalize()} {did}{seen}{''.join(also)}",
         REMEDY,
         (

@@ -78,7 +78,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             told,
             headline,
             f"{explanation} "
-            f"{wording.spread(frames, call, ranks, len(told.end.blocked))} "
+            f"{wording.spread(frames, call, len(told.end.blocked))} "
             f"{common.ranks(ranks).capitalize()} went on"
             f"{wording.elsewhere(frames, told)}",
             REMEDY,

@@ -49,7 +49,7 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
             f"{who} left no dump and no log, and all others wait for it"
             if len(ranks) == 1
             else f"{who} left no dump and no log, and all others wait for them",
-            f"{wording.spread(frames, call, ranks, len(told.end.blocked))} All waits "
+            f"{wording.spread(frames, call, len(told.end.blocked))} All waits "
             f"lead to {who}, of which there is no dump and no log line: it died, or "
             f"its files were not collected. The call is {common.call_words(failing)}.",
             REMEDY,

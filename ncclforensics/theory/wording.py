@@ -25,21 +25,17 @@ MAX_WAITING = 3  # waiting ranks that are cited; the explanation counts the rest
 MAX_WAYS = 3  # kinds of group, through which others wait, that are named
 
 
-def spread(
-    frames: Frames, call: dict[str, Any], ranks: Iterable[int], blocked: int
-) -> str:
-    """Say how many ranks wait in a call, and how the other blocked ranks depend on it.
+def spread(frames: Frames, call: dict[str, Any], blocked: int) -> str:
+    """Say how many ranks wait in a call, and how many others wait for these.
 
-    "7 of 8 members wait in …; 1,015 more ranks wait behind, through process group 12
-    (DATA_PARALLEL_GROUP) and 4 PIPELINE_MODEL_PARALLEL groups."
+    "7 of 8 members wait in …; 1,015 more ranks wait behind." Through which groups, the
+    chain says: who never made the call has to stand in the same few lines.
     """
     failing = common.collective(frames, call)
     words = f"{waiters(call)} in {common.call_words(failing)}"
     more = blocked - len(call["waiting"])
     if more > 0:
-        through = _through(frames, ranks, call["call"])
-        wait = count(more, "more rank waits", "more ranks wait")
-        words += f"; {wait} behind{through}"
+        words += f"; {count(more, 'more rank waits', 'more ranks wait')} behind"
     return f"{words}."
 
 
@@ -59,21 +55,15 @@ def others_behind(frames: Frames, ranks: Iterable[int], word: str = "behind") ->
     if not blocked:
         return ""
     who = count(len(blocked), "rank waits", "ranks wait")
-    return f" {who} {word}, {_ways(frames, ranks, None)}."
+    return f" {who} {word}, {_ways(frames, ranks)}."
 
 
-def _through(frames: Frames, ranks: Iterable[int], call: int) -> str:
-    ways = _ways(frames, ranks, call)
-    return f", {ways}" if ways else ""
-
-
-def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
+def _ways(frames: Frames, ranks: Iterable[int]) -> str:
     """Return "through process group 3 (TP) and 12 PP groups": where others wait."""
     told = wait_graph.graph(frames["calls"])
     behind = wait_graph.behind(told, list(ranks)) | set(ranks)
     here = frames["calls"].filter(
-        (pl.col("call") != (-1 if but is None else but))
-        & pl.col("call").is_in(
+        pl.col("call").is_in(
             sorted({c for r in behind for c in told.wanted_in.get(r, ())})
         )
     )
