@@ -132,7 +132,7 @@ def test_a_file_that_changed_is_named_and_never_given_to_polars(tmp_path, monkey
         return read(path, **options)
 
     monkeypatch.setattr(pl, "read_parquet", noted)
-    with pytest.raises(UsageError, match=f"{file} is not as it was written"):
+    with pytest.raises(UsageError, match=f"{file} was changed or damaged"):
         dataset.load([str(tmp_path)], is_ours=True)
     assert given
     assert str(file) not in given

@@ -82,7 +82,7 @@ PARSED = {
     ),
     "positions": (
         *(groups, "MAX_SEQ", 2, dump()),
-        "1 members of pg_status are not as they should be",
+        "1 malformed group in pg_status: skipped",
     ),
     "opcodes": (
         *(recovery, "MAX_OPCODES", 60),

@@ -44,7 +44,10 @@ def test_a_chain_leads_from_box_to_box(jobs):
 
 def test_ranks_of_a_circle_wait_themselves(jobs):
     end, crowd = drawn(jobs, "torch-call-order-deadlock").boxes
-    assert end.lines[1:] == ("in another call, that is not over", "possible culprit")
+    assert end.lines[1:] == (
+        "in another call that has not finished",
+        "possible culprit",
+    )
     assert crowd.lines[0] == "2 ranks: 2-3"
 
 

@@ -172,7 +172,7 @@ def test_a_ticket_is_what_a_person_copies(post, ticket, service, where, first):
     ],
 )
 def test_what_names_no_ticket_is_usage(post, ticket):
-    with pytest.raises(UsageError, match="names no ticket; it is like https://github"):
+    with pytest.raises(UsageError, match="is not a ticket; give https://github"):
         plan(ticket, post, ENV)
 
 

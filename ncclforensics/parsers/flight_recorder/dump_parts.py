@@ -161,12 +161,12 @@ def oddities(dump: Dump, fields: Columns, config: int, status: int) -> Iterator[
         if isinstance(table, dict) and len(table) > MAX_GROUPS:
             yield f"more than {MAX_GROUPS:,} groups: the others are not read"
     if dump.skipped:
-        yield f"{dump.skipped} entries are not dicts: skipped"
+        yield f"not a dict, skipped: {count(dump.skipped, 'entry', 'entries')}"
     if fields.odd:
-        listed = ", ".join(f"{key} ({count})" for key, count in fields.odd.items())
+        listed = ", ".join(f"{key} ({many})" for key, many in fields.odd.items())
         odd = "fields missing, too long or of an odd type"
         yield f"{odd}, read as null (entries): {listed}"
     if config:
-        yield f"{config} malformed groups of pg_config: members unknown"
+        yield f"{count(config, 'malformed group')} in pg_config: members unknown"
     if status:
-        yield f"{status} malformed members of pg_status: skipped"
+        yield f"{count(status, 'malformed group')} in pg_status: skipped"
