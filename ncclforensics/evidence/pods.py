@@ -53,8 +53,10 @@ def find(frames: Frames, name: str) -> Pod | None:
     rest = pl.concat(rows, how="diagonal_relaxed")
     if rest.is_empty():
         return None
-    known = {c: rest[c].drop_nulls().unique().to_list() for c in rest.columns}
-    one = {c: values[0] for c, values in known.items() if len(values) == 1}
+    # these become words of a command, so none may be an option
+    known = {c: rest[c].drop_nulls().unique() for c in rest.columns}
+    named = {c: v.filter(v.str.contains(f"^{NAME}$")) for c, v in known.items()}
+    one = {c: values[0] for c, values in named.items() if values.len() == 1}
     node = one.get("node", one.get("described"))
     return Pod(name, one.get("namespace"), one.get("container"), node)
 

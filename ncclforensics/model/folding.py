@@ -1,7 +1,7 @@
 """Folds long sets: ranks as `0-616,618-1023`, hosts as `gpu[0001-0016,0018]`.
 
-A group of a tensor-parallel job has every eighth rank: `0-1016:8`. Up to eight ranks
-are listed, because `3-59:8` is easily taken for 57 ranks; in a sentence, the number of
+A group of a tensor-parallel job has every eighth rank: `0-1016:8`. Up to four ranks
+are listed, because `3-27:8` is easily taken for 25 ranks; in a sentence, the number of
 ranks stands behind a stride. All folding of ranks and hosts is done here, and so is
 parsing of folded ranks.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _DIGITS = re.compile(r"([0-9]+)")
 _PART = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 MOST_RANKS = 1 << 20
-LEAST_SPREAD = 9  # equally spaced ranks
+LEAST_SPREAD = 5  # equally spaced ranks
 MOST_FOLDED = 60  # characters of folded ranks or hosts in a sentence
 
 

@@ -43,15 +43,16 @@ def name_group(name: str | None, description: str | None = None) -> str:
     known = description if description and description not in UNNAMED else ""
     if name and known and _HASH.fullmatch(name):
         return f"{known} {short_name(name)}"
+    if not name:
+        return f"a group ({known})" if known else "an unnamed group"
     told = f" ({known})" if known else ""
-    return f"process group {short_name(name)}{told}" if name else f"a group{told}"
+    return f"process group {short_name(name)}{told}"
 
 
 def name_groups(names: Sequence[str | None], description: str | None) -> str:
     """Name groups of one description: the only one, or "12 PIPELINE_MODEL groups"."""
     if len(names) == 1:
-        known = names[0] or description
-        return name_group(names[0], description) if known else "an unnamed group"
+        return name_group(names[0], description)
     kind = "process" if description in (None, *UNNAMED) else str(description)
     kind = kind.removesuffix("_GROUP").removesuffix("_group")
     return f"{len(names):,} {kind} groups"

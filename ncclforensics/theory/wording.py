@@ -116,7 +116,7 @@ def cites(standings: pl.DataFrame, says: str) -> tuple[Cite, ...]:
         Cite(
             row["source"],
             row["line"],
-            f"rank {row['rank']} {says} {row['op'] or 'a call'} "
+            f"rank {row['rank']} {says} {row['op'] or 'call'} "
             f"SeqNum={row['enqueued'] if row['waits_in'] is None else row['waits_in']}",
         )
         for row in standings.drop_nulls("source").head(MAX_WAITING).to_dicts()

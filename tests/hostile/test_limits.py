@@ -60,11 +60,11 @@ PARSED = {
     ),
     "members": (
         *(groups, "MAX_MEMBERS", 3, dump(pg_config={"0": GROUP})),
-        "1 groups of pg_config .* members unknown",
+        "1 malformed group in pg_config: members unknown",
     ),
     "ranks": (
         *(groups, "MAX_RANK", 3, dump(pg_config={"0": GROUP})),
-        "1 groups of pg_config .* members unknown",
+        "1 malformed group in pg_config: members unknown",
     ),
     "groups": (
         *(

@@ -69,6 +69,11 @@ UID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
             "5m  Normal  Scheduled  pod/w-3  Successfully assigned ml/w-3 to gpu0007",
             "-n ml w-3",
         ),
+        (
+            "w-3/rank_3.log",
+            "5m  Normal  Scheduled  pod/w-3  Successfully assigned -f/w-3 to gpu0007",
+            "w-3",  # a namespace that would be an option is none
+        ),
     ],
 )
 def test_in_a_pod_a_stack_is_taken_by_kubectl(analyzed, folder, events, stack):

@@ -69,4 +69,4 @@ def test_redaction_reaches_the_lines_around_it(found):
 def test_without_a_culprit_there_is_none(found):
     healthy = analyze(["tests/fixtures/jobs/torch-first-timeout-only/evidence"])
     assert not [e for e in entries(healthy.report) if e.label == "last"]
-    assert "last own line" not in render_markdown(healthy.report)
+    assert "Its last line" not in render_markdown(healthy.report)
