@@ -141,9 +141,15 @@ def test_odd_values_are_null_and_counted():
     ("value", "said"),
     [
         (dump(entries={"a": 1}), "its entries are a dict, not a list"),
-        (dump(entry(0), pg_config=[1]), "1 groups of pg_config"),
-        (dump(entry(0), pg_config={"0": {"ranks": "[0, x]"}}), "1 groups of pg_config"),
-        (dump(entry(0), pg_status={"0": 4, (1,): {}}), "2 members of pg_status"),
+        (dump(entry(0), pg_config=[1]), "1 malformed group in pg_config"),
+        (
+            dump(entry(0), pg_config={"0": {"ranks": "[0, x]"}}),
+            "1 malformed group in pg_config",
+        ),
+        (
+            dump(entry(0), pg_status={"0": 4, (1,): {}}),
+            "2 malformed groups in pg_status",
+        ),
         (dump(entry(0), version=2.1), "no readable schema version"),
         ({"a": 1}, "has none of the keys of a dump"),
         ("text", "holds a str, not a dump"),
