@@ -80,7 +80,7 @@ def test_jira_cloud_needs_the_address_of_who_signs_in(post, tmp_path):
 
 def test_a_password_of_servicenow_is_never_sent_as_a_token(post):
     env = {**SNOW, "SERVICENOW_PASSWORD": "p"}
-    with pytest.raises(PostingError, match="needs SERVICENOW_USERNAME beside the"):
+    with pytest.raises(PostingError, match="needs SERVICENOW_USERNAME as well as"):
         signed(post, "INC0012345", env)
 
 
