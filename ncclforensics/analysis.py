@@ -28,7 +28,7 @@ from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
 from ncclforensics.theory import suspects, uncollected, weigh
-from ncclforensics.verdict import actions, clue, onset, quotes, ranking, retold
+from ncclforensics.verdict import actions, clue, onset, own_log, quotes, ranking, retold
 from ncclforensics.verdict.statements import statements
 
 if TYPE_CHECKING:
@@ -98,7 +98,6 @@ def analyze(
     with ExitStack() as stack:
         if scratch is None:
             scratch = stack.enter_context(scratch_folder())
-        chosen = (world_size, select, ignore, part)
         asked = answers.asked(world_size, select, ignore, part, span.since, span.until)
         datasets = [path for path in paths if dataset.is_one(path)]
         seen = None if kept is None else answers.look(paths, asked)
@@ -117,6 +116,7 @@ def analyze(
                 cache.keep(kept, found.sources, found.notes, frames, took)
         if datasets:
             frames = dataset.load(datasets, frames)
+        chosen = (world_size, select, ignore, part, found.sources)
         joined, ranked, built = explain(within(frames, span), *chosen)
         more = None
         if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
@@ -146,16 +146,18 @@ def explain(
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
     part: str | None = None,
+    sources: Sequence[Source] = (),
 ) -> tuple[Frames, Ranked, Report]:
     """Correlate and explain parsed frames; other jobs and attempts are summarized.
 
+    The culprit's log is looked for in `sources`, to quote its last line.
     Returns the correlated frames, the ranked findings and the report of the job that is
     explained in full.
     """
     joined = correlate(frames)
     if part is not None:
         joined = correlate(frames, *jobs.find(joined, part))
-    ranked, built = conclude(joined, world_size, select, ignore)
+    ranked, built = conclude(joined, world_size, select, ignore, sources)
     others = []
     for job_, attempt in (
         joined["others"].tail(MOST_OTHERS).select("job", "attempt").iter_rows()
@@ -170,6 +172,7 @@ def conclude(
     world_size: int | None = None,
     select: frozenset[str] = frozenset(),
     ignore: frozenset[str] = frozenset(),
+    sources: Sequence[Source] = (),
 ) -> tuple[Ranked, Report]:
     """Return the findings and the report for correlated frames, new or exported."""
     told = job.facts(joined, world_size)
@@ -189,8 +192,12 @@ def conclude(
     ranked = dataclasses.replace(ranked, suspects=suspected)
     ranked = onset.with_call(joined, ranked)
     ranked, told_of = quotes.quoted(joined, ranked, onset.of(joined, ranked))
-    told_of = dataclasses.replace(told_of, clue=clue.of(joined, ranked))
-    ranked = actions.completed(joined, ranked, told_of.onset)
+    told_of = dataclasses.replace(
+        told_of,
+        clue=clue.of(joined, ranked),
+        last_line=own_log.last_line(joined, ranked, told_of.onset, sources),
+    )
+    ranked = actions.completed(joined, ranked, told_of.last_line)
     if ranked.verdict is None:
         joined = unknown_failures.noted(joined)
     return ranked, build(ranked, joined, diagnosers.CLASSES, told_of)

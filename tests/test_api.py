@@ -71,7 +71,7 @@ def test_options_are_checked(found, jobs):
     folder = jobs / "torch-missing-rank" / "evidence"
     with pytest.raises(UsageError, match="did you mean missing-rank"):
         ncclforensics.analyze(folder, select="missing-rnk")
-    with pytest.raises(UsageError, match="is no time like"):
+    with pytest.raises(UsageError, match="is not a time such as"):
         ncclforensics.analyze(folder, since="yesterday")
     with pytest.raises(TypeError, match="world_sise"):
         ncclforensics.analyze(folder, world_sise=4)

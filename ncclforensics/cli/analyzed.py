@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ncclforensics.cli import console, options
-from ncclforensics.model.words import lasted
+from ncclforensics.model.words import cached
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,4 +81,4 @@ def analysis(
 
 def _say(seconds: float, *, hushed: bool) -> None:
     if not hushed:
-        console.say(f"{lasted(seconds)} parse, cached; --no-cache reads anew")
+        console.say(cached(seconds))

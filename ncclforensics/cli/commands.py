@@ -59,7 +59,7 @@ ENDS = """\b
 Exit codes:
   0    the analysis ran to its end, whatever it found
   1    a failure was named, and --exit-code was given
-  2    a mistake in the call: an option, a path, a file that cannot be written
+  2    a usage error: an option, a path, a file that cannot be written
   3    nothing was recognised as evidence
   4    posting to a ticket failed
   70   a bug of this tool
@@ -138,7 +138,7 @@ for command in (
     help="What to print; github are annotations of a workflow.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print the first two lines only.")
-@click.option("-v", "--verbose", is_flag=True, help="Print lists whole.")
+@click.option("-v", "--verbose", is_flag=True, help="Print whole lists.")
 @click.option("--rank", metavar="RANKS", help="Show what concerns ranks, as 0-3,617.")
 @click.option("--pg", metavar="NAME", help="Show what concerns a process group.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where a failure is named.")

@@ -117,7 +117,9 @@ reading = adds(
         callback=_remember,
         help="Read with the workers of a cluster.",
     ),
-    click.option("--no-cache", is_flag=True, help="Read all anew, keep nothing."),
+    click.option(
+        "--no-cache", is_flag=True, help="Read everything again, cache nothing."
+    ),
 )
 
 

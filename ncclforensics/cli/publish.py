@@ -80,7 +80,7 @@ def report(output: Path, force: bool, quiet: bool, **asked: Any) -> int:
     metavar="DIR",
     required=True,
     type=click.Path(path_type=Path),
-    help="Where to write; it is made where it is not there.",
+    help="Where to write; created if it does not exist.",
 )
 @click.option(
     *("-f", "--format", "form"),
@@ -101,7 +101,7 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
     from ncclforensics.report.export import files
 
     if output.exists() and not output.is_dir():
-        raise UsageError(f"{output} is no folder; -o takes a folder")
+        raise UsageError(f"{output} is not a folder; -o takes one")
     hushed = quiet or asked.pop("no_progress")
     made, interrupted = made_of(**asked, hushed=hushed)
     try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
 )
 @options.redacts
-@click.option("--no-cache", is_flag=True, help="Read all anew, keep nothing.")
+@click.option("--no-cache", is_flag=True, help="Read everything again, cache nothing.")
 @options.paths
 def mcp(paths: Sequence[str], redact: str | None, no_cache: bool) -> int:
     """Serve read-only tools to an agent, over stdin and stdout.

@@ -68,15 +68,15 @@ TORCH = (
 )
 DECODED = (
     TORCH[0],
-    "torch's check of each call failed. The rank that the line names first is right of "
-    "itself; the other's operation is decoded from the length of its fingerprint, and "
-    "may be wrong. Which one is odd takes the lines of the other ranks.",
+    "torch's check of each call failed. What the line says of the first rank is right; "
+    "the other's operation is decoded from the length of its fingerprint, and "
+    "may be wrong. The lines of the other ranks show which one differs.",
 )
 NCCL = (
     "NCCL saw ranks make different calls",
     "NCCL (up to 2.7) compared the calls of neighbours and found them to differ in "
     "operation or size. The rank it prints is where it noticed; that one or a "
-    "neighbour is odd.",
+    "neighbour differs.",
 )
 
 REMEDY = (

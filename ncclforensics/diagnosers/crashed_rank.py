@@ -188,7 +188,7 @@ def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:
 
 def _hint(first: pl.DataFrame) -> str:
     if (first["code"] == -signal.SIGKILL).any():
-        return "Who sent SIGKILL is not in this evidence; the kernel log would tell."
+        return "Who sent SIGKILL is not in this evidence; the kernel log would show it."
     if (first["code"] == -signal.SIGBUS).any():
         return "SIGBUS is often a full /dev/shm."
     return ""
@@ -197,9 +197,9 @@ def _hint(first: pl.DataFrame) -> str:
 def _remedy(first: pl.DataFrame) -> tuple[str | Action, ...]:
     if (first["code"] == -signal.SIGKILL).any():
         kills = "dmesg -T | grep -i -E 'killed process|oom'"
-        return (Action(kills, at_host=True), OWN_LOG)
+        return (Action(kills, at="host"), OWN_LOG)
     if (first["code"] == -signal.SIGBUS).any():
-        return (Action("df -h /dev/shm", at_host=True), "docker run --shm-size=16g …")
+        return (Action("df -h /dev/shm", at="process"), "docker run --shm-size=16g …")
     if (first["by"] == "traceback").any():
         return (CITED,)
     return (OWN_LOG, "export PYTHONFAULTHANDLER=1; ulimit -c unlimited")

@@ -88,7 +88,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation=f"{lines['text'][0][:200]}. What had to be written could not be, "
         f"and the process that wrote it failed.{why}",
         remedy=(
-            Action(f"df -h {quote(what)}; df -i {quote(what)}", at_host=True),
+            Action(f"df -h {quote(what)}; df -i {quote(what)}", at="process"),
             f"du -xsh {quote(what)}/* | sort -h | tail; quota -s",
             "export TMPDIR=/a/disk/with/room HF_HOME=/a/disk/with/room",
         ),

@@ -102,8 +102,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         headline=f"the NVSwitch fabric is not up on {where}",
         evidence=common.cites(told),
         explanation=f"CUDA or NCCL could not use the NVSwitch fabric on {where}: "
-        f"{told['text'][0][:160]}. The fabric manager is down, not done, or of another "
-        "version than the driver.",
+        f"{told['text'][0][:160]}. The fabric manager is down, still starting, or of "
+        f"another version than the driver.",
         remedy=tuple(step.replace("{}", where) for step in REMEDY),
         ranks=ranks,
         hosts=hosts,

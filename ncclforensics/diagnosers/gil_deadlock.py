@@ -63,7 +63,7 @@ SHARE = 0.5  # of the dumps must have what this rank's dump lacks
 
 REMEDY = (
     NATIVE_STACK,
-    Action("gdb -p {pid} -batch -ex 'thread apply all bt'", at_host=True, only="alive"),
+    Action("gdb -p {pid} -batch -ex 'thread apply all bt'", at="process", only="alive"),
     OWN_LOG,
 )
 
@@ -80,7 +80,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if not found:
         yield from heartbeat_monitor.stuck(frames)
         return
-    call, first, blocked = found[0]
+    call, _, blocked = found[0]
     ranks = tuple(sorted({rank for _, some, _ in found for rank in some}))
     failing = common.collective(frames, call)
     who = common.ranks(ranks)
@@ -98,7 +98,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             ),
             *wording.waiting(frames, call),
         ),
-        explanation=f"{wording.spread(frames, call, first, blocked)} "
+        explanation=f"{wording.spread(frames, call, blocked)} "
         f"{who.capitalize()} did not make that call, and its dump has no {lacks} where "
         "its peers' dumps have: Python did not run when it was written.",
         remedy=REMEDY,

@@ -115,7 +115,7 @@ HARMLESS = {
     31: "mostly an illegal address of the program",
     43: "mostly a fault of the program",
     45: "follows whenever a process is killed",
-    63: "a row was remapped with success",
+    63: "a row was remapped successfully",
     154: "says what to do, not what happened",
     69: "mostly a fault of the program",
 }
@@ -212,12 +212,12 @@ def _remedy(
     reset = f"nvidia-smi --gpu-reset -i {gpu}   # with nothing on the GPU"
     off = "power {host} off and on: a reset does not bring back a GPU that left the bus"
     again = "power the host off and on: a reset does not bring back such a GPU"
-    act = (Action(reset, at_host=True),) if any(n in RESET for n in numbers) else ()
+    act = (Action(reset, at="host"),) if any(n in RESET for n in numbers) else ()
     return (
         drain(f"GPU {gpus[0]}" if gpus else "GPU"),
         *((Action(off, again),) if 79 in numbers else act),
-        Action("dcgmi diag -r 3   # before it takes jobs again", at_host=True),
-        Action("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", at_host=True),
+        Action("dcgmi diag -r 3   # before it takes jobs again", at="host"),
+        Action("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", at="host"),
     )
 
 
@@ -288,7 +288,7 @@ def _either_end(faults: pl.DataFrame) -> bool:
 def _of_another_day(broken: pl.DataFrame) -> Iterator[Statement]:
     where = common.hosts(broken["host"])
     on = common.on(where)
-    why = f"what broke{on} did so a day or more away from this job"
+    why = f"a GPU{on} broke, but a day or more before or after this job"
     yield RuledOut("gpu-fault", why, common.cites(broken, 3))
 
 
@@ -297,7 +297,7 @@ def _of_another_hour(faults: pl.DataFrame) -> NotChecked:
     on = common.on(where)
     return NotChecked(
         "gpu-fault",
-        f"a GPU{on} broke, but not when the job failed, as far as clocks tell: "
+        f"a GPU{on} broke, but by the clocks not when the job failed: "
         f"{common.cites(faults, 1)[0].source}:{faults['line'][0]}",
         "keep kernel logs whose times name their zone: journalctl -k -o short-iso",
     )
@@ -317,8 +317,8 @@ def _tested(frames: Frames) -> Iterator[Finding]:
         confidence="possible",
         headline=f"DCGM found a GPU that fails its tests{where}{what}"[:200],
         evidence=common.cites(failed),
-        explanation=f"{str(failed['text'][0]).strip(' |')}. Whether the GPU failed "
-        "while the job ran is not told.",
+        explanation=f"{str(failed['text'][0]).strip(' |')}. It is unknown whether the "
+        f"GPU failed while the job ran.",
         remedy=_remedy(hosts, (), []),
         hosts=hosts,
     )
@@ -330,8 +330,8 @@ def _counted(frames: Frames) -> Iterator[NotChecked]:
     if defects.height:
         yield NotChecked(
             "gpu-fault",
-            f"nvidia-smi tells, not since when: {gpu_state.told(defects)}",
-            "journalctl -k of that host: an Xid 48, 63, 94 or 95 tells when",
+            f"nvidia-smi shows, but not since when: {gpu_state.told(defects)}",
+            "journalctl -k of that host: an Xid 48, 63, 94 or 95 shows when",
         )
 
 

@@ -60,7 +60,7 @@ SPREADS = True
 
 REMEDY = (
     XIDS,
-    Action("nvidia-smi -q -d ECC,PERFORMANCE,PAGE_RETIREMENT", at_host=True),
+    Action("nvidia-smi -q -d ECC,PERFORMANCE,PAGE_RETIREMENT", at="host"),
     NATIVE_STACK,
 )
 
@@ -90,7 +90,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             frames,
             told,
             f"{who} stopped completing calls before {common.call_words(failing)}",
-            f"{wording.spread(frames, call, ranks, len(told.end.blocked))} "
+            f"{wording.spread(frames, call, len(told.end.blocked))} "
             f"{who.capitalize()} {did}: its own GPU makes no progress.",
             REMEDY,
             (

@@ -139,8 +139,8 @@ def _finding(frames: Frames, lines: pl.DataFrame, confidence: str) -> Finding:
         ),
         remedy=(
             drain("hardware"),
-            Action("ipmitool sel elist; journalctl -b -1 -k", at_host=True),
-            Action("ras-mc-ctl --errors   # which memory module", at_host=True),
+            Action("ipmitool sel elist; journalctl -b -1 -k", at="host"),
+            Action("ras-mc-ctl --errors   # which memory module", at="host"),
         ),
         ranks=ranks,
         hosts=hosts,

@@ -75,7 +75,7 @@ KILLED = -signal.SIGKILL
 COLUMNS = ("message", "text", "t", "rank", "host", "pid", "source", "line")
 
 REMEDY = (
-    Action("dmesg -T | grep -i -A1 -E 'oom-kill|killed process'", at_host=True),
+    Action("dmesg -T | grep -i -A1 -E 'oom-kill|killed process'", at="host"),
     "lower num_workers and prefetch_factor of the DataLoader, and pin_memory=False",
     "ask for more: sbatch --mem=0, or raise resources.limits.memory of the container",
 )

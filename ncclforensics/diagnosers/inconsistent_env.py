@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 FAMILY = "launch"
 NEEDS = ("nccl.env",)
-MISSING = "no line of NCCL that tells a variable"
+MISSING = "no NCCL line that shows a variable"
 NEXT_TIME = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "collective-mismatch")
 SPREADS = True

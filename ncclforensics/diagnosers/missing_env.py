@@ -129,8 +129,8 @@ def _claimed(frames: Frames) -> Finding | None:
     return _finding(
         lines,
         f"two processes were told that they are rank {rank} of {size}",
-        "Each rank may come once. What tells a process its rank gave the same to two, "
-        "or a job of before still runs and meets this one.",
+        "Each rank may come once. The launcher gave two processes the same rank, or an "
+        "earlier job still runs and meets this one.",
         confidence="likely",
     )
 
@@ -145,7 +145,7 @@ def _alone(frames: Frames) -> Finding | None:
         return None
     return _finding(
         inits,
-        f"{processes.height:,} processes each take themselves for rank 0 of 1",
+        f"{processes.height:,} processes each run as rank 0 of 1",
         "Every process built a communicator of its own: WORLD_SIZE did not reach them.",
     )
 

@@ -133,7 +133,7 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         frames,
         found[0],
         f"{common.ranks(everyone)} {missed} {common.call_words(failing)}",
-        f"{wording.spread(frames, call, ranks, len(found[0].end.blocked))} "
+        f"{wording.spread(frames, call, len(found[0].end.blocked))} "
         f"{who.capitalize()} {did}{seen}{''.join(also)}",
         REMEDY,
         (
@@ -160,8 +160,8 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
         who = common.ranks(unseen)
         yield NotChecked(
             "missing-rank",
-            f"nothing shows what {who} did: others wait in calls of which they are "
-            "members, and unseen is not absent",
+            f"others wait in calls that {who} must make too, and nothing shows what "
+            f"{'it' if len(unseen) == 1 else 'they'} did",
             f"keep the log and the dump of {who}: others wait for them",
         )
     mute = common.numbers(frames["roots"].filter(pl.col("why") == "mute")["rank"])
@@ -169,8 +169,8 @@ def _unseen(frames: Frames) -> Iterator[NotChecked]:
         who = common.ranks(mute)
         yield NotChecked(
             "missing-rank",
-            f"{who} did not come, but sends and receives; Gloo does not record these, "
-            "so whether it waits in one is not known",
-            f"py-spy dump of {who} while it hangs; and keep its log, where a message "
-            "that timed out is told",
+            f"{who} did not make the call, but sends and receives messages, which Gloo "
+            "does not record: it may wait in one",
+            f"py-spy dump of {who} while it hangs; and keep its log, which shows "
+            "messages that timed out",
         )

@@ -121,7 +121,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         + ("A network that broke looks the same from here." if weak else ""),
         remedy=(
             Action("scontrol show node {host}   # or: kubectl describe node {host}"),
-            Action("journalctl -b -1 -n 200   # and its BMC's event log", at_host=True),
+            Action("journalctl -b -1 -n 200   # and its BMC's event log", at="host"),
             Action("sbatch --exclude={host} …   # until it is repaired"),
         ),
         ranks=ranks,

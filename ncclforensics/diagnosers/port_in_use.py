@@ -85,9 +85,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             )
         ),
         explanation="The process that was to serve the store could not listen on its "
-        "port, so nobody could join. "
+        "port, so no rank could join. "
         + (
-            "Several hosts failed alike: each seems to serve a store of its own."
+            "Several hosts failed alike: each seems to run its own store."
             if len(hosts) > 1
             else ""
         ),

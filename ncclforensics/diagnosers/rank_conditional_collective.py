@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 from ncclforensics.evidence import common, seen_places
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import NotChecked
-from ncclforensics.model.folding import count
+from ncclforensics.model.folding import count, noun
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
@@ -75,7 +75,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         who = common.ranks(ranks)
         others = (
             f"{count(len(call['absent']), 'other member')} never made it, and "
-            f"{'waits' if len(call['absent']) == 1 else 'wait'} for nobody."
+            f"{noun(len(call['absent']), 'waits', 'wait')} for nobody."
             if told.end.kind == "absent"
             else "the others never made it" + wording.elsewhere(frames, told)
         )

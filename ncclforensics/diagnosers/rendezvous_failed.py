@@ -136,7 +136,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         + (f"{common.ranks(absent).capitalize()} did not. " if absent else "")
         + (f"{unreached}. " if unreached else "")
         + (
-            "The store was up and waited, so the way to it is shut: a firewall, or an "
+            "The store was up and waiting, so the network to it is blocked: a "
+            "firewall, or an "
             "address that means something else on the other node."
             if both
             else ""
@@ -203,7 +204,7 @@ def _further_store(frames: Frames) -> Iterator[Finding]:
         confidence="likely",
         headline=f"processes of one job did not meet again: {what}",
         evidence=common.cites(lines),
-        explanation=f"The job had a group already and began a further one: {what}. An "
+        explanation=f"The job already had a group and started another one: {what}. An "
         "address inside a container (172.17.…) means another machine on every host.",
         remedy=_remedy(frames, server),
         first_seen=common.first_seen(lines),

@@ -85,7 +85,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         evidence=common.cites(
             pl.concat([frame.select("text", "source", "line") for frame in cited])
         ),
-        explanation=f"Before the restart it had come to step {reached:,}. The attempt "
+        explanation=f"Before the restart it had reached step {reached:,}. The attempt "
         f"after it counts from {step:,} again, where the first one began: no state "
         "was loaded.",
         remedy=REMEDY,

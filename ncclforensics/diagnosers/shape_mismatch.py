@@ -118,14 +118,14 @@ def _unbalanced(frames: Frames, told: Told) -> Finding:
 
 
 SIZES = (
-    "NCCL got more of a peer than this rank expects in that call: their tensors "
-    "differ, or their NCCL_PROTO or NCCL_ALGO. Which end is odd it does not say."
+    "NCCL got more data from a peer than this rank expects in that call: their tensors "
+    "differ, or their NCCL_PROTO or NCCL_ALGO. It does not say which end is wrong."
 )
 
 # messages that show that sizes differ, but not which rank is odd
 ONE_SIDED = {
     "c10d.shape_check": "torch's check of shapes failed. The text of this version "
-    "shows only the printing rank's own shapes, so it does not say which rank is odd.",
+    "shows only the printing rank's own shapes, so it does not say which rank differs.",
     "c10d.gloo.size_mismatch": "Gloo received more bytes than the rank expected, "
     "and aborted. That rank or the sender is wrong; the line does not say which.",
     "nccl.net.message_truncated": SIZES,
@@ -146,9 +146,9 @@ def _one_sided(frames: Frames) -> Iterator[Finding]:
 def _of_models(frames: Frames, found: ddp_params.Models) -> Finding:
     who = common.ranks(found.odd) if found.odd else "ranks"
     unsaid = (
-        " Which side is the odd one is not in this evidence."
+        " This evidence does not show which side is wrong."
         if found.sure
-        else " DDP takes no model of 0 parameters, so that answer never came: either "
+        else " DDP refuses a model with 0 parameters, so no data arrived: either "
         "that rank's model differs, or the GPUs do not reach each other, and a small "
         "all_reduce alone would fail as well."
     )

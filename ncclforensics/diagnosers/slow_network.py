@@ -149,7 +149,7 @@ def _by_steps(frames: Frames) -> Finding | None:
         evidence=common.cites(found.lines),
         explanation=f"{what[0].upper()}{what[1:]}, with batches as large. A link that "
         "came up slower does this, and so do a GPU that lowers its clocks and a data "
-        "loader that lags; nothing here tells which.",
+        "loader that lags; nothing here shows which.",
         remedy=(
             "nvidia-smi -q -d PERFORMANCE | grep -E 'GPU 0|Slowdown'   # on every host",
             Action("ibstat | grep -E 'CA|Rate'   # on every host", only="infiniband"),

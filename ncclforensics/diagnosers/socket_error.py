@@ -120,8 +120,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         headline=f"{common.some(printers)} lost the connection to {who}{where}",
         evidence=common.cites(lines),
         explanation=f"{common.some(printers)} lost the connection to {who}{where}: "
-        f"{lines['text'][0][:160]}. Why it was closed is not in this evidence; mostly "
-        "the process there ended.",
+        f"{lines['text'][0][:160]}. This evidence does not show why it was closed; "
+        f"usually the process there ended.",
         remedy=_remedy(hosts[0] if hosts else "", _interface(frames, lines)),
         ranks=ranks,
         hosts=hosts,
@@ -155,9 +155,8 @@ def _unwound(frames: Frames) -> Iterator[Finding]:
         confidence="likely",
         headline=f"{who} gave up a connection: {lines['text'][0][:80].strip()}",
         evidence=common.cites(lines),
-        explanation=f"NCCL gave up on {who}, and the innermost place of it is its "
-        "socket code, with an error of the system. To whom the connection was, and "
-        "why it failed, the lines do not say.",
+        explanation=f"NCCL failed on {who} in its socket code, with a system error. "
+        "The lines do not say which connection failed, or why.",
         remedy=(
             "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV",
             "iptables -L -n; ufw status     # on each host of the job",

@@ -94,7 +94,7 @@ def _untold(
     cite = common.cites(lines, 1)[0]
     return NotChecked(
         "storage-stall",
-        "storage let a process wait, but nothing shows that "
+        "storage blocked a process, but nothing shows that "
         f"{who} waited there for long: {cite.source}:{cite.line}",
         f"twice on the host of {who} while it hangs: ps -eo pid,stat,wchan:32,args",
     )
@@ -119,8 +119,8 @@ def _stands(
         frames,
         "certain" if surely and servers.height else "likely" if lasts else "possible",
         f"{who} {{where}} hangs in {common.some(systems)}, which does not answer",
-        f"The kernel shows a process of the job that waits in {common.some(systems)} "
-        f"and does not come back.{_whom(whom)}{at_work}{_servers(servers)}",
+        f"The kernel shows a process of the job that is blocked in "
+        f"{common.some(systems)}.{_whom(whom)}{at_work}{_servers(servers)}",
         ranks,
         (stuck, servers),
     )
@@ -136,7 +136,7 @@ def _silent(frames: Frames, servers: pl.DataFrame, whom: tuple[int, ...]) -> Fin
         f"storage server {common.some(names)} does not answer {{where}}",
         f"{_servers(servers).strip()}{who}{_whom(whom)}"
         f"{seen_places.at_work(frames, whom)}"
-        + ("" if whom else " Which rank waited for it is not shown."),
+        + ("" if whom else " This evidence does not show which rank waited for it."),
         whom,
         (servers,),
     )
@@ -157,7 +157,7 @@ def _gave_up(
         confidence,
         f"{who} {{where}} gave up: {what}",
         f"{who.capitalize()} raised {str(raised['text'][0])[:160]}."
-        + (" A worker that loads its data did not come back." if loader else "")
+        + (" One of its data loader workers did not return." if loader else "")
         + (" A process of the job waits in storage." if blocked.height else "")
         + _servers(servers),
         ranks,
@@ -188,7 +188,7 @@ def _finding(
         remedy=(
             f"timeout 5 stat -f PATH; mount -t nfs,nfs4,lustre,ceph,cifs,fuse{on}",
             f"ps -eo pid,stat,wchan:32,args | awk '$2 ~ /D/'{on}",
-            "repair the server first: what stands in state D ends when it answers",
+            "repair the server first: processes in state D go on when it answers",
         ),
         ranks=ranks,
         hosts=hosts,

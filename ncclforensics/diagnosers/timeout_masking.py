@@ -88,8 +88,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         headline="the first visible failure is a timeout"
         + (f" in {common.call_words(call)}" if call and call.op else ""),
         evidence=common.cites(lines, 3),
-        explanation=f"Timeouts were reported by {spoke}.{hidden} They say who waited, "
-        "not who was waited for.",
+        explanation=f"Timeouts were reported by {spoke}.{hidden} They show which ranks "
+        f"waited, not which rank they waited for.",
         remedy=REMEDY,
         collective=call,
         first_seen=common.first_seen(told),

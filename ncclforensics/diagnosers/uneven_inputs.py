@@ -139,7 +139,8 @@ def _lost_it(frames: Frames) -> Iterator[Finding]:
     yield Finding(
         slug="uneven-inputs",
         confidence="likely",
-        headline=f"{common.ranks(ranks)} exited with code 0, others lost it in a call",
+        headline=f"{common.ranks(ranks)} exited with code 0, others lost their "
+        f"connection to it in a call",
         evidence=common.cites(lost),
         explanation=_early(ranks, "a call"),
         remedy=REMEDY,

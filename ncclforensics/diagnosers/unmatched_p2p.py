@@ -82,7 +82,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             told,
             headline,
             f"{explanation} "
-            f"{wording.spread(frames, call, ranks, len(told.end.blocked))} "
+            f"{wording.spread(frames, call, len(told.end.blocked))} "
             f"{common.ranks(ranks).capitalize()} went on"
             f"{wording.elsewhere(frames, told)}",
             REMEDY,
@@ -95,7 +95,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 def _strayed(frames: Frames, told: Told, call: dict[str, Any]) -> Finding:
     """Return the finding on ranks whose program shows which message is missing."""
     headline, explanation = strayed_messages.words(case_of(frames), told.story)
-    behind = wording.spread(frames, call, told.story.ranks, len(told.end.blocked))
+    behind = wording.spread(frames, call, len(told.end.blocked))
     return wording.finding(
         frames,
         told,

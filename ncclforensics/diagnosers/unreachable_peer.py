@@ -192,8 +192,8 @@ def _why(blame: lost_peers.Blame | None) -> str:
         "shared": f"All of this has {blame.hosts[0]} in common.",
         "silent": f"All of this has {blame.hosts[0]} in common.",
         "odd": f"Others do reach that host, {blame.hosts[0]} does not.",
-        "peer": "It is one pair: a firewall or the route of either end may do this.",
-        "pair": "It is one pair, and both ends say so: look at what lies between.",
+        "peer": "It is one pair: a firewall or the route of either end may cause this.",
+        "pair": "It is one pair, and both ends say so: check the network between them.",
     }[blame.how]
 
 

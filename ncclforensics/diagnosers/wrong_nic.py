@@ -80,7 +80,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     hosts = using["host"].n_unique()
     if hosts > 1:
         chosen = common.some(common.strings(using["interface"]))
-        why = f"{hosts:,} hosts use {chosen}, none an odd one"
+        why = f"{hosts:,} hosts use {chosen}, and no host differs"
         yield RuledOut("wrong-nic", why, common.cites(using, 2))
 
 
@@ -144,8 +144,9 @@ def _ends_differ(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         lines,
         "likely",
         f"{where} and its peer chose InfiniBand cards that do not go together",
-        f"{lines['text'][0][:200]}. One end has other cards, or as many of them, than "
-        f"the other; {where} says so, and which of them is odd is not told.",
+        f"{lines['text'][0][:200]}. The two ends have different cards, or "
+        f"not as many. {where} says so; this evidence does not show which end is "
+        f"wrong.",
         common.cites(lines),
     )
     return dataclasses.replace(found, ranks=(), hosts=(), devices=())
@@ -166,8 +167,8 @@ def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:
         lines,
         "likely",
         f"{where} has no interface in the subnet of {peers}",
-        f"{where} was told to meet at {peers}, an address that none of its interfaces "
-        "shares a network with: a container on a bridge has only its own.",
+        f"The ranks meet at {peers}, and {where} has no interface in that network: a "
+        "container on a bridge has only its own.",
         (*common.cites(lines, 4), *common.cites(bound, 2)),
     )
 
@@ -191,8 +192,8 @@ def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
         "certain" if right else "likely",
         f"{common.named(hosts)} {uses} {common.some(chosen)}"
         + (f", the others {common.some(right)}" if right else ""),
-        f"{common.named(hosts)} bound {common.some(chosen)}, which leads to no other "
-        "host, in a job of several hosts.",
+        f"{common.named(hosts)} bound {common.some(chosen)}, which reaches no other "
+        f"host, in a job of several hosts.",
         (*common.cites(local, 4), *common.cites(others, 2)),
         right,
     )

@@ -103,7 +103,7 @@ def load(
             notes.append(Note(STAGE, told))
     if not read:
         told = "; ".join(note.text for note in notes)
-        raise UsageError(told or f"{', '.join(roots)}: no share is there")
+        raise UsageError(told or f"{', '.join(roots)}: there is no share")
     return _ordered(join([Frames({"notes": tables.noted(notes)}), *parts]))
 
 
@@ -155,7 +155,7 @@ def _listed(told: pl.DataFrame) -> pl.DataFrame:
 def _frame(file: str, sha256: str | None) -> pl.DataFrame:
     """Read a file of a share. Raises ValueError if its hash is not `sha256`."""
     if sha256 is not None and "://" not in file and digest(Path(file)) != sha256:
-        raise ValueError(f"{file} is not as it was written")
+        raise ValueError(f"{file} was changed or damaged")
     return untrusted.parquet(file)
 
 

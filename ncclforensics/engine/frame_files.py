@@ -38,7 +38,7 @@ def save(frames: Frames, folder: Path) -> dict[str, str]:
 
 
 def load(folder: Path, hashes: Mapping[str, str]) -> Frames | None:
-    """Read the frames of `save`; None if a file is not as it was written.
+    """Read the frames of `save`; None if a file was changed or damaged.
 
     polars aborts the process on some damaged files, so they are hashed first.
     """

@@ -207,7 +207,7 @@ class Pool(ThreadPoolExecutor):
         worker = self._idle.get()
         if worker is None:
             self._idle.put(None)  # wakes the next waiting thread
-            raise LostError("no process is left")
+            raise LostError("no worker process is left")
         try:
             made = worker.ask(function, args)
         except LostError:

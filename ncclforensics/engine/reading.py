@@ -121,4 +121,4 @@ def _batches(
 def _lost(error: BaseException) -> Note:
     why = str(error) or type(error).__name__
     told = f"it {why}" if isinstance(error, pool.LostError) else why
-    return Note("parsers", f"a process that read was lost, its work done again: {told}")
+    return Note("parsers", f"a worker process was lost and its work done again: {told}")

@@ -115,8 +115,8 @@ def check(frame: pl.DataFrame) -> None:
             numbers = frame[column]
             flat = numbers.explode() if isinstance(dtype, pl.List) else numbers
             if (flat > MAX_RANK).any():
-                raise ValueError(f"it holds a {column} that no job has")
+                raise ValueError(f"it holds an impossible {column}")
         if dtype == tables.TIME:
             told = frame[column].to_physical()
             if not told.drop_nulls().is_between(MIN_TIME, MAX_TIME).all():
-                raise ValueError(f"it holds a {column} that no clock shows")
+                raise ValueError(f"it holds an impossible {column}")

@@ -133,7 +133,7 @@ def _finding(frames: Frames, lines: pl.DataFrame, ranks: tuple[int, ...]) -> Fin
     says = (
         "It loaded NCCL and did not call it for this communicator."
         if silent.height
-        else "It printed no line of NCCL."
+        else "It printed no NCCL line."
     )
     joined = common.call_words(call)
     count = lines["comm_rank"].n_unique()

@@ -5,6 +5,7 @@ In a pod the host name is the pod's name, so a pod is the host of its ranks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -18,6 +19,46 @@ NOT_STARTED = "launchers.kubernetes.not_started"
 PLACED = "launchers.kubernetes.placed"
 # an event that tells of a pod, or of its container
 OF_KUBERNETES = r"^launchers\.(?:kubernetes|kubeflow)\."
+# kubelet's files: NAMESPACE_POD_UID/CONTAINER/0.log, POD_NAMESPACE_CONTAINER-ID.log
+NAME = r"[a-z0-9][a-z0-9.-]*"
+FILES = (
+    rf"(?:^|/)(?P<namespace>{NAME})_(?P<name>{NAME})_[0-9a-f-]{{8,}}"
+    rf"/(?P<container>{NAME})/\d+\.log",
+    rf"(?:^|/)(?P<name>{NAME})_(?P<namespace>{NAME})_(?P<container>{NAME})"
+    r"-[0-9a-f]{64}\.log",
+)
+# messages that name pods, the first of them the node and the namespace
+NAMING = (PLACED, "launchers.kubernetes.started", NOT_STARTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod, with its namespace, its container and its node as far as they are told."""
+
+    name: str
+    namespace: str | None = None
+    container: str | None = None
+    node: str | None = None
+
+
+def find(frames: Frames, name: str) -> Pod | None:
+    """Return the pod `name`, None if nothing shows that this host is a pod."""
+    source = frames["sources"].select(file=pl.col("source"))
+    files = [source.select(pl.col("file").str.extract_groups(f)) for f in FILES]
+    rows = [file.unnest("file").filter(name=name) for file in files]
+    if (lines := frames.message(*NAMING)).height:
+        told = ("namespace", "container", "node", "described")
+        there = [pl.col(c) for c in told if c in lines.columns]
+        rows.append(lines.select(_pod(lines).alias("name"), *there).filter(name=name))
+    rest = pl.concat(rows, how="diagonal_relaxed")
+    if rest.is_empty():
+        return None
+    # these become words of a command, so none may be an option
+    known = {c: rest[c].drop_nulls().unique() for c in rest.columns}
+    named = {c: v.filter(v.str.contains(f"^{NAME}$")) for c, v in known.items()}
+    one = {c: values[0] for c, values in named.items() if values.len() == 1}
+    node = one.get("node", one.get("described"))
+    return Pod(name, one.get("namespace"), one.get("container"), node)
 
 
 def not_started(frames: Frames) -> pl.DataFrame:

@@ -30,7 +30,7 @@ BEHIND = (
     STACK,
 )
 GONE = (
-    Action("dmesg -T | tail -n 100   # did the process end, and how?", at_host=True),
+    Action("dmesg -T | tail -n 100   # did the process end, and how?", at="host"),
     OWN_LOG,
     "ncclras -v   # again after a minute: DEAD, or back",
 )

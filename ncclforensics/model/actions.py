@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Literal
 
+Where = Literal["anywhere", "host", "process"]
 Only = Literal["always", "alive", "no dumps", "infiniband", "no infiniband"]
 
 
@@ -20,13 +21,14 @@ class Action:
     """One action: a shell command, or a sentence.
 
     `instead` is said where a blank of `do` cannot be filled in; without it, the action
-    is left out. `at_host`: it is a command for the culprit's host. `only` is the
-    condition on which it helps at all.
+    is left out. A command `at` "host" is for the culprit's machine, one at "process"
+    for where its process runs, which may be a pod. `only` is the condition on which it
+    helps at all.
     """
 
     do: str
     instead: str = ""
-    at_host: bool = False
+    at: Where = "anywhere"
     only: Only = "always"
 
     def __str__(self) -> str:
@@ -39,7 +41,7 @@ CITED = Action("{cited}", "read the cited line and what stands around it")
 STACK = Action(
     "py-spy dump --pid {pid}",
     "py-spy dump --pid PID   # of {who}, while it hangs",
-    at_host=True,
+    at="process",
     only="alive",
 )
 NATIVE_STACK = replace(
@@ -50,7 +52,7 @@ NATIVE_STACK = replace(
 DUMPS = Action(
     "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1", only="no dumps"
 )
-XIDS = Action("dmesg -T | grep -i xid", at_host=True)
+XIDS = Action("dmesg -T | grep -i xid", at="host")
 
 
 def drain(reason: str) -> Action:

@@ -140,15 +140,13 @@ class Seen:
 class Onset:
     """When the job really stopped (`t`), and when that was `noticed`; UTC nanoseconds.
 
-    `how` says what the time is derived from. `last_line` is the last line that the
-    culprits printed before.
+    `how` says what the time is derived from.
     """
 
     t: int
     how: str
     cite: Cite | None
     noticed: int | None = None
-    last_line: Cite | None = None
     world_size: int | None = None
 
 
@@ -185,10 +183,12 @@ class Course:
     """The course of a failure, in addition to its findings.
 
     `held` are the ranks that wait for the culprits, according to dumps. `clue` is there
-    if nobody is accused.
+    if nobody is accused. `last_line` is the last line that the culprits printed before
+    anybody noticed.
     """
 
     onset: Onset | None = None
     seen: tuple[Seen, ...] = ()
     held: Seen | None = None
     clue: Clue | None = None
+    last_line: Cite | None = None

@@ -1,7 +1,9 @@
 """Folds long sets: ranks as `0-616,618-1023`, hosts as `gpu[0001-0016,0018]`.
 
-Where space is short and the text is not parsed, every eighth rank is `0-1016:8`. All
-folding of ranks and hosts is done here, and so is parsing of folded ranks.
+A group of a tensor-parallel job has every eighth rank: `0-1016:8`. Up to four ranks
+are listed, because `3-27:8` is easily taken for 25 ranks; in a sentence, the number of
+ranks stands behind a stride. All folding of ranks and hosts is done here, and so is
+parsing of folded ranks.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 _DIGITS = re.compile(r"([0-9]+)")
 _PART = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 MOST_RANKS = 1 << 20
-LEAST_SPREAD = 4
+LEAST_SPREAD = 5  # equally spaced ranks
 MOST_FOLDED = 60  # characters of folded ranks or hosts in a sentence
 
 
@@ -31,14 +33,9 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def fold_ranks(ranks: Iterable[int]) -> str:
-    """Fold ranks: {0, 1, 2, 5} is "0-2,5"; the empty set is ""."""
-    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in _runs(ranks))
+    """Fold ranks: {0, 1, 2, 5} is "0-2,5"; the empty set is "".
 
-
-def fold_spread(ranks: Iterable[int]) -> str:
-    """Fold ranks like `fold_ranks`, and equally spaced ranks as Slurm does.
-
-    {0, 8, 16, 24, 32} is "0-32:8". It takes at least four equally spaced ranks.
+    From LEAST_SPREAD on, equally spaced ranks are folded as in Slurm's array=0-1016:8.
     """
     parts: list[str] = []
     lone: list[int] = []
@@ -69,7 +66,7 @@ def _spread(lone: Sequence[int]) -> list[str]:
 
 
 def unfold_ranks(text: str) -> frozenset[int]:
-    """Parse the output of `fold_ranks` and `fold_spread`; spaces are allowed.
+    """Parse the output of `fold_ranks`; spaces are allowed.
 
     Raises ValueError on anything else, on a descending range, and on more than a
     million ranks.
@@ -178,10 +175,15 @@ def name_ranks(
 
     The list takes at most `most` characters.
     """
-    folded = fold_ranks(ranks)
-    shown = some(folded, most)
-    whole = "" if shown == folded else f" ({len(ranks):,} in all)"
+    listed = fold_ranks(ranks)
+    shown = some(listed, most)
+    whole = "" if shown == listed and ":" not in listed else in_all(len(ranks))
     return f"{noun(len(ranks), word)} {shown}{whole}"
+
+
+def in_all(number: int) -> str:
+    """Return " (1,024 in all)", to follow a list that does not show the number."""
+    return f" ({number:,} in all)"
 
 
 def name_hosts(hosts: Collection[str], most: int = MOST_FOLDED) -> str:
@@ -191,7 +193,7 @@ def name_hosts(hosts: Collection[str], most: int = MOST_FOLDED) -> str:
     """
     folded = fold_hosts(hosts)
     shown = some(folded, most)
-    return shown if shown == folded else f"{shown} ({len(hosts):,} in all)"
+    return shown if shown == folded else f"{shown}{in_all(len(hosts))}"
 
 
 def are(number: int) -> str:

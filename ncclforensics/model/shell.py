@@ -48,10 +48,23 @@ def is_read(command: str) -> bool:
 
 def at_host(host: str, command: str) -> str:
     """Return a command that runs `command` on a host; see `is_host`."""
+    return f"ssh {host} {_one_word(command)}"
+
+
+def in_pod(pod: str, namespace: str | None, container: str | None, command: str) -> str:
+    """Return a command that runs `command` in a container of a pod; see `is_host`."""
+    where = f"-n {namespace} {pod}" if namespace else pod
+    where += f" -c {container}" if container else ""
+    plain = command if _PLAIN.fullmatch(command) else f"sh -c {_one_word(command)}"
+    return f"kubectl exec {where} -- {plain}"
+
+
+def _one_word(command: str) -> str:
+    """Return a command as ssh takes it: plain, or quoted as a whole."""
     if _PLAIN.fullmatch(command):
-        return f"ssh {host} {command}"
+        return command
     in_double = "'" in command and not set(command) & set('"$`\\!')
-    return f"ssh {host} " + (f'"{command}"' if in_double else shlex.quote(command))
+    return f'"{command}"' if in_double else shlex.quote(command)
 
 
 def is_host(name: str | None) -> bool:

@@ -1,9 +1,13 @@
-"""Words for durations and process groups, wherever a person reads them."""
+"""Words that people read in many places: durations, cached answers, groups."""
 
 from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 UNNAMED = ("", "undefined")  # descriptions that c10d gives where there is none
 # c10d names the groups of a device mesh by a hash: its first digits are enough to grep
@@ -29,13 +33,29 @@ def lasted(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def cached(seconds: float) -> str:
+    """Return the notice on an answer of an earlier run, which took `seconds`."""
+    return f"{lasted(seconds)} parse, cached; --no-cache reads anew"
+
+
 def name_group(name: str | None, description: str | None = None) -> str:
     """Name a group: "process group 35 (TP)", of a device mesh "mesh_dp b410e88f"."""
     known = description if description and description not in UNNAMED else ""
     if name and known and _HASH.fullmatch(name):
         return f"{known} {short_name(name)}"
+    if not name:
+        return f"a group ({known})" if known else "an unnamed group"
     told = f" ({known})" if known else ""
-    return f"process group {short_name(name)}{told}" if name else f"a group{told}"
+    return f"process group {short_name(name)}{told}"
+
+
+def name_groups(names: Sequence[str | None], description: str | None) -> str:
+    """Name groups of one description: the only one, or "12 PIPELINE_MODEL groups"."""
+    if len(names) == 1:
+        return name_group(names[0], description)
+    kind = "process" if description in (None, *UNNAMED) else str(description)
+    kind = kind.removesuffix("_GROUP").removesuffix("_group")
+    return f"{len(names):,} {kind} groups"
 
 
 def short_name(name: str) -> str:

@@ -165,12 +165,12 @@ def _changed(source: Source) -> Note | None:
     try:
         size = source.path.stat().st_size
     except OSError as error:
-        text = f"went away while it was read: {error.strerror}"
+        text = f"disappeared while it was read: {error.strerror}"
     else:
         if size == source.bytes:
             return None
         text = f"had {source.bytes:,} bytes when it was found and has {size:,} now"
-        text = f"{text}: somebody writes to it, and what is read of it may change"
+        text = f"{text}: it is still being written, and the next run may read more"
     return Note("parsers", text, source.name)
 
 

@@ -75,7 +75,7 @@ def content(source: Source) -> Told | str:
         stack = str(extra.get("py_callstack") or text)
         return Told(text, stack, str(extra.get("timestamp", "")))
     except documents.DAMAGE as error:
-        return f"no error file of torchelastic: {error}"
+        return f"not an error file of torchelastic: {error}"
 
 
 def frames(files: Sequence[tuple[Source, Told]]) -> Frames:

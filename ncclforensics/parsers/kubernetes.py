@@ -97,7 +97,8 @@ def _of_pod(pod: Object) -> Iterator[str]:
     meta, status = pod["metadata"], pod.get("status") or {}
     name, phase = meta["name"], status.get("phase")
     if node := (pod.get("spec") or {}).get("nodeName"):
-        assigned = f"Successfully assigned {name} to {node}"
+        full = f"{space}/{name}" if (space := meta.get("namespace")) else name
+        assigned = f"Successfully assigned {full} to {node}"
         yield f"Normal  Scheduled  pod/{name}  {assigned}"
     if meta.get("deletionTimestamp") and phase in ("Running", "Pending"):
         told = f'deletionTimestamp: "{meta["deletionTimestamp"]}"'

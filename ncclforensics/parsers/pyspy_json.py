@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
 MESSAGE = "stacks.pyspy"
-TEXT = "a process that somebody looked at with py-spy"
+TEXT = "a process that was inspected with py-spy"
 COLUMNS = {
     **dict.fromkeys(("line", "pid", "stack", "depth", "file_line"), pl.Int64()),
     **dict.fromkeys(("command", "function", "file", "thread"), pl.String()),
@@ -47,7 +47,7 @@ def read(source: Source) -> Frames:
             text = stream.read(MAX_RAS_BYTES).decode("utf-8", "replace")
         rows.extend(_rows(text))
     except documents.DAMAGE as error:
-        why = f"no dump of py-spy from here on: {error}"
+        why = f"not a dump of py-spy from here on: {error}"
         notes = [{"stage": "parsers", "text": why, "source": source.name}]
     noted = tables.rows("notes", notes)
     if not rows:

@@ -69,7 +69,7 @@ def content(source: Source) -> Report | str:
         told = _decoded(data)
         return Report(str(told.get("timestamp")), list(_messages(told)))
     except documents.DAMAGE as error:
-        return f"no status report of ncclras: {error}"
+        return f"not a status report of ncclras: {error}"
 
 
 def frames(source: Source, report: Report) -> Frames:
@@ -102,7 +102,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
     except msgspec.DecodeError:
         found = msgspec.json.decode(_NO_COMMA.sub(rb"\1,\2", data))
     if not isinstance(found, dict):
-        raise TypeError("the report is no object")
+        raise TypeError("the report is not an object")
     return found
 
 

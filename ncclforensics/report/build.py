@@ -69,6 +69,7 @@ def build(
         chain=causal_chain.chain(ranked, course, evidence),
         onset=causal_chain.onset(course.onset, evidence),
         clue=_clue(course.clue),
+        last_line=next(iter(evidence([c for c in [course.last_line] if c])), None),
     )
     unread = interrupted(report) is not None or not recognised(report)
     if report.outcome == "no-failure" and (unread or refused(report)):

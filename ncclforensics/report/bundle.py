@@ -94,7 +94,7 @@ def check(path: Path, *, force: bool, suffixes: Sequence[str] = SUFFIXES) -> Non
     if path.exists() and not force:
         raise UsageError(f"{path} exists; --force overwrites it")
     if not path.parent.is_dir():
-        raise UsageError(f"{path.parent} is no folder")
+        raise UsageError(f"{path.parent} is not a folder")
 
 
 def write(path: Path, data: bytes, *, force: bool) -> None:

@@ -99,6 +99,5 @@ def onset(told: findings.Onset | None, quote: Quote) -> c.Onset | None:
         hidden_seconds=hidden,
         ranks=told.world_size,
         gpu_hours=cost,
-        last_line=None if told.last_line is None else quote((told.last_line,))[0],
         evidence=() if told.cite is None else quote((told.cite,)),
     )

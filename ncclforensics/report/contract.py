@@ -198,7 +198,7 @@ class Onset(Struct, frozen=True, forbid_unknown_fields=True):
     """When the job really stopped, how we know, and what it cost until it was noticed.
 
     `hidden_seconds` lie between the two; `gpu_hours` is that times `ranks`, all of the
-    job, at one GPU a rank. `last_line` is the culprits' last one before.
+    job, at one GPU a rank.
     """
 
     stopped: str
@@ -207,7 +207,6 @@ class Onset(Struct, frozen=True, forbid_unknown_fields=True):
     hidden_seconds: int | None
     ranks: int | None
     gpu_hours: str | None
-    last_line: Evidence | None
     evidence: tuple[Evidence, ...]
 
 
@@ -259,6 +258,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `chain` leads from the verdict's cause over how it spread to what people saw.
     `others` are jobs and attempts that lie beside the one that is explained.
     `clue` leads where the outcome is inconclusive and no class explains it.
+    `last_line` is the last line of the culprits' own log before anybody noticed.
     """
 
     schema_version: Literal[1]
@@ -276,11 +276,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     onset: Onset | None = None
     others: tuple[Other, ...] = ()
     clue: Clue | None = None
-
-    @property
-    def last_line(self) -> Evidence | None:
-        """The culprit's last line before the standstill, None if it is unknown."""
-        return None if self.onset is None else self.onset.last_line
+    last_line: Evidence | None = None
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

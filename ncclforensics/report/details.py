@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from msgspec import Struct
 
-from ncclforensics.model.folding import fold_spread
+from ncclforensics.model.folding import fold_ranks
 from ncclforensics.model.tables import FAILING
 from ncclforensics.model.words import name_group
 from ncclforensics.report.rank_calls import RankCalls, rank_calls
@@ -125,7 +125,7 @@ def _call(row: Mapping[str, Any]) -> Call:
     parts = [row["op"] or "", f"SeqNum={row['seq']}", "in", _group(row)]
     name = line(" ".join(part for part in parts if part), NAME)
     sides = ("waiting", "behind", "done", "absent", "unseen")
-    return Call(name, *(fold_spread(row[side] or ()) for side in sides))
+    return Call(name, *(fold_ranks(row[side] or ()) for side in sides))
 
 
 def _group(row: Mapping[str, Any]) -> str:
@@ -166,7 +166,7 @@ def _signs(report: Report, frames: Frames) -> tuple[Sign, ...]:
     return tuple(
         Sign(
             r["t"],
-            fold_spread(r["rank"]),
+            fold_ranks(r["rank"]),
             line(r["text"] or "", QUOTE),
             bool(r["rank"]) and set(r["rank"]) <= named,
         )

@@ -25,7 +25,9 @@ CAUSE_UNSEEN = "inconclusive: something stopped, and its cause is not in this ev
 SUSPECTED = "inconclusive: something stopped; ranks are suspected, none is accused"
 NOT_ACCUSED = "; not accused"
 JOB_UNSEEN = "inconclusive: nothing of the job itself is in this evidence"
-UNKNOWN_FAILURE = "inconclusive: a line reads as a failure that is not known here"
+UNKNOWN_FAILURE = (
+    "inconclusive: a line reads like a failure that this tool does not know"
+)
 NOT_READ = "inconclusive: reading was interrupted, and what was read names no failure"
 NOT_OPENED = "inconclusive: %s could not be read, and the others name no failure"
 NOT_EVIDENCE = "inconclusive: nothing here was recognised as evidence"
@@ -43,7 +45,7 @@ def opening(report: Report) -> tuple[str, str]:
     if interrupted(report):
         first, second = NOT_READ, suspected or looked
     elif len(stories := [f for f in report.findings if f.role == "root"]) > 1:
-        first = f"inconclusive: {len(stories)} stories fit, nobody is accused"
+        first = f"inconclusive: {len(stories)} explanations fit, nobody is accused"
         second = "; or ".join(f"{f.slug}: {who(f.culprits, 40)}" for f in stories)
     elif not recognised(report):
         first, second = NOT_EVIDENCE, looked
@@ -75,7 +77,7 @@ def _open(clue: Clue, report: Report) -> tuple[str, str]:
 def _settles(clue: Clue) -> str:
     """Return which files would settle it, as many as fit, else who was heard."""
     tries = [" and ".join(clue.needed[:n]) for n in range(len(clue.needed), 0, -1)]
-    told = [f"nobody is accused; it takes {files}" for files in tries]
+    told = [f"nobody is accused; needed: {files}" for files in tries]
     fit = (text for text in told if len(text) <= TICKET_WIDTH)
     return next(fit, f"nobody is accused; heard: {heard(clue)}")
 

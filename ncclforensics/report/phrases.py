@@ -12,7 +12,8 @@ from ncclforensics.model.folding import (
     count,
     fold_hosts,
     name_folded,
-    some,
+    name_ranks,
+    noun,
     unfold_ranks,
 )
 from ncclforensics.model.words import UNNAMED, lasted, name_group
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 RANKS = 40  # characters of folded ranks within a line
-SPREAD = "0-56:8 is every 8th rank from 0 to 56."
+SPREAD = "0-1016:8 is every 8th rank from 0 to 1016."
 GIVE = (
     "Give the directory that holds NCCL_DEBUG logs, torchrun or Slurm output, or"
     " Flight Recorder dumps."
@@ -48,22 +49,20 @@ GIVE = (
 def who(culprits: Culprits, room: int = 10_000) -> str:
     """Name the culprits in at most `room` characters; "" if there are none."""
     ranks, hosts, devices = culprits.ranks, culprits.hosts, culprits.devices
-    gpu = f"GPU{'s' if len(devices) > 1 else ''} {','.join(devices)}" if devices else ""
-    word = "rank" if len(ranks) == 1 else "ranks"
+    gpu = f"{noun(len(devices), 'GPU')} {','.join(devices)}" if devices else ""
     where = fold_hosts(hosts)
     many = count(len(hosts), "host")
     if not ranks and not hosts:
         return shorten(gpu, room)
     if not ranks:
-        whose = "host" if len(hosts) == 1 else "hosts"
+        named = f"{noun(len(hosts), 'host')} {where}"
         tries = [
-            f"{whose} {where}{f' ({gpu})' if gpu else ''}",
-            f"{whose} {where}",
+            f"{named}{f' ({gpu})' if gpu else ''}",
+            named,
             many,
         ]
     else:
-        full = f"{word} {culprits.ranks_folded}"
-        few = f"{word} {some(culprits.ranks_folded, 24)} ({len(ranks):,} in all)"
+        full, few = name_ranks(ranks, most=room), name_ranks(ranks, most=24)
         at = f" on {where}" if hosts else ""
         about = f" on {many}" if hosts else ""
         tries = [f"{full}{at} ({gpu})"] if gpu else []

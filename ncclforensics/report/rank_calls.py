@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ncclforensics.model.folding import fold_spread
+from ncclforensics.model.folding import fold_ranks
 from ncclforensics.report.sanitize import line
 from ncclforensics.report.timeline.axis import EXIT
 from ncclforensics.report.timeline.build import build
@@ -129,7 +129,7 @@ def _rows(report: Report, timeline: Timeline, shown: Sequence[int]) -> list[Row]
         alike.setdefault((who, states), []).append(rank)
         stands.setdefault((who, states), set()).add(brief)
     return [
-        Row(fold_spread(ranks), len(ranks), *key, _only(stands[key]))
+        Row(fold_ranks(ranks), len(ranks), *key, _only(stands[key]))
         for key, ranks in alike.items()
         if key[0] or any(state != BLANK for state in key[1])
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ncclforensics.model.folding import count, fold_ranks
+from ncclforensics.model.folding import count, fold_ranks, name_ranks
 from ncclforensics.report.contract import Finding, Note, Report
 
 ASKED = "asked"
@@ -52,8 +52,7 @@ def _about(findings: tuple[Finding, ...], ranks: frozenset[int], pg: str | None)
     there = sum(pg in _groups(f) for f in findings)
     told = []
     if ranks:
-        word = "rank" if len(ranks) == 1 else "ranks"
-        told.append(f"{count(named, 'finding')} on {word} {fold_ranks(ranks)}")
+        told.append(f"{count(named, 'finding')} on {name_ranks(ranks)}")
     if pg is not None:
         told.append(f"{count(there, 'finding')} on process group {pg!r}")
     return ", ".join(told)

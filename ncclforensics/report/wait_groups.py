@@ -15,10 +15,11 @@ from msgspec import Struct
 from ncclforensics.model.folding import (
     count,
     fold_hosts,
-    fold_spread,
+    fold_ranks,
     name_folded,
     some,
 )
+from ncclforensics.model.words import name_groups
 from ncclforensics.report.rank_calls import accused
 from ncclforensics.report.sanitize import line
 
@@ -37,9 +38,9 @@ SIDES = {
     "absent": "never made that call",
     "behind": "held up in an earlier call",
     "unseen": "no evidence of it",
-    "unstarted": "made it, and its GPU has not begun it",
+    "unstarted": "made it, but its GPU has not started it",
 }
-HELD = "in another call, that is not over"
+HELD = "in another call that has not finished"
 
 
 class Box(Struct, frozen=True):
@@ -118,7 +119,7 @@ def _last(
         alike.setdefault((words, named.get(rank, "")), []).append(rank)
     found = []
     for (words, who_it_is), ranks in alike.items():
-        name = name_folded(fold_spread(ranks), 30)
+        name = name_folded(fold_ranks(ranks), 30)
         if report.verdict is not None and set(ranks) == named.keys():
             where = fold_hosts(report.verdict.culprits.hosts)
             name += f" on {where}" if 0 < len(where) <= HOSTS else ""
@@ -149,18 +150,13 @@ def _alike(direct: Calls, nearest: set[int], box_of: dict[int, int]) -> list[Ali
 def _words(ranks: Sequence[int], calls: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     """Return the lines of a box: its ranks, the call, the group or how many groups."""
     first, alone = calls[0], len(ranks) == 1
-    folded = some(fold_spread(ranks), 26)
+    folded = some(fold_ranks(ranks), 26)
     numbers = {call["seq"] for call in calls if not call["is_p2p"]} - {None}
     seq = f" SeqNum={min(numbers)}" if len(numbers) == 1 else ""
-    desc = first["pg_desc"] or "process"
-    name = desc.removesuffix("_GROUP").removesuffix("_group")
-    groups = {call["group"] for call in calls}
-    where = f"{len(groups):,} {name} groups"
-    if len(groups) == 1:
-        where = f"{name} group {first['pg'] or 'without a name'}"
+    groups = {call["group"]: call["pg"] for call in calls}
     told = (
         f"rank {folded}" if alone else f"{count(len(ranks), 'rank')}: {folded}",
         f"{'waits' if alone else 'wait'} in {first['op'] or 'a call'}{seq}",
-        where,
+        name_groups([*groups.values()], first["pg_desc"]),
     )
     return tuple(line(text, NAME) for text in told)

@@ -67,7 +67,7 @@ class Contents:
             return False
         parts = member.replace("\\", "/").split("/")
         if not parts[0] or ".." in parts or not plain(member):
-            self.note("refused: it would land outside its place", member)
+            self.note("refused: its path leads out of the archive", member)
             return False
         return True
 

@@ -117,7 +117,7 @@ class Unpacked(io.RawIOBase):
             if not packed:
                 return self._end(None)
             if not packed.startswith(self._codec.magic[: len(packed)]):
-                return self._end("bytes that are none of it follow and are left out")
+                return self._end("what follows its end is left out")
             self._decoder = self._codec.decoder()
         elif not packed:
             return self._end("the stream is cut")

@@ -112,7 +112,7 @@ class _Stage:
         if contents.why_not:
             self.sources.append(replace(source, why=contents.why_not))
         elif not contents.members:
-            why = f"{packed} without a member that could be taken"
+            why = f"{packed} with no member that can be read"
             self.sources.append(replace(source, kind="archive", why=why))
         for member, path in contents.members.items():
             name = f"{file.name}!{printable(member)}"
@@ -124,7 +124,7 @@ class _Stage:
         if kind == "log":
             for said, reason in path_check.objections(head, who).items():
                 text = f"the path says {said} {who.pop(said)}, but {reason}"
-                self.note(f"{text}: the path is not believed", file.name)
+                self.note(f"{text}: the path is ignored", file.name)
         self.sources.append(replace(source, kind=kind, why=why, **who))
 
 

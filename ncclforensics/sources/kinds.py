@@ -89,7 +89,9 @@ def _text(head: bytes) -> Kind:
     if len(plain) < 4 and controls + broken:
         share = 0.0
     if share < TEXT_SHARE:
-        return Kind("unknown", f"binary: {percent} % printable, no magic known")
+        return Kind(
+            "unknown", f"binary: {percent} % printable, no known file signature"
+        )
     nuls = ", with runs of NUL bytes" if len(plain) < len(head) else ""
     return Kind("log", f"text: {percent} % printable{nuls}")
 

@@ -33,9 +33,9 @@ def objections(head: bytes, who: Mapping[str, int | str]) -> dict[str, str]:
         locals_ = {int(number) for number in _LOCAL.findall(head)}
         pids = {int(header[1]) for header in headers}
         if others := ranks - {who["rank"]}:
-            against["rank"] = f"its lines speak for rank {_few(others)}"
+            against["rank"] = f"its lines are those of rank {_few(others)}"
         elif len(locals_) > 1:
-            against["rank"] = f"its lines speak for local ranks {_few(locals_)}"
+            against["rank"] = f"its lines are those of local ranks {_few(locals_)}"
         elif len(pids) > 1 and not ranks:
             against["rank"] = f"its lines come from several processes: {_few(pids)}"
     if "host" in who:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from ncclforensics.theory.weigh import Told
 
 MOST = 200  # characters of a headline
-NO_SMALLER = " No side is the smaller one."
-UNHEARD = " Not all ranks were heard, so which side is the smaller one is not known."
+NO_SMALLER = " The sides are of equal size."
+UNHEARD = (
+    " Not all ranks were heard from, so it is unknown which side is the smaller one."
+)
 
 Side = tuple[str, tuple[int, ...]]  # what some ranks called, and which ranks
 

@@ -72,7 +72,7 @@ def _first(facts: Iterator[Fact], nothing: str) -> Fact:
 
 def _standing(frames: Frames) -> Iterator[Fact]:
     if rank_evidence.is_told(frames):
-        yield Fact("line", "yes", "a line or an exit tells of a failure")
+        yield Fact("line", "yes", "a log line or an exit shows a failure")
         return
     calls = call_summary.outline(frames)
     aborted = calls.filter(
@@ -81,12 +81,14 @@ def _standing(frames: Frames) -> Iterator[Fact]:
         & pl.col("backend").is_in(ABORTS_RETIRE)
     )
     if aborted.height:
-        yield Fact("aborted", "yes", "a watchdog had given up a call", _cite(aborted))
+        yield Fact(
+            "aborted", "yes", "a watchdog had timed out on a call", _cite(aborted)
+        )
     gave_up = calls.filter(
         pl.col("rank").is_in(rank_evidence.given_up(calls).implode())
     ).unique("rank", keep="last", maintain_order=True)
     if gave_up.height:
-        yield Fact("given up", "yes", "a rank had given up a call", _cite(gave_up))
+        yield Fact("given up", "yes", "a rank had timed out on a call", _cite(gave_up))
     ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
     if (over := dump_mtime.timed_out(ages)).height:
         yield _written(over)
@@ -94,7 +96,7 @@ def _standing(frames: Frames) -> Iterator[Fact]:
         who = common.ranks(common.numbers(overdue))
         yield Fact("overdue", "yes", f"{who} had been in a call for its timeout")
     if late_ranks.latecomers(frames).height or late_ranks.resumed(frames)[0].height:
-        yield Fact("late", "yes", "a rank came when its peers' timeout had passed")
+        yield Fact("late", "yes", "a rank made a call after its peers had timed out")
     stood = _looks(frames).filter(~pl.col("moved"))
     # a rank may pass one line again and again: all that were looked at have to stand
     stacks = frames["looks"].filter(pl.col("kind") == "stack")["moved"]
@@ -115,7 +117,7 @@ def _written(over: pl.DataFrame) -> Fact:
         f"rank {first['rank']}: written {waited} after that call began, "
         f"timeout {timeout}"
     )
-    why = "dumps were written right behind the timeout of a call that is open in them"
+    why = "dumps were written right after the timeout of a call that is open in them"
     return Fact("written", "yes", why, (Cite(first["source"], first["line"], text),))
 
 
@@ -128,13 +130,13 @@ def _motion(frames: Frames) -> Iterator[Fact]:
     calls = call_summary.outline(frames)
     fresh = _fresh(frames, calls)
     if fresh.height:
-        why = "calls had ended in the tenth of a second before the dumps were taken"
+        why = "calls still finished within 0.1 s before the dumps were taken"
         yield Fact("fresh", "yes", why, _cite(fresh))
     ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
     if dump_mtime.are_early(ages):
         most = float(str(ages["waited"].max())) / 1e3
         why = (
-            f"nobody had waited for more than {lasted(most)} when its dump was written"
+            f"no rank had waited for more than {lasted(most)} when its dump was written"
         )
         yield Fact(EARLY, "yes", why)
     since = frames["calls"]["t"].min()
@@ -142,7 +144,7 @@ def _motion(frames: Frames) -> Iterator[Fact]:
     if steps is not None and steps.height:
         later = steps.filter(pl.col("t") > pl.lit(since) + WENT_ON)
         if later["step"].n_unique() >= STEPS:
-            yield Fact("steps", "yes", "steps were made long behind that", _cite(later))
+            yield Fact("steps", "yes", "steps were made long after that", _cite(later))
 
 
 def _looks(frames: Frames) -> pl.DataFrame:

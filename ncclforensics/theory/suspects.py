@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import MOST_SUSPECTS, Suspect
-from ncclforensics.model.folding import count
+from ncclforensics.model.folding import count, noun
 from ncclforensics.theory import uncollected, weigh, wording
 from ncclforensics.theory.weigh import weighed
 
@@ -63,12 +63,12 @@ def _unheard(frames: Frames) -> tuple[Suspect, ...]:
         return ()
     ranks = sorted(told.silent | told.unseen)
     many = count(len(told.timed_out), "rank")
-    why = f"{many} timed out, and it was not heard"
+    why = f"{many} timed out, and nothing was heard from it"
     if not ranks:
         held = sorted(frames["calls"]["waiting"].to_list(), key=lambda some: len(some))
         least = len(held[0]) if len(held) > 1 else 0
         ranks = sorted({r for some in held for r in some if len(some) == least})
-        why = f"{many} timed out, and it is where fewest wait"
+        why = f"{many} timed out, and the fewest of them stopped at its call"
     return tuple(
         Suspect(rank, common.host_of(frames, rank), LEAST, why)
         for rank in ranks[:MOST_SUSPECTS]
@@ -78,7 +78,7 @@ def _unheard(frames: Frames) -> tuple[Suspect, ...]:
 def _uncollected(frames: Frames) -> tuple[Suspect, ...]:
     """Return the ranks without any evidence, for cases in which nobody waits."""
     ranks = uncollected.uncollected(frames)
-    why = "nothing of it was collected, where its peers left dumps"
+    why = "nothing of it was collected, although its peers left dumps"
     weight = round(1 / max(len(ranks), 1), 3)
     return tuple(
         Suspect(rank, common.host_of(frames, rank), weight, why)
@@ -101,13 +101,13 @@ def _suspect(
 def _why(told: Told, story: Story) -> str:
     """Return one line that says why a rank is suspect."""
     many = count(len(told.end.blocked), "rank")
-    hang = f"{many} wait{'s' if len(told.end.blocked) == 1 else ''} for it"
+    hang = f"{many} {noun(len(told.end.blocked), 'waits', 'wait')} for it"
     if story.what == "lost":
         left = story.slug == "missing-rank"
         what = "nothing shows what it did" if left else "nothing of it was collected"
         return f"{hang}; {what}"
     if story.slug == "missing-rank" and told.end.kind == "circle":
-        return f"{hang}; it went past their call"
+        return f"{hang}; it went past the call that they wait in"
     if told.end.kind == "full":
         return f"{many} are stuck; {WORDS.get(story.slug, '')}"
     because = WORDS.get(story.slug, "")
@@ -116,12 +116,12 @@ def _why(told: Told, story: Story) -> str:
 
 WORDS = {
     "missing-rank": "it waits for nobody",
-    "straggler": "it came when their timeout had passed",
-    "gpu-stall": "its GPU is in a call that others finished",
-    "collective-mismatch": "it called one operation, others another",
-    "shape-mismatch": "it passed one size, others another",
-    "rank-conditional-collective": "it is in a call of its own",
+    "straggler": "it made the call after they had timed out",
+    "gpu-stall": "its GPU is stuck in a call that the others finished",
+    "collective-mismatch": "it called another operation than the others",
+    "shape-mismatch": "it passed another size than the others",
+    "rank-conditional-collective": "it is in a call that the others never made",
     "uneven-inputs": "it is in a call after its loop",
-    "unmatched-p2p": "it never posted its half of a message",
+    "unmatched-p2p": "it never posted its send or receive",
     "call-order-deadlock": "it entered its groups in another order",
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 REMEDY = (
     Action("find the log and the dump of {who}, and its process: is it alive?"),
-    Action("dmesg -T | tail -n 100", at_host=True),
+    Action("dmesg -T | tail -n 100", at="host"),
 )
 
 
@@ -46,12 +46,12 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
         yield wording.finding(
             frames,
             told,
-            f"{who} left nothing, and all others wait for it"
+            f"{who} left no dump and no log, and all others wait for it"
             if len(ranks) == 1
-            else f"{who} left nothing, and all others wait for them",
-            f"{wording.spread(frames, call, ranks, len(told.end.blocked))} All waits "
-            f"lead to {who}, of which there is no dump and no line: gone, or its files "
-            f"were not collected. The call is {common.call_words(failing)}.",
+            else f"{who} left no dump and no log, and all others wait for them",
+            f"{wording.spread(frames, call, len(told.end.blocked))} All waits "
+            f"lead to {who}, of which there is no dump and no log line: it died, or "
+            f"its files were not collected. The call is {common.call_words(failing)}.",
             REMEDY,
             wording.waiting(frames, call),
         )

@@ -9,8 +9,8 @@ import polars as pl
 from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite, Finding
-from ncclforensics.model.folding import count
-from ncclforensics.model.words import short_name
+from ncclforensics.model.folding import count, noun
+from ncclforensics.model.words import name_groups
 from ncclforensics.theory import call_sites, standstill
 
 if TYPE_CHECKING:
@@ -25,28 +25,24 @@ MAX_WAITING = 3  # waiting ranks that are cited; the explanation counts the rest
 MAX_WAYS = 3  # kinds of group, through which others wait, that are named
 
 
-def spread(
-    frames: Frames, call: dict[str, Any], ranks: Iterable[int], blocked: int
-) -> str:
-    """Say how many ranks wait in a call, and how the other blocked ranks depend on it.
+def spread(frames: Frames, call: dict[str, Any], blocked: int) -> str:
+    """Say how many ranks wait in a call, and how many others wait for these.
 
-    "7 of 8 members wait in …; 1,015 more ranks wait behind, through DATA_PARALLEL
-    group 12 and PIPELINE_MODEL_PARALLEL group 3."
+    "7 of 8 members wait in …; 1,015 more ranks wait behind." Through which groups, the
+    chain says: who never made the call has to stand in the same few lines.
     """
     failing = common.collective(frames, call)
     words = f"{waiters(call)} in {common.call_words(failing)}"
     more = blocked - len(call["waiting"])
     if more > 0:
-        through = _through(frames, ranks, call["call"])
-        noun = "rank waits" if more == 1 else "ranks wait"
-        words += f"; {more:,} more {noun} behind{through}"
+        words += f"; {count(more, 'more rank waits', 'more ranks wait')} behind"
     return f"{words}."
 
 
 def waiters(call: dict[str, Any]) -> str:
     """Return `7 of 8 members wait`; `7 ranks wait` if the members are not known."""
     here, members = len(call["waiting"]), len(call["members"] or ())
-    wait = "waits" if here == 1 else "wait"
+    wait = noun(here, "waits", "wait")
     if not members:
         return f"{count(here, 'rank')} {wait}"
     return f"{here:,} of {members:,} members {wait}"
@@ -58,22 +54,16 @@ def others_behind(frames: Frames, ranks: Iterable[int], word: str = "behind") ->
     blocked = wait_graph.behind(told, list(ranks))
     if not blocked:
         return ""
-    noun = "rank waits" if len(blocked) == 1 else "ranks wait"
-    return f" {len(blocked):,} {noun} {word}, {_ways(frames, ranks, None)}."
+    who = count(len(blocked), "rank waits", "ranks wait")
+    return f" {who} {word}, {_ways(frames, ranks)}."
 
 
-def _through(frames: Frames, ranks: Iterable[int], call: int) -> str:
-    ways = _ways(frames, ranks, call)
-    return f", {ways}" if ways else ""
-
-
-def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
-    """Return "through TP group 3 and 12 PP groups": the groups that others wait in."""
+def _ways(frames: Frames, ranks: Iterable[int]) -> str:
+    """Return "through process group 3 (TP) and 12 PP groups": where others wait."""
     told = wait_graph.graph(frames["calls"])
     behind = wait_graph.behind(told, list(ranks)) | set(ranks)
     here = frames["calls"].filter(
-        (pl.col("call") != (-1 if but is None else but))
-        & pl.col("call").is_in(
+        pl.col("call").is_in(
             sorted({c for r in behind for c in told.wanted_in.get(r, ())})
         )
     )
@@ -87,15 +77,7 @@ def _ways(frames: Frames, ranks: Iterable[int], but: int | None) -> str:
     )
     words = []
     for desc, names, _ in counted.head(MAX_WAYS).iter_rows():
-        name = desc or "process"
-        told_name = name.removesuffix("_GROUP").removesuffix("_group")
-        words.append(
-            "a group that no line names"
-            if names == [None]
-            else f"{told_name} group {short_name(names[0] or '')}"
-            if len(names) == 1
-            else f"{len(names):,} {told_name} groups"
-        )
+        words.append(name_groups(names, desc))
     if not words:
         return ""
     left = counted.height - len(words)
@@ -134,7 +116,7 @@ def cites(standings: pl.DataFrame, says: str) -> tuple[Cite, ...]:
         Cite(
             row["source"],
             row["line"],
-            f"rank {row['rank']} {says} {row['op'] or 'a call'} "
+            f"rank {row['rank']} {says} {row['op'] or 'call'} "
             f"SeqNum={row['enqueued'] if row['waits_in'] is None else row['waits_in']}",
         )
         for row in standings.drop_nulls("source").head(MAX_WAITING).to_dicts()
@@ -220,16 +202,16 @@ def _doubt(frames: Frames, told: Told) -> str:
     """Say why a finding is only possible, or what proves the standstill."""
     stands = standstill.standing(frames)
     if stands.answer != "yes":
-        return " It is only possible: nothing here proves that the job had stopped."
+        return " This is only possible: nothing here proves that the job had stopped."
     if told.confidence != "possible":
         return f" The job is stuck: {stands.why}." if stands.name in PROOFS else ""
     if told.story.what in ("all", "all alike", "tie"):
-        return " Nothing here tells which side is the odd one, so all are named."
+        return " Nothing here shows which side is wrong, so all are named."
     rival = next((s for s in told.rivals if {*s.ranks} != {*told.story.ranks}), None)
     if rival is None or not rival.ranks:
         return ""
     who = common.ranks(rival.ranks)
-    return f" It is only possible: that it was {who} fits nearly as well."
+    return f" This is only possible: that it was {who} fits nearly as well."
 
 
 def elsewhere(frames: Frames, told: Told) -> str:

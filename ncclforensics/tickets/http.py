@@ -30,19 +30,19 @@ NOT_DONE = frozenset({429, 503})
 PASSING = frozenset({500, 502, 503, 504})
 TOO_LONG = frozenset({400, 413, 422})
 MEANS = {
-    301: "moved: give the address that it has now",
-    302: "moved, or a page to sign in: give the address that it has now",
+    301: "moved: use the new address",
+    302: "moved, or a sign-in page: use the new address",
     401: "the token is not accepted",
-    403: "the token may not do this",
-    404: "not there, or the token may not see it",
+    403: "the token has no permission for this",
+    404: "not found, or the token has no access to it",
     410: "gone",
     413: "too large",
-    422: "not accepted as it is",
+    422: "rejected as invalid",
     429: "too many requests",
 }
 PAGE = (
-    "a web page came instead of JSON, perhaps one to sign in: check the address and the"
-    " token"
+    "the answer is a web page, not JSON, probably to sign in: check the address and "
+    "the token"
 )
 
 

@@ -36,7 +36,7 @@ def plan(ticket: str, post: Post, env: Mapping[str, str]) -> Plan:
     for make in SERVICES:
         if (found := make(ticket.strip(), post, env)) is not None:
             return found
-    raise UsageError(f"{ticket} names no ticket; it is like {'; '.join(FORMS)}")
+    raise UsageError(f"{ticket} is not a ticket; give {'; '.join(FORMS)}")
 
 
 def as_json(plan: Plan, env: Mapping[str, str], redacted: str) -> dict[str, Any]:
@@ -62,7 +62,11 @@ def as_json(plan: Plan, env: Mapping[str, str], redacted: str) -> dict[str, Any]
 def as_text(plan: Plan, env: Mapping[str, str], redacted: str) -> str:
     """Return the plan as text, followed by the text that would be posted."""
     body = plan.bodies[0]
-    again = "its own comment, if one is there" if plan.revise else "never: notes stay"
+    again = (
+        "its own earlier comment, if there is one"
+        if plan.revise
+        else "never: notes stay"
+    )
     hint = "nothing; --redact hosts,ips,users,paths hides names"
     rows = {
         "would post": f"to {plan.service}, {plan.where} ({plan.url})",

@@ -49,7 +49,7 @@ def send(
     except PostingError as caught:
         raise PostingError(f"{caught}; {_before(sent)}") from None
     except (AttributeError, LookupError, TypeError, ValueError) as caught:
-        told = f"{plan.service} answered something unexpected ({caught!r})"
+        told = f"{plan.service} sent an unexpected answer ({caught!r})"
         raise PostingError(f"{signed.hide(told)}; {_before(sent)}") from None
     finally:
         http.close()
@@ -156,7 +156,7 @@ def _marked(ticket: _Ticket, me: str | None) -> Iterator[Comment]:
             if ours and marked(comment.text, plan.key):
                 yield comment
         request = plan.next_page(answer, headers) if plan.next_page else None
-    ticket.sent.warnings.append("too many comments: not all were looked through")
+    ticket.sent.warnings.append("too many comments: not all were searched")
 
 
 def _upload(ticket: _Ticket) -> dict[str, str]:

@@ -127,7 +127,7 @@ def _site(ticket: str, env: Mapping[str, str]) -> str:
 def _first(answer: Any) -> str:
     """Return the sys_id of the first record; ValueError if there is none."""
     if not answer["result"]:
-        raise ValueError("no such record, or it may not be seen")
+        raise ValueError("no such record, or the token has no access to it")
     return str(answer["result"][0]["sys_id"])
 
 

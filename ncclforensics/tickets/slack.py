@@ -187,7 +187,7 @@ def _bodies(post: Post) -> tuple[Body, ...]:
     if len(verdict.evidence) > CITES:
         cites.append(f"… {len(verdict.evidence) - CITES:,} more in the attached report")
     own = last_words(report, post.paper.details)
-    quoted = [_code(["its last own line:", *own])] if own else []
+    quoted = [_code(["its last line:", *own])] if own else []
     quoted += [_code(cites)] if cites else []
     return (
         Body("full", plain, (), [*blocks, *quoted, *link, *small]),

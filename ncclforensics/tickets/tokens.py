@@ -67,9 +67,12 @@ def secret(plan: Plan, host: str, env: Mapping[str, str]) -> Secret:
             f"no token for {plan.service}: set {auth.variables[0]}{also}"
         )
     if not token.isascii() or not token.isprintable() or "\n" in token:
-        raise PostingError(f"the token for {plan.service} is no token: it is not plain")
+        raise PostingError(
+            f"the token for {plan.service} is malformed: it holds blanks or non-ASCII "
+            f"characters"
+        )
     if not user and (auth.scheme == "Basic" or name in auth.password):
-        raise PostingError(f"{plan.service} needs {auth.user[0]} beside the token")
+        raise PostingError(f"{plan.service} needs {auth.user[0]} as well as the token")
     if auth.scheme.endswith("Basic") and user and name not in auth.bearer:
         both = base64.b64encode(f"{user}:{token}".encode()).decode()
         return _secret(auth.header, f"Basic {both}", token, both)

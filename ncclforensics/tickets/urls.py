@@ -18,11 +18,11 @@ def split(ticket: str) -> SplitResult | None:
         return None
     parts = urlsplit(ticket)
     if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise UsageError(f"{ticket} is no URL of a ticket")
+        raise UsageError(f"{ticket} is not the URL of a ticket")
     if parts.username or parts.password:
-        raise UsageError("a ticket's URL carries no user or password")
+        raise UsageError("leave user and password out of a ticket's URL")
     if parts.scheme == "http" and not local(parts.hostname):
-        raise UsageError(f"{ticket}: a token travels over https only")
+        raise UsageError(f"{ticket}: a token is sent over https only")
     return parts
 
 

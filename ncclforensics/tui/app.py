@@ -24,6 +24,7 @@ from textual.message import Message
 from textual.widgets import Footer, Static
 
 from ncclforensics.model.errors import ExitCode
+from ncclforensics.model.words import cached
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.opening_lines import opening
 from ncclforensics.report.sanitize import line as clean
@@ -196,6 +197,8 @@ class TimelineApp(Actions):
             self.exit(ExitCode.INTERRUPTED if interrupted else ExitCode.BUG)
             return
         self.loaded = loaded = event.loaded
+        if loaded.cached is not None:
+            self.notify(cached(loaded.cached))
         # otherwise garbage collections would traverse all loaded objects
         gc.freeze()
         self._say(loaded.report)

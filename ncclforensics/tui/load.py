@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -53,13 +53,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A report, and if there are frames, the timeline and the files of the evidence."""
+    """A report, and if there are frames, the timeline and the files of the evidence.
+
+    `cached` is how many seconds the run took whose answer this is, None for a new one.
+    """
 
     report: Report
     timeline: Timeline | None = None
     clock: Clock | None = None
     sources: Mapping[str, Source] = field(default_factory=dict)
     why_empty: str = ""
+    cached: float | None = None
 
     def excerpt(self, name: str, line: int | None) -> list[tuple[str, str]]:
         """Return the lines around a citation as (style, text).
@@ -105,13 +109,15 @@ def load(
             )
             return _shown(found.report, made, {})
     tick("looking at files", 0, 0)
-    analysis = _known(request, scratch) or _analyzed(request, scratch, tick)
+    known = _known(request, scratch)
+    analysis = known or _analyzed(request, scratch, tick)
     told(analysis.report)
     tick("drawing", 0, 0)
     steps = job.steps(analysis.frames)
     made = build(analysis.frames, analysis.report, steps=steps, tick=tick)
     sources = {source.name: source for source in analysis.sources}
-    return _shown(analysis.report, made, sources)
+    shown = _shown(analysis.report, made, sources)
+    return shown if known is None else replace(shown, cached=known.seconds)
 
 
 def _known(request: Request, scratch: Path) -> answers.Again | None:

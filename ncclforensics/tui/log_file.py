@@ -47,11 +47,11 @@ def state(source: Source) -> str:
     except OSError as error:
         raise GoneError(f"{source.name} is gone: {reason(error)}") from error
     if now.st_size < source.bytes:
-        return "shorter than when it was read: lines may be others"
+        return "shorter than when it was read: lines may differ"
     if now.st_size > source.bytes:
         return "longer than when it was read"
     touched = source.modified is not None and now.st_mtime_ns != source.modified
-    return "changed since it was read: lines may be others" if touched else ""
+    return "changed since it was read: lines may differ" if touched else ""
 
 
 def is_text(source: Source) -> bool:

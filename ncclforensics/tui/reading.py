@@ -102,7 +102,7 @@ class Reads(Asks):
         """Go to the next line that was found, for the viewer."""
         hit = None if self.results is None else self.results.step(step)
         if self.results is None or hit is None:
-            self.notify("nothing was searched for: /")
+            self.notify("nothing to go to: search with /")
             return None
         total = len(self.results.hits)
         opened = self._to_show(hit.source, hit.line, self.results.word)
@@ -184,7 +184,7 @@ class Reads(Asks):
                 self.push_screen(self._viewer(opened))
             return
         if not self.places:
-            self.notify("nothing was searched for: /")
+            self.notify("nothing to go to: search with /")
             return
         self.place = (self.place + step) % len(self.places) if self.place >= 0 else 0
         row, col = self.places[self.place]

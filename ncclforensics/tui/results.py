@@ -167,7 +167,7 @@ class Found(ModalScreen[bool]):
         hits = self.results.hits
         said = (f"{clean(hit.source, 200)}:{hit.line}:{hit.text}" for hit in hits)
         self.app.copy_to_clipboard("\n".join(said) + "\n")
-        self.notify(f"{count(len(hits), 'line')} are on the clipboard")
+        self.notify(f"{count(len(hits), 'line')} copied to the clipboard")
 
     @on(OptionList.OptionSelected)
     def _choose(self, event: OptionList.OptionSelected) -> None:

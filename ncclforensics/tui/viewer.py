@@ -20,6 +20,7 @@ from textual.widgets import Footer, Static
 from textual.worker import get_current_worker
 
 from ncclforensics.model.errors import reason
+from ncclforensics.model.folding import count
 from ncclforensics.report.sanitize import line as clean
 from ncclforensics.tui.dialogs import BACK, REDRAW, Prompt
 from ncclforensics.tui.log_file import LogFile, copied
@@ -215,11 +216,11 @@ class Viewer(ModalScreen[None]):
         """Copy the visible lines from the cursor's line on, under the file's name."""
         view = self.view
         last = int(view.scroll_offset.y) + view.size.height
-        count = view.file.count if view.file is not None else 0
-        lines = range(view.line, min(last, count) + 1)
+        known = view.file.count if view.file is not None else 0
+        lines = range(view.line, min(last, known) + 1)
         said = [f"{clean(self.opened.source.name, 400)}:{view.line}"]
         self.app.copy_to_clipboard("\n".join([*said, *map(view.text, lines)]) + "\n")
-        self.notify(f"{len(lines):,} lines are on the clipboard")
+        self.notify(f"{count(len(lines), 'line')} copied to the clipboard")
 
     def action_pager(self) -> None:
         """Open the file in the program that $PAGER names; nothing else runs one."""

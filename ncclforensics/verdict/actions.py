@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, external_stop
+from ncclforensics.evidence import common, external_stop, pods
 from ncclforensics.model import shell
 from ncclforensics.model.actions import CITED, Action
 
 if TYPE_CHECKING:
-    from ncclforensics.model.findings import Cite, Finding, Onset, Ranked
+    from ncclforensics.model.findings import Cite, Finding, Ranked
     from ncclforensics.model.frames import Frames
 
 MOST = 3  # actions: what is not among the first three is not done at night
@@ -32,9 +32,11 @@ RDMA = r"^(?:nccl\.ib|rdma)\."
 _BLANK = re.compile(r"\{(own|cited|host|pid|who|site)\}")
 
 
-def completed(frames: Frames, ranked: Ranked, onset: Onset | None) -> Ranked:
-    """Return `ranked` with at most MOST actions a finding, all of them in words."""
-    last = None if onset is None else onset.last_line
+def completed(frames: Frames, ranked: Ranked, last: Cite | None) -> Ranked:
+    """Return `ranked` with at most MOST actions a finding, all of them in words.
+
+    `last` is the last line of the verdict's culprits, if it is known.
+    """
     findings = tuple(
         (role, _with_words(frames, told, last if told is ranked.verdict else None))
         for role, told in ranked.findings
@@ -59,13 +61,18 @@ def _words(action: str | Action, facts: _Facts) -> str | None:
     if not facts.holds(action.only):
         return None
     words = _filled(action.do, facts) or _filled(action.instead, facts)
-    if not action.at_host or words is None:
+    if action.at == "anywhere" or words is None:
         return words
-    if facts.host is None:
-        remark = "" if "   # " in words else "   # on its host"
-        return words + remark
     command, mark, remark = words.partition("   # ")
-    return shell.at_host(facts.host, command) + mark + remark
+    pod = facts.pod
+    if pod is not None and action.at == "process":
+        there = shell.in_pod(pod.name, pod.namespace, pod.container, command)
+    elif facts.host is None:
+        whose = "its host" if pod is None else f"the node of pod {pod.name}"
+        return words if mark else f"{words}   # on {whose}"
+    else:
+        there = shell.at_host(facts.host, command)
+    return there + mark + remark
 
 
 def _filled(text: str, facts: _Facts) -> str | None:
@@ -103,11 +110,23 @@ class _Facts:
 
     @cached_property
     def host(self) -> str | None:
-        """The host of the first culprit."""
+        """The machine of the first culprit: its host, or the node of its pod."""
+        name = self._name if self.pod is None else self.pod.node
+        return name if shell.is_host(name) else None
+
+    @cached_property
+    def pod(self) -> pods.Pod | None:
+        """The pod of the first culprit, if its host is one."""
+        name = self._name
+        known = name is not None and shell.is_host(name)
+        return pods.find(self.frames, name) if known and name else None
+
+    @cached_property
+    def _name(self) -> str | None:
         named = self.finding.hosts
         if len(named) != 1:
             named = common.hosts_of(self.frames, self.finding.ranks[:1]) or named
-        return named[0] if named and shell.is_host(named[0]) else None
+        return named[0] if named else None
 
     @cached_property
     def pid(self) -> str | None:
@@ -156,10 +175,8 @@ def own_end(frames: Frames, ranks: tuple[int, ...]) -> tuple[str, int | None] | 
         theirs & pl.col("source").is_in(files["source"].implode())
     )
     logged = {*own["rank"], *said["rank"]}
-    first = next((rank for rank in ranks if rank in logged), None)
-    if first is None:
-        return None
-    own, said = own.filter(rank=first), said.filter(rank=first)
+    first = pl.col("rank").is_in([rank for rank in ranks if rank in logged][:1])
+    own, said = own.filter(first), said.filter(first)
     is_own = pl.col("source").is_in(own["source"].implode())
     last = said.sort(is_own, "t", "source", "line").tail(1)
     for source, line in last.select("source", "line").iter_rows():

@@ -74,7 +74,7 @@ def _of_timeouts(timed_out: frozenset[int], stood: tuple[Stood, ...]) -> str:
     where = f" in {op}" if len(ops) == 1 and (op := next(iter(ops))) else ""
     who = common.ranks(sorted(timed_out))
     it = "it" if len(timed_out) == 1 else "they"
-    return f"{who} timed out{where}; whom {it} waited for is not in this evidence"
+    return f"{who} timed out{where}; this evidence does not show whom {it} waited for"
 
 
 def _heard(frames: Frames) -> frozenset[int]:

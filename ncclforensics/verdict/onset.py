@@ -17,7 +17,6 @@ from ncclforensics.correlate.timing import old_dumps
 from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.evidence import common, external_stop
 from ncclforensics.evidence.external_stop import OUTSIDE
-from ncclforensics.model import last_words
 from ncclforensics.model.findings import Cite, Collective, Course, Onset, Seen
 from ncclforensics.model.tables import CITE, FAILING
 from ncclforensics.parsers.logs import grammar
@@ -33,8 +32,6 @@ TWICE = (
     r"^(?:python\.traceback|python\.cpp_terminate"
     r"|torchelastic\.(?:child_failed|error_file))"
 )
-# printed by a process that has not done anything yet
-IDLE = r"^c10d\.store\.hostname$"
 CAUSE_NS = 600_000_000_000  # a cause shows at most this long before a rank waits for it
 MOST_SEEN = 12
 MAX_NS = 2**63 - 1
@@ -181,7 +178,8 @@ def _folded(kinds: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
         if not kept[-1]:
             follow.setdefault(name, []).append(many)
     words = {
-        name: f"; {sum(lines):,} more lines of that" for name, lines in follow.items()
+        name: f"; {sum(lines):,} more lines of the same event"
+        for name, lines in follow.items()
     }
     return kinds.filter(pl.Series(kept, dtype=pl.Boolean)), words
 
@@ -242,14 +240,12 @@ def _onset(frames: Frames, ranked: Ranked) -> Onset | None:
         first = first if first.height else alive
         stopped, how = common.first_seen(first) or stopped, str(first["text"][0])
         cite = common.cites(first)[0]
-    last = _last_line(frames, verdict, noticed)
     size = ranked.job.get("world_size") or ranked.job.get("ranks_seen")
     return Onset(
         t=stopped,
         how=how,
         cite=cite,
         noticed=noticed,
-        last_line=last,
         world_size=size if isinstance(size, int) else None,
     )
 
@@ -276,7 +272,7 @@ def _alive(
         .filter(at > stopped)
         .sort("t", "source", "line")
         .tail(1)
-        .select("t", pl.lit("the last step that was made").alias("text"), *CITE)
+        .select("t", pl.lit("the last step").alias("text"), *CITE)
     )
 
 
@@ -321,25 +317,3 @@ def _noticed(frames: Frames, stopped: int) -> int | None:
     later = told.dt.epoch("ns").drop_nulls()
     later = later.filter(later > stopped)
     return int(str(later.min())) if later.len() else None
-
-
-def _last_line(
-    frames: Frames, verdict: Finding | None, noticed: int | None
-) -> Cite | None:
-    """Return the last line that the culprits printed before anybody noticed."""
-    if verdict is None or not verdict.ranks:
-        return None
-    words = frames["events"].filter(
-        (pl.col("message") == last_words.LAST)
-        & pl.col("rank").is_in(list(verdict.ranks))
-    )
-    if words.height or noticed is None:
-        return next(iter(common.cites(words.sort("rank", "source"), 1)), None)
-    mine = frames["events"].filter(
-        pl.col("rank").is_in(list(verdict.ranks))
-        & (pl.col("role") == "neutral")
-        & ~pl.col("message").str.contains(IDLE)
-        & (pl.col("t").dt.epoch("ns") <= noticed)
-    )
-    last = mine.sort("t", "source", "line", "message").tail(1)
-    return common.cites(last)[0] if last.height else None

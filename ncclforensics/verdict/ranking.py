@@ -79,9 +79,9 @@ def unnamed(statement: Statement, why: str) -> Statement:
     return dataclasses.replace(
         statement,
         confidence="possible",
-        headline=f"two jobs are woven together here, and one shows {statement.slug}",
-        explanation=f"{statement.explanation} But {why}: lines of two jobs stand in "
-        "one file, and which of them this is cannot be told. Give the files of each "
+        headline=f"two jobs are mixed here, and one shows {statement.slug}",
+        explanation=f"{statement.explanation} But {why}: lines of two jobs are in "
+        "one file, and nothing shows which of them this is. Give the files of each "
         "job alone.",
         ranks=(),
         hosts=(),

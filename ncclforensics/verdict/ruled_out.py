@@ -52,7 +52,7 @@ def asked(frames: Frames, told: Sequence[Statement]) -> Iterator[Statement]:
     if not slugs & {"gpu-fault", "gpu-oom"}:
         yield _in_kernel(logs, hosts, "gpu-fault", "Xid of broken hardware")
     if "host-oom" not in slugs:
-        yield _in_kernel(logs, hosts, "host-oom", "process killed for want of memory")
+        yield _in_kernel(logs, hosts, "host-oom", "process killed for lack of memory")
     if "gpu-oom" not in slugs:
         yield _gpu_memory(frames)
     if not slugs & set(NETWORK):
@@ -193,7 +193,7 @@ def _network(frames: Frames) -> Statement:
     """Rule out the network if NCCL connected all ranks and reported no failure."""
     lines = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
     if lines.is_empty():
-        return NotChecked("ib-error", "no line of NCCL in any log", TELL)
+        return NotChecked("ib-error", "no NCCL line in any log", TELL)
     built = frames.message("nccl.init.complete")
     lacking = _lacking(frames, built["rank"])
     broken = lines.filter(
@@ -209,8 +209,10 @@ def _network(frames: Frames) -> Statement:
         )
     if lacking:
         whose = common.ranks(lacking)
-        return NotChecked("ib-error", f"no line of NCCL that {whose} connected", TELL)
-    return NotChecked("ib-error", "NCCL's lines do not tell whose link broke", TELL)
+        return NotChecked(
+            "ib-error", f"no NCCL line shows that {whose} connected", TELL
+        )
+    return NotChecked("ib-error", "NCCL's lines do not say whose link broke", TELL)
 
 
 def _mismatch(frames: Frames) -> Statement:
@@ -224,7 +226,9 @@ def _mismatch(frames: Frames) -> Statement:
         return NotChecked("collective-mismatch", f"no readable dump of {whose}", RECORD)
     if call_signatures.of_calls(frames):
         return NotChecked(
-            "collective-mismatch", "the dumps do not agree on who is odd", RECORD
+            "collective-mismatch",
+            "the dumps do not agree on which rank differs",
+            RECORD,
         )
     cites = tuple(
         Cite(source, None, f"{rows:,} rows, like those of its peers")

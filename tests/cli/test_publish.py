@@ -121,7 +121,7 @@ def test_attach_without_a_token_is_code_4(run, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("what", HUNG), "names no ticket"),
+        (("what", HUNG), "is not a ticket"),
         (("acme/train#1", HUNG, "--yes", "--dry-run"), "give one of them"),
         (("acme/train#1", HUNG, "--redact", "all,names"), "no 'names'; it takes"),
         (("acme/train#1", "nowhere"), "nowhere"),

@@ -19,7 +19,7 @@ def test_missing_rank_tells_how_the_rest_hangs_on_it(tmp_path):
     found = judging.analysis(case, tmp_path)
     told = finding(found, "missing-rank")
     assert set(told.ranks) == set(case.ranks)
-    assert "more ranks wait behind, through " in told.explanation
+    assert "more ranks wait behind." in told.explanation
     assert "DATA_PARALLEL groups" in told.explanation
     assert told.collective.call_site
     assert told.evidence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from msgspec import structs
 
 from ncclforensics import analysis
 from ncclforensics.cli import commands
@@ -27,7 +29,13 @@ HUNG = JOBS / "torch-missing-rank-two-hosts" / "evidence"
 
 
 def report(*paths) -> str:
-    return render_json(analysis.analyze([str(path) for path in paths]).report)
+    return said(analysis.analyze([str(path) for path in paths]).report)
+
+
+def said(told):
+    """Return a report without what only files tell: the last line of a log."""
+    text = render_json(structs.replace(told, last_line=None))
+    return re.sub(r"less \+\d+", "less +N", text)
 
 
 def ingest(path, name="", *, to):
@@ -62,7 +70,7 @@ def test_a_dataset_beside_evidence_and_another_dataset(tmp_path):
         ingest(other, other.name if other.is_dir() else "", to=tmp_path / "b")
     alone = analysis.analyze([str(tmp_path / "a"), *map(str, others)])
     both = analysis.analyze([str(tmp_path / "a"), str(tmp_path / "b")])
-    assert alone.report == both.report
+    assert said(alone.report) == said(both.report)
     assert (
         both.frames["sources"].height
         == analysis.analyze([str(HUNG)]).frames["sources"].height
@@ -132,7 +140,7 @@ def test_a_file_that_changed_is_named_and_never_given_to_polars(tmp_path, monkey
         return read(path, **options)
 
     monkeypatch.setattr(pl, "read_parquet", noted)
-    with pytest.raises(UsageError, match=f"{file} is not as it was written"):
+    with pytest.raises(UsageError, match=f"{file} was changed or damaged"):
         dataset.load([str(tmp_path)], is_ours=True)
     assert given
     assert str(file) not in given

@@ -51,7 +51,7 @@ def test_a_killed_process_costs_a_note_and_nothing_else(
         found = reading.read(sources * 20, executor=executor, progress=kill)
     for name in ("entries", "events", "groups", "positions"):
         assert found[name].height == 20 * expected[name].height
-    lost = found["notes"]["text"].str.starts_with("a process that read was lost")
+    lost = found["notes"]["text"].str.starts_with("a worker process was lost")
     assert lost.sum() == 1
 
 

@@ -60,11 +60,11 @@ PARSED = {
     ),
     "members": (
         *(groups, "MAX_MEMBERS", 3, dump(pg_config={"0": GROUP})),
-        "1 groups of pg_config .* members unknown",
+        "1 malformed group in pg_config: members unknown",
     ),
     "ranks": (
         *(groups, "MAX_RANK", 3, dump(pg_config={"0": GROUP})),
-        "1 groups of pg_config .* members unknown",
+        "1 malformed group in pg_config: members unknown",
     ),
     "groups": (
         *(
@@ -82,7 +82,7 @@ PARSED = {
     ),
     "positions": (
         *(groups, "MAX_SEQ", 2, dump()),
-        "1 members of pg_status are not as they should be",
+        "1 malformed group in pg_status: skipped",
     ),
     "opcodes": (
         *(recovery, "MAX_OPCODES", 60),

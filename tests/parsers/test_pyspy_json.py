@@ -39,7 +39,7 @@ def test_a_dump_that_is_cut_off_is_a_note(tmp_path):
     whole = json.dumps([THREAD], indent=2)
     found = read(tmp_path, f"{whole}\n{whole[:-40]}")
     assert found.message("stacks.pyspy").height == 1
-    assert "no dump of py-spy from here on" in found["notes"]["text"][0]
+    assert "not a dump of py-spy from here on" in found["notes"]["text"][0]
 
 
 def test_a_huge_number_is_damage(tmp_path):

@@ -80,7 +80,7 @@ def test_the_comma_that_2_28_9_leaves_out_is_put_in(read):
 
 def test_damage_is_a_note(read):
     _, frames = read(json.dumps(report([member(0, 5)]))[:150])
-    assert "no status report" in frames["notes"]["text"][0]
+    assert "not a status report" in frames["notes"]["text"][0]
 
 
 def test_a_rank_behind_is_named_without_any_log(analyzed):

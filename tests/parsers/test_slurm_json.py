@@ -71,7 +71,7 @@ def test_a_job_that_runs_is_no_row(read):
 
 def test_a_torn_document_is_a_note(read):
     notes = read(json.dumps({"jobs": [JOB]})[:-9])["notes"]
-    assert notes["text"].str.contains("no output of Slurm").any()
+    assert notes["text"].str.contains("not output of Slurm").any()
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_near_cites_share_an_excerpt_and_long_lines_are_cut(analyzed, monkeypatc
 def test_the_culprits_last_line_comes_first_and_those_who_waited_are_left_out(jobs):
     path = str(jobs / "torch-missing-rank-two-hosts" / "evidence")
     found = analyze([path], quote=True)
-    last = found.report.onset.last_line
+    last = found.report.last_line
     (excerpt,) = found.excerpts
     assert (excerpt.source, excerpt.cited) == (last.source, (last.line,))
     assert excerpt.lines[-1].endswith("saving checkpoint to /job/ckpt")

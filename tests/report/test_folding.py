@@ -12,7 +12,7 @@ from ncclforensics.model.folding import (
     count,
     fold_hosts,
     fold_ranks,
-    fold_spread,
+    name_ranks,
     natural,
     some,
     unfold_ranks,
@@ -110,21 +110,26 @@ def test_a_cut_set_ends_at_a_whole_run() -> None:
     ("ranks", "folded"),
     [
         (range(0, 1024, 8), "0-1016:8"),
-        ([*range(0, 40, 8), 41, 42, 43], "0-32:8,41-43"),
+        ([*range(0, 80, 8), 81, 82, 83], "0-72:8,81-83"),
+        (range(0, 40, 8), "0-32:8"),
+        (range(0, 32, 8), "0,8,16,24"),  # 0-24:8 looks like 25 ranks
         ([5, 7, 9], "5,7,9"),
-        ([1, 3, 5, 7, 20, 30, 40, 50], "1-7:2,20-50:10"),
-        ([0, 4, 5, 6, 8, 12, 16, 20], "0,4-6,8-20:4"),
-        ([], ""),
+        ([0, 4, 5, 6, *range(8, 44, 4)], "0,4-6,8-40:4"),
     ],
 )
-def test_ranks_at_equal_distances_fold(ranks, folded):
-    assert fold_spread(ranks) == folded
+def test_many_ranks_at_equal_distances_fold(ranks, folded):
+    assert fold_ranks(ranks) == folded
 
 
-@given(st.frozensets(st.integers(0, 300)))
-def test_what_is_folded_as_spread_reads_back(ranks):
-    folded = fold_spread(ranks)
-    assert (unfold_ranks(folded) if folded else frozenset()) == ranks
+def test_behind_a_stride_stands_how_many_ranks_it_is():
+    assert name_ranks(range(0, 1024, 8)) == "ranks 0-1016:8 (128 in all)"
+    assert name_ranks(range(8)) == "ranks 0-7"
+
+
+@given(st.integers(0, 99), st.integers(1, 9), st.integers(0, 40))
+def test_a_stride_reads_back(first, step, many):
+    ranks = frozenset(range(first, first + step * many, step))
+    assert unfold_ranks(fold_ranks(ranks) or "0") == (ranks or {0})
 
 
 @pytest.mark.parametrize("text", ["0-8:0", "0-8:", "3:2", "8-0:2"])

@@ -157,7 +157,7 @@ def test_two_stories_are_still_named_in_the_opening(accusing: Report) -> None:
     stories = (accusing.findings[0], with_(accusing.findings[1], role="root"))
     tie = with_(accusing, outcome="inconclusive", verdict=None, findings=stories)
     rows = render_text(tie).splitlines()
-    assert rows[0] == "inconclusive: 2 stories fit, nobody is accused"
+    assert rows[0] == "inconclusive: 2 explanations fit, nobody is accused"
     assert rows[1].startswith("missing-rank: rank 617 on gpu0078")
     assert rows[2].startswith("look at  rank 617 on gpu0078")
 

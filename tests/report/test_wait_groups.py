@@ -24,7 +24,10 @@ def test_the_crowd_waits_for_the_culprit(jobs):
     end, crowd = drawn(jobs, "torch-missing-rank-two-hosts").boxes
     assert end.lines == ("rank 6 on gpu0002", "never made that call", "culprit")
     assert crowd.lines[0] == "7 ranks: 0-5,7"
-    assert crowd.lines[1:] == ("wait in all_reduce SeqNum=5", "default_pg group 0")
+    assert crowd.lines[1:] == (
+        "wait in all_reduce SeqNum=5",
+        "process group 0 (default_pg)",
+    )
     assert (crowd.level, crowd.waits_for) == (1, (0,))
 
 
@@ -41,7 +44,10 @@ def test_a_chain_leads_from_box_to_box(jobs):
 
 def test_ranks_of_a_circle_wait_themselves(jobs):
     end, crowd = drawn(jobs, "torch-call-order-deadlock").boxes
-    assert end.lines[1:] == ("in another call, that is not over", "possible culprit")
+    assert end.lines[1:] == (
+        "in another call that has not finished",
+        "possible culprit",
+    )
     assert crowd.lines[0] == "2 ranks: 2-3"
 
 
@@ -54,8 +60,8 @@ def test_groups_of_one_kind_share_a_box():
     report, frames = thousand()
     end, own, tensor, others = wait_groups(report, frames).boxes
     assert end.lines[0] == "rank 617 on gpu0077"
-    assert own.lines[2] == "DATA_PARALLEL group d1"
-    assert tensor.lines[2] == "TENSOR_MODEL_PARALLEL group t77"
+    assert own.lines[2] == "process group d1 (DATA_PARALLEL_GROUP)"
+    assert tensor.lines[2] == "process group t77 (TENSOR_MODEL_PARALLEL_GROUP)"
     assert others.lines[2] == "7 DATA_PARALLEL groups"
     assert (others.level, others.waits_for) == (2, (2,))
 

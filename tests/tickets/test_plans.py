@@ -172,7 +172,7 @@ def test_a_ticket_is_what_a_person_copies(post, ticket, service, where, first):
     ],
 )
 def test_what_names_no_ticket_is_usage(post, ticket):
-    with pytest.raises(UsageError, match="names no ticket; it is like https://github"):
+    with pytest.raises(UsageError, match="is not a ticket; give https://github"):
         plan(ticket, post, ENV)
 
 
@@ -181,8 +181,11 @@ def test_what_names_no_ticket_is_usage(post, ticket):
     [
         ("http://github.com/acme/train/issues/12", "over https only"),
         ("http://10.0.0.1/browse/OPS-1", "over https only"),
-        ("https://alice:pw@github.com/acme/train/issues/12", "no user or password"),
-        ("ftp://github.com/acme/train/issues/12", "no URL of a ticket"),
+        (
+            "https://alice:pw@github.com/acme/train/issues/12",
+            "leave user and password out",
+        ),
+        ("ftp://github.com/acme/train/issues/12", "not the URL of a ticket"),
     ],
 )
 def test_a_token_travels_nowhere_unsafe(post, ticket, message):

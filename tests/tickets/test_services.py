@@ -79,7 +79,9 @@ def test_a_page_to_sign_in_is_said_to_be_one(service, attach, post):
     html = {"Content-Type": "text/html; charset=utf-8"}
     for method in ("GET", "POST"):
         service.fail(method, "", 200, page, html, times=9)
-    with pytest.raises(PostingError, match="a web page came instead of JSON") as caught:
+    with pytest.raises(
+        PostingError, match="the answer is a web page, not JSON"
+    ) as caught:
         attach(service, post)
     assert "Error" not in str(caught.value)
     assert str(caught.value).endswith("nothing was posted")
@@ -172,7 +174,7 @@ def test_a_service_that_stays_down_is_said(service, attach, post):
 
 def test_nonsense_is_said_and_not_a_bug(service, attach, post):
     service.fail("GET", "", 200, [1, "x"], times=99)
-    with pytest.raises(PostingError, match="answered something unexpected"):
+    with pytest.raises(PostingError, match="sent an unexpected answer"):
         attach(service, post)
 
 

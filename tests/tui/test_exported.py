@@ -65,7 +65,7 @@ def test_a_frame_that_takes_all_memory_ends_its_reader_alone(
 def test_ranks_that_no_job_has_are_refused(tmp_path, read, frames, name):
     huge = frames[name].with_columns(rank=pl.lit(2**40))
     forged(tmp_path, name, huge)
-    with pytest.raises(UsageError, match="it holds a rank that no job has"):
+    with pytest.raises(UsageError, match="it holds an impossible rank"):
         read(tmp_path)
 
 

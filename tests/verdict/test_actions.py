@@ -23,7 +23,7 @@ def job(name):
 def test_the_culprits_own_log_comes_first_at_its_last_line():
     verdict = job("torch-missing-rank-two-hosts").report.verdict
     (action,) = verdict.remedy  # dumps are there, and the launcher ended the job
-    assert action.startswith("less +4 logs/gpu0002/")
+    assert action.startswith("less +5 logs/gpu0002/")
 
 
 def test_a_stack_is_asked_for_only_while_the_process_may_live():
@@ -46,20 +46,63 @@ def test_dumps_are_asked_for_only_where_there_are_none():
 
 
 def test_a_stack_is_taken_at_the_host_and_of_the_process(analyzed):
-    hung = "".join(
+    verdict = hung(analyzed, "gpu0003", "gpu0003/rank_3.log").report.verdict
+    assert verdict.culprits.ranks == (3,)
+    assert verdict.remedy[0] == "less +2 gpu0003/rank_3.log"
+    assert verdict.remedy[1] == "ssh gpu0003 py-spy dump --pid 703"
+
+
+UID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+
+
+@pytest.mark.parametrize(
+    ("folder", "events", "stack"),
+    [
+        (f"pods/ml_w-3_{UID}/pytorch/0.log", "", "-n ml w-3 -c pytorch"),
+        (
+            "w-3/rank_3.log",
+            "2m  Normal  Started  pod/w-3  Started container x",
+            "w-3 -c x",
+        ),
+        (
+            "w-3/rank_3.log",
+            "5m  Normal  Scheduled  pod/w-3  Successfully assigned ml/w-3 to gpu0007",
+            "-n ml w-3",
+        ),
+        (
+            "w-3/rank_3.log",
+            "5m  Normal  Scheduled  pod/w-3  Successfully assigned -f/w-3 to gpu0007",
+            "w-3",  # a namespace that would be an option is none
+        ),
+    ],
+)
+def test_in_a_pod_a_stack_is_taken_by_kubectl(analyzed, folder, events, stack):
+    verdict = hung(analyzed, "w-3", folder, events).report.verdict
+    assert verdict.remedy[1] == f"kubectl exec {stack} -- py-spy dump --pid 703"
+
+
+def test_another_pod_makes_a_host_no_pod(analyzed):
+    events = "2m  Normal  Started  pod/w-33  Started container x"
+    verdict = hung(analyzed, "w-3", "w-3/rank_3.log", events).report.verdict
+    assert verdict.remedy[1] == "ssh w-3 py-spy dump --pid 703"
+
+
+def hung(analyzed, host, path, events=""):
+    """Analyze four ranks, of which rank 3 on `host` never called NCCL."""
+    lines = "".join(
         f"gpu000{r}:70{r}:70{r} [0] NCCL INFO ncclCommInitRank comm 0xa{r} rank {r} "
         "nranks 4 cudaDev 0 busId 7000 commId 0x99 - Init START\n"
         for r in range(3)
     )
-    alone = "gpu0003:703:703 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.4<0>\n"
+    alone = (
+        f"{host}:703:703 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.4<0>\n"
+        f"{host}:703:703 [0] rank 3 of 4 is ready\n"
+    )
     files = {
-        f"gpu000{r}/rank_{r}.log": line for r, line in enumerate(hung.splitlines(True))
+        f"gpu000{r}/rank_{r}.log": line for r, line in enumerate(lines.splitlines(True))
     }
-    run = analyzed(files | {"gpu0003/rank_3.log": alone})
-    verdict = run.report.verdict
-    assert verdict.culprits.ranks == (3,)
-    assert verdict.remedy[0] == "less +1 gpu0003/rank_3.log"
-    assert verdict.remedy[1] == "ssh gpu0003 py-spy dump --pid 703"
+    more = {"events.txt": f"{events}\n"} if events else {}
+    return analyzed(files | {path: alone} | more)
 
 
 def test_ibstat_is_for_infiniband_alone(analyzed):
@@ -120,16 +163,16 @@ def test_redaction_reaches_the_actions():
     text = " ".join(a for f in hidden.findings for a in f.remedy)
     assert "gpu0002" not in text
     assert "vl3_7t14" not in text
-    assert hidden.onset.last_line.source in hidden.verdict.remedy[0]
+    assert hidden.last_line.source in hidden.verdict.remedy[0]
 
 
 def test_the_commands_have_the_paths_that_were_given():
     report = job("torch-missing-rank-two-hosts").report
-    name = report.onset.last_line.source
+    name = report.last_line.source
     given = Given(("my logs", "b"), {name: f"my logs/{name}"})
     text = render_text(report, given=given)
     assert "timeline 'my logs' b" in text
-    assert f"less +4 'my logs/{name}'" in text
+    assert f"less +5 'my logs/{name}'" in text
     assert "PATH" in render_text(report)
     assert "timeline" not in render_text(report, given=Given(("-",)))
     assert "x" * 99 not in render_text(report, given=Given(("x" * 99,) * 9))

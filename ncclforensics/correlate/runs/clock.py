@@ -58,7 +58,7 @@ def with_year(frames: Frames) -> Frames:
         return frame.with_columns(pl.coalesce("t", local).alias("t"))
 
     filled = _with_fed(frames.each(fill))
-    text = f"stamps without a zone are {_signed(zone)} ahead of UTC, as watchdogs tell"
+    text = f"stamps without a zone are {_signed(zone)} ahead of UTC, by watchdog lines"
     return on_one_clock(_noted(filled, [text]) if zone else filled)
 
 
@@ -78,8 +78,8 @@ def on_one_clock(frames: Frames) -> Frames:
         )
 
     texts = [
-        f"the clock of {host} is {_signed(wrong)} ahead of the others', by the "
-        f"ends of {seen:,} calls that all saw; its times are corrected by that"
+        f"the clock of {host} is {_signed(wrong)} ahead of the other hosts', by "
+        f"the ends of {seen:,} common calls; its times are corrected"
         for host, wrong, seen in errors.sort("host").iter_rows()
     ]
     return _noted(frames.each(shift), texts)

@@ -101,7 +101,7 @@ def _called_twice(frames: Frames) -> str:
         .head(1)
         .iter_rows()
     ):
-        return f"rank {rank} made call {seq} in two ways"
+        return f"rank {rank} made call {seq} twice, in different ways"
     return ""
 
 
@@ -125,7 +125,7 @@ def _in_turns(frames: Frames) -> str:
     )
     if crossed.is_empty():
         return ""
-    return f"{strange.height} communicators of all ranks write in turns to one file"
+    return f"{strange.height} communicators of all ranks alternate in one file"
 
 
 def _to_and_fro(frames: Frames) -> str:
@@ -142,5 +142,5 @@ def _to_and_fro(frames: Frames) -> str:
         back = pl.col(clock).diff().over(key) < -APART
         often = lines.drop_nulls(clock).filter(back).group_by(key).len()
         for rank in often.filter(pl.col("len") > 1).sort(key)["rank"].head(1):
-            return f"the clock of rank {rank} goes to and fro"
+            return f"the clock of rank {rank} jumps back and forth"
     return ""

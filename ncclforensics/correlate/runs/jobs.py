@@ -253,7 +253,7 @@ def _note(
     says = f" (it says: {str(lines['text'][0])[:100]})" if lines.height else ""
     return {
         "stage": "correlate",
-        "text": f"job {mine['name'][0]} is left out, another one than job {chosen}; "
+        "text": f"job {mine['name'][0]} is left out: this is about job {chosen}; "
         f"give its files alone to see it{says}",
         "source": mine["source"][0],
         "line": lines["line"][0] if lines.height else None,

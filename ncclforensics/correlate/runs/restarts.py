@@ -197,9 +197,7 @@ def _two_jobs(frames: Frames) -> pl.DataFrame:
         return tables.empty("notes")
     row = members.row(0, named=True)
     keys = ", ".join(members["key"].to_list()[:4])
-    text = (
-        f"{members.height} jobs or attempts of {row['nranks']} ranks lie here "
-        f"together: communicators {keys} share no process"
-    )
+    many = f"{members.height} jobs or attempts of {row['nranks']} ranks"
+    text = f"{many} are mixed here: communicators {keys} share no process"
     cite = {"source": row["source"], "line": row["line"]}
     return tables.rows("notes", [{"stage": "correlate", "text": text, **cite}])

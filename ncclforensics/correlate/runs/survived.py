@@ -26,7 +26,7 @@ UNCAUGHT = "uncaught.of_rank"
 ENDS = (UNCAUGHT, "uncaught.exception")
 TIMEOUT = "c10d.watchdog.timeout"
 WENT_ON = 3  # lines or steps after an exception that prove that a rank went on
-TEXT = "%s printed an exception here and went on: it counts as no failure"
+TEXT = "%s printed an exception here and went on: not counted as a failure"
 PLACE = [*CITE]
 
 

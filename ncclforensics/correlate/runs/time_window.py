@@ -57,7 +57,7 @@ def _moment(option: str, told: str | datetime | None) -> int | None:
         moment = told if isinstance(told, datetime) else datetime.fromisoformat(told)
     except ValueError:
         like = "2026-01-02T03:04:05Z"
-        raise UsageError(f"{option}: {told!r} is no time like {like}") from None
+        raise UsageError(f"{option}: {told!r} is not a time such as {like}") from None
     zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     since_epoch = zoned - datetime.fromtimestamp(0, UTC)
     return since_epoch // timedelta(microseconds=1) * 1000

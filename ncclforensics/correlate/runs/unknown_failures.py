@@ -52,7 +52,7 @@ def noted(frames: Frames) -> Frames:
     if told.is_empty():
         return frames
     first = told.row(0, named=True)
-    text = f"{_quoted(first)} reads as a failure that this tool does not know"
+    text = f"{_quoted(first)} reads like a failure that this tool does not know"
     if told.height > 1:
         last = _quoted(told.row(-1, named=True))
         text += f", as {told.height - 1:,} more do, at last {last}"

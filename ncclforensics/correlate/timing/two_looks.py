@@ -17,7 +17,7 @@ from ncclforensics.correlate.timing import (
 )
 from ncclforensics.correlate.traces import call_summary, process_stacks
 from ncclforensics.model import tables
-from ncclforensics.model.folding import are, count, fold_ranks, noun, some
+from ncclforensics.model.folding import are, count, name_ranks
 from ncclforensics.model.frames import Frames
 
 # frames that a dump's rows are dropped from; `stacks` are shared with other dumps
@@ -101,9 +101,8 @@ def _notes(
     if pairs.height:
         ranks = pairs["rank"].n_unique()
         text = (
-            f"{count(pairs.height, 'dump')} {are(pairs.height)} earlier looks at "
-            f"{count(ranks, 'rank')}: what moved "
-            "since is known, and the last look at each counts"
+            f"{count(pairs.height, 'dump')} {are(pairs.height)} earlier snapshots of "
+            f"{count(ranks, 'rank')}: compared with the last one, which counts"
         )
         notes.append({"text": text, "source": pairs["source_a"][0]})
     if twice.len():
@@ -111,8 +110,8 @@ def _notes(
         text = f"{many} copies of others and left out"
         notes.append({"text": text, "source": twice[0]})
     if alone.height:
-        who = f"{noun(alone.height, 'rank')} {some(fold_ranks(alone['rank']), FOLDED)}"
-        text = f"no later look at {who}: what is known there is older than of the peers"
+        who = name_ranks(alone["rank"], most=FOLDED)
+        text = f"no later snapshot of {who}: it is older than those of the peers"
         notes.append({"text": text, "source": alone["source"][0]})
     return [{"stage": "correlate", **note} for note in notes]
 

@@ -127,7 +127,7 @@ def _doubts(
     if lines.unique(["comm_rank", *PROCESS])["comm_rank"].is_duplicated().any():
         return "two processes claim one of its ranks", 0
     if lines["rank"].null_count() or own["nranks"].n_unique() > 1:
-        return "whose they are is not known", 0
+        return "their rank is not known", 0
     # NCCL prints START since 2.18.3; if one is lost, COLL lines may be lost too
     there = own.filter(pl.col("comm_rank").is_in(lines["comm_rank"].unique().implode()))
     if not there["joined"].all() or there["began"].n_unique() > 1:
@@ -135,19 +135,23 @@ def _doubts(
     counted = _counts(frames, lines)
     sure = counted["unbroken"].all() or _alike(lines)
     if not sure:
-        return "opCount leaps, so lines are missing", 0
+        return "opCount jumps, so lines are missing", 0
     numbered = lines.drop_nulls("seq")
     most, least = int(counted["calls"].max()), int(counted["calls"].min())  # type: ignore[arg-type]
     differing = _first_difference(numbered)
     frozen = not counted["moving"].all()
     if differing is not None:
         if frozen and most - differing > AHEAD:
-            return "they go on for long behind the first that differ", 0
+            return "they go on long after the first that differ", 0
         if frozen and _slipped(numbered, differing):
             return "they agree again a few calls later, so lines may be missing", 0
         size = int(own["nranks"][0])
         if _undecided(numbered, differing, size):
-            return "the members who would show who is odd are not in evidence", 0
+            return (
+                "the members that would show which rank differs are not in the "
+                "evidence",
+                0,
+            )
         unread = counted.filter(pl.col("cut") & (pl.col("calls") < differing))
         if unread.height:
             return _ends_inside(unread), 0
@@ -158,7 +162,7 @@ def _doubts(
     if late["cut"].any():
         return _ends_inside(late.filter("cut")), 0
     if late["closed"].any():
-        return "a rank that made fewer has closed it in order", 0
+        return "a rank that made fewer calls closed it normally", 0
     leading = counted.height - late.height
     if frozen and leading <= late.height:
         return "fewer ranks are ahead than behind, and lines may be missing", 0
@@ -168,7 +172,7 @@ def _doubts(
         # a stream that several ranks write may have been copied only in part
         shared = counted.filter(pl.len().over("source") > 1)["source"].unique()
         if late["source"].is_in(shared.implode()).any():
-            return "the log may end where the job still ran", 0
+            return "the log may end while the job still ran", 0
     return None, least + 1
 
 

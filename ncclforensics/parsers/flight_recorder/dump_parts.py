@@ -60,10 +60,10 @@ def parts(value: object) -> Dump:
         problem = None if known else "has none of the keys of a dump"
     else:
         kind = "nothing" if value is None else f"a {type(value).__name__}"
-        return Dump([], [], problem=f"holds {kind}, no dump")
+        return Dump([], [], problem=f"holds {kind}, not a dump")
     if not isinstance(found, list | tuple):
         kind = type(found).__name__
-        problem, found = f"its entries are a {kind}, no list", ()
+        problem, found = f"its entries are a {kind}, not a list", ()
     left_out = max(0, len(found) - MAX_ENTRIES)
     if left_out:
         problem = (
@@ -161,12 +161,12 @@ def oddities(dump: Dump, fields: Columns, config: int, status: int) -> Iterator[
         if isinstance(table, dict) and len(table) > MAX_GROUPS:
             yield f"more than {MAX_GROUPS:,} groups: the others are not read"
     if dump.skipped:
-        yield f"{dump.skipped} entries are no dicts: skipped"
+        yield f"not a dict, skipped: {count(dump.skipped, 'entry', 'entries')}"
     if fields.odd:
-        listed = ", ".join(f"{key} ({count})" for key, count in fields.odd.items())
+        listed = ", ".join(f"{key} ({many})" for key, many in fields.odd.items())
         odd = "fields missing, too long or of an odd type"
         yield f"{odd}, read as null (entries): {listed}"
     if config:
-        yield f"{config} groups of pg_config are not as they should be: members unknown"
+        yield f"{count(config, 'malformed group')} in pg_config: members unknown"
     if status:
-        yield f"{status} members of pg_status are not as they should be: skipped"
+        yield f"{count(status, 'malformed group')} in pg_status: skipped"

@@ -112,7 +112,7 @@ def conform(message_id: str, frame: pl.DataFrame) -> pl.DataFrame:
     missing = [c for c in types if c not in frame.columns]
     wrong += [c for c in missing if c in tables.SCHEMAS["events"]]
     if wrong:
-        raise ValueError(f"message {message_id}: not as it should be: {wrong[0]}")
+        raise ValueError(f"message {message_id}: malformed: {wrong[0]}")
     return frame.with_columns(
         *(pl.lit(None, types[c]).alias(c) for c in missing),
         *(pl.col(c).cast(t) for c, t in types.items() if c in frame.columns),

@@ -45,27 +45,26 @@ def read(sources: Sequence[Source], told: Frames, found: Frames) -> Frames | Non
     logs = [s for s in sources if s.kind == "log" and s.bytes <= MOST_BYTES]
     if len(logs) > MOST_FILES:
         return None
-    trouble = _trouble(told)
+    bad = trouble(told)
     rows = [
-        _rows(log, owners.get(log.name), trouble.filter(source=log.name))
-        for log in logs
+        _rows(log, owners.get(log.name), bad.filter(source=log.name)) for log in logs
     ]
     events = [row for row in rows if row is not None]
     return join([found, Frames({"events": pl.concat(events)})]) if events else None
 
 
-def _trouble(told: Frames) -> pl.DataFrame:
-    """Return `source rank local_rank task line`: where trouble of a rank begins."""
-    events = told["events"]
-    bad = events.filter(pl.col("role").is_in(FAILING))
-    # a traceback is cited where it ends
+def trouble(told: Frames) -> pl.DataFrame:
+    """Return `source rank local_rank task line` of the lines that tell of trouble.
+
+    A traceback counts where it begins: its event is cited where it ends.
+    """
+    bad = told["events"].filter(pl.col("role").is_in(FAILING))
     heads = told.message("python.traceback")
-    both = [frame.select("source", *WHOSE, "line") for frame in (bad, heads)]
-    return pl.concat(both).group_by("source", *WHOSE).agg(pl.col("line").min())
+    return pl.concat([part.select("source", *WHOSE, "line") for part in (bad, heads)])
 
 
-def _rows(log: Source, owner: int | None, trouble: pl.DataFrame) -> pl.DataFrame | None:
-    first = next(iter(trouble["line"].sort()), None)
+def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame | None:
+    first = next(iter(failing["line"].sort()), None)
     try:
         with log.open() as stream:
             parts = (block.lines.select("line", "raw") for block in blocks(stream))
@@ -83,7 +82,7 @@ def _rows(log: Source, owner: int | None, trouble: pl.DataFrame) -> pl.DataFrame
         & pl.any_horizontal(pl.col(WHOSE).is_not_null())
     )
     for column in WHOSE:
-        of = trouble.drop_nulls(column).group_by(column)
+        of = failing.drop_nulls(column).group_by(column)
         at = of.agg(pl.col("line").min().alias("trouble"))
         told = told.join(at, on=column, how="left", maintain_order="left")
         told = told.filter((pl.col("line") < pl.col("trouble")).fill_null(True))

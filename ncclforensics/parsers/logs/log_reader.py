@@ -160,7 +160,7 @@ def _is_utf16(source: Source) -> bool:
 def _whole(source: Source, search: scan.Search) -> list[Kept]:
     kept: list[Kept] = []
     try:
-        if _is_in_pieces(source):
+        if is_in_pieces(source):
             return [Kept(in_pieces=True)]
         with source.open(hashed=True) as stream:
             kept.extend(scan.in_order(stream, search))
@@ -173,7 +173,7 @@ def _whole(source: Source, search: scan.Search) -> list[Kept]:
 
 def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
     try:
-        if index == 0 and _is_in_pieces(source):
+        if index == 0 and is_in_pieces(source):
             return [Kept(in_pieces=True)]
         return [scan.of_span(source, search, index)]
     except scan.InPiecesError:
@@ -182,7 +182,7 @@ def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
         return [Kept(trouble=reason(error))]
 
 
-def _is_in_pieces(source: Source) -> bool:
+def is_in_pieces(source: Source) -> bool:
     """Whether a log is read whole, judged by its head: records, or a paste."""
     begins = head(source)
     return record_files.form(begins) is not None or bool(scan.paste(begins))

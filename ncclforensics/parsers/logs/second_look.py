@@ -43,8 +43,8 @@ JOINED = 3
 FEW = 16  # lines that are enough to show that a job is at work
 RETOLD = "condensed."  # the messages whose lines prove little
 TEXT = (
-    "no cause stands in its lines as they are: broken ones were joined, and what was "
-    "retold by hand was read"
+    "its lines as they are show no cause: broken ones were joined, and lines retold "
+    "by hand were read"
 )
 
 

@@ -66,7 +66,7 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
         if verdict.first_seen is not None:
             parts.append(f"first seen: {escape(verdict.first_seen)}")
         if quotes and (last := last_words(report, details)):
-            parts += ["*Its last own line*", noformat(last)]
+            parts += ["*Its last line*", noformat(last)]
         if verdict.remedy:
             parts += ["*What to do*", noformat(verdict.remedy)]
         if again := restart(verdict):

@@ -124,7 +124,7 @@ def _verdict(
     if facts:
         blocks.append("\n".join(facts))
     if quotes and (last := last_words(report, details)):
-        blocks += ["**Its last own line**", fence(last)]
+        blocks += ["**Its last line**", fence(last)]
     if verdict.remedy:
         blocks += ["**What to do**", fence(verdict.remedy)]
     if again := restart(verdict):

@@ -118,9 +118,8 @@ def _verdict(verdict: Verdict, report: Report, room: int, given: Given) -> list[
         rows.append(Row("when", f"first seen {verdict.first_seen[:23]}Z"))
     if report.onset is not None:
         rows += labelled("when", wrap(onset(report.onset), prose))
-        last = report.onset.last_line
-        if last is not None:
-            rows += labelled("last", parts.quote(last, room, parts.MOST))
+    if report.last_line is not None:
+        rows += labelled("last", parts.quote(report.last_line, room, parts.MOST))
     cites = verdict.evidence[: parts.MOST]
     quoted = [line for c in cites for line in parts.quote(c, room, parts.MOST)]
     rows += labelled("evidence", quoted + _more(len(verdict.evidence) - len(cites)))

@@ -100,13 +100,12 @@ def _of_verdict(
         yield Section("call", _prose(call(verdict.collective), prose), 2)
     if report.onset is not None:
         yield Section("when", _prose(onset(report.onset), prose), 2)
-        if report.onset.last_line is not None:
-            quoted = parts.quote(report.onset.last_line, room, 1)
-            yield Section("last", _items([quoted]), 2)
     elif verdict.first_seen is not None:
         yield Section(
             "when", _prose(f"first seen {verdict.first_seen[:23]}Z", prose), 1
         )
+    if report.last_line is not None:
+        yield Section("last", _items([parts.quote(report.last_line, room, 1)]), 2)
     cites = [parts.quote(cite, room, 1) for cite in verdict.evidence]
     yield Section("evidence", _items(cites), 5, 2)
     do = [parts.remedy(item, prose, given) for item in verdict.remedy]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.folding import fold_spread
+from ncclforensics.model.folding import fold_ranks
 from ncclforensics.model.tables import FAILING
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def told(rows: pl.DataFrame) -> dict[str, str]:
     steps = rows["step"].drop_nulls().unique().sort().to_list()
     ends = rows["ended"].drop_nulls().unique(maintain_order=True).to_list()
     return {
-        "step": f"{steps[0]}-{steps[-1]}" if len(steps) > 1 else fold_spread(steps),
+        "step": f"{steps[0]}-{steps[-1]}" if len(steps) > 1 else fold_ranks(steps),
         "last": _span(rows["last"].drop_nulls()),
         "ended": ends[0] if len(ends) == 1 else f"{len(ends)} ways" if ends else "",
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.folding import fold_spread, natural, some
+from ncclforensics.model.folding import fold_ranks, natural, some
 from ncclforensics.report.timeline import rows as folding
 from ncclforensics.report.timeline.axis import EXIT, LOG
 
@@ -124,7 +124,7 @@ class Timeline:
         for kind in (k.name for k in self.columns.kinds if k.is_call):
             own = groups.filter(pl.col("kind") == kind).select("pg", "rank").rows()
             own.sort(key=lambda row: natural(row[0]))
-            named = [(pg, some(fold_spread(ranks), 40)) for pg, ranks in own]
+            named = [(pg, some(fold_ranks(ranks), 40)) for pg, ranks in own]
             found.append((kind, named))
         return found
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.model.folding import count, fold_spread, some
+from ncclforensics.model.folding import count, fold_ranks, some
 from ncclforensics.model.words import lasted
 from ncclforensics.report.details import ended
 from ncclforensics.report.rfc3339 import rfc3339
@@ -38,7 +38,7 @@ def place(timeline: Timeline, row: int, ranks: Sequence[int], col: int) -> list[
     gpu = f" GPU {device}" if device is not None else ""
     head = f"rank {rank}" + (f" on {who['host']}" if who["host"] else "") + gpu
     if len(ranks) > 1:
-        alike = some(fold_spread(ranks), 40)
+        alike = some(fold_ranks(ranks), 40)
         head += f", one of {count(len(ranks), 'rank')} alike ({alike})"
     found: list[Line] = [(HEAD, clean(head, LIMIT))]
     if who["suspected"]:
@@ -189,14 +189,14 @@ def _side_by_side(timeline: Timeline, calls: pl.DataFrame, gid: int) -> list[Lin
             when = f" at {row['first']:%H:%M:%S}"
             when += f", {spread:.3f} s apart" if len(row["rank"]) > 1 else ""
         said = f"{row['op']} {_sizes(row['in_sizes'])} {dtypes} {row['state']}{when}"
-        who = some(fold_spread(row["rank"]), 30)
+        who = some(fold_ranks(row["rank"]), 30)
         found.append(
             (TEXT, "  " + clean(f"{who}: {said}{site and f' in {site}'}", LIMIT))
         )
     members = timeline.groups.filter(pl.col("gid") == gid)["rank"]
     absent = members.filter(~members.is_in(calls["rank"].implode())).sort()
     if absent.len() and calls.height:
-        who = some(fold_spread(absent), 40)
+        who = some(fold_ranks(absent), 40)
         found.append((TEXT, f"  {who}: no such call in their evidence"))
     return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.folding import count, fold_hosts, fold_spread, some
+from ncclforensics.model.folding import count, fold_hosts, fold_ranks, some
 from ncclforensics.report.sanitize import line as clean
 from ncclforensics.report.timeline import outcomes
 from ncclforensics.report.timeline.naming import brief_name
@@ -118,7 +118,7 @@ class View:
         if suspected:
             stand, brief = (f"suspected {text}".strip() for text in (stand, brief))
         return Label(
-            (some(fold_spread(row["ranks"]), wide), clean(section, host), *told),
+            (some(fold_ranks(row["ranks"]), wide), clean(section, host), *told),
             clean(stand, STAND),
             clean(brief, STAND),
             bool(suspected),

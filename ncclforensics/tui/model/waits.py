@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ncclforensics.model.folding import count, fold_spread, some
+from ncclforensics.model.folding import count, fold_ranks, name_ranks, noun, some
+from ncclforensics.model.words import name_group
 from ncclforensics.report.timeline import naming
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ _WHY = {
     "absent": "never made that call",
     "behind": "is held up earlier",
     "unseen": "unseen: no evidence of it",
-    "unstarted": "made it, and its GPU has not begun it",
+    "unstarted": "made it, but its GPU has not started it",
 }
 
 
@@ -80,7 +81,7 @@ def steps(timeline: Timeline, rank: int) -> list[Step]:
             for other in wanted[:8]:
                 follow(other, depth + 1, f" {_WHY[word]}", (kind, call["seq"]))
             if len(wanted) > 8:
-                listed = some(fold_spread(wanted[8:]), 40)
+                listed = some(fold_ranks(wanted[8:]), 40)
                 more = count(len(wanted) - 8, "more rank")
                 said = f"{more} {_WHY[word]}: {listed}"
                 found.append(Step(depth + 1, said, wanted[8]))
@@ -88,24 +89,22 @@ def steps(timeline: Timeline, rank: int) -> list[Step]:
 
     follow(rank, 0, "", (None, None))
     if ends:
-        noun = "rank" if len(ends) == 1 else "ranks"
-        said = f"this leads to {noun} {some(fold_spread(sorted(ends)), 40)}"
+        said = f"this leads to {name_ranks(ends, most=40)}"
         found.insert(0, replace(ends[min(ends)], depth=0, text=said))
     for call in calls.values():
         for word in ("unstarted", "absent", "behind", "unseen"):
             if rank in (call.get(word) or ()) and call["waiting"]:
-                ranks = some(fold_spread(call["waiting"]), 40)
-                many = "wait" if len(call["waiting"]) > 1 else "waits"
-                noun = "ranks" if len(call["waiting"]) > 1 else "rank"
-                said = f"{noun} {ranks} {many} for rank {rank} in {_name(call)}"
+                ranks = call["waiting"]
+                wait = noun(len(ranks), "waits", "wait")
+                who = name_ranks(ranks, most=40)
+                said = f"{who} {wait} for rank {rank} in {_name(call)}"
                 kind = kinds.get((call["pg"] or "", call["pg_desc"] or ""))
                 found.append(Step(0, said, call["waiting"][0], kind, call["seq"]))
     return found[:MOST]
 
 
-def _name(call: dict[str, object]) -> str:
+def _name(call: dict[str, Any]) -> str:
     """Name a call as the report does."""
-    group = call["pg_desc"] or ""
-    tail = f" ({group})" if group and group != call["pg"] else ""
     number = f" SeqNum={call['seq']}" if call["seq"] else ""
-    return f"{call['op'] or 'a call'}{number} on {call['pg']}{tail}"
+    group = name_group(call["pg"], call["pg_desc"])
+    return f"{call['op'] or 'a call'}{number} on {group}"

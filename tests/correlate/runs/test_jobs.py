@@ -169,10 +169,10 @@ def beside(jobs, tmp_path, first, second):
 
 def test_dumps_of_two_jobs_in_two_folders_are_told_apart(jobs, tmp_path):
     found = beside(jobs, tmp_path, "torch-crashed-rank", "torch-missing-rank-dump-lost")
-    assert [n.text for n in found.notes if "another one than job" in n.text]
+    assert [n.text for n in found.notes if "this is about job" in n.text]
     assert found.verdict is None or found.verdict.slug != "straggler"
 
 
 def test_one_jobs_dumps_collected_twice_are_one_job(jobs, tmp_path):
     found = beside(jobs, tmp_path, "torch-crashed-rank", "torch-crashed-rank")
-    assert not [n.text for n in found.notes if "another one than job" in n.text]
+    assert not [n.text for n in found.notes if "this is about job" in n.text]

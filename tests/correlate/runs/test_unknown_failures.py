@@ -29,7 +29,7 @@ def test_it_forbids_no_failure_and_is_quoted(analyzed, line):
     found = analyzed({"job.log": f"{STEPS}{line}\n"})
     assert (found.ranked.outcome, found.ranked.verdict) == ("inconclusive", None)
     first, second = opening(found.report)
-    assert "reads as a failure" in first
+    assert "reads like a failure" in first
     assert second[1:9] in line
     (note,) = [note for note in found.report.notes if note.stage == "unknown"]
     assert (note.source, note.line) == ("job.log", 7)

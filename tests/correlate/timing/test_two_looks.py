@@ -206,7 +206,9 @@ def test_a_rank_that_is_in_the_first_look_only_keeps_it(tmp_path):
     found = written(tmp_path, dumps)
     assert told(found)[1] == (None, "in the earlier look only")
     assert sorted(found.frames["collectives"]["rank"].unique()) == [0, 1]
-    assert any("no later look at rank 1" in note.text for note in found.report.notes)
+    assert any(
+        "no later snapshot of rank 1" in note.text for note in found.report.notes
+    )
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_a_leap_of_op_count_is_a_lost_line(analyzed):
     logs["rank_1.log"] = "".join(lines[:5] + lines[6:])
     analysis = analyzed(logs)
     assert verdict(analysis) is None
-    assert "opCount leaps" in doubts(analysis)[0]
+    assert "opCount jumps" in doubts(analysis)[0]
 
 
 def test_where_op_count_stands_still_a_lost_line_is_no_mismatch(analyzed):

@@ -132,7 +132,7 @@ def test_odd_values_are_null_and_counted():
     assert rows["in_sizes"].to_list()[:2] == [[[4, 0]], None]
     assert rows["op"].to_list() == ["all_reduce"] * 2 + [None] * 2 + ["all_reduce"]
     skipped, fields = notes(frames)
-    assert skipped == "2 entries are no dicts: skipped"
+    assert skipped == "not a dict, skipped: 2 entries"
     for counted in ("record_id (2)", "retired (1)", "profiling_name (2)", "frames (1)"):
         assert counted in fields
 
@@ -140,14 +140,20 @@ def test_odd_values_are_null_and_counted():
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (dump(entries={"a": 1}), "its entries are a dict, no list"),
-        (dump(entry(0), pg_config=[1]), "1 groups of pg_config"),
-        (dump(entry(0), pg_config={"0": {"ranks": "[0, x]"}}), "1 groups of pg_config"),
-        (dump(entry(0), pg_status={"0": 4, (1,): {}}), "2 members of pg_status"),
+        (dump(entries={"a": 1}), "its entries are a dict, not a list"),
+        (dump(entry(0), pg_config=[1]), "1 malformed group in pg_config"),
+        (
+            dump(entry(0), pg_config={"0": {"ranks": "[0, x]"}}),
+            "1 malformed group in pg_config",
+        ),
+        (
+            dump(entry(0), pg_status={"0": 4, (1,): {}}),
+            "2 malformed groups in pg_status",
+        ),
         (dump(entry(0), version=2.1), "no readable schema version"),
         ({"a": 1}, "has none of the keys of a dump"),
-        ("text", "holds a str, no dump"),
-        (None, "holds nothing, no dump"),
+        ("text", "holds a str, not a dump"),
+        (None, "holds nothing, not a dump"),
     ],
 )
 def test_parts_of_the_wrong_type_are_said(value, said):

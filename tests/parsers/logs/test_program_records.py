@@ -52,7 +52,7 @@ def hung(record, last="saving the shard", level="info"):
 def test_the_missing_rank_and_its_last_line_are_named(analyzed, record):
     found = analyzed({"train.jsonl": hung(record)})
     assert verdict(found)[:2] == ("missing-rank", (2,))
-    last = found.report.onset.last_line
+    last = found.report.last_line
     assert (last.line, last.text) == (13, "saving the shard")
 
 

@@ -43,6 +43,7 @@ def test_keys_stand_in_the_order_of_the_contract(report: Report) -> None:
         "onset",
         "others",
         "clue",
+        "last_line",
     ]
     assert list(document["verdict"]) == [
         "class",

@@ -197,7 +197,7 @@ def test_the_bar_has_the_loss_and_is_missing_where_nothing_was_lost(
     report: Report, hidden: int | None, lost: str | None
 ) -> None:
     times = ("2026-01-02T03:04:05.1Z", "2026-01-02T03:04:15.1Z")
-    onset = Onset(times[0], "", times[1], hidden, 8, "0.02", None, ())
+    onset = Onset(times[0], "", times[1], hidden, 8, "0.02", ())
     text = Page(render_html(with_(report, onset=onset))).text
     assert ("noticed 03:04:15" in text) is (lost is not None)
     assert (f"lost: {lost}" in text) is (lost is not None)

@@ -15,8 +15,8 @@ from ncclforensics.tickets.plans import as_json, plan
 from ncclforensics.tickets.post import Post
 from ncclforensics.tui.model.entries import entries
 
-SAID = "step 3 loss 0.6250"
-NEXT = "saving checkpoint"
+SAID = "saving checkpoint to /job/ckpt"
+BEFORE = "step 3 loss 0.6250"
 JOB = "tests/fixtures/jobs/torch-missing-rank-two-hosts/evidence"
 TICKETS = ["acme/train#12", "slack:C0123456789", "OPS-417", "pd:ABC"]
 ENV = {"JIRA_URL": "https://jira.example"}
@@ -35,7 +35,7 @@ def made(found):
 @pytest.mark.parametrize("render", [render_markdown, render_html, render_wiki])
 def test_long_formats_have_it_with_what_stands_around_it(made, render):
     text = render(made.report, made.details)
-    assert text.count(NEXT) == 1
+    assert text.count(BEFORE) == 1
     assert text.index(SAID) < text.index("What to do")
     assert SAID in render(made.report, type(made.details)())  # a saved report
 
@@ -53,15 +53,15 @@ def test_tickets_have_it(made, ticket):
 def test_the_timeline_and_the_api_have_it(found):
     (entry,) = [e for e in entries(found.report) if e.label == "last"]
     assert SAID in entry.text
-    assert entry.cite == found.report.onset.last_line
-    assert Incident(found).last_line == found.report.onset.last_line
+    assert entry.cite == found.report.last_line
+    assert Incident(found).last_line == found.report.last_line
 
 
 def test_redaction_reaches_the_lines_around_it(found):
     kinds = frozenset({"hosts", "paths"})
     hidden = paper(found.report, found.frames, found.excerpts, CLASSES, kinds)
     text = render_markdown(hidden.report, hidden.details)
-    assert NEXT in text
+    assert BEFORE in text
     assert "/job/ckpt" not in text
     assert "gpu0002" not in text
 
@@ -69,4 +69,4 @@ def test_redaction_reaches_the_lines_around_it(found):
 def test_without_a_culprit_there_is_none(found):
     healthy = analyze(["tests/fixtures/jobs/torch-first-timeout-only/evidence"])
     assert not [e for e in entries(healthy.report) if e.label == "last"]
-    assert "last own line" not in render_markdown(healthy.report)
+    assert "Its last line" not in render_markdown(healthy.report)

@@ -108,7 +108,7 @@ def test_a_wide_terminal_gets_longer_quotes(report: Report) -> None:
             range(0, 64, 2),
             ("n1", "n2"),
             (),
-            "missing-rank: ranks 0,2,4,6,8,10,12,14,16,… (32 in all) on 2 hosts",
+            "missing-rank: ranks 0-62:2 (32 in all) on n[1-2]",
         ),
         ((1,), ("x" * 90,), (), "missing-rank: rank 1 on 1 host"),
     ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from ncclforensics.model.folding import count, some
+from ncclforensics.model.folding import count, name_folded, some
 from ncclforensics.report.formats.svg.elements import markup, path, picture, shape, text
 from ncclforensics.report.timeline.states import (
     ABSENT,
@@ -94,7 +94,7 @@ def _name(row: Row) -> str:
     """Return the ranks of a row, or how many there are."""
     if len(row.ranks) > NAME:
         return count(row.many, "rank")
-    return f"{'rank' if row.many == 1 else 'ranks'} {row.ranks}"
+    return name_folded(row.ranks)
 
 
 def _words(row: Row, columns: Sequence[str]) -> str:
