@@ -88,7 +88,7 @@ class Time:
     "--patience",
     metavar="DURATION",
     type=Duration(),
-    help="Call it stopped after such a silence, whatever its pauses were.",
+    help="Call it stopped after such a silence, whatever its pauses say.",
 )
 @click.option(
     "--attach", "ticket", metavar="TICKET", help="Then post to it, as `attach` does."

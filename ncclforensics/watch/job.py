@@ -51,7 +51,7 @@ class Word(Enum):
 class Job:
     """The state of a job. All times are seconds since the epoch.
 
-    `patience` replaces what the pauses say, and counts before the first step as well.
+    `patience`, in seconds, replaces what the pauses say.
     """
 
     began: float
@@ -87,7 +87,7 @@ class Job:
     @property
     def calls_at(self) -> float | None:
         """When the job counts as stopped if it stays silent; None if it never does."""
-        if self.patience is None and not self.is_running:
+        if not self.is_running:
             return None
         return self._sign + self.limit
 

@@ -142,7 +142,9 @@ def rose_at(signs: Signs, patterns: set[int]) -> list[float]:
 
     Seconds since the epoch, sorted; empty if the lines have no stamps.
     """
-    of = signs.lines.filter(pl.col("pattern").is_in(pl.Series(patterns).implode()))
+    of = signs.lines.filter(
+        pl.col("pattern").is_in(pl.Series(list(patterns), dtype=pl.UInt64).implode())
+    )
     times = of["t"].drop_nulls().unique().sort().dt.timestamp("us")
     return [time / 1e6 for time in times]
 
