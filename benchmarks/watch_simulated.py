@@ -65,6 +65,7 @@ class Life:
     hours: float
 
     def __post_init__(self) -> None:
+        """Draw everything, in a fixed order."""
         draw = self.rng
         self.ranks = draw.choice((1, 2, 4, 8))
         self.printing = draw.choice(("all", "all", "rank 0", "merged"))
@@ -100,14 +101,14 @@ class Life:
                 return f" iteration {step:8d}/  500000 | loss: {loss} | grad norm: 0.9"
             case "bar":
                 share = step * 100 // 500000
-                return f"{share:3d}%|{'█' * (share // 10)}| {step}/500000 [01:02<9:30, 1.1it/s]"
+                drawn = "█" * (share // 10)
+                return f"{share:3d}%|{drawn}| {step}/500000 [01:02<9:30, 1.1it/s]"
             case "epoch":
                 return f"Epoch: [{step // 1000}][{step % 1000}/1000] Loss {loss}"
             case _:
-                return (
-                    f"gpu0001:412:498 [0] NCCL INFO AllReduce: opCount {step:x} sendbuff"
-                    f" 0x7f{self.rng.randrange(1 << 20):x} count 1024"
-                )
+                address = f"0x7f{self.rng.randrange(1 << 20):x}"
+                told = f"opCount {step:x} sendbuff {address} count 1024"
+                return f"gpu0001:412:498 [0] NCCL INFO AllReduce: {told}"
 
     def events(self, until: float) -> Iterator[Event]:
         """Yield all lines up to `until`, in the order of time."""
@@ -172,6 +173,7 @@ class World:
     """A clock that writes the job's lines into files while it advances."""
 
     def __init__(self, life: Life, folder: Path, until: float) -> None:
+        """Begin with the job, which prints nothing after `until`."""
         self.life, self.folder, self.time = life, folder, START
         self.pending: list[Event] = []
         self.events = life.events(until)
@@ -179,9 +181,11 @@ class World:
         self.next = next(self.events, None)
 
     def now(self) -> float:
+        """Return the accelerated time."""
         return self.time
 
     def sleep(self, seconds: float) -> None:
+        """Advance, by LOOK at least."""
         self.advance(self.time + max(seconds, LOOK))
 
     def advance(self, to: float) -> None:
@@ -218,7 +222,7 @@ class World:
 
 
 def run(seed: int, stop: bool, say: Callable[[str], None]) -> tuple[float, str, float]:
-    """Run one job; returns the hours watched, what was wrong, and the time to the word."""
+    """Run one job; returns hours watched, what was wrong, and time to the word."""
     rng = random.Random(seed)
     life = Life(rng, rng.uniform(2, 10))
     stops = START + life.startup * 1.3 + life.compile
@@ -248,9 +252,8 @@ def run(seed: int, stop: bool, say: Callable[[str], None]) -> tuple[float, str, 
     elif end.word is not Word.GOES_ON:
         wrong = end.word.value
     told = {k: v for k, v in vars(life).items() if k != "rng"}
-    say(
-        f"seed {seed}: {hours:.1f} h, {wrong or 'right'}, {took:.0f} s: {end.text[:150]}"
-    )
+    right = f"seed {seed}: {hours:.1f} h, {wrong or 'right'}, {took:.0f} s"
+    say(f"{right}: {end.text[:150]}")
     if wrong:
         say(f"   {told}\n   {said[-3:]}")
     return hours, wrong, took
