@@ -165,13 +165,15 @@ def main() -> None:
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--healthy", type=float, default=75, help="seconds before")
     parser.add_argument("--patience", default="30s")
+    parser.add_argument("--port", type=int, default=29700)
+    parser.add_argument("--apart", type=float, default=8, help="seconds between starts")
     parser.add_argument("--longest", type=float, default=1500, help="seconds after")
     args = parser.parse_args()
-    runs = [
-        Run(name, args.folder, 29700 + at, args.patience)
-        for at, name in enumerate(args.cases.split(","))
-    ]
+    runs: list[Run] = []
     try:
+        for at, name in enumerate(args.cases.split(",")):
+            runs.append(Run(name, args.folder, args.port + at, args.patience))
+            time.sleep(args.apart)
         time.sleep(args.healthy)
         for run in runs:
             print(run.name, "harmed", "false word!" * run.look(), flush=True)
