@@ -112,7 +112,7 @@ class Life:
 
     def events(self, until: float) -> Iterator[Event]:
         """Yield all lines up to `until`, in the order of time."""
-        yield from heapq.merge(self._training(until), self._beats(until))
+        yield from heapq.merge(self._training(until), self._beats(until + 5 * HOUR))
 
     def _beats(self, until: float) -> Iterator[Event]:
         now = START + 5

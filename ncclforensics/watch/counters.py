@@ -26,6 +26,8 @@ MOST_RHYTHMS = 4096
 # a line comes anyway if it came after so many steps, and never paused for longer than
 # so many times its mean pause: what belongs to steps pauses with every evaluation
 MARKS, REGULAR = 10, 4.0
+# a line is rare if it came after fewer than one in so many steps
+RARE = 20
 
 
 @dataclass(slots=True)
@@ -96,6 +98,12 @@ class Counters:
         self.marks = 0
         self.has_step = False
         self.progress: set[int] = set()  # patterns with a number that counts
+        self._rare: set[tuple[int, str]] = set()  # speakers whose last line is rare
+
+    @property
+    def is_in_phase(self) -> bool:
+        """Whether somebody's last line is a rare one, such as of an evaluation."""
+        return bool(self._rare)
 
     def feed(self, seen: Sequence[Seen], now: float) -> tuple[bool, bool]:
         """Take new lines in: whether the job moved, and whether it said anything.
@@ -103,9 +111,11 @@ class Counters:
         Lines that come anyway are neither.
         """
         moved = spoke = False
+        last: dict[tuple[int, str], tuple[int, int]] = {}
         for some in seen:
+            who = some.file, some.speaker
             if some.rank is not None:
-                self.ranks[some.file, some.speaker] = some.rank
+                self.ranks[who] = some.rank
             counter = self._counter(some)
             rose = counter.feed(some)
             if rose and counter.reached is not None:
@@ -115,8 +125,13 @@ class Counters:
             if rose and is_sure:
                 self.progress.add(some.pattern)
                 moved = True
-            spoke = spoke or not anyway
+            if not anyway:
+                spoke = True
+                last[who] = max(last.get(who, (0, 0)), (some.at, some.pattern))
         self.marks += moved
+        for who, (_, pattern) in last.items():
+            is_rare = self.rhythms[pattern].marks * RARE < self.marks
+            (self._rare.add if is_rare else self._rare.discard)(who)
         return moved, spoke or moved
 
     def forget(self, files: Collection[int]) -> None:
@@ -125,6 +140,7 @@ class Counters:
             del self.of[gone]
         for key in [key for key in self.ranks if key[0] not in self.of]:
             del self.ranks[key]
+        self._rare = {key for key in self._rare if key[0] in self.of}
 
     def steps(self) -> dict[tuple[int, str], float]:
         """Return the step that each speaker of each file reached."""

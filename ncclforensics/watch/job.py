@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 ARRIVALS = 10
 # a gap between old stamps that is longer is the time between two jobs
 BETWEEN_JOBS = 3600.0
+# times the limit if the silence began with a rare line: what is announced, such as the
+# first evaluation, may take its time
+PHASE = 2.0
 # other lines than steps go on: a phase of its own, or a job that stands and complains
 BESIDES = 3.0
 # seconds without a new line, until what is printed together has been printed
@@ -81,8 +84,10 @@ class Job:
         """The silence in seconds that ends the wait."""
         if self.patience is not None:
             return self.patience
-        limit = self.pauses.limit
-        return limit if self.arrivals >= ARRIVALS else max(limit, MOST_UNSEEN)
+        unseen = self.pauses.unseen if self.arrivals >= ARRIVALS else MOST_UNSEEN
+        if self.counters.is_in_phase:
+            unseen *= PHASE
+        return max(self.pauses.known, unseen)
 
     @property
     def calls_at(self) -> float | None:
@@ -175,7 +180,7 @@ class Job:
         if now >= calls_at:
             return Word.STOPPED
         if self.patience is None and self._step is not None:
-            limit = max(self.steps.limit, self.limit) * BESIDES
+            limit = max(self.steps.known, self.limit) * BESIDES
             if now - self._step >= limit:
                 return Word.STOPPED
         return Word.GOES_ON

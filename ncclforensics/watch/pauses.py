@@ -83,11 +83,6 @@ class Pauses:
         longest = PAUSE * math.exp(SPREAD * NormalDist().inv_cdf(1 - share))
         return min(longest, MOST_UNSEEN)
 
-    @property
-    def limit(self) -> float:
-        """The silence in seconds from which on the job counts as stopped."""
-        return max(self.known, self.unseen)
-
 
 def _bucket(seconds: float) -> int:
     if seconds <= SHORTEST:

@@ -42,7 +42,7 @@ DRAWN = r"[\s#█▏▎▍▌▋▊▉=>━╸╺-]+"
 PATTERN = ["file", "speaker", "pattern"]
 # what stands before the number of a step
 STEP = re.compile(
-    r"(?:\b|_)(?:step|iter|iteration|batch|update|samples|epoch|opCount)s?\W{0,4}$",
+    r"(?:\b|_)(?:step|iter|iteration|batch|update|samples|opCount)s?\W{0,4}$",
     re.IGNORECASE,
 )
 ENDED = (
@@ -69,7 +69,7 @@ class Seen:
     """New lines of one pattern: in `file`, by one `speaker` of it, of `rank` if known.
 
     `text` is the last of them, `shape` the same with 0 for its numbers. `numbers` are
-    their values, the one of `opCount` before all others.
+    their values, the one of `opCount` before all others. `at` orders the last lines.
     """
 
     file: int
@@ -78,7 +78,7 @@ class Seen:
     rank: int | None
     text: str
     shape: str
-    lines: int
+    at: int
     numbers: Sequence[Rise]
 
 
@@ -172,7 +172,7 @@ def _seen(lines: pl.DataFrame, of_file: dict[int, int]) -> list[Seen]:
     if lines.is_empty():
         return []
     each = lines.group_by(PATTERN, maintain_order=True).agg(
-        pl.col("rank").last(), pl.col("text", "shape").last(), pl.len()
+        pl.col("rank").last(), pl.col("text", "shape", "line").last()
     )
     index = pl.int_ranges(pl.col("numbers").list.len())
     long = lines.select(*PATTERN, "numbers", index.alias("index"))
@@ -193,10 +193,10 @@ def _seen(lines: pl.DataFrame, of_file: dict[int, int]) -> list[Seen]:
         found.setdefault((file, speaker, pattern), []).append(Rise(*rest))
     return [
         Seen(
-            *(of_file[file], speaker, pattern, rank, text, shape, lines),
+            *(of_file[file], speaker, pattern, rank, text, shape, at),
             found[file, speaker, pattern],
         )
-        for file, speaker, pattern, rank, text, shape, lines in each.iter_rows()
+        for file, speaker, pattern, rank, text, shape, at in each.iter_rows()
     ]
 
 
