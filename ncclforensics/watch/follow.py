@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ncclforensics.watch.tails import New, Tails
 
 LOOK_EVERY = 1.0  # seconds
-SHARE = 0.05  # of the time that looks may take
-RAREST = 30.0  # seconds between looks, however long one takes
+SHARE = 0.2  # of the time that looks may take; one without news takes next to none
+RAREST = 10.0  # seconds between looks, however long one takes
 LOST = 30.0  # a look that comes so much too late: this process was stopped as well
 WRITERS_EVERY = 10.0  # seconds between looks for writers, while the job is silent
 ANALYSIS_SHARE = 20.0  # times its own duration until an analysis is made again
