@@ -94,7 +94,7 @@ class Counters:
         """Begin without any line seen."""
         self.of: dict[int, dict[str, OrderedDict[int, Counter]]] = {}
         self.rhythms: OrderedDict[int, Rhythm] = OrderedDict()
-        self.ranks: dict[tuple[int, str], int] = {}
+        self.ranks: set[int] = set()
         self.marks = 0
         self.has_step = False
         self.progress: set[int] = set()  # patterns with a number that counts
@@ -110,12 +110,12 @@ class Counters:
 
         Lines that come anyway are neither.
         """
-        moved = spoke = False
+        moved = spoke = stepped = False
         last: dict[tuple[int, str], tuple[int, int]] = {}
         for some in seen:
             who = some.file, some.speaker
             if some.rank is not None:
-                self.ranks[who] = some.rank
+                self.ranks.add(some.rank)
             counter = self._counter(some)
             rose = counter.feed(some)
             if rose and counter.reached is not None:
@@ -125,10 +125,12 @@ class Counters:
             if rose and is_sure:
                 self.progress.add(some.pattern)
                 moved = True
+                stepped = stepped or counter.reached is not None
             if not anyway:
                 spoke = True
                 last[who] = max(last.get(who, (0, 0)), (some.at, some.pattern))
-        self.marks += moved
+        # the batches of an evaluation are no steps, where steps are known
+        self.marks += stepped if self.has_step else moved
         for who, (_, pattern) in last.items():
             is_rare = self.rhythms[pattern].marks * RARE < self.marks
             (self._rare.add if is_rare else self._rare.discard)(who)
@@ -138,8 +140,6 @@ class Counters:
         """Forget the files that are gone: all but `files`."""
         for gone in self.of.keys() - set(files):
             del self.of[gone]
-        for key in [key for key in self.ranks if key[0] not in self.of]:
-            del self.ranks[key]
         self._rare = {key for key in self._rare if key[0] in self.of}
 
     def steps(self) -> dict[tuple[int, str], float]:

@@ -162,6 +162,9 @@ class Follow(Generic[A]):
 
     def _read(self, news: list[New], now: float, backlog: bool) -> None:
         found = signs.read(news)
+        for new in news:
+            if new.tail.source.rank is not None:
+                self.job.ranks.add(new.tail.source.rank)
         if backlog:
             now = min(max(new.written for new in news), now)
             patterns = self.job.old(found.seen, now)

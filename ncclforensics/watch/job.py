@@ -66,6 +66,7 @@ class Job:
     failing_at: float = 0.0
     said_end: str | None = None
     arrivals: int = 0
+    ranks: set[int] = field(default_factory=set)
     _sign: float = 0.0
     _step: float | None = None
     _line: float = 0.0
@@ -196,8 +197,8 @@ class Job:
     def told(self, now: float) -> str:
         """Say in one line how the job stands."""
         steps = self.counters.steps()
-        ranks = len({*self.counters.ranks.values()}) or len(steps)
-        parts = [count(ranks, "rank")] if ranks else []
+        ranks = self.ranks | self.counters.ranks
+        parts = [count(len(ranks), "rank")] if ranks else []
         if steps:
             parts.append(f"step {max(steps.values()):,.0f}")
         parts.append(f"silent for {lasted(self.silence(now))}")

@@ -163,7 +163,7 @@ class Tails:
         for known in self.tails.values():
             if str(tail.source.path).startswith(str(known.source.path)):
                 for head, offset in ((known.head, known.offset), known.before):
-                    if head == tail.head and size >= offset:
+                    if head and tail.head.startswith(head) and size >= offset:
                         return offset
         return 0
 
