@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 DURATION = re.compile(rf"(\d+(?:\.\d+)?) ?({'|'.join(UNITS)})")
+STILL = (
+    "what was written does not show why it stopped: take stacks and dumps of its ranks"
+    " while it stands, and analyze again"
+)
 REPORT, WORD = "NCCLFORENSICS_REPORT", "NCCLFORENSICS_WORD"
 
 
@@ -171,6 +175,8 @@ def watch(
         return ExitCode.INTERRUPTED
     if end.word.value == "ended" and end.answer.outcome == "no-failure":
         return ExitCode.OK
+    if end.answer.outcome == "no-failure" and not quiet:
+        console.say(STILL)
     if command is not None:
         _run(command, end)
     if ticket is not None:

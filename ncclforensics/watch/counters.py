@@ -98,6 +98,8 @@ class Counters:
         self.marks = 0
         self.has_step = False
         self.progress: set[int] = set()  # patterns with a number that counts
+        # the last line of each file at which it moved, among the lines read last
+        self.moved: dict[int, int] = {}
         self._rare: set[tuple[int, str]] = set()  # speakers whose last line is rare
 
     @property
@@ -111,6 +113,7 @@ class Counters:
         Lines that come anyway are neither.
         """
         moved = spoke = stepped = False
+        self.moved.clear()
         last: dict[tuple[int, str], tuple[int, int]] = {}
         for some in seen:
             who = some.file, some.speaker
@@ -125,6 +128,7 @@ class Counters:
             if rose and is_sure:
                 self.progress.add(some.pattern)
                 moved = True
+                self.moved[some.file] = max(self.moved.get(some.file, 0), some.at)
                 stepped = stepped or counter.reached is not None
             if not anyway:
                 spoke = True

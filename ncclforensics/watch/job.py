@@ -128,6 +128,7 @@ class Job:
         self.arrivals += 1
         moved, spoke = self.counters.feed(seen, now)
         self.said_end = ended or (None if moved else self.said_end)
+        self._survived()
         if moved:
             self.moved(now)
         elif spoke:
@@ -155,9 +156,21 @@ class Job:
         """Take in lines that tell of a failure: the first that no program survives."""
         for line in failing:
             if self.failing is None or (
-                _is_survived(self.failing) and not _is_survived(line)
+                _is_survivable(self.failing) and not _is_survivable(line)
             ):
                 self.failing, self.failing_at = line, now
+        self._survived(begins=True)
+
+    def _survived(self, begins: bool = False) -> None:
+        """Drop an exception if its own file shows a step below it.
+
+        Where it `begins`, it is among the lines that were read last.
+        """
+        line = self.failing
+        if line is not None and _is_survivable(line):
+            step = self.counters.moved.get(line.file, 0)
+            if step > (line.at if begins else 0):
+                self.failing = None
 
     def not_watched(self, seconds: float) -> None:
         """Leave out a time in which nobody looked: it was no silence."""
@@ -189,7 +202,7 @@ class Job:
     def _is_due(self, now: float, quiet: float) -> bool:
         assert self.failing is not None
         since = now - max(self.failing_at, self._step or 0.0)
-        if _is_survived(self.failing):
+        if _is_survivable(self.failing):
             return quiet >= QUIET and self.is_long(now)
         wait = max(QUIET, AGAIN * self.pauses.usual)
         return since >= (wait if quiet >= QUIET else max(LATE, wait))
@@ -210,5 +223,5 @@ class Job:
         return " · ".join(parts)
 
 
-def _is_survived(line: Failing) -> bool:
+def _is_survivable(line: Failing) -> bool:
     return line.message.startswith(SURVIVED)

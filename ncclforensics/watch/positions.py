@@ -23,12 +23,14 @@ class Positions:
     def feed(self, new: New) -> bool:
         """Take a dump in; returns whether its rank came further than was known.
 
-        The first dump of a rank tells nothing, and one that cannot be parsed neither.
+        The first dump of a rank tells nothing, nor does one that is half written.
         """
         source = new.tail.source
         if source.path.stat().st_size > MOST_BYTES:
             return False
         frames = parsers.parse(source)
+        if frames["sources"]["cut"].fill_null(False).any():
+            return False
         calls = frames["collectives"]
         rank = source.rank
         if calls.height:

@@ -84,11 +84,16 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A line that a grammar knows as a failure: its message, and where it stands."""
+    """A line that a grammar knows as a failure: its message, and where it stands.
+
+    `file` is the number of the file called `name`, `at` orders its lines as in `Seen`.
+    """
 
     message: str
     name: str
     text: str
+    file: int
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +135,8 @@ def read(news: Sequence[New]) -> Signs:
     of_file = {index: number for number, index in numbers.items()}
     said = lines.filter(pl.col("text").str.contains(ENDED))["text"]
     return Signs(
-        [*_seen(lines, of_file)],
-        [*_failing(framed, news)],
+        _seen(lines, of_file),
+        _failing(framed, news),
         said[-1].strip() if said.len() else None,
         lines,
     )
@@ -206,7 +211,9 @@ def _failing(framed: pl.DataFrame, news: Sequence[New]) -> list[Failing]:
     if held.is_empty():
         return []
     return [
-        Failing(message, news[file].tail.source.name, text)
+        Failing(message, news[file].tail.source.name, text, news[file].tail.number, at)
         for message, rows in grammar.match(held, messages).items()
-        for file, text in rows.select("file", "raw").head(1).iter_rows()
+        for file, text, at in rows.select("file", "raw", "line")
+        .unique("file", keep="last", maintain_order=True)
+        .iter_rows()
     ]

@@ -1,8 +1,7 @@
 """Which lines show that a job moves."""
 
-from new_lines import read
-
 from ncclforensics.watch.counters import MOST_OF_SPEAKER, Counters
+from new_lines import read
 
 
 def fed(counters, line, now, number=1):
@@ -27,9 +26,7 @@ def test_a_rising_step_moves_a_job_and_the_same_step_again_does_not():
 
 def test_a_loss_that_goes_up_and_down_counts_nothing():
     counters = Counters()
-    moved = [
-        fed(counters, f"loss {(n * 7919 % 100) / 100}", n)[0] for n in range(40)
-    ]
+    moved = [fed(counters, f"loss {(n * 7919 % 100) / 100}", n)[0] for n in range(40)]
     assert not any(moved)
 
 
@@ -41,9 +38,7 @@ def test_a_number_without_a_name_counts_once_it_rose_often():
 
 def test_batches_that_begin_anew_in_each_epoch_go_on_counting():
     counters = Counters()
-    moved = [
-        fed(counters, f"Epoch {n // 20}: [{n % 20}/20]", n)[0] for n in range(200)
-    ]
+    moved = [fed(counters, f"Epoch {n // 20}: [{n % 20}/20]", n)[0] for n in range(200)]
     assert sum(moved[20:]) >= 160
 
 

@@ -1,9 +1,9 @@
 """What new lines show: patterns, numbers, failures, an end."""
 
 import pytest
-from new_lines import read
 
 from ncclforensics.watch import signs
+from new_lines import read
 
 TIMEOUT = (
     "[E1120 11:31:53.000000 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught collective"
