@@ -130,8 +130,8 @@ class Counters:
                 moved = True
                 self.moved[some.file] = max(self.moved.get(some.file, 0), some.at)
                 stepped = stepped or counter.reached is not None
-            if not anyway:
-                spoke = True
+            spoke = spoke or not anyway
+            if rose or not anyway:
                 last[who] = max(last.get(who, (0, 0)), (some.at, some.pattern))
         # the batches of an evaluation are no steps, where steps are known
         self.marks += stepped if self.has_step else moved
