@@ -1,8 +1,9 @@
 """Which numbers of a job's lines count its progress, and which lines come anyway.
 
 A number counts progress if it rises again and again and hardly ever falls. A loss does
-not, a step does. Lines that come as regularly as a clock while the job goes on, such as
-a monitor's, say nothing about it: if they go on while steps stand, the job stands.
+not, a step does. Lines without such a number that come as regularly as a clock, such as
+a monitor's, say nothing about the job: if they go on while steps stand, the job stands.
+A monitor that counts cannot be told from a job that does, and is believed.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ FALLS = 0.1  # of its rises: a batch number begins anew in each epoch
 MOST_OF_SPEAKER = 16  # patterns kept; the one that was not seen for longest goes
 MOST_RHYTHMS = 4096
 # a line comes anyway if it came after so many steps, and never paused for longer than
-# so many times its mean pause: what belongs to steps pauses with every evaluation
-MARKS, REGULAR = 10, 4.0
+# so many times its mean pause, or than so many seconds, as looks may be apart: what
+# belongs to steps pauses with every evaluation
+MARKS, REGULAR, APART = 10, 2.0, 20.0
 # a line is rare if it came after fewer than one in so many steps
 RARE = 20
 
@@ -84,7 +86,7 @@ class Rhythm:
     def comes_anyway(self) -> bool:
         """Whether the line is as regular as a clock."""
         mean = (self.last - self.first) / max(self.times - 1, 1)
-        return self.marks >= MARKS and self.longest <= REGULAR * mean
+        return self.marks >= MARKS and self.longest <= max(REGULAR * mean, APART)
 
 
 class Counters:
@@ -96,7 +98,6 @@ class Counters:
         self.rhythms: OrderedDict[int, Rhythm] = OrderedDict()
         self.ranks: set[int] = set()
         self.marks = 0
-        self.has_step = False
         self.progress: set[int] = set()  # patterns with a number that counts
         # the last line of each file at which it moved, among the lines read last
         self.moved: dict[int, int] = {}
@@ -110,9 +111,9 @@ class Counters:
     def feed(self, seen: Sequence[Seen], now: float) -> tuple[bool, bool]:
         """Take new lines in: whether the job moved, and whether it said anything.
 
-        Lines that come anyway are neither.
+        Lines that come anyway are neither, unless they count something.
         """
-        moved = spoke = stepped = False
+        moved = spoke = False
         self.moved.clear()
         last: dict[tuple[int, str], tuple[int, int]] = {}
         for some in seen:
@@ -121,20 +122,15 @@ class Counters:
                 self.ranks.add(some.rank)
             counter = self._counter(some)
             rose = counter.feed(some)
-            if rose and counter.reached is not None:
-                self.has_step = True
             anyway = self._rhythm(some, now).comes_anyway
-            is_sure = counter.reached is not None or not (self.has_step and anyway)
-            if rose and is_sure:
+            if rose:
                 self.progress.add(some.pattern)
                 moved = True
                 self.moved[some.file] = max(self.moved.get(some.file, 0), some.at)
-                stepped = stepped or counter.reached is not None
             spoke = spoke or not anyway
             if rose or not anyway:
                 last[who] = max(last.get(who, (0, 0)), (some.at, some.pattern))
-        # the batches of an evaluation are no steps, where steps are known
-        self.marks += stepped if self.has_step else moved
+        self.marks += moved
         for who, (_, pattern) in last.items():
             is_rare = self.rhythms[pattern].marks * RARE < self.marks
             (self._rare.add if is_rare else self._rare.discard)(who)

@@ -97,10 +97,10 @@ class Run:
         if len(self.jobs) > 1:
             return self.jobs[self.who].pid
         agent = self.jobs[0].pid
-        children = Path(f"/proc/{agent}/task/{agent}/children").read_text().split()
         ranks = [
             int(pid)
-            for pid in children
+            for threads in Path(f"/proc/{agent}/task").iterdir()
+            for pid in (threads / "children").read_text().split()
             if f"\0RANK={self.who}\0".encode()
             in Path(f"/proc/{pid}/environ").read_bytes()
         ]

@@ -42,11 +42,17 @@ def test_batches_that_begin_anew_in_each_epoch_go_on_counting():
     assert sum(moved[20:]) >= 160
 
 
-def test_what_comes_like_a_clock_says_nothing_also_with_a_number_that_rises():
-    counters = trained(40, more=["monitor: gpu 97 % up for 3 s"])
-    for n in range(40, 80):
-        now = float(n)
-        assert fed(counters, f"monitor: gpu 96 % up for {n} s", now) == (False, False)
+def test_what_comes_like_a_clock_and_counts_nothing_says_nothing():
+    counters = trained(40, more=["monitor: gpu 97 %"])
+    for n in range(40, 60):
+        told = fed(counters, f"monitor: gpu {n * 7919 % 100} %", float(n))
+        assert told == (False, False)
+
+
+def test_what_counts_is_believed_also_if_it_is_as_regular_as_a_clock():
+    counters = trained(40)
+    told = [fed(counters, f"[{n}/500]", 420.0 * n) for n in range(40)]
+    assert [moved for moved, _ in told[8:]] == [True] * 32
 
 
 def test_an_evaluation_speaks_and_its_batches_move_the_job():
