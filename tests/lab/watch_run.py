@@ -83,6 +83,11 @@ class Run:
         env = os.environ | {"PYTHONPATH": str(PACKAGE)}
         return subprocess.Popen(command, stdout=out, stderr=err, env=env)
 
+    def steps(self) -> int:
+        """Return how many steps the ranks have logged."""
+        logs = (self.folder / "logs").rglob("*.log")
+        return sum(log.read_text().count(" step ") for log in logs)
+
     def harm(self) -> None:
         """Harm the rank at fault."""
         kind = self.name.split("-")[0]
@@ -174,6 +179,8 @@ def main() -> None:
         for at, name in enumerate(args.cases.split(",")):
             runs.append(Run(name, args.folder, args.port + at, args.patience))
             time.sleep(args.apart)
+        while not all(run.steps() for run in runs):
+            time.sleep(1)
         time.sleep(args.healthy)
         for run in runs:
             print(run.name, "harmed", "false word!" * run.look(), flush=True)
