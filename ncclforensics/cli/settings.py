@@ -29,7 +29,9 @@ ASKED = frozenset(
     )
 )
 # what changes an answer is said whenever a file sets it
-DECIDES = frozenset(("world-size", "select", "ignore", "since", "until", "rank", "pg"))
+DECIDES = frozenset(
+    ("world-size", "select", "ignore", "since", "until", "rank", "pg", "patience")
+)
 
 
 def apply(context: click.Context, file: Path | None) -> str | None:
