@@ -29,6 +29,7 @@ from ncclforensics.parsers.logs.grammar import grammar_folder, load_file
 from ncclforensics.report import class_docs, contract
 from ncclforensics.theory import program, suspects, weights
 from ncclforensics.theory.weigh import weighed
+from ncclforensics.watch import pauses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +79,7 @@ def pages() -> dict[str, str]:
         "program": program,
         "weights": weights,
         "suspects": suspects,
+        "pauses": pauses,
         "stories": stories(),
     }
     read = templates.get_template
@@ -99,7 +101,7 @@ def navigation() -> list[Any]:
         {"Failure classes": ["classes/index.md", *classes]},
         "theory.md",
         {"Log messages": ["messages/index.md", *messages]},
-        *("cli.md", "json.md", "api.md", "agents.md"),
+        *("watch.md", "cli.md", "json.md", "api.md", "agents.md"),
     ]
 
 

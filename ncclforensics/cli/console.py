@@ -92,6 +92,12 @@ def progress(*, enabled: bool = True) -> Callable[[int, int], None] | None:
     return show
 
 
+def status(text: str) -> None:
+    """Show on a terminal how things stand now, in place of what stood there before."""
+    if sys.stderr.isatty():
+        _draw(line(text, 77))
+
+
 @contextlib.contextmanager
 def doing(what: str, *, enabled: bool = True) -> Iterator[None]:
     """Show on a terminal what is being done, and erase it when it is finished."""

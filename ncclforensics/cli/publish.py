@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,27 +157,44 @@ def attach(
                 SERVICENOW_INSTANCE     and SERVICENOW_PASSWORD
     Slack       slack:CHANNEL           SLACK_BOT_TOKEN
     """
-    from ncclforensics.report.redact import kinds
-    from ncclforensics.tickets.plans import as_json, as_text, plan
-    from ncclforensics.tickets.post import Post
-
     if yes and dry_run:
         raise UsageError("--yes sends and --dry-run does not: give one of them")
-    redact = asked["redact"]
     hushed = quiet or asked.pop("no_progress")
     made, interrupted = made_of(**asked, hushed=hushed)
     if interrupted:
         console.warn("nothing was planned and nothing sent")
         return console.ended(made.report, interrupted=True)
-    key = made.fingerprint() if new else "report"
-    planned = plan(ticket, Post(made, link, key), os.environ)
-    hidden = ", ".join(sorted(kinds(redact)))
-    if dry_run:
+    how = Posting(ticket, yes, dry_run, link, new, asked["redact"])
+    return posted(made, how, hushed=hushed, quiet=quiet)
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """To which ticket a report is posted and how, as the options of `attach` say."""
+
+    ticket: str
+    yes: bool
+    dry_run: bool = False
+    link: str | None = None
+    new: bool = False
+    redact: str | None = None
+
+
+def posted(made: Paper, how: Posting, *, hushed: bool, quiet: bool) -> ExitCode:
+    """Print the plan to post a report, or send it if that is asked for."""
+    from ncclforensics.report.redact import kinds
+    from ncclforensics.tickets.plans import as_json, as_text, plan
+    from ncclforensics.tickets.post import Post
+
+    key = made.fingerprint() if how.new else "report"
+    planned = plan(how.ticket, Post(made, how.link, key), os.environ)
+    hidden = ", ".join(sorted(kinds(how.redact)))
+    if how.dry_run:
         from ncclforensics.report.formats.as_json import indented
 
         stdout.write(indented(as_json(planned, os.environ, hidden)), utf8=True)
         return ExitCode.OK
-    if not yes:
+    if not how.yes:
         stdout.write(as_text(planned, os.environ, hidden))
         return ExitCode.OK
     from ncclforensics.tickets.send import send

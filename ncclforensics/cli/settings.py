@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FILE, PROJECT, TABLE = "ncclforensics.toml", "pyproject.toml", "ncclforensics"
-# A file may come with someone else's folder. It must not send anything, overwrite
+# A file may come with someone else's folder. It must not send, run or overwrite
 # anything, or hand the evidence to another machine.
 ASKED = frozenset(
-    ("yes", "force", "output", "link", "new", "dry-run", "executor", "help")
+    (
+        *("yes", "force", "output", "link", "new", "dry-run", "executor", "help"),
+        *("exec", "attach"),
+    )
 )
 # what changes an answer is said whenever a file sets it
-DECIDES = frozenset(("world-size", "select", "ignore", "since", "until", "rank", "pg"))
+DECIDES = frozenset(
+    ("world-size", "select", "ignore", "since", "until", "rank", "pg", "patience")
+)
 
 
 def apply(context: click.Context, file: Path | None) -> str | None:

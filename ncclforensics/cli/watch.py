@@ -1,0 +1,225 @@
+"""The `watch` command: follows a running job, and analyzes it once it has stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ncclforensics.cli import console, options, publish, stdout
+from ncclforensics.model.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncclforensics.report.bundle import Paper
+    from ncclforensics.watch.follow import End
+
+UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+DURATION = re.compile(rf"(\d+(?:\.\d+)?) ?({'|'.join(UNITS)})")
+STILL = (
+    "what was written does not show why it stopped: take stacks and dumps of its ranks"
+    " while it stands, and analyze again"
+)
+REPORT, WORD = "NCCLFORENSICS_REPORT", "NCCLFORENSICS_WORD"
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, or a number with a unit such as 90s, 15m, 2h or 1d."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds."""
+        found = DURATION.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no duration like 90s, 15m or 2h", param, ctx)
+        return float(found[1]) * UNITS[found[2]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An analysis made while watching; partial if reading it was `interrupted`."""
+
+    made: Paper
+    interrupted: bool
+
+    @property
+    def outcome(self) -> str:
+        """The outcome that the report has."""
+        return self.made.report.outcome
+
+
+class Time:
+    """The clock of this machine."""
+
+    def now(self) -> float:
+        """Return the time in seconds since the epoch."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long."""
+        time.sleep(seconds)
+
+
+@click.command(
+    epilog=options.examples(
+        "ncclforensics watch ./logs",
+        "ncclforensics watch ./logs ./dumps --for 2h",
+        "ncclforensics watch ./logs --patience 15m --attach OPS-417 --yes",
+        "ncclforensics watch ./logs --exec 'cp \"$NCCLFORENSICS_REPORT\" /shared/'",
+        "ncclforensics watch ./logs --once -q || notify-send 'the job stopped'",
+    )
+)
+@click.option("--once", is_flag=True, help="Look once, and end.")
+@click.option(
+    "--for",
+    "span",
+    metavar="DURATION",
+    type=Duration(),
+    help="End after so long, like 90s, 15m or 2h.",
+)
+@click.option(
+    "--patience",
+    metavar="DURATION",
+    type=Duration(),
+    help="Call it stopped after such a silence, whatever its pauses say.",
+)
+@click.option(
+    "--attach", "ticket", metavar="TICKET", help="Then post to it, as `attach` does."
+)
+@click.option("--yes", is_flag=True, help="Send it; without, the plan is printed.")
+@click.option(
+    "--exec", "command", metavar="CMD", help="Then run this in a shell; see above."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print the first two lines only.")
+@options.redacts
+@options.decides
+@options.reading
+@options.color
+@options.no_progress
+@options.paths
+def watch(
+    once: bool,
+    span: float | None,
+    patience: float | None,
+    ticket: str | None,
+    yes: bool,
+    command: str | None,
+    quiet: bool,
+    color: stdout.Colour,
+    no_progress: bool,
+    paths: Sequence[str],
+    **asked: Any,
+) -> int:
+    """Follow a running job, and say when it has stopped.
+
+    It reads what is new in logs and dumps below PATH, which need not be there yet. A
+    job has stopped once it was silent for longer than its own pauses explain, or once a
+    line reads as a failure and the analysis confirms it. Then it prints the report and
+    exits with 1; with 0 if the job ended well, or with --once or --for if it goes on.
+
+    How long is long is learned from the pauses of the job, also from the time stamps of
+    what was written before. Before the first step, only failing lines end the wait. A
+    silence that is unusual, but no proof, is said on stderr.
+
+    CMD gets the path of the report as JSON in NCCLFORENSICS_REPORT, and `stopped` or
+    `failed` in NCCLFORENSICS_WORD. Put it in single quotes and these variables in
+    double ones. Nothing from a log becomes a part of CMD.
+    """
+    from ncclforensics.watch.follow import Follow
+    from ncclforensics.watch.job import Job
+    from ncclforensics.watch.positions import Positions
+    from ncclforensics.watch.tails import Tails
+    from ncclforensics.watch.writers import writers
+
+    if yes and not ticket:
+        raise UsageError("--yes sends what --attach TICKET plans: give both")
+    hushed = no_progress or quiet
+    tails, clock = Tails(paths), Time()
+
+    def analyze() -> Answered:
+        there = [path for path in paths if path not in tails.waited_for]
+        return Answered(*publish.made_of(there, **asked, hushed=hushed))
+
+    def say(text: str) -> None:
+        console.wipe()
+        if not quiet:
+            console.say(text)
+
+    for path in tails.waited_for:
+        console.warn(f"{path} is not there yet")
+    began = clock.now()
+    until = began if once else None if span is None else began + span
+    show = (lambda _: None) if hushed else console.status
+    follow = Follow(
+        *(tails, Job(began, patience), clock, analyze, say, show, writers),
+        Positions(),
+        until,
+    )
+    end = follow.run()
+    say(end.text)
+    if end.answer is None:
+        return ExitCode.OK
+    _print(end.answer.made, paths, color, quiet=quiet)
+    if end.answer.interrupted:
+        return ExitCode.INTERRUPTED
+    if end.word.value == "ended" and end.answer.outcome == "no-failure":
+        return ExitCode.OK
+    if end.answer.outcome == "no-failure" and not quiet:
+        console.say(STILL)
+    if command is not None:
+        _run(command, end)
+    if ticket is not None:
+        how = publish.Posting(ticket, yes, redact=asked["redact"])
+        publish.posted(end.answer.made, how, hushed=hushed, quiet=quiet)
+    return ExitCode.FAILURE_NAMED
+
+
+def _print(
+    made: Paper, paths: Sequence[str], color: stdout.Colour, *, quiet: bool
+) -> None:
+    """Print the report as `analyze` does."""
+    from ncclforensics.report.formats.by_name import render
+    from ncclforensics.report.given import Given
+
+    text = render(
+        made.report,
+        "text",
+        width=stdout.width(),
+        colour=stdout.coloured(color),
+        quiet=quiet,
+        given=Given(tuple(paths)),
+    )
+    stdout.write(text)
+
+
+def _run(command: str, end: End[Answered]) -> None:
+    """Run the user's command with the report's path in its environment.
+
+    What the report holds reaches it by a file alone, so no line of a log is ever read
+    by the shell.
+    """
+    from ncclforensics.engine.interrupts import scratch_folder
+
+    if end.answer is None:
+        return
+    with scratch_folder() as folder:
+        report = Path(folder) / "report.json"
+        report.write_bytes(end.answer.made.render(".json")[0])
+        given = os.environ | {REPORT: str(report), WORD: end.word.value}
+        # stdout has the report alone
+        done = subprocess.run(
+            command, shell=True, env=given, stdout=sys.stderr, check=False
+        )
+    if done.returncode:
+        console.warn(f"--exec: the command exited with {done.returncode}")

@@ -1,0 +1,1 @@
+"""Follows the growing evidence of a running job, and says when it has stopped."""
