@@ -28,6 +28,7 @@ REAP_S = 0.3  # until a killed child counts as left behind
 NOT_FOUND = 127
 # what journalctl prints instead of an answer
 _NOTHING = re.compile(rb"\s*(?:-- No entries --|No journal files were found)")
+_ERROR = re.compile(r"(?i)(?:[\w-]+: )?error\b")
 
 
 @dataclass
@@ -190,7 +191,9 @@ def _judged(answer: Answer) -> Answer:
         answer.why_not = "more output than is kept: cut"
         return answer
     said = answer.data.decode("utf-8", "replace").strip().splitlines()
-    answer.why_not = (said[-1][:200] if said else "") or f"exit code {answer.exit}"
+    errors = [line for line in said if _ERROR.match(line)]
+    line = (errors or said or [f"exit code {answer.exit}"])[-1]
+    answer.why_not = line.strip()[:200]
     return answer
 
 

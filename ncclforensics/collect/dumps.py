@@ -34,9 +34,9 @@ USUAL = (
     "/tmp/nccl_trace_rank_",
 )
 MOST_BYTES = 24 * MIB
-WRITTEN_S = 6.0  # a poll a second, and dumps with stacks take seconds
+WRITTEN_S = 10.0  # a poll a second, and symbols of stacks take seconds
 SETTLED_S = 0.3  # a dump that has not grown for so long is written
-LIMIT_S = WRITTEN_S + 4
+LIMIT_S = WRITTEN_S + 3
 
 
 def questions(processes: list[Process]) -> list[Question]:

@@ -102,7 +102,7 @@ def _collect(asked: argparse.Namespace, output: Path) -> int:
     found = processes.find({*asked.pid}, asked.match, until)
     share.secrets = found.secrets
     _learn(redactor, host, found.processes)
-    share.miss({f"processes ({n + 1})": why for n, why in enumerate(found.why_not)})
+    share.miss({f"processes, {n}": why for n, why in enumerate(found.why_not, 1)})
     taken = _looks(asked, share, found.processes, until)
     end = time.time()
     share.document("manifest.json", _manifest(asked, share, (start, end), taken, found))
@@ -199,9 +199,9 @@ def _manifest(
 
 def _summary(share: Share, found: list[Process], seconds: float) -> None:
     ranks = sorted({p.rank for p in found if p.rank >= 0})
-    who = f"{len(ranks)} ranks" if ranks else "no rank of a job"
+    who = f"ranks {','.join(map(str, ranks))}" if ranks else "no rank of a job"
     if found and not ranks:
-        who = f"{len(found)} processes without a rank"
+        who = f"no rank, processes {','.join(str(p.pid) for p in found)}"
     size = f"{share.files} files, {share.size / 1e6:.1f} MB, {seconds:.1f} s"
     _say(f"{who}; {size}: {share.folder}")
     missed: dict[str, list[str]] = {}

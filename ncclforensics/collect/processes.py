@@ -92,7 +92,7 @@ def find(pids: set[int], match: str | None, until: float) -> Found:
         found.why_not.append(f"/proc of process {after} does not answer")
     if hidden:
         found.why_not.append(
-            f"{hidden} processes of other users: their environment cannot be read"
+            f"the environment of other users' processes cannot be read: {hidden}"
         )
     chosen = _chosen(told, pids, match)
     for process in chosen:

@@ -28,7 +28,6 @@ from torch.utils.data import DataLoader, Dataset
 FAULT, RANK = sys.argv[1], int(os.environ["RANK"])
 STEP = 20
 NEVER_S = 3600
-BY_HAND = "python"  # backend that the recorder's pipe is not built for
 
 
 def answer_the_pipe() -> None:
@@ -45,9 +44,9 @@ def answer_the_pipe() -> None:
     while True:
         time.sleep(1)
         if os.read(pipe, 128):
-            Path(f"{prefix}{RANK}").write_bytes(
-                recorder._dump_fr_trace(True, True, False)
-            )
+            # without stacks: looking up their symbols takes long on a busy machine
+            trace = recorder._dump_fr_trace(True, False, False)
+            Path(f"{prefix}{RANK}").write_bytes(trace)
 
 
 class Shards(Dataset[torch.Tensor]):
