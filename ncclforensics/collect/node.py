@@ -57,6 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(143))
+    umask = os.umask(0o077)  # nobody else is to read what is written
+    try:
+        return _written(asked)
+    finally:
+        os.umask(umask)
+
+
+def _written(asked: argparse.Namespace) -> int:
     if not asked.tar:
         asked.output.mkdir(parents=True, exist_ok=True)
         return _collect(asked, asked.output)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ncclforensics.collect.redaction import Redactor
 
 MOST_BYTES = 512 << 20  # of all files of a node
+# programs whose output is an answer also where they fail
+BY_EXIT_CODE = frozenset(("systemctl", "ping", "nvidia-smi"))
 
 
 @dataclass
@@ -68,10 +70,7 @@ class Share:
         if callable(question.ask) and not answer.why_not:
             modified, data = files.unstamped(data)
         is_log = file is not None and file.startswith("logs/")
-        # what a program prints with its exit code is an answer, but of py-spy
-        is_stack = file is not None and file.startswith("stacks/")
-        nothing = callable(question.ask) or is_stack or not data
-        failed = bool(answer.why_not) and nothing
+        failed = bool(answer.why_not) and not _tells_by_its_exit_code(answer)
         if file is not None and not failed and self.size + len(data) < MOST_BYTES:
             is_dump = "dumps/" in file
             row["file"] = self.write(look + file, data, modified, text=not is_dump)
@@ -100,6 +99,11 @@ class Share:
         """Write a JSON document."""
         text = json.dumps(told, indent=1, ensure_ascii=False)
         self.write(name, text.encode("utf-8", "replace") + b"\n")
+
+
+def _tells_by_its_exit_code(answer: Answer) -> bool:
+    ask = answer.question.ask
+    return not callable(ask) and ask[0] in BY_EXIT_CODE and bool(answer.data)
 
 
 def iso(seconds: float) -> str:
