@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.collect import commands, dumps, stacks, state
+from ncclforensics.collect import commands, dumps, peers, stacks, state
 from ncclforensics.collect.children import Question, ask, ask_all
 from ncclforensics.collect.share import iso
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ncclforensics.collect.share import Share
 
 SEARCH_S = 2.0
-NAMELESS = "collected_processes"  # the key by which the document is known
+DOCUMENT = "collected_processes"  # the key by which the document is known
 
 
 def take(
@@ -30,14 +30,15 @@ def take(
     folder: str,
     *,
     nonblocking: bool,
+    searched: bool,
     also: list[Question],
 ) -> dict[int, dict[str, Any]]:
     """Take one look and write it under `folder`; return the processes' states by pid.
 
-    `also` are further questions, asked at the same time; their files lie outside
-    `folder`.
+    `searched`: all processes of the job were looked for. `also` are further questions,
+    asked at the same time; their files lie outside `folder`.
     """
-    states = _states(share, processes, until, folder)
+    states = _states(share, processes, until, folder, searched=searched)
     asked = _stacks(share, processes, states, until, nonblocking=nonblocking)
     if share.redactor.leaves_out_dumps:
         why = "left out: paths in it cannot be replaced; use `analyze --redact`"
@@ -64,7 +65,12 @@ def _is_of(question: Question, own: set[int], asked: list[Question]) -> bool:
 
 
 def _states(
-    share: Share, processes: list[Process], until: float, folder: str
+    share: Share,
+    processes: list[Process],
+    until: float,
+    folder: str,
+    *,
+    searched: bool,
 ) -> dict[int, dict[str, Any]]:
     """Read and write the state of each process."""
     taken = time.time()
@@ -74,14 +80,19 @@ def _states(
         if answer.why_not:
             pid = answer.question.name
             share.miss({f"state of process {pid} in /proc": answer.why_not})
-    rows = [_row(process, states.get(process.pid, {})) for process in processes]
+    names = {address: name for name, (address, _) in peers.interfaces().items()}
+    rows = [_row(process, states.get(process.pid, {}), names) for process in processes]
     host = os.uname().nodename
-    told = {NAMELESS: 1, "host": host, "taken": iso(taken), "processes": rows}
+    told = {DOCUMENT: 1, "host": host, "taken": iso(taken), "searched": searched}
+    told["processes"] = rows
     share.document(f"{folder}processes.json", told)
     return states
 
 
-def _row(process: Process, told: dict[str, Any]) -> dict[str, Any]:
+def _row(
+    process: Process, told: dict[str, Any], names: dict[str, str]
+) -> dict[str, Any]:
+    """Return what is written of a process; `names` are interfaces by address."""
     own = process.environment
     numbers = {
         name.lower(): int(own[name])
@@ -91,7 +102,14 @@ def _row(process: Process, told: dict[str, Any]) -> dict[str, Any]:
     who = {"pid": process.pid, "parent": process.parent, "name": process.name}
     rank = {"rank": process.rank} if process.rank >= 0 else {}
     command = {"command": process.command[:1000]}
-    return {**who, **rank, "is_main": process.is_main, **numbers, **command, **told}
+    used = {
+        names.get(socket["local"].rpartition(":")[0], "")
+        for socket in told.get("sockets", [])
+        if socket["state"] != "LISTEN"
+    }
+    leads = {"interfaces": sorted(used - {""})}
+    main = {"is_main": process.is_main}
+    return {**who, **rank, **main, **numbers, **command, **leads, **told}
 
 
 def _stacks(

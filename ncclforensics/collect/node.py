@@ -135,7 +135,8 @@ def _looks(
     first, begun = time.time(), time.monotonic()
     pause = asked.again
     folder = "" if pause is None else "look-1/"
-    how: dict[str, Any] = {"nonblocking": asked.nonblocking}
+    searched = not asked.pid and asked.match is None
+    how: dict[str, Any] = {"nonblocking": asked.nonblocking, "searched": searched}
     also = [*once, *logs] if pause is None else once
     states = looks.take(share, found, until, folder, also=also, **how)
     _mounts(share, until)

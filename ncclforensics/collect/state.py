@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import sys
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 LIMIT_S = 4.0
 MOST_THREADS = 64
 MOST_SOCKETS = 200
+GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
 TCP = (
     *("", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT"),
@@ -70,7 +72,9 @@ def of(pid: int) -> dict[str, object]:
     stack = _read(f"/proc/{pid}/stack").splitlines()
     if stack:
         told["kernel_stack"] = stack[:32]
-    told["sockets"] = _sockets(pid)
+    targets = _targets(pid)
+    told["uses_gpu"] = any(target.startswith(GPUS) for target in targets)
+    told["sockets"] = _sockets(pid, targets)
     return told
 
 
@@ -118,19 +122,19 @@ def _tasks(pid: int) -> tuple[dict[str, object], list[dict[str, object]]]:
     return main, rows
 
 
-def _sockets(pid: int) -> list[dict[str, object]]:
+def _targets(pid: int) -> set[str]:
+    """Return what the descriptors of a process lead to."""
+    found = set()
+    with suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                found.add(os.readlink(entry.path))
+    return found
+
+
+def _sockets(pid: int, targets: set[str]) -> list[dict[str, object]]:
     """Return the TCP connections of a process, with their queues in bytes."""
-    own = set()
-    try:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            try:
-                target = os.readlink(f"/proc/{pid}/fd/{fd}")
-            except OSError:
-                continue
-            if found := _SOCKET.match(target):
-                own.add(found[1])
-    except OSError:
-        return []
+    own = {found[1] for target in targets if (found := _SOCKET.match(target))}
     rows: list[dict[str, object]] = []
     for table in ("tcp", "tcp6"):
         for line in _read(f"/proc/{pid}/net/{table}").splitlines()[1:]:

@@ -56,7 +56,7 @@ class Shards(Dataset[torch.Tensor]):
         return 10**6
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        if FAULT == "loader" and RANK == 1 and index == STEP:
+        if FAULT == "loader" and RANK == 1 and index == STEP + 1:
             read_shard()
         return torch.ones(8)
 
