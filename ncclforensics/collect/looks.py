@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.collect import commands, dumps, peers, stacks, state
+from ncclforensics.collect import commands, dumps, peers, ras, stacks, state
 from ncclforensics.collect.children import Question, ask, ask_all
 from ncclforensics.collect.share import iso
 
@@ -51,10 +51,9 @@ def take(
     else:
         asked += dumps.questions(processes)
     moving, why_not = commands.questions(commands.TWICE, "")
-    if ras := commands.ras(processes):
-        more, _ = commands.questions([ras], "")
-        moving += more
-    share.miss(why_not)
+    more, silent = ras.questions(processes)
+    moving += more
+    share.miss({**why_not, **silent})
     # dumps mostly wait: begun first, they take no time of their own
     own = {id(question) for question in asked + moving}
     for answer in ask_all([*reversed(asked), *moving, *also], until, at_once=12):

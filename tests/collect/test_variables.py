@@ -33,6 +33,7 @@ def test_the_value_of_a_secret_is_replaced_wherever_it_stands():
         "python train.py --wandb-api-key=0123456789abcdef",
         "python train.py --token 0123456789abcdef0123",
         '{"password": "0123456789abcdef"}',
+        r'{"command": "echo {\"password\": \"0123456789abcdef\"}"}',
         "https://user:0123456789abcdef@host/path",
         "hf_0123456789abcdef0123456789abcdef",
         "AKIA0123456789ABCDEF",
