@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 FAMILY = "launch"
 NEEDS = ("nccl.env", "environment.")
-MISSING = "no line of NCCL that tells a variable, and no environment of a process"
+MISSING = "no line of NCCL that tells a variable"
 NEXT_TIME = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "collective-mismatch")
 SPREADS = True

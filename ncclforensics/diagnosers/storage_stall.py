@@ -57,7 +57,9 @@ NEEDS = (
     "uncaught.",
 )
 MISSING = "no kernel log, no ps and no exception of a rank"
-NEXT_TIME = "ncclforensics collect -o DIR --again 60 on each host, while it hangs"
+NEXT_TIME = (
+    "keep the kernel log of each host; ps -eo pid,stat,wchan:32,args while it hangs"
+)
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "straggler", "timeout-masking", "gil-deadlock"),
     *("socket-error", "stuck-in-collective", "unreachable-peer"),

@@ -183,3 +183,25 @@ def test_interfaces_and_releases_of_all_ranks_are_told(analyzed):
     unknown = {n.slug: n.missing for n in report.not_checked}
     assert "docker0 on rank 1" in unknown["wrong-nic"]
     assert "2.21.5 on rank 1" in unknown["nccl-version-mismatch"]
+
+
+@pytest.mark.parametrize(("ran", "told"), [(0, True), (50, False)])
+def test_an_mtu_that_differs_counts_where_the_job_is_proved_to_stand(
+    analyzed, ran, told
+):
+    link = '[{{"ifindex":2,"ifname":"eth0","flags":["UP"],"mtu":{}}}]\n'
+    second = [process(r, switches=100 + ran) for r in range(4)]
+    waits = {
+        f"look-{n}/stacks/rank_{r}.txt": WAITS.format(pid=500 + r)
+        for n in (1, 2)
+        for r in range(4)
+    }
+    beside = {"gpu0002/ip-link.json": link.format(1500)}
+    files = job(second=second) | waits | beside | {"ip-link.json": link.format(9000)}
+    if ran:  # and the stacks moved on
+        later = {
+            f"look-2/stacks/rank_{r}.txt": ELSEWHERE.format(pid=500 + r)
+            for r in (0, 1, 2, 3)
+        }
+        files |= later
+    assert bool(found(analyzed(files), "mtu-mismatch")) is told
