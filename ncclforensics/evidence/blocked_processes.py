@@ -58,7 +58,11 @@ def _between(frames: Frames, ranks: list[int]) -> str:
         (pl.col("kind") == "process") & pl.col("rank").is_in(ranks)
     )
     did = looks.select(common.sentence("rank ", pl.col("rank"), " ", pl.col("what")))
-    return f" Between two looks {common.some(did.to_series().to_list())}." if did.height else ""
+    return (
+        f" Between two looks {common.some(did.to_series().to_list())}."
+        if did.height
+        else ""
+    )
 
 
 def cites(frames: Frames, ranks: Iterable[int]) -> tuple[Cite, ...]:
