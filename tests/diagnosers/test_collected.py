@@ -112,6 +112,14 @@ def test_a_rank_at_work_is_not_called_stuck(analyzed):
     assert told == ["used 29.0 s of CPU in 30 s"]
 
 
+@pytest.mark.parametrize(("ran", "outcome"), [(0, "inconclusive"), (9, "no-failure")])
+def test_a_job_in_which_nobody_ran_is_not_called_well(analyzed, ran, outcome):
+    second = [process(r) for r in range(4)]
+    second[3] |= {"switches": 100 + ran}
+    files = {k: v for k, v in job(second=second).items() if "stacks" not in k}
+    assert analyzed(files).report.outcome == outcome
+
+
 def test_one_look_proves_nothing(analyzed):
     files = {k: v for k, v in job().items() if not k.startswith("look-2")}
     analysis = analyzed(files)

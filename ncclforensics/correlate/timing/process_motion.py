@@ -82,6 +82,16 @@ def worked(frames: Frames) -> pl.DataFrame:
     return tables.conform("looks", rows.select(*tables.SCHEMAS["looks"]))
 
 
+def standing(frames: Frames) -> int:
+    """Count the ranks that did not run between two looks, if none of them did.
+
+    In a job that works, somebody runs.
+    """
+    looks = frames["looks"].filter(pl.col("kind") == "process")
+    stood = looks["moved"].eq_missing(False)
+    return looks.height if stood.all() else 0
+
+
 def _with_workers(told: pl.DataFrame) -> pl.DataFrame:
     """Return the main processes, with what their workers used added to their own.
 
