@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 FILE, PROJECT, TABLE = "ncclforensics.toml", "pyproject.toml", "ncclforensics"
 # A file may come with someone else's folder. It must not send anything, overwrite
-# anything, or hand the evidence to another machine.
+# anything, hand the evidence to another machine, choose whose processes are looked at,
+# or know the key to their pseudonyms.
 ASKED = frozenset(
-    ("yes", "force", "output", "link", "new", "dry-run", "executor", "help")
+    (
+        *("yes", "force", "output", "link", "new", "dry-run", "executor", "help"),
+        *("pid", "match", "redact-key"),
+    )
 )
 # what changes an answer is said whenever a file sets it
 DECIDES = frozenset(("world-size", "select", "ignore", "since", "until", "rank", "pg"))
