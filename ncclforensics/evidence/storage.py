@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.exits import exit_records
+from ncclforensics.correlate.exits import alive, exit_records
+from ncclforensics.correlate.timing.duplicate_files import LEAST_MS
 from ncclforensics.evidence import exceptions, kernel_log
 from ncclforensics.model.tables import CITE, SCHEMAS
 
@@ -22,6 +23,7 @@ SILENT = (
     *("kernel.nfs.silent", "kernel.lustre.silent"),
     *("kernel.ceph.silent", "kernel.smb.silent"),
 )
+MOUNT = "collect.mount_silent"
 BACK = ("kernel.nfs.back", "kernel.lustre.back", "kernel.ceph.back")
 HUNG, LISTED = "kernel.hung_task", "system.ps"
 LOCAL = "a local disk"
@@ -45,6 +47,9 @@ def silent_servers(frames: Frames) -> pl.DataFrame:
     A server that was back before then is left out.
     """
     lines = kernel_log.of_this_job(frames, frames.message(*SILENT))
+    # a mount that did not answer while the job hung has no time of its own
+    asked = frames.message(MOUNT).with_columns(pl.lit(False).alias("is_far"))
+    lines = pl.concat([lines, asked], how="diagonal_relaxed")
     lines = lines.filter(~pl.col("is_far"))
     names = [c for c in ("server", "target", "evicted_by") if c in lines.columns]
     if lines.is_empty() or not names:
@@ -82,6 +87,22 @@ def blocked(frames: Frames) -> pl.DataFrame:
     lines = pl.concat(parts).drop_nulls("file_system")
     ours = pl.col("rank").is_not_null() | pl.col("name").str.contains(OURS)
     return lines.filter(ours.fill_null(False)).select(BLOCKED)
+
+
+def stays(frames: Frames, stuck: pl.DataFrame) -> bool:
+    """Whether a process of `stuck` (see `blocked`) waited there in two looks.
+
+    A list of `ps` has no time of its own: that of its file counts.
+    """
+    listed = stuck.filter(pl.col("message") == LISTED).drop_nulls("pid")
+    looks = alive.looks(frames)
+    files = frames["sources"].select("source", "modified").unique("source")
+    timed = listed.join(looks, on="source", how="left").join(files, on="source")
+    t = pl.coalesce("taken", "modified")
+    apart = timed.group_by("host", "pid", "file_system").agg(
+        (t.max() - t.min()).dt.total_milliseconds().alias("apart")
+    )
+    return apart.filter(pl.col("apart") >= LEAST_MS).height > 0
 
 
 def gave_up(frames: Frames) -> pl.DataFrame:

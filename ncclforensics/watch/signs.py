@@ -18,7 +18,7 @@ import polars as pl
 from ncclforensics.correlate.runs import job
 from ncclforensics.model.tables import TROUBLED
 from ncclforensics.parsers.logs import framing, grammar
-from ncclforensics.parsers.logs.framing import FILE
+from ncclforensics.parsers.logs.lines import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -186,7 +186,7 @@ def test_options_reach_the_analysis(run: Any, analysis: Analysis) -> None:
 @pytest.mark.parametrize(
     ("told", "says"),
     [
-        (("--since", "yesterday"), "--since: 'yesterday' is no time"),
+        (("--since", "yesterday"), "--since: 'yesterday' is not a time"),
         (("--since", "2026-01-03", "--until", "2026-01-02"), "later than --until"),
     ],
 )

@@ -1,0 +1,107 @@
+"""Which ranks were alive when a node was collected, and which were gone already.
+
+Only `collect` sees the processes themselves. A rank of which a node has no process,
+though it has those of all its other local ranks, is gone.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames, remembered
+from ncclforensics.model.tables import CITE
+
+PROCESS, FAULT = "collect.process", "kernel.segfault"
+JOB = ["host", "local_world_size", "world_size"]
+
+
+@remembered
+def seen(frames: Frames) -> pl.DataFrame:
+    """Return the main processes of ranks as the last look at each saw them."""
+    told = frames.message(PROCESS)
+    if told.is_empty():
+        return told
+    mains = told.filter(pl.col("is_main") & pl.col("rank").is_not_null())
+    return mains.sort("taken", maintain_order=True).unique(
+        ["host", "rank"], keep="last", maintain_order=True
+    )
+
+
+def looks(frames: Frames) -> pl.DataFrame:
+    """Return `source taken`: when each look at processes was taken."""
+    told = frames.message(PROCESS)
+    schema = {"source": pl.String(), "taken": tables.TIME}
+    if told.is_empty():
+        return pl.DataFrame(schema=schema)
+    return told.select(*schema).unique("source", maintain_order=True)
+
+
+@remembered
+def ranks(frames: Frames) -> frozenset[int]:
+    """Return the ranks that were alive when they were last looked at."""
+    told = seen(frames)
+    if told.is_empty():
+        return frozenset()
+    return frozenset(told.filter("is_alive")["rank"].to_list())
+
+
+def are_all(frames: Frames) -> bool:
+    """Whether every rank of the job was alive, by the world size that they know."""
+    told = seen(frames)
+    size = told["world_size"].max() if told.height else None
+    return isinstance(size, int) and ranks(frames) >= frozenset(range(size))
+
+
+def without_strangers(frames: Frames) -> Frames:
+    """Drop the faults that the kernel tells of processes without a rank, if all live.
+
+    Other programs run on a node, and are called python as well.
+    """
+    if not are_all(frames):
+        return frames
+    faults = frames.message(FAULT).select(*CITE)
+    theirs = frames["exits"].filter(pl.col("rank").is_null())
+    theirs = theirs.join(faults, on=[*CITE], how="semi")
+    if theirs.is_empty():
+        return frames
+    kept = frames["exits"].join(theirs, on=[*CITE], how="anti", maintain_order="left")
+    text = "the kernel tells of faults in processes that are no ranks: all of them live"
+    note = {"stage": "correlate", "text": text, "source": theirs["source"][0]}
+    notes = pl.concat([frames["notes"], tables.rows("notes", [note])])
+    return Frames({**frames.tables, "exits": kept, "notes": notes}, frames.messages)
+
+
+@remembered
+def gone(frames: Frames) -> pl.DataFrame:
+    """Return the ranks of which no process is left: `rank host t text`, CITE.
+
+    A local rank follows the ones beside it by number, as every launcher numbers them.
+    """
+    schema = {c: (tables.SCHEMAS["events"] | CITE)[c] for c in _GONE}
+    told = seen(frames)
+    if told.is_empty():
+        return pl.DataFrame(schema=schema)
+    known = told.filter("searched").drop_nulls(["local_rank", "local_world_size"])
+    rows = []
+    for (host, size, _), part in known.group_by(JOB, maintain_order=True):
+        first = (part["rank"] - part["local_rank"]).unique()
+        if first.len() != 1 or not isinstance(size, int):
+            continue
+        alive = set(part.filter("is_alive")["rank"].to_list())
+        rows += [
+            {
+                "rank": rank,
+                "host": host,
+                "t": part["taken"][0],
+                "text": f"no process of rank {rank}: {len(alive)} of {size} are left",
+                "source": part["source"][0],
+                "line": part["line"][0],
+            }
+            for rank in range(first[0], first[0] + size)
+            if rank not in alive
+        ]
+    return pl.DataFrame(rows, schema=schema)
+
+
+_GONE = ("rank", "host", "t", "text", *CITE)
