@@ -138,3 +138,28 @@ def test_an_exception_above_the_cancellation_is_the_failure(analyzed):
     )
     assert analyzed({"job.out": raised + stop}).ranked.verdict.slug == "crashed-rank"
     assert analyzed({"job.out": stop + raised}).ranked.verdict.slug == "cancelled"
+
+
+AUDIT = (
+    '{{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete",'
+    '"verb":"{verb}","user":{{"username":"{user}"}},"objectRef":{{"resource":'
+    '"pytorchjobs","namespace":"ml","name":"llm"}},"responseStatus":{{"code":200}}}}\n'
+)
+STEPS = "".join(f"[pod/llm-worker-0/pytorch] step {n} loss 2.5\n" for n in range(4))
+
+
+def test_a_job_that_somebody_deleted_was_cancelled(analyzed):
+    log = AUDIT.format(verb="delete", user="ada@example.org")
+    found = analyzed({"audit.jsonl": log, "pods.log": STEPS}).ranked.verdict
+    assert found.slug == "cancelled"
+    assert "by ada@example.org" in found.headline
+
+
+@pytest.mark.parametrize(
+    ("verb", "user"),
+    [("get", "ada@example.org"), ("delete", "system:serviceaccount:kube:ttl")],
+)
+def test_a_controller_that_cleans_up_cancels_nothing(analyzed, verb, user):
+    log = AUDIT.format(verb=verb, user=user)
+    found = analyzed({"audit.jsonl": log, "pods.log": STEPS}).ranked
+    assert found.verdict is None

@@ -102,3 +102,48 @@ def test_ranks_that_wait_in_two_calls_are_in_two_groups(analyzed):
     log = "".join(nameless(rank, 8388608) for rank in (1, 2, 4, 5)) + nameless(3, 1024)
     log += nameless(3, 512, seq=77)
     assert analyzed({"job.log": log}).ranked.outcome == "inconclusive"
+
+
+STACK = (
+    "[rank{rank}]:[E816 01:45:40.2 ProcessGroupNCCL.cpp:676] Stack trace of the failed "
+    "collective: \n#0 {op} from /opt/lib/torch/distributed/distributed_c10d.py:2801\n"
+    "#1 {function} from /opt/train/train.py:{line}\n"
+)
+
+
+def at_a_place(rank, op, function, line):
+    place = STACK.format(rank=rank, op=op.lower(), function=function, line=line)
+    return timeout(rank, op, 8) + place
+
+
+def test_operations_that_differ_meet_in_one_call_wherever_they_stand(analyzed):
+    logs = [at_a_place(r, "ALLREDUCE", "train_step", 60) for r in (0, 1, 3)]
+    logs.append(at_a_place(2, "BROADCAST", "sync_router", 80))
+    found = analyzed({"job.log": "".join(logs)})
+    assert verdict(found) == ("failure", "collective-mismatch", (2,))
+
+
+def test_one_operation_at_two_places_is_two_calls(analyzed):
+    logs = [at_a_place(r, "ALLREDUCE", "train_step", 60) for r in (0, 1, 3)]
+    logs.append(at_a_place(2, "ALLREDUCE", "sync_router", 80))
+    found = analyzed({"job.log": "".join(logs)})
+    assert found.ranked.verdict.slug != "collective-mismatch"
+
+
+def fingerprint(rank, numel, peer, theirs):
+    def side(who, size):
+        print_ = FINGERPRINT.format(op="ALLGATHER").replace("20, 10", str(size))
+        print_ = print_.replace("(OpType", "(SequenceNumber=33, OpType")
+        return f"Rank {who} is running collective: {' '.join(print_.splitlines())}"
+
+    return (
+        f"[rank{rank}]: RuntimeError: Detected mismatch between collectives on ranks. "
+        f"{side(rank, numel)}, but {side(peer, theirs)}.Collectives differ in the "
+        f"following aspects: \t Tensor Tensor shapes: {numel}vs {theirs}\n"
+    )
+
+
+def test_where_torch_refused_the_sizes_of_an_all_gather_they_had_to_agree(analyzed):
+    lines = [fingerprint(r, 11, 0, 12) for r in (1, 2, 3)] + [fingerprint(0, 12, 1, 11)]
+    found = analyzed({"job.log": "".join(lines)})
+    assert verdict(found) == ("failure", "shape-mismatch", (0,))

@@ -102,7 +102,7 @@ CONSOLE = """\
 {rank}:INFO:train:epoch 1 batch 30
 """
 FAILED = """\
-E0820 10:00:21.0 77 torch/distributed/elastic/multiprocessing/api.py:900] failed \
+E0820 10:00:21.314000 77 torch/distributed/elastic/multiprocessing/api.py:900] failed \
 (exitcode: 1) local_rank: 0 (pid: 100) of binary: /usr/bin/python
 """
 

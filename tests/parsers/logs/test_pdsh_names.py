@@ -27,3 +27,28 @@ def test_a_whole_name_of_a_host_is_peeled_off():
 )
 def test_a_file_or_a_module_is_no_host(line):
     assert framed(line)["host"] is None
+
+
+def habit(*lines):
+    raw = pl.DataFrame({"line": range(1, len(lines) + 1), "raw": lines})
+    return framing.frame(raw)
+
+
+def test_a_short_name_in_front_of_torchs_own_prefix_is_a_host():
+    told = habit("box-a: step 1", "box-a: step 2", "box-a: [rank6]: RuntimeError: x")
+    assert told["host"].to_list() == ["box-a"] * 3
+    assert told["rank"].to_list() == [None, None, 6]
+    assert told["text"].to_list() == ["step 1", "step 2", "RuntimeError: x"]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "train: step 3",  # a logger's name, not a host's
+        "[rank6]: RuntimeError: x",
+        "other: prefix: [rank6]: RuntimeError: x",
+    ],
+)
+def test_a_name_alone_in_front_of_each_line_is_no_host(last):
+    told = habit("train: step 1", "train: step 2", last)
+    assert told["host"].null_count() == 3

@@ -87,3 +87,19 @@ def test_a_rank_in_a_list_of_results_is_no_process(analyzed):
     lines = [{"query": "x", "results": [{"rank": 1}]}, {"ranks": 8, "message": "up"}]
     text = "".join(json.dumps(one) + "\n" for one in lines)
     assert analyzed({"a.jsonl": text}).frames["ranks"].is_empty()
+
+
+@pytest.mark.parametrize("key", ["exc", "error_stack", "exc_info"])
+def test_a_traceback_counts_under_any_key_of_a_record(analyzed, key):
+    def record(rank, t, text, level="info", **more):
+        raised = {key: more["exc_info"]} if "exc_info" in more else {}
+        return {"rank": rank, "ts": t, "level": level, "msg": text, **raised}
+
+    raised = analyzed({"train.log": hung(record)}).frames.message("python.traceback")
+    assert sorted(raised["rank"]) == [0, 1, 3]
+
+
+def test_what_only_tells_of_a_traceback_is_none(analyzed):
+    told = {"rank": 0, "msg": "see Traceback below", "note": "no Traceback here"}
+    found = analyzed({"train.log": json.dumps(told) + "\n"})
+    assert found.frames.message("python.traceback").is_empty()

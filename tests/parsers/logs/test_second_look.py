@@ -2,7 +2,7 @@
 
 import pytest
 
-from log_lines import verdict
+from log_lines import timeout, verdict
 
 BROKEN = {
     "preempted": (
@@ -109,3 +109,14 @@ def test_prose_is_no_log(analyzed):
 def test_a_failure_beside_progress_is_no_clean_bill(analyzed):
     bad = "INFO:root:buckets\nthe widget failed\n"
     assert verdict(analyzed({"run.log": bad})) == "inconclusive"
+
+
+def test_what_the_first_look_knows_is_not_found_again_beside_it(analyzed):
+    """The agent's line follows on a broken one; read together, both are found."""
+    agent = (
+        "E0820 10:00:21.314000 77 torch/distributed/elastic/multiprocessing/api.py:900] "
+        "failed (exitcode: 1) local_rank: 0 (pid: 100) of binary: /usr/bin/python\n"
+    )
+    broken = timeout(3).strip().replace("operation timeout", "operation\ntimeout")
+    frames = analyzed({"chat.txt": f"{broken} {agent}"}).frames
+    assert frames.message("torchelastic.failed")["line"].to_list() == [2]
