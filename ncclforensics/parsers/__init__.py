@@ -16,6 +16,7 @@ from ncclforensics.model.frames import Frames, PartialRead, join
 from ncclforensics.model.notes import Note
 from ncclforensics.parsers import (
     error_json,
+    fleet_json,
     kubernetes,
     limits,
     pyspy_json,
@@ -47,6 +48,7 @@ READERS: Mapping[str, Reader] = {
     "ras_json": _each(ras_json.read),
     "pyspy_json": _each(pyspy_json.read),
     "slurm_json": _each(slurm_json.read),
+    "fleet_json": _each(fleet_json.read),
     "kubernetes": _each(kubernetes.read),
 }
 

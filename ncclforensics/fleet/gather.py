@@ -1,0 +1,63 @@
+"""Collects on all nodes and brings the shares into one folder."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncclforensics.fleet import kubernetes, manifest, ray, runner, targets
+from ncclforensics.fleet.script import script
+from ncclforensics.fleet.shares import Shares
+from ncclforensics.model.errors import UsageError, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ncclforensics.fleet.answers import Answer
+    from ncclforensics.fleet.targets import Target
+
+PACKAGE = "ncclforensics.collect"
+
+
+def gather(
+    target: Target,
+    arguments: Sequence[str],
+    into: Path,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Answer]:
+    """Run `collect --tar` with `arguments` on all nodes; return their answers.
+
+    The shares and the manifest go into the folder `into`. A node whose share is there
+    already is not asked again. Raises UsageError if the nodes cannot be listed, and
+    KeyboardInterrupt after what came in was kept.
+    """
+    found = targets.listed(target, ("--tar", *arguments))
+    before = manifest.answered(into)
+    nodes = [node for node in found.nodes if node.name not in before]
+    answers = list(before.values())
+    try:
+        shares = Shares(into)
+        if found.pods:
+            (into / "pods.json").write_bytes(kubernetes.told(found.pods))
+    except OSError as caught:
+        raise UsageError(f"{into}: {reason(caught)}") from caught
+    ask = ray.ask if target.by == "ray" else runner.ask
+    with tempfile.NamedTemporaryFile(suffix=".py") as packed:
+        packed.write(script(PACKAGE))
+        packed.flush()
+        try:
+            for answer in ask(
+                nodes,
+                Path(packed.name),
+                shares.take,
+                limit=target.limit,
+                at_once=target.at_once,
+            ):
+                answers.append(answer)
+                if progress is not None:
+                    progress(len(answers), len(found.nodes))
+        finally:
+            shares.close()
+            manifest.write(into, target.by, target.limit, answers)
+    return answers

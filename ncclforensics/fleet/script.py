@@ -1,0 +1,66 @@
+"""Packs a package of ours into one Python script that a node reads from stdin.
+
+The script holds a zip, keeps it in a file of memory alone, and imports from there: on
+the node nothing is installed, written or left behind. Packages that are sent import
+nothing but Python's standard library and themselves.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+from ncclforensics import __version__
+
+OLDEST = (3, 9)
+START = """\
+import sys
+if sys.version_info < {oldest}:
+    sys.exit("python3 is %d.%d here, {least} is needed" % sys.version_info[:2])
+import base64, os
+held = os.memfd_create("ncclforensics")
+with open(held, "wb", closefd=False) as memory:
+    memory.write(base64.b85decode("{packed}"))
+sys.path.insert(0, "/proc/self/fd/%d" % held)
+from {entry} import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def script(package: str, module: str = "node") -> bytes:
+    """Return a script that runs `main(arguments)` of `package.module` on a node."""
+    least = ".".join(map(str, OLDEST))
+    packed = base64.b85encode(_zipped(package)).decode("ascii")
+    entry = f"{package}.{module}"
+    text = START.format(oldest=OLDEST, least=least, packed=packed, entry=entry)
+    return text.encode("ascii")
+
+
+def _zipped(package: str) -> bytes:
+    """Return a zip of the Python files of a package; the same files, the same bytes."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    (place,) = spec.submodule_search_locations
+    root = package.replace(".", "/")
+    files = {
+        f"{root}/{file.relative_to(place).as_posix()}": file.read_bytes()
+        for file in sorted(Path(place).rglob("*.py"))
+    }
+    above = package.split(".")[:-1]
+    for depth in range(1, len(above) + 1):
+        inner = f'__version__ = "{__version__}"\n' if depth == 1 else ""
+        files["/".join((*above[:depth], "__init__.py"))] = inner.encode()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(script(sys.argv[1]))
