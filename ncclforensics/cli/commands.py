@@ -15,6 +15,7 @@ import click
 
 from ncclforensics.cli import (
     analyzed,
+    before,
     cache,
     compare,
     console,
@@ -58,7 +59,7 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
 ENDS = """\b
 Exit codes:
   0    the analysis ran to its end, whatever it found
-  1    a failure was named, and --exit-code was given
+  1    a failure was named, and --exit-code was given; a check of preflight failed
   2    a mistake in the call: an option, a path, a file that cannot be written
   3    nothing was recognised as evidence
   4    posting to a ticket failed
@@ -115,7 +116,7 @@ def cli(context: click.Context, config: Path | None) -> None:
 for command in (
     *(publish.report, publish.export, publish.attach, ingest.ingest, compare.diff),
     *(explain.explain, explain.classes, explain.schema, explain.grammars),
-    *(serving.serve, serving.mcp, cache.cache),
+    *(serving.serve, serving.mcp, cache.cache, before.preflight, before.prepare),
 ):
     cli.add_command(command)
 

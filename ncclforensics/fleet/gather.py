@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ncclforensics.fleet.answers import Answer
     from ncclforensics.fleet.targets import Target
 
-PACKAGE = "ncclforensics.collect"
+COLLECT = ("ncclforensics.collect.node", "ncclforensics.collect")
 
 
 def gather(
@@ -44,7 +44,7 @@ def gather(
         raise UsageError(f"{into}: {reason(caught)}") from caught
     ask = ray.ask if target.by == "ray" else runner.ask
     with tempfile.NamedTemporaryFile(suffix=".py") as packed:
-        packed.write(script(PACKAGE))
+        packed.write(script(*COLLECT))
         packed.flush()
         try:
             for answer in ask(

@@ -15,14 +15,18 @@ if TYPE_CHECKING:
 
 
 def lines(
-    target: Target, package: str, arguments: Sequence[str], into: str, suffix: str
+    target: Target,
+    packed: Sequence[str],
+    arguments: Sequence[str],
+    into: str,
+    suffix: str,
 ) -> list[str]:
     """Return the commands that write what each node sends to `into`/NODE`suffix`.
 
-    One line a node, so that a part of them can be pasted; `&` and `wait` run them
-    together. Raises UsageError if the nodes cannot be listed.
+    `packed` are the arguments of `script.script`. One line a node, so that a part of
+    them can be pasted. Raises UsageError if the nodes cannot be listed.
     """
-    packer = [sys.executable, "-m", "ncclforensics.fleet.script", package]
+    packer = [sys.executable, "-m", "ncclforensics.fleet.script", *packed]
     script, folder = "collector.py", shlex.quote(into)
     said = [
         f"mkdir -p {folder} && script=$(mktemp -d)/{script}",

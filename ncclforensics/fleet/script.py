@@ -13,10 +13,15 @@ import io
 import sys
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ncclforensics import __version__
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 OLDEST = (3, 9)
+TOP = "ncclforensics"
 START = """\
 import sys
 if sys.version_info < {oldest}:
@@ -31,36 +36,38 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def script(package: str, module: str = "node") -> bytes:
-    """Return a script that runs `main(arguments)` of `package.module` on a node."""
+def script(entry: str, *packages: str) -> bytes:
+    """Return a script that runs `main(arguments)` of the module `entry` on a node.
+
+    `packages` are those that it consists of.
+    """
     least = ".".join(map(str, OLDEST))
-    packed = base64.b85encode(_zipped(package)).decode("ascii")
-    entry = f"{package}.{module}"
+    packed = base64.b85encode(_zipped(packages)).decode("ascii")
     text = START.format(oldest=OLDEST, least=least, packed=packed, entry=entry)
     return text.encode("ascii")
 
 
-def _zipped(package: str) -> bytes:
-    """Return a zip of the Python files of a package; the same files, the same bytes."""
-    spec = importlib.util.find_spec(package)
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    (place,) = spec.submodule_search_locations
-    root = package.replace(".", "/")
-    files = {
-        f"{root}/{file.relative_to(place).as_posix()}": file.read_bytes()
-        for file in sorted(Path(place).rglob("*.py"))
-    }
-    above = package.split(".")[:-1]
-    for depth in range(1, len(above) + 1):
-        inner = f'__version__ = "{__version__}"\n' if depth == 1 else ""
-        files["/".join((*above[:depth], "__init__.py"))] = inner.encode()
+def _zipped(packages: Iterable[str]) -> bytes:
+    """Return a zip of the Python files of packages; the same files, the same bytes."""
+    files: dict[str, bytes] = {}
+    for package in packages:
+        spec = importlib.util.find_spec(package)
+        assert spec is not None
+        assert spec.submodule_search_locations is not None
+        (place,) = spec.submodule_search_locations
+        root = package.replace(".", "/")
+        for file in sorted(Path(place).rglob("*.py")):
+            files[f"{root}/{file.relative_to(place).as_posix()}"] = file.read_bytes()
+        for above in list(Path(root).parents)[:-1]:
+            # a package above is only a place: it would import what is not sent
+            head = f'__version__ = "{__version__}"\n' if above.name == TOP else ""
+            files.setdefault(f"{above}/__init__.py", head.encode())
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
+        for name, data in sorted(files.items()):
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
     return packed.getvalue()
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(script(sys.argv[1]))
+    sys.stdout.buffer.write(script(*sys.argv[1:]))
