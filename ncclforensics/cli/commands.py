@@ -17,6 +17,7 @@ from ncclforensics.cli import (
     analyzed,
     before,
     cache,
+    collect,
     compare,
     console,
     explain,
@@ -115,6 +116,7 @@ def cli(context: click.Context, config: Path | None) -> None:
 
 for command in (
     *(publish.report, publish.export, publish.attach, ingest.ingest, compare.diff),
+    collect.collect,
     *(explain.explain, explain.classes, explain.schema, explain.grammars),
     *(serving.serve, serving.mcp, cache.cache, before.preflight, before.prepare),
 ):

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
     from ncclforensics.fleet.targets import By, Target
 
+NAMES = (
+    "slurm",
+    "k8s",
+    "namespace",
+    "ssh",
+    "ray",
+    "printing",
+    "node_limit",
+    "parallel",
+)
 TOOLS: dict[str, By] = {"slurm": "slurm", "k8s": "kubernetes", "ssh": "ssh"}
 
 asked = options.adds(

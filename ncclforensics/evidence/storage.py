@@ -22,6 +22,7 @@ SILENT = (
     *("kernel.nfs.silent", "kernel.lustre.silent"),
     *("kernel.ceph.silent", "kernel.smb.silent"),
 )
+MOUNT = "collect.mount_silent"
 BACK = ("kernel.nfs.back", "kernel.lustre.back", "kernel.ceph.back")
 HUNG, LISTED = "kernel.hung_task", "system.ps"
 LOCAL = "a local disk"
@@ -45,6 +46,9 @@ def silent_servers(frames: Frames) -> pl.DataFrame:
     A server that was back before then is left out.
     """
     lines = kernel_log.of_this_job(frames, frames.message(*SILENT))
+    # a mount that did not answer while the job hung has no time of its own
+    asked = frames.message(MOUNT).with_columns(pl.lit(False).alias("is_far"))
+    lines = pl.concat([lines, asked], how="diagonal_relaxed")
     lines = lines.filter(~pl.col("is_far"))
     names = [c for c in ("server", "target", "evicted_by") if c in lines.columns]
     if lines.is_empty() or not names:

@@ -14,7 +14,9 @@ from ncclforensics.model.errors import UsageError, reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ncclforensics.collect.redaction import Redactor
     from ncclforensics.fleet.answers import Answer
+    from ncclforensics.fleet.nodes import Node
     from ncclforensics.fleet.targets import Target
 
 COLLECT = ("ncclforensics.collect.node", "ncclforensics.collect")
@@ -24,22 +26,27 @@ def gather(
     target: Target,
     arguments: Sequence[str],
     into: Path,
+    redactor: Redactor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Answer]:
     """Run `collect --tar` with `arguments` on all nodes; return their answers.
 
     The shares and the manifest go into the folder `into`. A node whose share is there
-    already is not asked again. Raises UsageError if the nodes cannot be listed, and
-    KeyboardInterrupt after what came in was kept.
+    already is not asked again. `redactor` puts the pseudonyms that the nodes put.
+    Raises UsageError if the nodes cannot be listed, and KeyboardInterrupt after what
+    came in was kept.
     """
     found = targets.listed(target, ("--tar", *arguments))
     before = manifest.answered(into)
+    if redactor is not None and (into / manifest.NAME).exists():
+        raise UsageError(f"{into} has other pseudonyms: give another DIR")
     nodes = [node for node in found.nodes if node.name not in before]
+    clean = bytes if redactor is None else _known(redactor, nodes).text
     answers = list(before.values())
     try:
-        shares = Shares(into)
+        shares = Shares(into, lambda name: clean(name.encode()).decode())
         if found.pods:
-            (into / "pods.json").write_bytes(kubernetes.told(found.pods))
+            (into / "pods.json").write_bytes(clean(kubernetes.told(found.pods)))
     except OSError as caught:
         raise UsageError(f"{into}: {reason(caught)}") from caught
     ask = ray.ask if target.by == "ray" else runner.ask
@@ -59,5 +66,12 @@ def gather(
                     progress(len(answers), len(found.nodes))
         finally:
             shares.close()
-            manifest.write(into, target.by, target.limit, answers)
+            manifest.write(into, target.by, target.limit, answers, clean)
     return answers
+
+
+def _known(redactor: Redactor, nodes: Sequence[Node]) -> Redactor:
+    """Tell a redactor the names of all nodes."""
+    redactor.hosts |= {node.name for node in nodes}
+    redactor.hosts |= {node.name.partition(".")[0] for node in nodes}
+    return redactor

@@ -16,20 +16,29 @@ from ncclforensics.fleet.answers import Answer
 from ncclforensics.model.folding import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 NAME = "fleet.json"
 
 
-def write(folder: Path, by: str, limit: float, answers: Iterable[Answer]) -> None:
-    """Write the manifest of `folder`; one that is there is replaced as a whole."""
+def write(
+    folder: Path,
+    by: str,
+    limit: float,
+    answers: Iterable[Answer],
+    clean: Callable[[bytes], bytes] = bytes,
+) -> None:
+    """Write the manifest of `folder`; one that is there is replaced as a whole.
+
+    `clean` puts pseudonyms for names.
+    """
     rows = [asdict(a) for a in sorted(answers, key=lambda a: natural(a.node))]
     head = {"ncclforensics_fleet": 1, "tool": __version__, "by": by, "limit_s": limit}
     lines = ",\n  ".join(json.dumps(row) for row in rows)
     text = f'{json.dumps(head)[:-1]}, "nodes": [\n  {lines}\n]}}\n'
     beside = folder / f".{NAME}"
-    beside.write_text(text, "utf-8")
+    beside.write_bytes(clean(text.encode()))
     os.replace(beside, folder / NAME)
 
 

@@ -19,6 +19,7 @@ from ncclforensics.sources.scratch import EndlessError, Scratch
 from ncclforensics.sources.tars import take_tar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ncclforensics.fleet.answers import Stream
@@ -41,9 +42,13 @@ class Share:
 class Shares:
     """The folder that the shares of all nodes go into, from several threads at once."""
 
-    def __init__(self, into: Path) -> None:
-        """Take shares into the folder `into`, which is created."""
+    def __init__(self, into: Path, name: Callable[[str], str] = str) -> None:
+        """Take shares into the folder `into`, which is created.
+
+        `name` returns the name of a node as it may be written.
+        """
         self._into = into
+        self._name = name
         self._incoming = into / INCOMING
         self._lock = threading.Lock()
         self._incoming.mkdir(parents=True, exist_ok=True)
@@ -99,8 +104,8 @@ class Shares:
         Two machines may give themselves the same name: then the tool's name tells them
         apart.
         """
-        for name in (host, node.name):
-            folder = self._into / plain(name or node.name)
+        for name in (host, None):
+            folder = self._into / plain(name or self._name(node.name))
             if not folder.exists():
                 return folder
             machine = _machine(contents)
@@ -122,17 +127,17 @@ def _machine(contents: Contents) -> str | None:
     """Return what tells a machine from all others, by the manifest of its share."""
     for name, file in contents.members.items():
         if name.count("/") == 1 and name.endswith("/manifest.json"):
-            return _boot(file)
+            return _told_machine(file)
     return None
 
 
 def _machine_of(folder: Path) -> str | None:
-    return _boot(folder / "manifest.json")
+    return _told_machine(folder / "manifest.json")
 
 
-def _boot(manifest: Path) -> str | None:
+def _told_machine(manifest: Path) -> str | None:
     try:
         told = json.loads(manifest.read_bytes())
-        return str(told["boot_id"])
+        return str(told["machine"]) or None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -221,9 +221,10 @@ SCHEMAS: dict[str, Schema] = {
         "blocked": pl.Int64(),
     },
     # correlated: whether a rank moved between two observations of a `kind`: dump,
-    # stack, ras or log (the watchdog's counts). `moved` is null if nothing changed and
-    # it is unknown whether time passed, or if there is no second observation. `t` is
-    # the time of the last one, which is cited; `apart_ms` the known time between both
+    # stack, ras, log (the watchdog's counts) or process (its CPU time). `moved` is null
+    # if nothing changed and it is unknown whether time passed, or if there is no second
+    # observation. `t` is the time of the last one, which is cited; `apart_ms` the known
+    # time between both
     "looks": {
         "rank": pl.Int64(),
         "kind": pl.String(),

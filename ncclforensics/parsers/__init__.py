@@ -15,6 +15,8 @@ from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, PartialRead, join
 from ncclforensics.model.notes import Note
 from ncclforensics.parsers import (
+    collected_json,
+    environment,
     error_json,
     fleet_json,
     kubernetes,
@@ -50,6 +52,8 @@ READERS: Mapping[str, Reader] = {
     "slurm_json": _each(slurm_json.read),
     "fleet_json": _each(fleet_json.read),
     "kubernetes": _each(kubernetes.read),
+    "collected_json": _each(collected_json.read),
+    "environment": _each(environment.read),
 }
 
 

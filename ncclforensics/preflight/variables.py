@@ -86,7 +86,7 @@ VARIABLES = (
         "NCCL_DEBUG_FILE",
         "{logs}/nccl.%h.%p.log",
         "stdout",
-        "a file for each process: on one stdout the lines of eight ranks cut each other",
+        "a file for each process: on one stdout the lines of ranks cut each other",
         "a small file a rank; the folder has to exist",
     ),
     Variable(

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ncclforensics.model.errors import reason
 from ncclforensics.model.notes import Note
-from ncclforensics.sources import archives, files, layouts, limits, path_check
+from ncclforensics.sources import (
+    archives,
+    collected,
+    files,
+    layouts,
+    limits,
+    path_check,
+)
 from ncclforensics.sources.compression import compression_of, open_file
 from ncclforensics.sources.files import Found
 from ncclforensics.sources.kinds import kind_of
@@ -39,7 +46,8 @@ def discover(paths: Sequence[str], scratch: Path) -> Discovery:
         stage.take_stdin()
     for file in found:
         stage.take(file, depth=0)
-    ordered = sorted(stage.sources, key=lambda source: (source.name, str(source.path)))
+    placed = collected.placed(stage.sources)
+    ordered = sorted(placed, key=lambda source: (source.name, str(source.path)))
     names = unique(source.name for source in ordered)
     return Discovery(
         tuple(replace(s, name=n) for s, n in zip(ordered, names, strict=True)),

@@ -24,6 +24,8 @@ ENTRY_KEYS = frozenset(
 )
 ERROR_KEYS = frozenset({"message", "extraInfo", "errorCode"})
 SPY_KEYS = frozenset({"os_thread_id", "owns_gil"})
+# the first key of what `collect` writes: its manifest, and the processes of one look
+COLLECTED = ("collected_by", "collected_processes")
 RAS_KEYS = frozenset({"communicators", "communicators_count"})
 # a key that every job or node of Slurm's --json has
 SLURM = {
@@ -55,6 +57,8 @@ def json_kind(head: bytes) -> tuple[str, str] | None:
     for key in itertools.islice(_keys(text), MOST_TOKENS):
         if key.depth == 1:
             top.append(key.word)
+            if len(top) == 1 and key.word in COLLECTED:
+                return "collected_json", f"{shape} {key.word}"
             if key.word in DUMP_KEYS:
                 return "flight_recorder_json", f"{shape} {_listed(top)}"
             if key.word in RAS_KEYS and "nccl_version" in top:

@@ -23,6 +23,8 @@ KINDS = (
     "slurm_json",
     "fleet_json",
     "kubernetes",
+    "collected_json",
+    "environment",
     "report",
     "empty",
     "pickle",
@@ -36,6 +38,13 @@ TEXT_SHARE = 0.7
 NUL_RUN = re.compile(rb"\0{16,}")
 # kubectl prints the keys in order: a list's items come before its kind
 KUBERNETES = re.compile(rb"(?m)^(?:- )?(?:  )?kind: \"?(Pod|Event|List|PodList)\b")
+# env, or /proc/PID/environ: a variable a line, among them one of a launcher or of NCCL
+_VARIABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")
+_OF_A_JOB = re.compile(
+    rb"(?:RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|NCCL_\w+|SLURM_PROCID"
+    rb"|OMPI_COMM_WORLD_RANK)="
+)
+LEAST_VARIABLES, VARIABLES_SHARE = 4, 0.9  # values may have several lines
 CONTROLS = bytes([*range(9), *range(14, 27), *range(28, 32), 127])  # no ESC: colours
 WIDE = (  # the longer mark first: UTF-32 begins like UTF-16
     (b"\xff\xfe\0\0", "utf-32"),
@@ -77,7 +86,23 @@ def kind_of(head: bytes, tail: bytes = b"") -> Kind:
         return Kind(*found)
     if text.startswith(b"apiVersion: ") and (named := KUBERNETES.search(text)):
         return Kind("kubernetes", f"YAML with apiVersion and kind {named[1].decode()}")
+    if why := _environment(head):
+        return Kind("environment", why)
     return _text(head)
+
+
+def _environment(head: bytes) -> str | None:
+    """Return why a file is the environment of a process, or None."""
+    if not _VARIABLE.match(head):
+        return None
+    raw = b"\0" in head
+    told = [part for part in head.split(b"\0" if raw else b"\n") if part]
+    named = sum(_VARIABLE.match(part) is not None for part in told)
+    ours = sum(_OF_A_JOB.match(part) is not None for part in told)
+    if named < LEAST_VARIABLES or not ours or named < VARIABLES_SHARE * len(told):
+        return None
+    form = "as /proc/PID/environ" if raw else "one a line"
+    return f"{named} variables, {form}, {ours} of a launcher or NCCL"
 
 
 def _text(head: bytes) -> Kind:

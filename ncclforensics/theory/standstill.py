@@ -34,6 +34,7 @@ Answer = Literal["yes", "no", "unknown"]
 GROUP = ("pg", "pg_desc")
 WENT_ON = pl.duration(seconds=60)  # a later step comes this long after the first wait
 STEPS = 2  # later steps needed, as one line may have left its buffer late
+NEEDS_ALL = ("stack", "process")  # kinds of looks at one moment of a process
 MOST_CITES = 2
 EARLY = "early"  # that nobody has waited for long yet
 
@@ -96,10 +97,12 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     if late_ranks.latecomers(frames).height or late_ranks.resumed(frames)[0].height:
         yield Fact("late", "yes", "a rank came when its peers' timeout had passed")
     stood = _looks(frames).filter(~pl.col("moved"))
-    # a rank may pass one line again and again: all that were looked at have to stand
-    stacks = frames["looks"].filter(pl.col("kind") == "stack")["moved"]
-    if stacks.fill_null(True).any():
-        stood = stood.filter(pl.col("kind") != "stack")
+    # a rank may pass one line again and again, or wait for one that works: all that
+    # were looked at have to stand
+    for kind in NEEDS_ALL:
+        seen = frames["looks"].filter(pl.col("kind") == kind)["moved"]
+        if seen.fill_null(True).any():
+            stood = stood.filter(pl.col("kind") != kind)
     waits = frames["calls"]["waiting"].explode()
     if stood.filter(pl.col("rank").is_in(waits.implode())).height:
         ranks = common.numbers(stood["rank"])

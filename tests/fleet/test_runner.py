@@ -151,8 +151,7 @@ def test_an_interrupt_ends_the_processes_and_keeps_what_came(tmp_path, script):
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        for answer in asking:
-            answers.append(answer)
+        answers.extend(asking)
     kinds = {a.node: (a.kind, a.why) for a in answers}
     assert kinds["first"] == ("share", "")
     assert kinds["n0"] == ("silent", "interrupted")

@@ -38,7 +38,9 @@ def files(folder):
 
 
 def test_a_share_lies_under_its_host_with_its_times(tmp_path):
-    data = packed(info("gpu1/logs/a", data=b"one"), info("gpu1/manifest.json", data=b"{}"))
+    data = packed(
+        info("gpu1/logs/a", data=b"one"), info("gpu1/manifest.json", data=b"{}")
+    )
     got = take(tmp_path, data)
     assert (got.host, got.files, got.why) == ("gpu1", 2, "")
     assert files(tmp_path) == {"gpu1/logs/a": b"one", "gpu1/manifest.json": b"{}"}
@@ -96,7 +98,7 @@ def test_what_is_no_tar_brings_nothing(tmp_path):
 
 
 def manifest(boot):
-    return info("gpu1/manifest.json", data=json.dumps({"boot_id": boot}).encode())
+    return info("gpu1/manifest.json", data=json.dumps({"machine": boot}).encode())
 
 
 def test_one_machine_by_two_names_is_taken_once_and_two_of_one_name_twice(tmp_path):

@@ -1,6 +1,5 @@
 """The manifest of asked nodes: a silent node is told and suspected, never accused."""
 
-import json
 import shutil
 
 import pytest

@@ -14,6 +14,7 @@ from ncclforensics.correlate.timing import (
     dump_series,
     duplicate_files,
     log_motion,
+    process_motion,
 )
 from ncclforensics.correlate.traces import call_summary, process_stacks
 from ncclforensics.model import tables
@@ -36,6 +37,7 @@ def last(frames: Frames) -> Frames:
         log_motion.spied(spied),
         log_motion.reported(frames),
         log_motion.logged(frames),
+        process_motion.worked(frames),
     ]
     kept = _without_stacks(frames, spied)
     dumps = _several(frames)

@@ -1,0 +1,75 @@
+"""Progress between two looks at the processes themselves: CPU time and storage bytes.
+
+A process that used no CPU time in between did nothing, wherever it stands. One that
+used some may wait in a loop, as NCCL does, and proves nothing; nor does a process with
+a GPU, which may work while its host waits. Bytes to or from storage are work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.exits import alive
+from ncclforensics.correlate.timing.duplicate_files import LEAST_MS
+from ncclforensics.model import tables
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+# of the time between two looks: threads that only poll, such as those of a store or of
+# Gloo, use less, and a Python loop that computes uses more
+STILL = 0.01
+# written by a log or a monitor, not by a rank that reads data or saves
+LEAST_BYTES = 1 << 20
+MIB = 1 << 20
+
+
+def worked(frames: Frames) -> pl.DataFrame:
+    """Return `looks` rows of kind `process` for the ranks that were looked at twice."""
+    told = frames.message(alive.PROCESS)
+    if told.is_empty():
+        return tables.empty("looks")
+    key = ["host", "rank", "pid"]
+    mains = told.filter("is_main").drop_nulls([*key, "cpu_s", "t"])
+    mains = mains.sort(*key, "t").unique([*key, "t"], maintain_order=True)
+    before = [
+        pl.col(c).shift(1).over(key).alias(f"{c}_a")
+        for c in ("cpu_s", "storage_bytes", "t", "source")
+    ]
+    pairs = mains.with_columns(before).drop_nulls("source_a")
+    pairs = pairs.unique(key, keep="last", maintain_order=True)
+    apart = (pl.col("t") - pl.col("t_a")).dt.total_milliseconds()
+    used = pl.col("cpu_s") - pl.col("cpu_s_a")
+    passed = (pl.col("storage_bytes") - pl.col("storage_bytes_a")).fill_null(0)
+    still = (used * 1000 < STILL * apart) & (apart >= LEAST_MS) & ~pl.col("uses_gpu")
+    is_moving = passed >= LEAST_BYTES
+    moved = pl.when(is_moving).then(True).when(still & (passed == 0)).then(False)
+    seconds = (apart / 1000).round(0).cast(pl.Int64).cast(pl.String)
+    stood = pl.concat_str(
+        pl.lit("no CPU time in "),
+        *(seconds, pl.lit(" s, in state "), pl.col("state"), pl.lit(" ")),
+        pl.col("wchan").fill_null(""),
+    ).str.strip_chars_end()
+    bytes_ = pl.concat_str(
+        *(pl.lit("moved "), (passed // MIB).cast(pl.String)),
+        *(pl.lit(" MiB to or from storage in "), seconds, pl.lit(" s")),
+    )
+    busy = pl.concat_str(
+        *(pl.lit("used "), used.round(1).cast(pl.String), pl.lit(" s of CPU in ")),
+        *(seconds, pl.lit(" s")),
+    )
+    rows = pairs.with_columns(
+        pl.lit("process").alias("kind"),
+        moved.alias("moved"),
+        pl.when(is_moving)
+        .then(bytes_)
+        .when(~moved)
+        .then(stood)
+        .otherwise(busy)
+        .alias("what"),
+        apart.alias("apart_ms"),
+        pl.col("source_a").alias("earlier_source"),
+    )
+    return tables.conform("looks", rows.select(*tables.SCHEMAS["looks"]))
