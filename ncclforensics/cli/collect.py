@@ -122,9 +122,9 @@ def _fleet(
         console.warn(f"interrupted; what came by then is in {output}")
         return ExitCode.INTERRUPTED
     console.wipe()
-    came = [answer for answer in answers if answer.files]
+    came = [answer for answer in answers if answer.kind in ("share", "part")]
     for answer in answers:
-        if answer.kind != "share":
+        if answer.why:
             console.warn(f"{answer.node}: {answer.why}")
     if not asked["quiet"]:
         size = sum(answer.bytes for answer in came) / 2**20

@@ -119,6 +119,8 @@ def _taken(node: Node, told: dict[str, object], take: Take, folder: Path) -> Ans
     finally:
         os.close(descriptor)
         file.unlink()
+    if got.is_again:
+        return Answer(node.name, "share", got.why, got.host)
     said = str(told["said"])
     found = kind(code, got.files, got.why == "", said)
     why = "" if found == "share" else said or got.why

@@ -132,6 +132,8 @@ def _done(run: list[Any]) -> None:
 
 def main(arguments: list[str]) -> None:
     """Connect to the cluster, and list its nodes or ask them."""
+    # this folder comes first for a script, and its ray.py is none
+    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
     try:
         import ray
     except ImportError:

@@ -166,6 +166,8 @@ def _ask(
         said.seek(max(0, said.seek(0, os.SEEK_END) - SAID))
         told = last_line(said.read())
     code = None if stream.late or running.stopped else code
+    if got.is_again:
+        return Answer(node.name, "share", got.why, got.host, round(seconds, 3))
     found = kind(code, got.files, got.why == "", told)
     why = _why(code, got.why, told, limit, interrupted=running.stopped)
     why = "" if found == "share" else why

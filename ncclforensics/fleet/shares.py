@@ -32,11 +32,15 @@ INCOMING = ".incoming"
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What came of a node: its own name, its files, and why some are missing."""
+    """What came of a node: its own name, its files, and why some are missing.
+
+    `is_again` says that it is another name of a node whose share is there.
+    """
 
     host: str | None
     files: int
     why: str = ""
+    is_again: bool = False
 
 
 class Shares:
@@ -73,18 +77,23 @@ class Shares:
             files, missed = self._place(node, host, contents)
         finally:
             scratch.remove()
+        if files < 0:
+            return Share(host, 0, f"is {host}, which has answered", is_again=True)
         return Share(host, files, why or missed or "; ".join(told[:3]))
 
     def _place(
         self, node: Node, host: str | None, contents: Contents
     ) -> tuple[int, str]:
-        """Move the files to their names; return how many, and what went wrong."""
+        """Move the files to their names; return how many, and what went wrong.
+
+        A share that is there already counts as -1.
+        """
         if not contents.members:
             return 0, ""
         with self._lock:
             folder = self._folder(node, host, contents)
             if folder is None:
-                return 0, f"{host} has answered already, by another name"
+                return -1, ""
             folder.mkdir()
         missed = ""
         placed = 0

@@ -71,15 +71,18 @@ def link_up(facts: Facts) -> Found:
 
 
 def mtu(facts: Facts) -> Found:
-    """The interfaces that NCCL would use have one MTU.
+    """The interfaces that NCCL_SOCKET_IFNAME names have one MTU.
 
     Large messages over the narrower one get lost where the path does not fragment.
+    Without the variable NCCL may take any interface, and those of different networks
+    have MTUs of their own.
 
-    Do: `ip link set dev IFACE mtu N`, alike on all nodes and switches.
+    Do: ip link set dev IFACE mtu N, alike on all nodes and switches
     """
     used = [i for i in chosen(facts) if i["name"] != "lo"]
     told = ", ".join(f"{i['name']} {i['mtu']}" for i in used) or "none but lo"
-    return ("failed", told) if len({i["mtu"] for i in used}) > 1 else told
+    is_named = bool(facts.variable("NCCL_SOCKET_IFNAME"))
+    return ("failed", told) if is_named and len({i["mtu"] for i in used}) > 1 else told
 
 
 def infiniband_ports(facts: Facts) -> Found:

@@ -17,12 +17,10 @@ from ncclforensics.preflight.results import Facts, Status, UnknownError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-# what each node or rank has for itself
+# what each node or rank has for itself, and what the launcher set for this very step
 OWN = re.compile(
-    r"(?:LOCAL_|NODE_|GROUP_|ROLE_)?RANK$|SLURM(?:D_NODENAME|_NODEID|_PROCID|_LOCALID"
-    r"|_GTIDS|_TASK_PID|_TOPOLOGY_ADDR|_CPU_BIND|_STEP|_SRUN|_LAUNCH|_JOB_GPUS)"
-    r"|HOSTNAME$|OMPI_|PMI|PMIX_|PRTE_|KUBERNETES_|JOB_COMPLETION_INDEX|SLURMD_"
-    r"|PYTHONHASHSEED$|RAY_|TORCHELASTIC_"
+    r"(?:LOCAL_|NODE_|GROUP_|ROLE_)?RANK$|HOSTNAME$|SLURM|OMPI_|PMI|PMIX_|PRTE_"
+    r"|KUBERNETES_|JOB_COMPLETION_INDEX|PYTHONHASHSEED$|RAY_|TORCHELASTIC_"
 )
 # what every rank has to agree on; the others may be the choice of a node
 SAME = re.compile(r"MASTER_|(?:\w+_)?WORLD_SIZE$|NNODES$|(?:N|R)CCL_|TORCH_|GLOO_")
@@ -55,16 +53,13 @@ class Compared:
     absent: str | None = None  # the value of a node that tells others of this row
 
 
-def _used(facts: Facts, key: str) -> list[str]:
-    """Return a property of the interfaces that NCCL would use, without repeats."""
-    used = [i for i in chosen(facts) if i["name"] != "lo"]
-    return list(dict.fromkeys(str(i[key]) for i in used if i[key] is not None))
-
-
 def _network(facts: Facts) -> Mapping[str, Any]:
-    told = {"MTU": _used(facts, "mtu"), "link speed in Mb/s": _used(facts, "speed")}
-    rows = {what: ", ".join(values) for what, values in told.items() if values}
-    return rows | {"interface": ", ".join(_used(facts, "name")) or "none"}
+    """Return names, MTUs and speeds of the interfaces that NCCL would use."""
+    used = [i for i in chosen(facts) if i["name"] != "lo"]
+    speeds = [f"{i['name']} {i['speed']}" for i in used if i["speed"] is not None]
+    rows = {"interface": ", ".join(i["name"] for i in used) or "none"}
+    rows |= {f"MTU of {i['name']}": i["mtu"] for i in used}
+    return rows | ({"link speed in Mb/s": ", ".join(speeds)} if speeds else {})
 
 
 def _infiniband(facts: Facts) -> Mapping[str, Any]:

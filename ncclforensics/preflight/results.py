@@ -73,4 +73,4 @@ def remedy(check: Check) -> str:
     """Return what helps: the docstring's paragraph that begins with `Do:`."""
     parts = (inspect.getdoc(check) or "").split("\n\n")
     told = next((part for part in parts if part.startswith("Do:")), "")
-    return " ".join(told.removeprefix("Do:").split())
+    return " ".join(told.removeprefix("Do:").split()).removesuffix(".")

@@ -107,8 +107,12 @@ def test_one_machine_by_two_names_is_taken_once_and_two_of_one_name_twice(tmp_pa
     again = into.take(Node("alias"), io.BytesIO(packed(manifest("a"))))
     other = into.take(Node("other"), io.BytesIO(packed(manifest("b"))))
     into.close()
-    assert (again.files, other.files) == (0, 1)
-    assert "already" in again.why
+    assert (again.is_again, again.files, again.why) == (
+        True,
+        0,
+        "is gpu1, which has answered",
+    )
+    assert (other.is_again, other.files) == (False, 1)
     assert sorted(f.name for f in tmp_path.iterdir()) == ["gpu1", "other"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ncclforensics.collect.children import Answer, Question, ask_all
 
 NET, IB = Path("/sys/class/net"), Path("/sys/class/infiniband")
 CONNECT_S = 3.0
+RESOLVE_S = 3.0
 NEIGHBOURS = 2  # in the ring of all nodes; more find little more
 # an answer, though not that of a listener: the host is there
 REFUSED = (errno.ECONNREFUSED,)
@@ -85,10 +87,9 @@ def master() -> dict[str, Any]:
     told: dict[str, Any] = {"name": name, "port": port, "addresses": [], "answer": ""}
     if not port.isdigit():
         return {**told, "answer": "MASTER_PORT is no number"}
-    try:
-        found = socket.getaddrinfo(name, int(port), type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        return {**told, "answer": error.strerror}
+    found, why = _resolved(name, int(port))
+    if not found:
+        return {**told, "answer": why}
     told["addresses"] = sorted({str(address[0]) for *_, address in found})
     for family, kind, protocol, _, address in found:
         with socket.socket(family, kind, protocol) as asked:
@@ -103,6 +104,23 @@ def master() -> dict[str, Any]:
                 if is_refused:
                     break
     return told
+
+
+def _resolved(name: str, port: int) -> tuple[list[Any], str]:
+    """Return the addresses of a host, or why there are none; a resolver may be slow."""
+    found: list[Any] = []
+    failed: list[str] = [f"the resolver does not answer within {RESOLVE_S:g} s"]
+
+    def ask() -> None:
+        try:
+            found.extend(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
+        except (socket.gaierror, UnicodeError) as error:
+            failed[:] = [getattr(error, "strerror", None) or str(error)]
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(RESOLVE_S)
+    return found, failed[0]
 
 
 def _why(error: OSError) -> str:
