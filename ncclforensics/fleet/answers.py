@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["share", "part", "silent", "refused"]
+Kind = Literal["share", "part", "silent", "refused", "unasked"]
 
 # A node or its daemon that cannot be reached, in the words of ssh, kubectl and srun.
 # Any other failure is one of access or of setup, and says nothing of the node.
@@ -27,7 +27,8 @@ class Answer:
 
     `kind`: "share" is a whole answer, "part" one that ended early, "silent" none
     because the node was not reached or was late, "refused" none although it was
-    reached. `why` has the reason in the tool's words, `host` the node's own name.
+    reached, "unasked" none because the gathering was interrupted. `why` has the reason
+    in the tool's words, `host` the node's own name.
     """
 
     node: str

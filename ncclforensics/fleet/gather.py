@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncclforensics.fleet import kubernetes, manifest, ray, runner, targets
+from ncclforensics.fleet.answers import Answer
 from ncclforensics.fleet.script import script
 from ncclforensics.fleet.shares import Shares
 from ncclforensics.model.errors import UsageError, reason
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ncclforensics.collect.redaction import Redactor
-    from ncclforensics.fleet.answers import Answer
     from ncclforensics.fleet.nodes import Node
     from ncclforensics.fleet.targets import Target
 
@@ -66,6 +66,12 @@ def gather(
                     progress(len(answers), len(found.nodes))
         finally:
             shares.close()
+            told = {answer.node for answer in answers}
+            answers += [
+                Answer(node.name, "unasked", "interrupted")
+                for node in nodes
+                if node.name not in told
+            ]
             manifest.write(into, target.by, target.limit, answers, clean)
     return answers
 

@@ -152,6 +152,8 @@ def _ask(
     with tempfile.TemporaryFile() as said:
         try:
             process = running.start(node.argv, script, said.fileno())
+        except InterruptedError:
+            return Answer(node.name, "unasked", "interrupted")
         except OSError as caught:
             return Answer(node.name, "refused", f"{node.argv[0]}: {reason(caught)}")
         try:
@@ -168,6 +170,8 @@ def _ask(
     code = None if stream.late or running.stopped else code
     if got.is_again:
         return Answer(node.name, "share", got.why, got.host, round(seconds, 3))
+    if running.stopped and not got.files:
+        return Answer(node.name, "unasked", "interrupted")
     found = kind(code, got.files, got.why == "", told)
     why = _why(code, got.why, told, limit, interrupted=running.stopped)
     why = "" if found == "share" else why

@@ -1,8 +1,8 @@
 """Packs a package of ours into one Python script that a node reads from stdin.
 
 The script holds a zip, keeps it in a file of memory alone, and imports from there: on
-the node nothing is installed, written or left behind. Packages that are sent import
-nothing but Python's standard library and themselves.
+the node nothing is installed or left behind, and it ends when nobody reads any more.
+Packages that are sent import nothing but Python's standard library and themselves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ START = """\
 import sys
 if sys.version_info < {oldest}:
     sys.exit("python3 is %d.%d here, {least} is needed" % sys.version_info[:2])
-import base64, os
+import base64, os, select, signal, threading
+def watch():
+    # nobody reads any more: the command that started this has ended
+    reader = select.poll()
+    reader.register(1, 0)
+    reader.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=watch, daemon=True).start()
 held = os.memfd_create("ncclforensics")
 with open(held, "wb", closefd=False) as memory:
     memory.write(base64.b85decode("{packed}"))

@@ -26,6 +26,7 @@ TOLD = {
     "silent": "did not answer",
     "part": "sent a part only",
     "refused": "sent nothing",
+    "unasked": "had not answered when it was ended",
 }
 
 

@@ -154,7 +154,7 @@ def test_an_interrupt_ends_the_processes_and_keeps_what_came(tmp_path, script):
         answers.extend(asking)
     kinds = {a.node: (a.kind, a.why) for a in answers}
     assert kinds["first"] == ("share", "")
-    assert kinds["n0"] == ("silent", "interrupted")
+    assert kinds["n0"] == ("unasked", "interrupted")
     pids = [int(f.read_text()) for f in marks.iterdir() if f.suffix == ".child"]
     assert [pid for pid in pids if alive(pid)] == []
 
