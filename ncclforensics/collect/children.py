@@ -26,6 +26,8 @@ AT_ONCE = 8
 POLL_S = 0.01
 REAP_S = 0.3  # until a killed child counts as left behind
 NOT_FOUND = 127
+# Python ignores the last two, or its caller handles the first ones
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 # what journalctl prints instead of an answer
 _NOTHING = re.compile(rb"\s*(?:-- No entries --|No journal files were found)")
 _ERROR = re.compile(r"(?i)(?:[\w-]+: )?error\b")
@@ -127,7 +129,7 @@ def _answer(
 ) -> None:
     """Run in the child: answer on `output`, and exit."""
     os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES * 4, MOST_BYTES * 4))
     nothing = os.open(os.devnull, os.O_RDWR)

@@ -17,7 +17,6 @@ from ncclforensics.collect.children import Question
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ncclforensics.collect.processes import Process
 
 FOLDER = "commands"
 HOUR_S = 3600
@@ -43,7 +42,8 @@ class Command:
         return " ".join(self.argv)
 
 
-def _no_gpu() -> str:
+def no_gpu() -> str:
+    """Return why no GPU is asked, or ""."""
     has_one = os.path.exists("/proc/driver/nvidia") or os.path.exists("/dev/nvidiactl")
     return "" if has_one else "this node has no NVIDIA driver"
 
@@ -52,7 +52,7 @@ def _no_switch() -> str:
     places = ("/dev/nvidia-nvswitchctl", "/proc/driver/nvidia-nvswitch/devices")
     if any(os.path.exists(place) for place in places):
         return ""
-    return _no_gpu() or "this node has no NVSwitch"
+    return no_gpu() or "this node has no NVSwitch"
 
 
 def _no_rdma() -> str:
@@ -80,12 +80,12 @@ def _of_last_hour(data: bytes) -> bytes:
 
 DMESG = Command(("dmesg", "--time-format", "iso"), 5, "dmesg.txt", clean=_of_last_hour)
 TWICE = (
-    Command(("nvidia-smi", "-q", "-x"), 10, "nvidia-smi.xml", _no_gpu),
+    Command(("nvidia-smi", "-q", "-x"), 10, "nvidia-smi.xml", no_gpu),
     Command(("ip", "-j", "-s", "link"), 3, "ip-link.json"),
     Command(("ss", "-tinp"), 4, "ss.txt"),
 )
 ONCE = (
-    Command(("nvidia-smi", "topo", "-m"), 8, "nvidia-smi-topo.txt", _no_gpu),
+    Command(("nvidia-smi", "topo", "-m"), 8, "nvidia-smi-topo.txt", no_gpu),
     Command(
         ("systemctl", "status", "nvidia-fabricmanager", "--no-pager"),
         limit=4,
@@ -139,14 +139,3 @@ def ethtool() -> list[Command]:
         return []
     real = [name for name in names if os.path.exists(f"{base}/{name}/device")]
     return [Command(("ethtool", name), 3, f"ethtool-{name}.txt") for name in real[:16]]
-
-
-def ras(processes: list[Process]) -> Command | None:
-    """Return how to ask NCCL's RAS, None without a GPU or if it is turned off."""
-    own = processes[0].environment if processes else {}
-    if _no_gpu() or own.get("NCCL_RAS_ENABLE") == "0":
-        return None
-    host, _, port = own.get("NCCL_RAS_ADDR", "").rpartition(":")
-    where = (*(("-h", host) if host else ()), *(("-p", port) if port else ()))
-    text = Command(("ncclras", "-v", *where), 8, "ncclras.txt")
-    return Command(("ncclras", "-f", "json", *where), 8, "ncclras.json", otherwise=text)

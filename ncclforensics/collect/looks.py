@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ncclforensics.collect import commands, dumps, peers, stacks, state
+from ncclforensics.collect import commands, dumps, peers, ras, stacks, state
 from ncclforensics.collect.children import Question, ask, ask_all
 from ncclforensics.collect.share import iso
 
@@ -31,6 +31,7 @@ def take(
     *,
     nonblocking: bool,
     searched: bool,
+    is_first: bool,
     also: list[Question],
 ) -> dict[int, dict[str, Any]]:
     """Take one look and write it under `folder`; return the processes' states by pid.
@@ -38,7 +39,11 @@ def take(
     `searched`: all processes of the job were looked for. `also` are further questions,
     asked at the same time; their files lie outside `folder`.
     """
-    states = _states(share, processes, until, folder, searched=searched)
+    states = _states(share, processes, until)
+    # a look that is the first of two ends with what is compared: py-spy lets a process
+    # run for a moment when it stops it
+    if not is_first:
+        _write_states(share, processes, states, folder, searched=searched)
     asked = _stacks(share, processes, states, until, nonblocking=nonblocking)
     if share.redactor.leaves_out_dumps:
         why = "left out: paths in it cannot be replaced; use `analyze --redact`"
@@ -46,15 +51,17 @@ def take(
     else:
         asked += dumps.questions(processes)
     moving, why_not = commands.questions(commands.TWICE, "")
-    if ras := commands.ras(processes):
-        more, _ = commands.questions([ras], "")
-        moving += more
-    share.miss(why_not)
+    more, silent = ras.questions(processes)
+    moving += more
+    share.miss({**why_not, **silent})
     # dumps mostly wait: begun first, they take no time of their own
     own = {id(question) for question in asked + moving}
     for answer in ask_all([*reversed(asked), *moving, *also], until, at_once=12):
         share.keep(answer, folder if _is_of(answer.question, own, asked) else "")
     _write_counters(share, folder)
+    if is_first:
+        states = _states(share, processes, until)
+        _write_states(share, processes, states, folder, searched=searched)
     return states
 
 
@@ -65,28 +72,35 @@ def _is_of(question: Question, own: set[int], asked: list[Question]) -> bool:
 
 
 def _states(
-    share: Share,
-    processes: list[Process],
-    until: float,
-    folder: str,
-    *,
-    searched: bool,
+    share: Share, processes: list[Process], until: float
 ) -> dict[int, dict[str, Any]]:
-    """Read and write the state of each process."""
+    """Return the state of each process by pid."""
     taken = time.time()
     answers = ask_all(state.questions(processes), until, at_once=32)
-    states = {int(a.question.name): state.read(a.data) for a in answers}
     for answer in answers:
         if answer.why_not:
             pid = answer.question.name
             share.miss({f"state of process {pid} in /proc": answer.why_not})
+    told = {int(a.question.name): state.read(a.data) for a in answers}
+    return {pid: {**row, "taken": taken} for pid, row in told.items()}
+
+
+def _write_states(
+    share: Share,
+    processes: list[Process],
+    states: dict[int, dict[str, Any]],
+    folder: str,
+    *,
+    searched: bool,
+) -> None:
+    """Write processes.json."""
+    taken = min((row.pop("taken") for row in states.values()), default=time.time())
     names = {address: name for name, (address, _) in peers.interfaces().items()}
     rows = [_row(process, states.get(process.pid, {}), names) for process in processes]
     host = os.uname().nodename
     told = {DOCUMENT: 1, "host": host, "taken": iso(taken), "searched": searched}
     told["processes"] = rows
-    share.document(f"{folder}processes.json", told)
-    return states
+    share.document(f"{folder}processes.json", told, "processes")
 
 
 def _row(
@@ -129,8 +143,7 @@ def _stacks(
         why = found.why_not or "not found on this node: no stacks"
         share.miss({"py-spy": why})
         return []
-    letters = {pid: str(told.get("state", "")) for pid, told in states.items()}
-    asked, why_not = stacks.questions(processes, letters, spy, nonblocking)
+    asked, why_not = stacks.questions(processes, states, spy, nonblocking)
     share.miss(why_not)
     return asked
 

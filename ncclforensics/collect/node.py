@@ -113,7 +113,9 @@ def _collect(asked: argparse.Namespace, output: Path) -> int:
     share.miss({f"processes, {n}": why for n, why in enumerate(found.why_not, 1)})
     taken = _looks(asked, share, found.processes, until)
     end = time.time()
-    share.document("manifest.json", _manifest(asked, share, (start, end), taken, found))
+    share.document(
+        "manifest.json", _manifest(asked, share, (start, end), taken, found), "asked"
+    )
     if not asked.quiet:
         _summary(share, found.processes, end - start)
     return 0
@@ -132,21 +134,24 @@ def _looks(
             lines = (f"{k}={v}\n" for k, v in process.environment.items())
             name = f"processes/{process.label}.env"
             share.write(name, "".join(lines).encode("utf-8", "replace"))
-    first, begun = time.time(), time.monotonic()
+    first = time.time()
     pause = asked.again
     folder = "" if pause is None else "look-1/"
     searched = not asked.pid and asked.match is None
     how: dict[str, Any] = {"nonblocking": asked.nonblocking, "searched": searched}
     also = [*once, *logs] if pause is None else once
+    how["is_first"] = pause is not None
     states = looks.take(share, found, until, folder, also=also, **how)
+    compared = time.monotonic()
     _mounts(share, until)
     for answer in ask_all(peers.questions(peers.addresses(found, states)), until):
         share.keep(answer)
     taken = [{"folder": folder, "start": iso(first), "end": iso(time.time())}]
     if pause is not None:
-        time.sleep(max(0.0, begun + pause - time.monotonic()))
+        time.sleep(max(0.0, compared + pause - time.monotonic()))
         second = time.time()
         until = time.monotonic() + asked.limit
+        how["is_first"] = False
         looks.take(share, found, until, "look-2/", also=logs, **how)
         told = {"folder": "look-2/", "start": iso(second), "end": iso(time.time())}
         taken.append(told)

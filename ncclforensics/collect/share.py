@@ -95,15 +95,21 @@ class Share:
         if told not in self.asked:
             self.asked.append(told)
 
-    def document(self, name: str, told: Mapping[str, Any]) -> None:
-        """Write a JSON document."""
-        text = json.dumps(told, indent=1, ensure_ascii=False)
-        self.write(name, text.encode("utf-8", "replace") + b"\n")
+    def document(self, name: str, told: Mapping[str, Any], rows: str) -> None:
+        """Write a JSON object; each row of its list `rows` is a line, to be cited."""
+        values = [(key, _json(told[key])) for key in told if key != rows]
+        values.append((rows, "[\n" + ",\n".join(map(_json, told[rows])) + "\n]"))
+        text = ",\n".join(f'"{key}": {value}' for key, value in values)
+        self.write(name, f"{{{text}}}\n".encode("utf-8", "replace"))
 
 
 def _tells_by_its_exit_code(answer: Answer) -> bool:
     ask = answer.question.ask
     return not callable(ask) and ask[0] in BY_EXIT_CODE and bool(answer.data)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def iso(seconds: float) -> str:

@@ -7,26 +7,32 @@ the running process instead, and may see a stack that never was.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from ncclforensics.collect.children import Question
 
 if TYPE_CHECKING:
     from ncclforensics.collect.processes import Process
 
-LIMIT_S = 12.0  # the symbols of torch's libraries take seconds the first time
-PLAIN_LIMIT_S = 5.0
+LIMIT_S = 8.0  # the symbols of torch's libraries take seconds the first time
+PLAIN_LIMIT_S = 4.0
 MOST_WORKERS = 4  # of each rank
 ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 UNREACHABLE = "Dt"  # states in which a process cannot be attached to
+# it would not stop for py-spy: it is stopped, or waits for a server of files
+LEFT_ALONE = re.compile(r"^T|request_wait_answer|nfs|rpc_|ll_|ceph_|cifs_|smb2_|gpfs")
 
 
 def questions(
-    processes: list[Process], states: dict[int, str], spy: str, nonblocking: bool
+    processes: list[Process],
+    states: dict[int, dict[str, Any]],
+    spy: str,
+    nonblocking: bool,
 ) -> tuple[list[Question], dict[str, str]]:
     """Return a question per process, and why others are not asked.
 
-    `states` are the processes' states by pid, `spy` is the program. Workers of a rank,
+    `states` are those of `state.of` by pid, `spy` is the program. Workers of a rank,
     as of a data loader, count up to MOST_WORKERS.
     """
     asked: list[Question] = []
@@ -37,23 +43,21 @@ def questions(
             workers[process.rank] = workers.get(process.rank, 0) + 1
             if workers[process.rank] > MOST_WORKERS:
                 continue
-        state = states.get(process.pid, "")
-        if state and state in UNREACHABLE:
-            why = (
-                f"state {state}: it cannot be attached to while it waits in the kernel"
-            )
+        told = states.get(process.pid, {})
+        letter = str(told.get("state", ""))
+        if letter and letter in UNREACHABLE:
+            why = f"state {letter}: nothing can attach to it while the kernel holds it"
             why_not[f"stack of {process.label}"] = why
             continue
         dump = [spy, "dump", "--pid", str(process.pid)]
         name, file = f"stack of {process.label}", f"stacks/{process.label}.txt"
-        plain = Question(name, [*dump, "--nonblocking"], PLAIN_LIMIT_S, file)
-        if nonblocking:
-            asked.append(plain)
+        beside = Question(name, [*dump, "--nonblocking"], PLAIN_LIMIT_S, file)
+        if nonblocking or LEFT_ALONE.search(f"{letter} {told.get('wchan', '')}"):
+            asked.append(beside)
         elif process.is_main:
-            plain = Question(name, dump, PLAIN_LIMIT_S, file, plain)
-            asked.append(Question(name, [*dump, "--native"], LIMIT_S, file, plain))
+            asked.append(Question(name, [*dump, "--native"], LIMIT_S, file, beside))
         else:
-            asked.append(Question(name, dump, PLAIN_LIMIT_S, file))
+            asked.append(Question(name, dump, PLAIN_LIMIT_S, file, beside))
     return asked, why_not
 
 

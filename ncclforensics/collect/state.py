@@ -1,7 +1,7 @@
 """What the kernel tells of a process: its state, where it waits, what it has used.
 
-Read in a child per process, and again in a second look: `cpu_s` and `storage_bytes`
-that do not grow show that nothing is done, in kernel time and for the disks alike.
+Read in a child per process, and again in a second look: a process whose `cpu_s`,
+`switches` and `storage_bytes` do not grow has done nothing in between.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ LIMIT_S = 4.0
 MOST_THREADS = 64
 MOST_SOCKETS = 200
 GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
+_SWITCHES = ("voluntary", "nonvoluntary")
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
 TCP = (
     *("", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT"),
@@ -66,6 +67,10 @@ def of(pid: int) -> dict[str, object]:
         told["called_bytes"] = int(io["rchar"]) + int(io["wchar"])
     status = dict(re.findall(r"(?m)^(\w+):\s*(.*)$", _read(f"/proc/{pid}/status")))
     told["memory"] = status.get("VmRSS", "")
+    # those of the main thread alone: as long as they stay, it has not run at all
+    counts = [status.get(f"{kind}_ctxt_switches") for kind in _SWITCHES]
+    if None not in counts:
+        told["switches"] = sum(map(int, filter(None, counts)))
     told["traced_by"] = int(status.get("TracerPid") or 0)
     # the pid that the process itself prints, where it is in a container
     told["own_pid"] = int((status.get("NSpid") or str(pid)).split()[-1])

@@ -7,6 +7,7 @@ everything else, as a log or a command line may repeat them.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,8 @@ DENIED = re.compile(
 _ASSIGNED = re.compile(
     rb"(?i)((?<![a-z])(?:[a-z0-9_.-]*[_-])?"
     rb"(?:api_?-?key|access_?-?key|secret(?:_?-?key)?|token|password|passwd|bearer)"
-    rb"[\"']?(?:\s*[=:]\s*|\s+(?=[^\s\-=:]{16}))[\"']?)([^\s\"',;&]{6,})"
+    rb"(?:\\*[\"'])?(?:\s*[=:]\s*|\s+(?=[^\s\-=:]{16}))(?:\\*[\"'])?)"
+    rb"([^\s\"',;&\\]{6,})"
 )
 _IN_URL = re.compile(rb"(://[^/\s:@]{0,64}:)[^/\s@]{1,256}(@)")
 # tokens that are known by their form, whatever their name
@@ -68,7 +70,8 @@ def cleaned(data: bytes, known: Iterable[str]) -> bytes:
     """Return text without `known` values, and without what has a secret's form."""
     hidden = HIDDEN.encode()
     for value in sorted(known, key=len, reverse=True):
-        data = data.replace(value.encode("utf-8", "surrogateescape"), hidden)
+        for told in {value, json.dumps(value)[1:-1]}:  # as it is, and inside JSON
+            data = data.replace(told.encode("utf-8", "surrogateescape"), hidden)
     data = _IN_URL.sub(rb"\1" + hidden + rb"\2", data)
     data = _FORMS.sub(hidden, data)
     return _ASSIGNED.sub(rb"\1" + hidden, data)

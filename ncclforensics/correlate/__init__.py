@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.correlate.exits import alive
 from ncclforensics.correlate.identity import group_members, ranks, world
 from ncclforensics.correlate.runs import accounting, clock, jobs, restarts, survived
 from ncclforensics.correlate.timing import old_dumps, two_looks
@@ -44,7 +45,7 @@ def correlate(
     ours = accounting.of_this_job(jobs.last(frames, job))
     known = ranks.identify(restarts.labelled(ours))
     known = survived.without(clock.with_year(restarts.last(known, attempt)))
-    known = old_dumps.noted(known)
+    known = old_dumps.noted(alive.without_strangers(known))
     known = coll_logs.with_calls(two_looks.last(known))
     known = p2p_batches.with_ends(known)
     collectives = call_summary.outline(known)

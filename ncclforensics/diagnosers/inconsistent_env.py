@@ -7,8 +7,10 @@ What it means
 
 How we know
     `… set by environment to …` with different values on ranks of one job; or on some
-    ranks of a host and not on others that came as far. Only variables that all ranks
-    must agree on count, and only where the job failed or hangs.
+    ranks of a host and not on others that came as far. Where the environment of the
+    processes was collected, it tells for all ranks what is set and what is not. Only
+    variables that all ranks must agree on count, and only where the job failed or
+    hangs.
 
 What to do
     Set the variable for the whole job: in the script that every node runs, with
@@ -31,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common
+from ncclforensics.evidence import common, environments
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "launch"
-NEEDS = ("nccl.env",)
+NEEDS = ("nccl.env", "environment.")
 MISSING = "no line of NCCL that tells a variable"
 NEXT_TIME = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "collective-mismatch")
@@ -68,7 +70,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     failed = frames["events"].filter(pl.col("role").is_in(BAD)).height
     if not failed and frames["calls"].is_empty():
         return
-    read = frames.message("nccl.env", "nccl.env.set")
+    read = frames.message("nccl.env", "nccl.env.set", environments.VARIABLE)
     if read.is_empty():
         return
     told = (
@@ -119,6 +121,10 @@ def _odd(frames: Frames, name: str, told: pl.DataFrame) -> pl.DataFrame | None:
         return told.filter(pl.col("value") == values["value"][0]).select(columns)
     if values.height != 1:
         return None
+    known = environments.ranks(frames)
+    if unset := known - set(common.numbers(told["rank"])):
+        few = told["rank"].n_unique() < len(unset)
+        return told.select(columns) if few else None
     # a missing line means "not set" only for ranks of the same host that came as far
     mine = common.numbers(told["rank"])
     homes = common.hosts_of(frames, mine)

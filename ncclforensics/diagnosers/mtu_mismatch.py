@@ -42,7 +42,7 @@ from ncclforensics.diagnosers import stuck_in_collective, wrong_nic
 from ncclforensics.evidence import common, first_large_call, ping_sizes
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.model.tables import CITE, TIME
-from ncclforensics.theory import wording
+from ncclforensics.theory import awaited, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ SCHEMA = {
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose MTU differs from that of the others, in a failed job."""
-    failed = bool(job.signs_of_failure(frames))
+    failed = bool(job.signs_of_failure(frames)) or awaited.hangs(frames)
     tried, lost = frames.message(EXCEEDED), ping_sizes.lost(frames)
     if not lost.height and not any(frames.message(m).height for m in TOLD):
         symptom = _by_symptom(frames) if failed else None
@@ -174,7 +174,7 @@ def _links_of(name: str) -> tuple[str, ...]:
 
 def _differing(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the lines on the first interface whose MTUs differ, and the odd lines."""
-    lines = pl.concat([_links(frames), _pairs(frames)]).drop_nulls(["host", "mtu"])
+    lines = pl.concat([links(frames), _pairs(frames)]).drop_nulls(["host", "mtu"])
     kinds = pl.col("mtu").n_unique().over("interface")
     differing = lines.filter(kinds > 1).sort("interface", "host", "source", "line")
     mine = differing.filter(pl.col("interface") == pl.col("interface").first())
@@ -191,7 +191,7 @@ def _interfaces(frames: Frames) -> tuple[str, ...]:
     return common.strings(lines["interface"]) if "interface" in lines.columns else ()
 
 
-def _links(frames: Frames) -> pl.DataFrame:
+def links(frames: Frames) -> pl.DataFrame:
     """Return the MTUs of interfaces that lead to other hosts: NCCL's, if known."""
     lines = frames.message(*LINKS)
     if "interface" not in lines.columns:

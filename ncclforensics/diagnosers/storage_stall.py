@@ -9,10 +9,11 @@ What it means
 How we know
     The kernel reports the process as blocked and its call trace stands in a file
     system; where it is known whom the others wait for, only that rank counts. `ps` with
-    WCHAN shows the same, but one look only makes it possible. Or the kernel of its host
-    says that a server does not answer (`nfs: server … not responding`, Lustre's
-    `Connection to … was lost`, `ceph: mds0 hung`). Or the rank gave up by itself: a
-    stale file handle, a timeout of an object store, `DataLoader timed out after`.
+    WCHAN and `collect` show the same: one look makes it possible, two make it likely.
+    Or the kernel of its host says that a server does not answer (`nfs: server … not
+    responding`, Lustre's `Connection to … was lost`, `ceph: mds0 hung`), or a mount
+    gives `collect` no answer. Or the rank gave up by itself: a stale file handle, a
+    timeout of an object store, `DataLoader timed out after`.
 
 What to do
     See whether the mount answers on the named host and on others: `timeout 5 stat -f
@@ -47,7 +48,14 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "platform"
-NEEDS = ("kernel.", "system.ps", "python.traceback", "python.dataloader", "uncaught.")
+NEEDS = (
+    "kernel.",
+    "system.ps",
+    "collect.",
+    "python.traceback",
+    "python.dataloader",
+    "uncaught.",
+)
 MISSING = "no kernel log, no ps and no exception of a rank"
 NEXT_TIME = (
     "keep the kernel log of each host; ps -eo pid,stat,wchan:32,args while it hangs"
@@ -74,6 +82,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     theirs = awaited.about(frames, servers, whom)
     # in one look at a process that only is slow, it may wait as well
     lasts = bool(theirs.height) or (stuck["message"] == storage.HUNG).any()
+    lasts = lasts or storage.stays(frames, stuck)
     if stuck.height and (lasts or not whom):
         yield _stands(frames, stuck, theirs, whom, lasts=lasts)
         return

@@ -1,4 +1,8 @@
-"""Processes that the kernel reports as blocked, as in a read that does not return."""
+"""Processes that the kernel shows as blocked or stopped: no code of theirs runs.
+
+A blocked one waits in a read that does not return, where no signal reaches it. A
+stopped one got SIGSTOP or SIGTSTP, or a debugger holds it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.exits import alive
 from ncclforensics.evidence import common
 
 if TYPE_CHECKING:
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 HUNG = "kernel.hung_task"
+STOPPED = {"T": "stopped by a signal", "t": "held by a debugger"}
 
 
 def lines(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
@@ -23,17 +29,40 @@ def lines(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
 
 
 def words(frames: Frames, ranks: Iterable[int]) -> str:
-    """Return a sentence naming the blocked ones of `ranks`; empty if none is.
-
-    A blocked process is where no signal reaches it.
-    """
-    seen = common.numbers(lines(frames, ranks)["rank"])
-    if not seen:
-        return ""
-    who = common.ranks(seen)
-    return f" The kernel saw the process of {who} blocked for minutes."
+    """Return sentences naming those of `ranks` whose processes do not run, or ""."""
+    some = list(ranks)
+    seen = common.numbers(lines(frames, some)["rank"])
+    told = ""
+    if seen:
+        who = common.ranks(seen)
+        told = f" The kernel saw the process of {who} blocked for minutes."
+    looked = _looked(frames, some)
+    for state, why in STOPPED.items():
+        if found := common.numbers(looked.filter(pl.col("state") == state)["rank"]):
+            of = f"of {common.ranks(found)} is"
+            told += (
+                f" The process {of} {why} (state {state}): `kill -CONT` lets it go on."
+            )
+    if gone := [r for r in some if r in common.numbers(alive.gone(frames)["rank"])]:
+        told += f" No process of {common.ranks(gone)} was left on its host."
+    return told
 
 
 def cites(frames: Frames, ranks: Iterable[int]) -> tuple[Cite, ...]:
-    """Cite the first of `lines`."""
-    return common.cites(lines(frames, ranks), 1)
+    """Cite what the kernel shows of `ranks`."""
+    some = list(ranks)
+    looked = _looked(frames, some).filter(pl.col("state").is_in([*STOPPED]))
+    gone = alive.gone(frames).filter(pl.col("rank").is_in(some))
+    return (
+        *common.cites(lines(frames, some), 1),
+        *common.cites(looked, 1),
+        *common.cites(gone, 1),
+    )
+
+
+def _looked(frames: Frames, ranks: list[int]) -> pl.DataFrame:
+    """Return the processes of `ranks` as `collect` saw them last."""
+    told = alive.seen(frames)
+    if told.is_empty():
+        return told.with_columns(pl.lit(None, pl.String).alias("state"))
+    return told.filter(pl.col("rank").is_in(ranks))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.exits import exit_records
+from ncclforensics.correlate.exits import alive, exit_records
+from ncclforensics.correlate.timing.duplicate_files import LEAST_MS
 from ncclforensics.evidence import exceptions, kernel_log
 from ncclforensics.model.tables import CITE, SCHEMAS
 
@@ -86,6 +87,22 @@ def blocked(frames: Frames) -> pl.DataFrame:
     lines = pl.concat(parts).drop_nulls("file_system")
     ours = pl.col("rank").is_not_null() | pl.col("name").str.contains(OURS)
     return lines.filter(ours.fill_null(False)).select(BLOCKED)
+
+
+def stays(frames: Frames, stuck: pl.DataFrame) -> bool:
+    """Whether a process of `stuck` (see `blocked`) waited there in two looks.
+
+    A list of `ps` has no time of its own: that of its file counts.
+    """
+    listed = stuck.filter(pl.col("message") == LISTED).drop_nulls("pid")
+    looks = alive.looks(frames)
+    files = frames["sources"].select("source", "modified").unique("source")
+    timed = listed.join(looks, on="source", how="left").join(files, on="source")
+    t = pl.coalesce("taken", "modified")
+    apart = timed.group_by("host", "pid", "file_system").agg(
+        (t.max() - t.min()).dt.total_milliseconds().alias("apart")
+    )
+    return apart.filter(pl.col("apart") >= LEAST_MS).height > 0
 
 
 def gave_up(frames: Frames) -> pl.DataFrame:

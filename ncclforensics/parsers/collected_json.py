@@ -8,6 +8,7 @@ that waits in a file system gives the same rows as a line of `ps` with WCHAN.
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
 PROCESS, MANIFEST, LISTED = "collect.process", "collect.manifest", "system.ps"
+FIRST = "collected_processes"
 ENDED = "ZX"
 _FRAME = re.compile(r"\[<\w+>\] (\w[\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[(\w+)\])?")
 # a server of a file system in user space waits there for requests
@@ -35,9 +37,8 @@ CAPTURES: Mapping[str, tables.Schema] = {
         **dict.fromkeys(("state", "wchan", "waits_at", "file_system"), pl.String()),
         **dict.fromkeys(("name", "torch", "nccl", "interfaces"), pl.String()),
         "cpu_s": pl.Float64(),
-        **dict.fromkeys(
-            ("storage_bytes", "world_size", "local_world_size"), pl.Int64()
-        ),
+        **dict.fromkeys(("storage_bytes", "switches"), pl.Int64()),
+        **dict.fromkeys(("world_size", "local_world_size"), pl.Int64()),
         **dict.fromkeys(("is_main", "searched", "uses_gpu", "is_alive"), pl.Boolean()),
     },
     LISTED: {
@@ -50,23 +51,30 @@ CAPTURES: Mapping[str, tables.Schema] = {
 
 
 def read(source: Source) -> Frames:
-    """Parse one document; one that cannot be parsed yields a row of `notes`."""
+    """Parse one document; one that cannot be parsed yields a row of `notes`.
+
+    The time of a look is the capture `taken`: it is not the time of an event.
+    """
     try:
-        told = msgspec.json.decode(documents.whole(source, MAX_RAS_BYTES))
-        is_look = "collected_processes" in told
-        rows = list(_look(told) if is_look else _manifest(told))
+        data = documents.whole(source, MAX_RAS_BYTES)
+        told = msgspec.json.decode(data)
+        host = source.host or str(told["host"])
+        rows = list(_look(told, data) if FIRST in told else _manifest(told, data))
     except documents.DAMAGE as error:
         why = f"not as `collect` writes it: {error}"
         note = {"stage": "parsers", "text": why, "source": source.name}
         return Frames({"notes": tables.rows("notes", [note])})
-    stamp = pl.DataFrame({"stamp": [str(told.get("taken") or told.get("end"))]})
-    t = stamp.select(timestamps.absolute("stamp")).to_series()[0]
-    who = {"host": source.host or str(told.get("host")), "source": source.name}
+    stamp = pl.DataFrame({"stamp": [str(told.get("taken"))]})
+    taken = stamp.select(timestamps.absolute("stamp")).to_series()[0]
+    who = {"host": host, "source": source.name}
     ranks = tables.rows("ranks", ({**row, **who} for row in _ranks(rows)))
     messages = {
-        message: _frame(message, [row for key, row in rows if key == message], who, t)
+        message: _frame(message, [row for key, row in rows if key == message], who)
         for message in dict.fromkeys(key for key, _ in rows)
     }
+    if PROCESS in messages:
+        at = pl.lit(taken).cast(tables.TIME).alias("taken")
+        messages[PROCESS] = messages[PROCESS].with_columns(at)
     columns = list(tables.SCHEMAS["events"])
     events = [frame.select(columns) for frame in messages.values()]
     given = {"ranks": ranks} | ({"events": pl.concat(events)} if events else {})
@@ -74,49 +82,51 @@ def read(source: Source) -> Frames:
 
 
 def _frame(
-    message: str, rows: list[dict[str, Any]], who: dict[str, str], t: Any
+    message: str, rows: list[dict[str, Any]], who: dict[str, str]
 ) -> pl.DataFrame:
-    own = ("rank", "local_rank", "pid", "text")
+    own = ("rank", "local_rank", "pid", "text", "line")
+    shared = {**who, "message": message, "role": "neutral"}
     events = tables.rows(
-        "events",
-        (
-            {
-                **{c: row.get(c) for c in own},
-                **who,
-                "message": message,
-                "role": "neutral",
-                "line": 1,
-            }
-            for row in rows
-        ),
-    ).with_columns(pl.lit(t).cast(tables.TIME).alias("t"))
+        "events", ({**{c: row.get(c) for c in own}, **shared} for row in rows)
+    )
     schema = CAPTURES[message]
     told = [{c: row.get(c) for c in schema} for row in rows]
     return pl.concat([events, pl.DataFrame(told, schema=schema)], how="horizontal")
 
 
+def _lines(data: bytes, key: bytes) -> Iterator[int]:
+    """Yield the lines on which rows begin, by their first key; then line 1 for ever."""
+    for number, line in enumerate(data.split(b"\n"), 1):
+        for _ in range(line.count(b"{" + key)):
+            yield number
+    yield from repeat(1)
+
+
 def _ranks(rows: list[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
     for key, row in rows:
         if key == PROCESS and row["is_main"] and row["rank"] is not None:
-            yield {c: row[c] for c in ("rank", "local_rank", "pid")} | {"line": 1}
+            yield {c: row[c] for c in ("rank", "local_rank", "pid", "line")}
 
 
-def _manifest(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _manifest(
+    told: dict[str, Any], data: bytes
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what could not be had, and why."""
-    for row in told["asked"]:
+    for line, row in zip(_lines(data, b'"asked"'), told["asked"], strict=False):
         if why := row.get("why_not"):
             asked, why = str(row["asked"])[:200], str(why)[:200]
-            yield MANIFEST, {"asked": asked, "why_not": why, "text": f"{asked}: {why}"}
+            text = f"{asked}: {why}"
+            yield MANIFEST, {"asked": asked, "why_not": why, "text": text, "line": line}
 
 
-def _look(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for process in told["processes"]:
+def _look(told: dict[str, Any], data: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
+    for line, process in zip(_lines(data, b'"pid"'), told["processes"], strict=False):
         row = _process(process)
-        row["searched"] = bool(told.get("searched"))
+        row |= {"searched": bool(told.get("searched")), "line": line}
         yield PROCESS, row
         if row["file_system"] is not None:
-            line = f"{row['pid']} {row['state']} {row['waits_at']} {row['name']}"
-            yield LISTED, {**row, "below": 0, "process_line": line}
+            shown = f"{row['pid']} {row['state']} {row['waits_at']} {row['name']}"
+            yield LISTED, {**row, "below": 0, "process_line": shown}
 
 
 def _process(told: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +135,6 @@ def _process(told: dict[str, Any]) -> dict[str, Any]:
     system, waits_at = _waits(state, wchan, told.get("kernel_stack") or [])
     numbers = ("local_rank", "world_size", "local_world_size")
     names = ("torch", "nccl", "name")
-    moved = told.get("storage_bytes")
     rank = _number(told.get("rank"), MAX_RANK)
     whose = f"rank {rank}, " if rank is not None else ""
     return {
@@ -141,7 +150,7 @@ def _process(told: dict[str, Any]) -> dict[str, Any]:
         "file_system": system,
         "waits_at": waits_at,
         "cpu_s": float(told["cpu_s"]) if "cpu_s" in told else None,
-        "storage_bytes": None if moved is None else _number(moved, 2**62),
+        **{c: _number(told.get(c), 2**62) for c in ("storage_bytes", "switches")},
         "interfaces": ",".join(map(str, told.get("interfaces") or [])) or None,
         "text": f"{whose}process {told['pid']} in state {state} {wchan}".rstrip(),
     }

@@ -13,6 +13,7 @@ import polars as pl
 from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, reported_missing
 from ncclforensics.model.frames import remembered
+from ncclforensics.theory import standstill
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
@@ -38,7 +39,17 @@ def ranks(frames: Frames) -> tuple[int, ...]:
 
 def nobody(frames: Frames) -> bool:
     """Whether ranks left evidence and no sign of failure: the job took no harm."""
-    return bool(frames["ranks"].height) and not job.signs_of_failure(frames)
+    harmed = job.signs_of_failure(frames) or hangs(frames)
+    return bool(frames["ranks"].height) and not harmed
+
+
+def hangs(frames: Frames) -> bool:
+    """Whether somebody waits in a job that is proved to stand still.
+
+    A job that was looked at while it hangs has printed no line of a failure yet.
+    """
+    stands = standstill.standing(frames).answer == "yes"
+    return bool(frames["calls"].height) and stands
 
 
 def about(frames: Frames, lines: pl.DataFrame, whom: tuple[int, ...]) -> pl.DataFrame:

@@ -20,6 +20,7 @@ from ncclforensics.model.folding import count
 from ncclforensics.model.tables import TIME
 from ncclforensics.model.words import lasted
 from ncclforensics.theory import call_signatures
+from ncclforensics.verdict import checklist
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,6 +60,7 @@ def asked(frames: Frames, told: Sequence[Statement]) -> Iterator[Statement]:
         yield _network(frames)
     if not slugs & set(MISMATCH):
         yield _mismatch(frames)
+    yield from (s for s in checklist.asked(frames) if s.slug not in slugs)
 
 
 def _kernel_logs(frames: Frames) -> pl.DataFrame:

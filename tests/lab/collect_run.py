@@ -22,7 +22,7 @@ from pathlib import Path
 
 LAB = Path(__file__).parent
 RANKS = 4
-START_S = 60
+START_S = 240
 # what should be named, where several are right; None: nobody
 TRUTH: dict[str, tuple[tuple[str, ...], list[int]]] = {
     "stopped": (("missing-rank",), [2]),
@@ -31,8 +31,8 @@ TRUTH: dict[str, tuple[tuple[str, ...], list[int]]] = {
     "collective": (("collective-mismatch", "rank-conditional-collective"), [0]),
     "gil": (("gil-deadlock", "missing-rank"), [2]),
     "loader": (("missing-rank", "storage-stall"), [1]),
-    "dead": (("crashed-rank", "missing-rank"), [2]),
-    "slow": (("missing-rank", "straggler"), [1]),
+    # it works: nobody is accused, and rank 1 is where to look
+    "slow": ((), []),
     "healthy": ((), []),
 }
 
@@ -53,6 +53,7 @@ def start(fault: str, job: Path, *, pipe: bool) -> list[subprocess.Popen[bytes]]
             env=env | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=(job / f"out_{rank}.log").open("wb"),
             stderr=subprocess.STDOUT,
+            start_new_session=True,  # to end its workers with it
         )
         for rank in range(RANKS)
     ]
@@ -106,7 +107,7 @@ def run(fault: str, folder: Path, again: str, *, pipe: bool) -> str:
             server.send_signal(signal.SIGKILL)
             subprocess.run(["umount", "-l", job / "storage"], check=False)
         for process in ranks:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
         for process in ranks:
             process.wait()
     return f"{judged(fault, kept)}  {took:.1f} s"
@@ -120,7 +121,8 @@ def judged(fault: str, kept: Path) -> str:
     verdict = told["verdict"] or {"class": None, "culprits": {"ranks": []}}
     classes, ranks = TRUTH[fault]
     named = verdict["culprits"]["ranks"]
-    right = (verdict["class"] in classes or not classes, named == ranks)
+    # without a class to name, none may be named
+    right = (verdict["class"] in (classes or (None,)), named == ranks)
     confidence = verdict.get("confidence", "")
     words = ["class right" if right[0] else "CLASS WRONG"]
     words += ["rank right" if right[1] else "RANK WRONG"]

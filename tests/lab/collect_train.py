@@ -4,8 +4,8 @@ Its argument is what goes wrong after step STEP: `stopped` (rank 2 gets SIGSTOP)
 (rank 1's main thread waits for a lock that another thread never gives back), `storage`
 (rank 3 reads a file of STORAGE, which does not answer), `collective` (rank 0 gathers
 where the others reduce), `gil` (rank 2 sleeps in C without releasing the GIL), `loader`
-(rank 1 waits for a data loader's worker), `dead` (rank 2 is killed), `slow` (rank 1
-computes for long), `healthy`. The CPU build of torch has no pipe that asks for a dump: a
+(rank 1 waits for a data loader's worker), `slow` (rank 1 computes for long),
+`healthy`. The CPU build of torch has no pipe that asks for a dump: a
 thread does here what torch's watchdog does.
 """
 
@@ -106,8 +106,6 @@ def go_wrong() -> None:
             gather_metrics()
         case "gil", 2:
             tokenize()
-        case "dead", 2:
-            os.kill(os.getpid(), signal.SIGKILL)
         case "slow", 1:
             evaluate()
 

@@ -6,18 +6,13 @@ though it has those of all its other local ranks, is gone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from ncclforensics.model import tables
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import CITE
 
-if TYPE_CHECKING:
-    from ncclforensics.model.frames import Frames
-
-PROCESS = "collect.process"
+PROCESS, FAULT = "collect.process", "kernel.segfault"
 JOB = ["host", "local_world_size", "world_size"]
 
 
@@ -28,9 +23,18 @@ def seen(frames: Frames) -> pl.DataFrame:
     if told.is_empty():
         return told
     mains = told.filter(pl.col("is_main") & pl.col("rank").is_not_null())
-    return mains.sort("t", maintain_order=True).unique(
+    return mains.sort("taken", maintain_order=True).unique(
         ["host", "rank"], keep="last", maintain_order=True
     )
+
+
+def looks(frames: Frames) -> pl.DataFrame:
+    """Return `source taken`: when each look at processes was taken."""
+    told = frames.message(PROCESS)
+    schema = {"source": pl.String(), "taken": tables.TIME}
+    if told.is_empty():
+        return pl.DataFrame(schema=schema)
+    return told.select(*schema).unique("source", maintain_order=True)
 
 
 @remembered
@@ -47,6 +51,25 @@ def are_all(frames: Frames) -> bool:
     told = seen(frames)
     size = told["world_size"].max() if told.height else None
     return isinstance(size, int) and ranks(frames) >= frozenset(range(size))
+
+
+def without_strangers(frames: Frames) -> Frames:
+    """Drop the faults that the kernel tells of processes without a rank, if all live.
+
+    Other programs run on a node, and are called python as well.
+    """
+    if not are_all(frames):
+        return frames
+    faults = frames.message(FAULT).select(*CITE)
+    theirs = frames["exits"].filter(pl.col("rank").is_null())
+    theirs = theirs.join(faults, on=[*CITE], how="semi")
+    if theirs.is_empty():
+        return frames
+    kept = frames["exits"].join(theirs, on=[*CITE], how="anti", maintain_order="left")
+    text = "the kernel tells of faults in processes that are no ranks: all of them live"
+    note = {"stage": "correlate", "text": text, "source": theirs["source"][0]}
+    notes = pl.concat([frames["notes"], tables.rows("notes", [note])])
+    return Frames({**frames.tables, "exits": kept, "notes": notes}, frames.messages)
 
 
 @remembered
@@ -70,7 +93,7 @@ def gone(frames: Frames) -> pl.DataFrame:
             {
                 "rank": rank,
                 "host": host,
-                "t": part["t"][0],
+                "t": part["taken"][0],
                 "text": f"no process of rank {rank}: {len(alive)} of {size} are left",
                 "source": part["source"][0],
                 "line": part["line"][0],

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.exits import alive
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import SCHEMAS, TIME, conform
 
@@ -175,16 +174,11 @@ def _whole(exits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _strangers(frames: Frames) -> pl.DataFrame:
-    """Return `source line` of kernel lines on processes that are not of the job.
-
-    If all ranks live, a process that faulted is none of them, whatever its name.
-    """
+    """Return `source line` of kernel lines on processes that are not of the job."""
     lines = frames.message("kernel.segfault", "kernel.oom_kill")
     if lines.is_empty():
         return lines.select("source", "line")
     theirs = ~pl.col("name").fill_null("").str.contains(OURS)
-    if alive.are_all(frames):
-        theirs |= pl.col("message") == "kernel.segfault"
     return lines.filter(theirs & pl.col("rank").is_null()).select("source", "line")
 
 

@@ -1,8 +1,9 @@
 """Progress between two looks at the processes themselves: CPU time and storage bytes.
 
-A process that used no CPU time in between did nothing, wherever it stands. One that
-used some may wait in a loop, as NCCL does, and proves nothing; nor does a process with
-a GPU, which may work while its host waits. Bytes to or from storage are work.
+A process whose main thread was never put on a CPU in between did nothing, wherever it
+stands. One that ran may wait in a loop, as NCCL does, and proves nothing; nor does a
+process with a GPU, which may work while its host waits. Bytes to or from storage are
+work.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from ncclforensics.model import tables
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# of the time between two looks: threads that only poll, such as those of a store or of
-# Gloo, use less, and a Python loop that computes uses more
+# of the time between two looks, by all threads: those that only poll, such as those of
+# a store or of Gloo, use less; one that trains while the main thread waits uses more
 STILL = 0.01
 # written by a log or a monitor, not by a rank that reads data or saves
 LEAST_BYTES = 1 << 20
@@ -32,11 +33,12 @@ def worked(frames: Frames) -> pl.DataFrame:
     if told.is_empty():
         return tables.empty("looks")
     key = ["host", "rank", "pid"]
-    mains = told.filter("is_main").drop_nulls([*key, "cpu_s", "t"])
+    mains = told.filter("is_main").drop_nulls([*key, "cpu_s", "taken"])
+    mains = mains.with_columns(pl.col("taken").alias("t"))
     mains = mains.sort(*key, "t").unique([*key, "t"], maintain_order=True)
     before = [
         pl.col(c).shift(1).over(key).alias(f"{c}_a")
-        for c in ("cpu_s", "storage_bytes", "t", "source")
+        for c in ("cpu_s", "switches", "storage_bytes", "t", "source")
     ]
     pairs = mains.with_columns(before).drop_nulls("source_a")
     pairs = pairs.unique(key, keep="last", maintain_order=True)
@@ -44,11 +46,12 @@ def worked(frames: Frames) -> pl.DataFrame:
     used = pl.col("cpu_s") - pl.col("cpu_s_a")
     passed = (pl.col("storage_bytes") - pl.col("storage_bytes_a")).fill_null(0)
     still = (used * 1000 < STILL * apart) & (apart >= LEAST_MS) & ~pl.col("uses_gpu")
+    still &= (pl.col("switches") == pl.col("switches_a")).fill_null(False)
     is_moving = passed >= LEAST_BYTES
     moved = pl.when(is_moving).then(True).when(still & (passed == 0)).then(False)
     seconds = (apart / 1000).round(0).cast(pl.Int64).cast(pl.String)
     stood = pl.concat_str(
-        pl.lit("no CPU time in "),
+        pl.lit("did not run in "),
         *(seconds, pl.lit(" s, in state "), pl.col("state"), pl.lit(" ")),
         pl.col("wchan").fill_null(""),
     ).str.strip_chars_end()

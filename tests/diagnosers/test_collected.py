@@ -1,0 +1,207 @@
+"""A job that was collected while it hangs: what its processes show decides."""
+
+import json
+
+import pytest
+
+from log_lines import found, kernel
+from ncclforensics.correlate.exits import alive
+
+WAITS = """Process {pid}: python train.py
+
+Thread {pid} (idle): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:3000)
+    wrapper (torch/distributed/c10d_logger.py:83)
+    main (train.py:20)
+    <module> (train.py:30)
+"""
+ELSEWHERE = """Process {pid}: python train.py
+
+Thread {pid} (idle): "MainThread"
+    save_checkpoint (train.py:9)
+    main (train.py:21)
+    <module> (train.py:30)
+"""
+FUSE = ["[<0>] request_wait_answer+0xd6/0x290", "[<0>] fuse_file_read_iter+0x1/0x2"]
+
+
+def process(rank, **more):
+    who = {"rank": rank, "local_rank": rank, "world_size": 4, "local_world_size": 4}
+    still = {"state": "S", "wchan": "futex_wait", "cpu_s": 5.0, "switches": 100}
+    return {"pid": 500 + rank, **who, "is_main": True, **still, **more}
+
+
+def look(number, processes, second=0):
+    taken = f"2026-11-20T10:00:{second:02}.000Z"
+    told = {"collected_processes": 1, "host": "gpu0001", "taken": taken}
+    told |= {"searched": True, "processes": processes}
+    stacks = {
+        f"look-{number}/stacks/rank_{r}.txt": (ELSEWHERE if r == 2 else WAITS).format(
+            pid=500 + r
+        )
+        for r in range(4)
+    }
+    return {f"look-{number}/processes.json": json.dumps(told), **stacks}
+
+
+def job(*, second=None, **of_two):
+    """Two looks at four ranks, of which rank 2 is elsewhere; `of_two` is what it does."""
+    first = [process(r) for r in range(4)]
+    first[2] |= of_two
+    later = first if second is None else second
+    return {
+        "manifest.json": json.dumps(
+            {"collected_by": "x", "host": "gpu0001", "asked": []}
+        )
+    } | {**look(1, first), **look(2, later, 30)}
+
+
+def looks(analysis):
+    told = analysis.frames["looks"]
+    return dict(told.filter(told["kind"] == "process").select("rank", "moved").rows())
+
+
+def named(analysis):
+    verdict = analysis.report.verdict
+    return verdict and (verdict.slug, verdict.culprits.ranks, verdict.confidence)
+
+
+def test_processes_that_did_not_run_prove_that_the_job_stands(analyzed):
+    analysis = analyzed(job())
+    assert looks(analysis) == dict.fromkeys(range(4), False)
+    assert named(analysis) == ("missing-rank", (2,), "likely")
+
+
+@pytest.mark.parametrize(
+    ("does", "moved"),
+    [
+        ({"switches": 101}, None),
+        ({"cpu_s": 5.5}, None),
+        ({"uses_gpu": True}, None),
+        ({"storage_bytes": 64 << 20}, True),
+        ({"storage_bytes": 4096}, None),
+        ({"cpu_s": 5.1}, False),
+    ],
+)
+def test_a_rank_that_ran_proves_nothing_and_one_that_reads_moves(analyzed, does, moved):
+    second = [process(r) for r in range(4)]
+    second[2] |= does
+    first = {"storage_bytes": 0, "uses_gpu": does.get("uses_gpu", False)}
+    assert looks(analyzed(job(second=second, **first)))[2] is moved
+
+
+def test_a_rank_at_work_is_not_called_stuck(analyzed):
+    second = [process(r) for r in range(4)]
+    second[2] |= {"cpu_s": 34.0, "switches": 900}
+    verdict = named(analyzed(job(second=second)))
+    assert verdict is None or verdict[2] == "possible"
+
+
+def test_one_look_proves_nothing(analyzed):
+    files = {k: v for k, v in job().items() if not k.startswith("look-2")}
+    analysis = analyzed(files)
+    assert looks(analysis) == {}
+    assert named(analysis) is None or named(analysis)[2] == "possible"
+
+
+def test_a_stopped_process_is_said_to_be_stopped(analyzed):
+    analysis = analyzed(job(state="T", wchan="do_signal_stop"))
+    assert "stopped by a signal" in analysis.report.verdict.explanation
+    assert "stopped" not in analyzed(job()).report.verdict.explanation
+
+
+def test_two_looks_into_storage_make_it_likely_and_one_does_not(analyzed):
+    stuck = {"state": "D", "wchan": "request_wait_answer", "kernel_stack": FUSE}
+    assert named(analyzed(job(**stuck))) == ("storage-stall", (2,), "likely")
+
+
+def test_a_rank_that_left_storage_again_does_not_stall_there(analyzed):
+    stuck = {"state": "D", "wchan": "request_wait_answer", "kernel_stack": FUSE}
+    second = [process(r) for r in range(4)]
+    assert not found(analyzed(job(second=second, **stuck)), "storage-stall")
+
+
+FAULT = "python[9]: segfault at 7f797fe0 ip 00007f7c sp 00007f7c error 4 in libc.so[1]"
+DMESG = {"commands/dmesg.txt": kernel(FAULT, "gpu0001", "09:59:00")}
+
+
+def test_what_another_program_did_is_no_failure_of_a_job_that_lives(analyzed):
+    assert not found(analyzed(job() | DMESG), "crashed-rank")
+
+
+@pytest.mark.parametrize("state", ["", "Z"])
+def test_a_fault_may_be_of_a_rank_that_is_gone(analyzed, state):
+    second = [process(r) for r in range(4)]
+    second[1] = {k: v for k, v in second[1].items() if k != "cpu_s"} | {"state": state}
+    analysis = analyzed(job(second=second) | DMESG)
+    assert found(analysis, "crashed-rank")
+    assert alive.gone(analysis.frames)["rank"].to_list() == [1]
+
+
+def test_a_rank_without_a_process_is_gone_if_all_were_searched(analyzed):
+    left = [process(r) for r in range(4) if r != 1]
+    gone = alive.gone(analyzed(job(second=left) | look(1, left)).frames)
+    assert gone["rank"].to_list() == [1]
+
+
+def test_nobody_is_gone_where_all_live(analyzed):
+    assert alive.gone(analyzed(job()).frames).is_empty()
+
+
+def test_an_environment_shows_a_variable_that_one_rank_lacks_or_has_alone(analyzed):
+    base = "MASTER_ADDR=gpu0001\nMASTER_PORT=1\nWORLD_SIZE=4\nNCCL_DEBUG=INFO\n"
+    files = {
+        f"processes/rank_{r}.env": f"RANK={r}\n{base}"
+        + ("NCCL_P2P_DISABLE=1\n" if r == 3 else "")
+        for r in range(4)
+    }
+    analysis = analyzed(job() | files)
+    (finding,) = [f for f in analysis.report.findings if f.slug == "inconsistent-env"]
+    assert finding.culprits.ranks == (3,)
+
+
+def test_an_environment_that_is_the_same_is_said_and_accuses_nobody(analyzed):
+    base = "MASTER_ADDR=gpu0001\nMASTER_PORT=1\nWORLD_SIZE=4\nNCCL_DEBUG=INFO\n"
+    files = {f"processes/rank_{r}.env": f"RANK={r}\n{base}" for r in range(4)}
+    analysis = analyzed(job() | files)
+    assert not found(analysis, "inconsistent-env")
+    told = {r.slug: r.why for r in analysis.report.ruled_out}
+    assert "the same on ranks 0-3" in told["inconsistent-env"]
+    assert "4 ranks were alive" in told["crashed-rank"]
+
+
+def test_interfaces_and_releases_of_all_ranks_are_told(analyzed):
+    seen = {"interfaces": ["eth0"], "torch": "2.13.0", "nccl": "2.27.5"}
+    both = [process(r, **seen) for r in range(4)]
+    first = [process(r, **seen) for r in range(4)]
+    files = job(second=both) | look(1, first)
+    told = {r.slug: r.why for r in analyzed(files).report.ruled_out}
+    assert told["wrong-nic"] == "connections use eth0 on ranks 0-3"
+    assert told["nccl-version-mismatch"] == "NCCL 2.27.5, torch 2.13.0 on ranks 0-3"
+    both[1] |= {"interfaces": ["docker0"], "nccl": "2.21.5"}
+    report = analyzed(job(second=both) | look(1, first)).report
+    unknown = {n.slug: n.missing for n in report.not_checked}
+    assert "docker0 on rank 1" in unknown["wrong-nic"]
+    assert "2.21.5 on rank 1" in unknown["nccl-version-mismatch"]
+
+
+@pytest.mark.parametrize(("ran", "told"), [(0, True), (50, False)])
+def test_an_mtu_that_differs_counts_where_the_job_is_proved_to_stand(
+    analyzed, ran, told
+):
+    link = '[{{"ifindex":2,"ifname":"eth0","flags":["UP"],"mtu":{}}}]\n'
+    second = [process(r, switches=100 + ran) for r in range(4)]
+    waits = {
+        f"look-{n}/stacks/rank_{r}.txt": WAITS.format(pid=500 + r)
+        for n in (1, 2)
+        for r in range(4)
+    }
+    beside = {"gpu0002/ip-link.json": link.format(1500)}
+    files = job(second=second) | waits | beside | {"ip-link.json": link.format(9000)}
+    if ran:  # and the stacks moved on
+        later = {
+            f"look-2/stacks/rank_{r}.txt": ELSEWHERE.format(pid=500 + r)
+            for r in (0, 1, 2, 3)
+        }
+        files |= later
+    assert bool(found(analyzed(files), "mtu-mismatch")) is told
