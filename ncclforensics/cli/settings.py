@@ -25,7 +25,7 @@ FILE, PROJECT, TABLE = "ncclforensics.toml", "pyproject.toml", "ncclforensics"
 ASKED = frozenset(
     (
         *("yes", "force", "output", "link", "new", "dry-run", "executor", "help"),
-        *("slurm", "k8s", "namespace", "ssh", "ray"),
+        *("slurm", "k8s", "namespace", "ssh", "ray", "redact-key"),
     )
 )
 # what changes an answer is said whenever a file sets it
