@@ -56,10 +56,10 @@ class Compared:
 def _network(facts: Facts) -> Mapping[str, Any]:
     """Return names, MTUs and speeds of the interfaces that NCCL would use."""
     used = [i for i in chosen(facts) if i["name"] != "lo"]
-    speeds = [f"{i['name']} {i['speed']}" for i in used if i["speed"] is not None]
     rows = {"interface": ", ".join(i["name"] for i in used) or "none"}
     rows |= {f"MTU of {i['name']}": i["mtu"] for i in used}
-    return rows | ({"link speed in Mb/s": ", ".join(speeds)} if speeds else {})
+    speeds = {f"speed of {i['name']} in Mb/s": i["speed"] for i in used}
+    return rows | {what: speed for what, speed in speeds.items() if speed is not None}
 
 
 def _infiniband(facts: Facts) -> Mapping[str, Any]:

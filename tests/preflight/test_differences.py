@@ -25,7 +25,7 @@ def test_equal_nodes_do_not_differ():
     ("odd", "what", "status"),
     [
         (other(mtu=1500), "MTU of eth0", "failed"),
-        (other(speed=25000), "link speed in Mb/s", "failed"),
+        (other(speed=25000), "speed of eth0 in Mb/s", "failed"),
         (other(name="ens1", mtu=9000), "interface", "warning"),
         (node({"NCCL_ALGO": "Ring"}), "NCCL_ALGO", "failed"),
         (node({"MASTER_ADDR": "gpu0009"}), "MASTER_ADDR", "failed"),
