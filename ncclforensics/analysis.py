@@ -20,6 +20,7 @@ from ncclforensics import diagnosers
 from ncclforensics.correlate import correlate
 from ncclforensics.correlate.runs import interleaved_jobs, job, jobs, unknown_failures
 from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
+from ncclforensics.correlate.timing import process_motion
 from ncclforensics.engine import answers, cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
 from ncclforensics.evidence import first_exits, seen_places
@@ -178,6 +179,7 @@ def conclude(
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     signs += unknown_failures.lines(joined).height
     signs += bool(seen_places.nameless(joined))
+    signs += process_motion.standing(joined)
     if not weigh.is_moving(joined):
         signs += joined["calls"].height + len(uncollected.uncollected(joined))
     ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)

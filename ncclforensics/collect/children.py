@@ -66,6 +66,7 @@ class _Child:
     question: Question
     pid: int
     output: int
+    errors: int
     started: float = field(default_factory=time.monotonic)
 
 
@@ -114,18 +115,18 @@ def ask(question: Question, until: float) -> Answer:
 
 
 def _start(question: Question, environment: dict[str, str] | None) -> _Child:
-    output = os.memfd_create("answer")
+    output, errors = os.memfd_create("answer"), os.memfd_create("errors")
     pid = os.fork()
     if pid:
-        return _Child(question, pid, output)
+        return _Child(question, pid, output, errors)
     try:
-        _answer(question, output, environment)
+        _answer(question, output, errors, environment)
     finally:
         os._exit(1)
 
 
 def _answer(
-    question: Question, output: int, environment: dict[str, str] | None
+    question: Question, output: int, errors: int, environment: dict[str, str] | None
 ) -> None:
     """Run in the child: answer on `output`, and exit."""
     os.setsid()
@@ -135,7 +136,7 @@ def _answer(
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(output, 1)
-    os.dup2(output if not callable(question.ask) else nothing, 2)
+    os.dup2(errors if not callable(question.ask) else nothing, 2)
     if callable(question.ask):
         try:
             data = memoryview(question.ask())
@@ -171,14 +172,19 @@ def _look(child: _Child, until: float) -> Answer | None:
     else:
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
         answer.exit = code
-    # a child that was left behind may still hold the file: read where it is
-    size = os.fstat(child.output).st_size
-    answer.data = os.pread(child.output, min(size, MOST_BYTES * 4), 0)
-    os.close(child.output)
-    return _judged(answer)
+    answer.data, errors = _written(child.output), _written(child.errors)
+    return _judged(answer, errors)
 
 
-def _judged(answer: Answer) -> Answer:
+def _written(file: int) -> bytes:
+    """Return what a child wrote; one that was left behind may still have the file."""
+    size = os.fstat(file).st_size
+    data = os.pread(file, min(size, MOST_BYTES * 4), 0)
+    os.close(file)
+    return data
+
+
+def _judged(answer: Answer, errors: bytes) -> Answer:
     """Say why an answer that failed is none; its output is kept."""
     if answer.question.clean is not None:
         answer.data = answer.question.clean(answer.data)
@@ -192,9 +198,9 @@ def _judged(answer: Answer) -> Answer:
     if answer.exit == -signal.SIGXFSZ:
         answer.why_not = "more output than is kept: cut"
         return answer
-    said = answer.data.decode("utf-8", "replace").strip().splitlines()
-    errors = [line for line in said if _ERROR.match(line)]
-    line = (errors or said or [f"exit code {answer.exit}"])[-1]
+    said = (errors.strip() or answer.data).decode("utf-8", "replace").splitlines()
+    named = [line for line in said if _ERROR.match(line)]
+    line = (named or said or [f"exit code {answer.exit}"])[-1]
     answer.why_not = line.strip()[:200]
     return answer
 

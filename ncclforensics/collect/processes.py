@@ -13,6 +13,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ncclforensics.collect import variables
@@ -36,6 +37,7 @@ PYTHON = re.compile(r"^(?:python|pt_main_thread|ray::)")
 SCAN_S = 3.0
 MOST_SILENT = 20  # processes of which /proc does not answer before the search ends
 NO_RANK = len(RANKS)
+_RANKED = {name for name, _ in RANKS}
 
 
 @dataclass
@@ -47,7 +49,7 @@ class Process:
     name: str
     command: str
     uid: int
-    environment: dict[str, str]
+    environment: dict[str, str] = field(default_factory=dict)
     strength: int = NO_RANK  # index of the variable in RANKS that holds the rank
     rank: int = -1
     is_main: bool = True  # of its rank; its workers are not
@@ -80,7 +82,7 @@ def find(pids: set[int], match: str | None, until: float) -> Found:
     told: list[Process] = []
     hidden = after = 0
     for _ in range(MOST_SILENT):
-        rows, ended = _scan(after, until)
+        rows, ended = _scan(after, until, pids, match)
         for row in rows:
             if row.get("hidden"):
                 hidden += 1
@@ -103,10 +105,12 @@ def find(pids: set[int], match: str | None, until: float) -> Found:
     return found
 
 
-def _scan(after: int, until: float) -> tuple[list[dict[str, Any]], bool]:
+def _scan(
+    after: int, until: float, pids: set[int], match: str | None
+) -> tuple[list[dict[str, Any]], bool]:
     """Return what a child read of the processes above `after`, and whether of all."""
-    question = Question("processes", lambda: _rows(after), SCAN_S)
-    answer = ask(question, until)
+    read = partial(_rows, after, pids, match)
+    answer = ask(Question("processes", read, SCAN_S), until)
     return lines(answer.data), answer.exit == 0
 
 
@@ -119,17 +123,23 @@ def lines(data: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def _rows(after: int) -> bytes:
-    pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
-    for pid in pids:
-        if pid > after:
-            # which one comes next is told first: it may never answer
-            os.write(1, json.dumps({"at": pid}).encode() + b"\n")
-            os.write(1, json.dumps(_row(pid)).encode() + b"\n")
+def _rows(after: int, pids: set[int], match: str | None) -> bytes:
+    listed = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+    for pid in listed:
+        if pid <= after:
+            continue
+        # which one comes next is told first: it may never answer
+        os.write(1, json.dumps({"at": pid}).encode() + b"\n")
+        row = _row(pid)
+        command = str(row.get("command", ""))
+        asked = pid in pids or (match is not None and re.search(match, command))
+        if not asked and not _RANKED & set(row.get("environment", ())):
+            row.pop("environment", None)  # thousands of them are megabytes
+        os.write(1, json.dumps(row).encode() + b"\n")
     return b""
 
 
-def _row(pid: int) -> dict[str, object]:
+def _row(pid: int) -> dict[str, Any]:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             head, _, rest = file.read().rpartition(b")")

@@ -43,9 +43,26 @@ def words(frames: Frames, ranks: Iterable[int]) -> str:
             told += (
                 f" The process {of} {why} (state {state}): `kill -CONT` lets it go on."
             )
+    told += _between(frames, some)
     if gone := [r for r in some if r in common.numbers(alive.gone(frames)["rank"])]:
         told += f" No process of {common.ranks(gone)} was left on its host."
     return told
+
+
+def _between(frames: Frames, ranks: list[int]) -> str:
+    """Return what the processes of `ranks` did between two looks, or "".
+
+    That tells slow from stuck.
+    """
+    looks = frames["looks"].filter(
+        (pl.col("kind") == "process") & pl.col("rank").is_in(ranks)
+    )
+    did = looks.select(common.sentence("rank ", pl.col("rank"), " ", pl.col("what")))
+    return (
+        f" Between two looks {common.some(did.to_series().to_list())}."
+        if did.height
+        else ""
+    )
 
 
 def cites(frames: Frames, ranks: Iterable[int]) -> tuple[Cite, ...]:

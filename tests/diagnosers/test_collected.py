@@ -70,6 +70,7 @@ def test_processes_that_did_not_run_prove_that_the_job_stands(analyzed):
     analysis = analyzed(job())
     assert looks(analysis) == dict.fromkeys(range(4), False)
     assert named(analysis) == ("missing-rank", (2,), "likely")
+    assert "did not run in 30 s" in analysis.report.verdict.explanation
 
 
 @pytest.mark.parametrize(
@@ -90,11 +91,33 @@ def test_a_rank_that_ran_proves_nothing_and_one_that_reads_moves(analyzed, does,
     assert looks(analyzed(job(second=second, **first)))[2] is moved
 
 
+@pytest.mark.parametrize(("used", "moved"), [(0.0, False), (20.0, None), (None, None)])
+def test_what_a_worker_of_a_rank_does_counts_for_the_rank(analyzed, used, moved):
+    worker = process(2, pid=900, is_main=False)
+    first, second = [process(r) for r in range(4)], [process(r) for r in range(4)]
+    later = {k: v for k, v in worker.items() if k != "cpu_s"}
+    later |= {} if used is None else {"cpu_s": worker["cpu_s"] + used}
+    files = look(1, [*first, worker]) | look(2, [*second, later], 30)
+    assert looks(analyzed(files)).get(2) is moved
+
+
 def test_a_rank_at_work_is_not_called_stuck(analyzed):
     second = [process(r) for r in range(4)]
     second[2] |= {"cpu_s": 34.0, "switches": 900}
-    verdict = named(analyzed(job(second=second)))
+    analysis = analyzed(job(second=second))
+    verdict = named(analysis)
     assert verdict is None or verdict[2] == "possible"
+    rows = analysis.frames["looks"].to_dicts()
+    told = [r["what"] for r in rows if (r["rank"], r["kind"]) == (2, "process")]
+    assert told == ["used 29.0 s of CPU in 30 s"]
+
+
+@pytest.mark.parametrize(("ran", "outcome"), [(0, "inconclusive"), (9, "no-failure")])
+def test_a_job_in_which_nobody_ran_is_not_called_well(analyzed, ran, outcome):
+    second = [process(r) for r in range(4)]
+    second[3] |= {"switches": 100 + ran}
+    files = {k: v for k, v in job(second=second).items() if "stacks" not in k}
+    assert analyzed(files).report.outcome == outcome
 
 
 def test_one_look_proves_nothing(analyzed):

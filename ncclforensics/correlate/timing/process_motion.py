@@ -33,8 +33,7 @@ def worked(frames: Frames) -> pl.DataFrame:
     if told.is_empty():
         return tables.empty("looks")
     key = ["host", "rank", "pid"]
-    mains = told.filter("is_main").drop_nulls([*key, "cpu_s", "taken"])
-    mains = mains.with_columns(pl.col("taken").alias("t"))
+    mains = _with_workers(told).drop_nulls([*key, "cpu_s", "t"])
     mains = mains.sort(*key, "t").unique([*key, "t"], maintain_order=True)
     before = [
         pl.col(c).shift(1).over(key).alias(f"{c}_a")
@@ -45,7 +44,12 @@ def worked(frames: Frames) -> pl.DataFrame:
     apart = (pl.col("t") - pl.col("t_a")).dt.total_milliseconds()
     used = pl.col("cpu_s") - pl.col("cpu_s_a")
     passed = (pl.col("storage_bytes") - pl.col("storage_bytes_a")).fill_null(0)
-    still = (used * 1000 < STILL * apart) & (apart >= LEAST_MS) & ~pl.col("uses_gpu")
+    still = (
+        (used >= 0)
+        & (used * 1000 < STILL * apart)
+        & (apart >= LEAST_MS)
+        & ~pl.col("uses_gpu")
+    )
     still &= (pl.col("switches") == pl.col("switches_a")).fill_null(False)
     is_moving = passed >= LEAST_BYTES
     moved = pl.when(is_moving).then(True).when(still & (passed == 0)).then(False)
@@ -76,3 +80,31 @@ def worked(frames: Frames) -> pl.DataFrame:
         pl.col("source_a").alias("earlier_source"),
     )
     return tables.conform("looks", rows.select(*tables.SCHEMAS["looks"]))
+
+
+def standing(frames: Frames) -> int:
+    """Count the ranks that did not run between two looks, if none of them did.
+
+    In a job that works, somebody runs.
+    """
+    looks = frames["looks"].filter(pl.col("kind") == "process")
+    stood = looks["moved"].eq_missing(False)
+    return looks.height if stood.all() else 0
+
+
+def _with_workers(told: pl.DataFrame) -> pl.DataFrame:
+    """Return the main processes, with what their workers used added to their own.
+
+    A rank may wait for its data loader, or for a child that saves.
+    """
+    of_rank = ["source", "host", "rank"]
+    whole = [pl.col(c).sum().over(of_rank).alias(c) for c in ("cpu_s", "storage_bytes")]
+    known = pl.col("cpu_s").is_not_null().all().over(of_rank)
+    return told.with_columns(
+        *(
+            pl.when(known).then(total).alias(total.meta.output_name())
+            for total in whole
+        ),
+        pl.col("uses_gpu").any().over(of_rank),
+        pl.col("taken").alias("t"),
+    ).filter("is_main")
