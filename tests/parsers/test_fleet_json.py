@@ -5,8 +5,11 @@ import shutil
 import pytest
 
 from ncclforensics.analysis import analyze
+from ncclforensics.evidence import silent_nodes
 from ncclforensics.fleet import manifest
 from ncclforensics.fleet.answers import Answer
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
 from ncclforensics.parsers import fleet_json, parse
 from ncclforensics.sources import discover
 
@@ -89,6 +92,33 @@ def test_ranks_of_a_silent_node_are_suspects_for_that_too(jobs, tmp_path):
     assert (with_it.verdict and with_it.verdict.culprits) == (
         without.verdict and without.verdict.culprits
     )
+
+
+@pytest.mark.parametrize(
+    ("silent", "asked", "found"),
+    [
+        (["gpu0002"], 3, {1}),
+        # another node was refused: the rank may be there
+        (["gpu0002"], 4, set()),
+    ],
+)
+def test_a_rank_that_no_node_has_is_on_the_silent_one(tmp_path, silent, asked, found):
+    answers = [Answer(name, "silent") for name in silent]
+    others = [Answer(f"n{n}", "share") for n in range(asked - len(silent))]
+    manifest.write(tmp_path, "ssh", 60, [*answers, *others])
+    path = str(tmp_path / manifest.NAME)
+    told = parse(discover([path], tmp_path / "scratch").sources[0])
+    ranks = tables.rows(
+        "ranks",
+        [
+            {"rank": rank, "host": host, "source": "x", "line": 1}
+            for rank, host in ((0, "gpu0001"), (2, "gpu0003"))
+        ],
+    )
+    frames = Frames({**told.tables, "ranks": ranks}, told.messages)
+    why = silent_nodes.ranks(frames)
+    assert set(why) == found
+    assert all("gpu0002 did not answer" in text for text, _ in why.values())
 
 
 def test_where_no_node_answered_it_is_the_way_and_no_rank_is_suspected(jobs, tmp_path):
