@@ -24,14 +24,12 @@ class EndlessError(Exception):
 class Scratch:
     """Numbered files in a new directory below `parent`, created on first use."""
 
-    def __init__(
-        self, parent: Path, most_bytes: int = limits.MAX_UNPACKED_BYTES
-    ) -> None:
-        """Start with the full quota, by default that of limits.py."""
+    def __init__(self, parent: Path, quota: int | None = None) -> None:
+        """Start with the full quota in bytes, by default that of limits.py."""
         self._parent = parent
         self._folder: Path | None = None
         self._files = 0
-        self._bytes_left = most_bytes
+        self._bytes_left = limits.MAX_UNPACKED_BYTES if quota is None else quota
 
     def keep(
         self, read: Callable[[int], bytes], packed_bytes: int, modified: float = 0
