@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 FILE, PROJECT, TABLE = "ncclforensics.toml", "pyproject.toml", "ncclforensics"
 # A file may come with someone else's folder. It must not send anything, overwrite
-# anything, run anything elsewhere, or hand the evidence to another machine.
+# anything, run anything elsewhere, hand the evidence to another machine, choose whose
+# processes are looked at, or know the key to their pseudonyms.
 ASKED = frozenset(
     (
         *("yes", "force", "output", "link", "new", "dry-run", "executor", "help"),
-        *("slurm", "k8s", "namespace", "ssh", "ray", "redact-key"),
+        *("pid", "match", "redact-key", "slurm", "k8s", "namespace", "ssh", "ray"),
     )
 )
 # what changes an answer is said whenever a file sets it

@@ -105,7 +105,6 @@ def test_no_option_that_writes_or_sends_was_forgotten():
     assert names - settings.ASKED == {
         *("format", "quiet", "verbose", "rank", "pg", "exit-code", "color", "jobs"),
         *("world-size", "select", "ignore", "since", "until", "redact", "no-cache"),
-        *("no-progress", "as", "port", "all"),
-        *("again", "limit", "match", "nonblocking", "pid"),
+        *("no-progress", "as", "port", "all", "again", "limit", "nonblocking"),
         *("node-limit", "parallel", "print", "launcher", "logs"),
     }
