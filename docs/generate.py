@@ -23,9 +23,11 @@ from ncclforensics import analysis, api
 from ncclforensics.cli import settings
 from ncclforensics.cli.commands import cli
 from ncclforensics.diagnosers import CLASSES, FAMILIES
+from ncclforensics.fleet import runner, ssh
 from ncclforensics.model.frame_docs import ROWS
 from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.parsers.logs.grammar import grammar_folder, load_file
+from ncclforensics.preflight import flight, variables
 from ncclforensics.report import class_docs, contract
 from ncclforensics.theory import program, suspects, weights
 from ncclforensics.theory.weigh import weighed
@@ -77,6 +79,10 @@ def pages() -> dict[str, str]:
         "frames": SCHEMAS,
         "rows": ROWS,
         "program": program,
+        "checks": flight.CHECKS,
+        "variables": variables.VARIABLES,
+        "ssh": ssh,
+        "AT_ONCE": runner.AT_ONCE,
         "weights": weights,
         "suspects": suspects,
         "pauses": pauses,
@@ -101,7 +107,7 @@ def navigation() -> list[Any]:
         {"Failure classes": ["classes/index.md", *classes]},
         "theory.md",
         {"Log messages": ["messages/index.md", *messages]},
-        *("watch.md", "cli.md", "json.md", "api.md", "agents.md"),
+        *("nodes.md", "watch.md", "cli.md", "json.md", "api.md", "agents.md"),
     ]
 
 

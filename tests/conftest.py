@@ -16,6 +16,8 @@ os.environ["XDG_CACHE_HOME"] = os.devnull
 import pytest
 from hypothesis import settings
 
+from site_fakes import fakes  # noqa: F401
+
 # how long an example takes is the machine's affair: no test is timed
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

@@ -15,6 +15,7 @@ import click
 
 from ncclforensics.cli import (
     analyzed,
+    before,
     cache,
     collect,
     compare,
@@ -60,7 +61,8 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
 ENDS = """\b
 Exit codes:
   0    the analysis ran to its end, whatever it found
-  1    a failure was named, and --exit-code was given; `watch`: the job stopped
+  1    a failure was named, and --exit-code was given; `watch`: the job stopped;
+       `preflight`: a check failed
   2    a usage error: an option, a path, a file that cannot be written
   3    nothing was recognised as evidence
   4    posting to a ticket failed
@@ -119,6 +121,7 @@ for command in (
     collect.collect,
     *(explain.explain, explain.classes, explain.schema, explain.grammars),
     *(serving.serve, serving.mcp, cache.cache, watch.watch),
+    *(before.preflight, before.prepare),
 ):
     cli.add_command(command)
 

@@ -69,7 +69,9 @@ def versions() -> str:
     return f"ncclforensics {__version__}, polars {polars}, Python {python}"
 
 
-def progress(*, enabled: bool = True) -> Callable[[int, int], None] | None:
+def progress(
+    *, enabled: bool = True, what: str = "files"
+) -> Callable[[int, int], None] | None:
     """Return a function (files done, files in total) that redraws one line, or None.
 
     None if stderr is not a terminal or progress is disabled. After the last file, the
@@ -83,11 +85,11 @@ def progress(*, enabled: bool = True) -> Callable[[int, int], None] | None:
         nonlocal drawn
         now = time.monotonic()
         if done >= total:
-            _draw("looking for the cause")
+            _draw("looking for the cause" if what == "files" else "all answered")
         elif now - drawn >= REDRAW:
             drawn = now
             bar = "#" * (BAR * done // total)
-            _draw(f"reading [{bar:.<{BAR}}] {done:,} of {total:,} files")
+            _draw(f"reading [{bar:.<{BAR}}] {done:,} of {total:,} {what}")
 
     return show
 

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 FILE, PROJECT, TABLE = "ncclforensics.toml", "pyproject.toml", "ncclforensics"
 # A file may come with someone else's folder. It must not send, run or overwrite
-# anything, hand the evidence to another machine, choose whose processes are looked at,
-# or know the key to their pseudonyms.
+# anything, also not elsewhere, hand the evidence to another machine, choose whose
+# processes are looked at, or know the key to their pseudonyms.
 ASKED = frozenset(
     (
         *("yes", "force", "output", "link", "new", "dry-run", "executor", "help"),
-        *("exec", "attach", "pid", "match", "redact-key"),
+        *("exec", "attach", "pid", "match", "redact-key", "slurm", "k8s"),
+        *("namespace", "ssh", "ray"),
     )
 )
 # what changes an answer is said whenever a file sets it

@@ -195,6 +195,7 @@ def _manifest(
     return {
         "collected_by": f"ncclforensics {getattr(package, '__version__', 'unknown')}",
         "host": system.nodename,
+        "machine": _machine(),
         "start": iso(start),
         "end": iso(end),
         "zone": time.strftime("%z"),
@@ -209,6 +210,15 @@ def _manifest(
         "processes": len(found.processes),
         "asked": share.asked,
     }
+
+
+def _machine() -> str:
+    """Return what tells these processes from those of any other node or container."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
 
 
 def _summary(share: Share, found: list[Process], seconds: float) -> None:

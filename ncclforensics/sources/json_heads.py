@@ -63,6 +63,8 @@ def json_kind(head: bytes) -> tuple[str, str] | None:
                 return "flight_recorder_json", f"{shape} {_listed(top)}"
             if key.word in RAS_KEYS and "nccl_version" in top:
                 return "ras_json", f"{shape} {_listed(top)}"
+            if top == ["ncclforensics_fleet"]:
+                return "fleet_json", f"{shape} {key.word}"
             if top in (["apiVersion", "items"], ["apiVersion", "kind"]):
                 return "kubernetes", f"{shape} {_listed(top)}"
             if key.word == "schema_version" and REPORT.search(text):

@@ -21,6 +21,7 @@ KINDS = (
     "ras_json",
     "pyspy_json",
     "slurm_json",
+    "fleet_json",
     "kubernetes",
     "collected_json",
     "environment",

@@ -6,6 +6,7 @@ A member's name never becomes a path, so nothing can be written outside the dire
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +24,12 @@ class EndlessError(Exception):
 class Scratch:
     """Numbered files in a new directory below `parent`, created on first use."""
 
-    def __init__(self, parent: Path) -> None:
-        """Start with the full quota of limits.py."""
+    def __init__(self, parent: Path, quota: int | None = None) -> None:
+        """Start with the full quota in bytes, by default that of limits.py."""
         self._parent = parent
         self._folder: Path | None = None
         self._files = 0
-        self._bytes_left = limits.MAX_UNPACKED_BYTES
+        self._bytes_left = limits.MAX_UNPACKED_BYTES if quota is None else quota
 
     def keep(
         self, read: Callable[[int], bytes], packed_bytes: int, modified: float = 0
@@ -64,6 +65,11 @@ class Scratch:
                 stored.damage = str(error) or type(error).__name__
         _stamp(stored.path, modified)
         return stored
+
+    def remove(self) -> None:
+        """Remove what is stored here."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _stamp(path: Path, modified: float) -> None:

@@ -7,17 +7,19 @@ blocks.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.waits import roll_call
-from ncclforensics.evidence import common
+from ncclforensics.evidence import common, silent_nodes
 from ncclforensics.model.findings import MOST_SUSPECTS, Suspect
 from ncclforensics.model.folding import count, noun
 from ncclforensics.theory import uncollected, weigh, wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
+    from ncclforensics.model.findings import Cite
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.story import Story
     from ncclforensics.theory.weigh import Told
@@ -26,7 +28,37 @@ LEAST = 0.02  # smaller shares are not worth a look
 
 
 def suspects(frames: Frames) -> tuple[Suspect, ...]:
-    """Return at most eight ranks with their shares of blame, largest first."""
+    """Return at most eight ranks with their shares of blame, largest first.
+
+    Ranks on a node that did not answer are told as well, but not above a story's.
+    """
+    found = _blamed(frames)
+    silent = silent_nodes.ranks(frames)
+    if not silent or weigh.is_moving(frames):
+        return found
+    told = {suspect.rank for suspect in found}
+    beside = (_also(suspect, silent.get(suspect.rank)) for suspect in found)
+    weight = LEAST if found else round(1 / len(silent), 3)
+    more = (
+        Suspect(rank, common.host_of(frames, rank), weight, why, cites)
+        for rank, (why, cites) in sorted(silent.items())
+        if rank not in told
+    )
+    return (*beside, *more)[:MOST_SUSPECTS]
+
+
+def _also(suspect: Suspect, silent: tuple[str, tuple[Cite, ...]] | None) -> Suspect:
+    """Return a suspect with what is known of its node."""
+    if silent is None:
+        return suspect
+    why, cites = silent
+    return dataclasses.replace(
+        suspect, why=f"{suspect.why}; {why}", evidence=(*suspect.evidence, *cites)
+    )
+
+
+def _blamed(frames: Frames) -> tuple[Suspect, ...]:
+    """Return the ranks that stories blame, or that were not heard or collected."""
     ends = weighed(frames).ends
     if not ends:
         return () if weigh.is_moving(frames) else _uncollected(frames)

@@ -13,7 +13,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import alive
 from ncclforensics.diagnosers import fabric_manager, mtu_mismatch
-from ncclforensics.evidence import common, environments
+from ncclforensics.evidence import common, environments, silent_nodes
 from ncclforensics.model.findings import NotChecked, RuledOut
 from ncclforensics.model.folding import count
 
@@ -32,7 +32,8 @@ JUDGE = "compare them with a run that worked: ncclforensics diff"
 def asked(frames: Frames) -> Iterator[Statement]:
     """Yield the answers of nodes that were collected, in no order."""
     told = alive.seen(frames)
-    if told.is_empty() or not _is_whole(frames, told):
+    silent = frames.message(silent_nodes.SILENT)
+    if told.is_empty() or not silent.is_empty() or not _is_whole(frames, told):
         return
     if alive.are_all(frames):
         yield RuledOut(

@@ -107,4 +107,5 @@ def test_no_option_that_writes_or_sends_was_forgotten():
         *("world-size", "select", "ignore", "since", "until", "redact", "no-cache"),
         *("no-progress", "as", "port", "all", "once", "for", "patience"),
         *("again", "limit", "nonblocking"),
+        *("node-limit", "parallel", "print", "launcher", "logs"),
     }
