@@ -152,6 +152,20 @@ def test_what_another_program_did_is_no_failure_of_a_job_that_lives(analyzed):
     assert not found(analyzed(job() | DMESG), "crashed-rank")
 
 
+def two_nodes(host):
+    """A job of eight ranks: gpu0001 with ranks 0 to 3 answered, another did not."""
+    told = {"collected_processes": 1, "host": "gpu0001", "searched": True}
+    told["taken"] = "2026-11-20T10:00:00.000Z"
+    told["processes"] = [process(r, world_size=8) for r in range(4)]
+    fault = {"commands/dmesg.txt": kernel(FAULT, host, "09:59:00")}
+    return {"look-1/processes.json": json.dumps(told)} | fault
+
+
+def test_where_a_node_is_silent_its_own_faults_may_be_the_jobs(analyzed):
+    assert not found(analyzed(two_nodes("gpu0001")), "crashed-rank")
+    assert found(analyzed(two_nodes("gpu0002")), "crashed-rank")
+
+
 @pytest.mark.parametrize("state", ["", "Z"])
 def test_a_fault_may_be_of_a_rank_that_is_gone(analyzed, state):
     second = [process(r) for r in range(4)]

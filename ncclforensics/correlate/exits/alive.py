@@ -53,20 +53,32 @@ def are_all(frames: Frames) -> bool:
     return isinstance(size, int) and ranks(frames) >= frozenset(range(size))
 
 
-def without_strangers(frames: Frames) -> Frames:
-    """Drop the faults that the kernel tells of processes without a rank, if all live.
+def _whole_hosts(frames: Frames) -> pl.Series:
+    """Return the hosts of which every local rank was alive."""
+    told = seen(frames)
+    if told.is_empty():
+        return pl.Series("host", [], pl.String)
+    local = told.group_by("host").agg(
+        pl.col("is_alive").sum().alias("live"), pl.col("local_world_size").max()
+    )
+    return local.filter(pl.col("live") >= pl.col("local_world_size"))["host"]
 
-    Other programs run on a node, and are called python as well.
+
+def without_strangers(frames: Frames) -> Frames:
+    """Drop the faults that the kernel tells of processes without a rank, if ranks live.
+
+    All ranks of the job, or all on that host. Other programs run on a node, and are
+    called python as well.
     """
-    if not are_all(frames):
-        return frames
     faults = frames.message(FAULT).select(*CITE)
     theirs = frames["exits"].filter(pl.col("rank").is_null())
     theirs = theirs.join(faults, on=[*CITE], how="semi")
+    if not are_all(frames):
+        theirs = theirs.filter(pl.col("host").is_in(_whole_hosts(frames).implode()))
     if theirs.is_empty():
         return frames
     kept = frames["exits"].join(theirs, on=[*CITE], how="anti", maintain_order="left")
-    text = "the kernel tells of faults in processes that are no ranks: all of them live"
+    text = "the kernel tells of faults in processes that are no ranks: those there live"
     note = {"stage": "correlate", "text": text, "source": theirs["source"][0]}
     notes = pl.concat([frames["notes"], tables.rows("notes", [note])])
     return Frames({**frames.tables, "exits": kept, "notes": notes}, frames.messages)
