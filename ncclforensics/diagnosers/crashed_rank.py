@@ -162,10 +162,13 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
 def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     """Return how sure it is that these ranks died first.
 
-    An unexplained SIGKILL, without any peer that lost a rank, may be teardown.
+    An unexplained SIGKILL, without any peer that lost a rank, may be teardown. Where no
+    rank is known at all, it may have been another program.
     """
     if (first["by"] != "exit").all():
         return "likely" if (first["by"] == "call").any() else "certain"
+    if frames["ranks"]["rank"].drop_nulls().is_empty():
+        return "possible"
     killed = first["code"].eq_missing(-signal.SIGKILL).all()
     return "likely" if not killed or _is_missed(frames) else "possible"
 
