@@ -21,9 +21,11 @@ _SENTENCE = (
     r"^\S+ (?:has|was|did|had|failed|exited|lost|died|joined|left|not|with|and) "
 )
 # pdsh and DeepSpeed put `host: ` in front of each line, and so do loggers with their
-# name: it is a host if torch's own prefix, which begins a line, stands behind it
-PDSH = r"^([A-Za-z0-9][\w.-]{0,80}): "
-_TORCH_BEHIND = r"^[A-Za-z0-9][\w.-]{0,80}: \[rank\d{1,9}\]: ?"
+# name: it is a host if torch's own prefix, which begins a line, stands behind it. A
+# number alone is a task of srun.
+_NAME = r"\d{0,9}[A-Za-z][\w.-]{0,80}"
+PDSH = rf"^({_NAME}): "
+_TORCH_BEHIND = rf"^{_NAME}: \[rank\d{{1,9}}\]: ?"
 FEWEST, MOST = 3, 2 / 3  # lines, and their share of a file, that make a habit
 
 

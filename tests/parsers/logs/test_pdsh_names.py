@@ -50,5 +50,8 @@ def test_a_short_name_in_front_of_torchs_own_prefix_is_a_host():
     ],
 )
 def test_a_name_alone_in_front_of_each_line_is_no_host(last):
+    """Nor is a task of srun, whatever stands behind its number."""
+    tasks = habit(*(f"{n}: [rank{n}]: RuntimeError: x" for n in range(3)))
+    assert tasks["host"].null_count() == 3
     told = habit("train: step 1", "train: step 2", last)
     assert told["host"].null_count() == 3
