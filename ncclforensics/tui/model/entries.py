@@ -70,7 +70,9 @@ def entries(report: Report) -> list[Entry]:
         found.append(_finding("verdict", verdict, report))
         last = report.last_line
         if last is not None:
-            found.append(_cite(last, verdict, "last"))
+            # a narrow pane cuts at the end: what it says comes before where it stands
+            text = f"{last.text}  {last.place}".strip()
+            found.append(Entry("last", text, text, verdict.slug, verdict, last))
         found += [_cite(cite, verdict) for cite in verdict.evidence[:MOST_CITES]]
         found += [Entry("do", item, item, verdict.slug) for item in verdict.remedy]
     elif not recognised(report):
@@ -126,6 +128,6 @@ def _finding(label: str, finding: Verdict | Finding, report: Report) -> Entry:
     return Entry(label, brief, f"{brief}\n{whole}", finding.slug, finding)
 
 
-def _cite(cite: Evidence, finding: Verdict, label: str = "evidence") -> Entry:
+def _cite(cite: Evidence, finding: Verdict) -> Entry:
     text = f"{cite.place} {cite.text}".rstrip()
-    return Entry(label, text, text, finding.slug, finding, cite)
+    return Entry("evidence", text, text, finding.slug, finding, cite)
