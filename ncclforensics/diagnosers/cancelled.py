@@ -10,7 +10,7 @@ How we know
     with a deletion timestamp; SIGINT or SIGHUP (the terminal was closed) that reached
     the agent, srun or every rank; with nothing before it that says that the job had
     already failed or hung. A cancelled step without its job says nothing: srun also
-    ends a step so, after a task failed.
+    cancels a step after one of its tasks failed.
 
 What to do
     Ask who cancelled it: `sacct -j <job> -X -o JobID,State%30,End` names the user id.

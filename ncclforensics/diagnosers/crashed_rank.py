@@ -9,9 +9,9 @@ How we know
     An uncaught exception that is not about lost peers; SIGSEGV, SIGBUS, SIGABRT,
     SIGFPE or SIGKILL that nobody in this job sent; an exit code without any exception.
     The first such end is named: agents record its time, and a victim's error itself
-    says that it lost a peer. It is only possible where the job is known to stand still
-    and all waits lead to a rank that left neither a dump nor a log line.
-    An exception out of a collective may be a victim's: it counts if all other ranks
+    says that it lost a peer. The finding is only `possible` where the job is known to
+    stand still and all waits lead to a rank that left neither a dump nor a log line.
+    An exception raised in a collective may be a victim's: it counts if all other ranks
     say that they are victims. One that all ranks raise alike is a failure of the
     program, and no rank is named.
 

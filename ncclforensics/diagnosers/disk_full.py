@@ -19,9 +19,9 @@ What to do
 Looks like
     The same error on /dev/shm, or while torch or NCCL create shared memory, is
     `shm-exhausted`.
-    `inotify_add_watch … No space left on device` means that the limit on watches is
-    reached. A network file system that fails truncates files of torch.save just as a
-    full one does.
+    `inotify_add_watch … No space left on device` means that the inotify watch
+    limit is reached. A network file system that fails truncates files of torch.save
+    just as a full one does.
 
 References
     errno(3): ENOSPC, EDQUOT.

@@ -2,14 +2,14 @@
 
 What it means
     On machines with NVSwitch, the daemon nvidia-fabricmanager sets up the switches.
-    Until it has, CUDA refuses to initialise (error 802), or NCCL cannot use multicast
+    Until then, CUDA refuses to initialise (error 802), or NCCL cannot use multicast
     over NVLink. A fabric manager whose version differs from the driver's has the same
     effect.
 
 How we know
     CUDA error 802 `system not yet initialized`; NCCL's messages about Fabric Manager or
-    NVSwitches; a `Fabric State` other than Completed; the service is not active. The
-    hosts that print it are named; their peers wait for them. Or, in a start-up that
+    NVSwitches; a `Fabric State` other than Completed; or a service that is not active.
+    The hosts that print it are named; their peers wait for them. Or, in a start-up that
     hangs: the only host whose logs stop before the topology that all others printed.
 
 What to do

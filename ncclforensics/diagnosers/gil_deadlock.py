@@ -3,14 +3,14 @@
 What it means
     A thread holds the GIL and does not release it: a native extension, a data loader,
     or a CUDA call that never returns. No Python code runs on that rank, so it makes no
-    calls, and its peers wait for it. Even its dump has less in it, because recording
-    stacks needs the GIL.
+    calls, and its peers wait for it. Even its dump holds less, because recording stacks
+    needs the GIL.
 
 How we know
     The rank is absent from calls that its peers wait in, and its Flight Recorder dump
     lacks what theirs have: it has no stacks; or it has no entries, although its own
     counters show that it made calls and its peers' dumps hold finished calls. Or the
-    heartbeat monitor of this rank, of many, says that the watchdog got stuck; with
+    heartbeat monitor of this rank, out of many, says that the watchdog got stuck; with
     `Could not acquire GIL` next to it this is likely, as a CUDA or NCCL call that hangs
     looks the same.
 
@@ -23,8 +23,8 @@ Looks like
     If the monitor fires on most ranks, all of them wait in one call. If it fires on a
     rank whose own collective timed out before, that rank is a victim. `Could not
     acquire GIL` alone is printed at many ordinary teardowns.
-    Dumps of active calls only are empty wherever nothing is unfinished: an absent rank
-    with such a dump is `missing-rank`.
+    Dumps that hold only active calls are empty wherever nothing is unfinished: an
+    absent rank with such a dump is `missing-rank`.
 
 References
     torch ProcessGroupNCCL heartbeat monitor; TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC.

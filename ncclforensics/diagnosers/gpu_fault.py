@@ -3,15 +3,15 @@
 What it means
     The driver reported a hardware error (an Xid, or an SXid of an NVSwitch), or a CUDA
     call failed on an uncorrectable memory error. The rank on that GPU fails or hangs,
-    and its peers wait for it. The same code runs on another node.
+    and its peers wait for it. The same code works on another node.
 
 How we know
-    Xid 48, 64, 74, 79, 94, 95, 119, 120, 140, 143 to 150 and their kin; a fatal SXid;
-    `GPU has fallen off the bus` in any of its forms; `uncorrectable ECC error` in a
-    rank's own CUDA error. The named rank is the one on that host and PCI bus id,
+    Xid 48, 64, 74, 79, 94, 95, 119, 120, 140, 143 to 150 and similar ones; a fatal
+    SXid; `GPU has fallen off the bus` in any of its forms; `uncorrectable ECC error` in
+    a rank's own CUDA error. The named rank is the one on that host and PCI bus id,
     according to NCCL's Init lines; otherwise the host is named, or the rank that
-    printed the error. A failed test of `dcgmi diag` or `dcgmi health` makes it possible
-    for that host.
+    printed the error. A failed test of `dcgmi diag` or `dcgmi health` makes this
+    `possible` for that host.
 
 What to do
     Take the node out of the queue before the job is restarted. Reset the GPU after ECC
@@ -19,11 +19,11 @@ What to do
     comes back, hand the node to whoever repairs it, with the kernel log.
 
 Looks like
-    Xid 13, 31 and 43 are mostly the program's own fault (an illegal address). Xid 45
-    follows whenever a process is killed. Xid 63 says that a row was remapped with
-    success. Xid 154 says what to do. None of them by itself is a GPU fault. Errors that
-    `nvidia-smi -q` has counted may be older than the job: they are told, and accuse
-    nobody.
+    Xid 13, 31 and 43 are usually the program's own fault (an illegal address). Xid 45
+    follows whenever a process is killed. Xid 63 says that a row was remapped
+    successfully. Xid 154 says what to do. None of them by itself is a GPU fault. Errors
+    that `nvidia-smi -q` has counted may be older than the job: they are reported, and
+    accuse nobody.
     A rank that ran out of memory is `gpu-oom`; error 802 is `fabric-manager`.
 
 References

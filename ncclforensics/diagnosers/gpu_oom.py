@@ -8,7 +8,7 @@ What it means
 How we know
     torch's `CUDA out of memory. Tried to allocate …`, NCCL's `Cuda failure … 'out of
     memory'`, or NCCL's `Failed to CUDA calloc … bytes` on its own, before any rank's
-    timeout. If timestamps tell who was first, the first rank to run out is named;
+    timeout. If timestamps show who was first, the first rank to run out is named;
     otherwise all that ran out.
 
 What to do

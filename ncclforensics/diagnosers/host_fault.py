@@ -1,8 +1,8 @@
 """A host broke: kernel panic, uncorrectable memory or processor error, power, disk.
 
 What it means
-    The machine itself failed, and not a GPU of it. Its ranks died without a word, or
-    one of them was killed because its memory was broken. Their peers lost them or time
+    The machine itself failed, not one of its GPUs. Its ranks died without a message, or
+    one of them was killed because its memory was broken. Their peers lose them or time
     out.
 
 How we know

@@ -3,12 +3,12 @@
 What it means
     Every rank computes NCCL's rings, transports and protocols by itself and relies on
     all others to get the same result. If only some ranks have a variable set, their
-    results differ: they fail while they connect, or wait for each other for ever.
+    results differ: they fail while they connect, or wait for each other forever.
 
 How we know
     `… set by environment to …` with different values on ranks of one job; or on some
-    ranks of a host and not on others that came as far. Where the environment of the
-    processes was collected, it tells for all ranks what is set and what is not. Only
+    ranks of a host and not on others that got as far. Where the environment of the
+    processes was collected, it shows for all ranks what is set and what is not. Only
     variables that all ranks must agree on count, and only where the job failed or
     hangs.
 

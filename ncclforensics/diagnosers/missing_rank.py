@@ -7,12 +7,12 @@ What it means
     rank reports none.
 
 How we know
-    Peers wait in SeqNum N of a group, this rank's last call there is older, and it
-    waits in no group itself: followed over all groups, the waits end at it. Or the
-    waits form a cycle, and by its earlier calls this rank skipped the call that closes
-    the cycle. Each blamed rank counts against this explanation, and so does each other
-    rank whose calls left the usual order. Calls are read from Flight Recorder dumps and
-    from the watchdogs' `last enqueued work`. Or a line names the rank: from
+    Peers wait in SeqNum N of a group, this rank's last call there is older, and it does
+    not wait in any group: followed across all groups, the waits end at it. Or the waits
+    form a cycle, and by its earlier calls this rank skipped the call that closes the
+    cycle. Each blamed rank counts against this explanation, and so does each other rank
+    whose calls left the usual order. Calls are read from Flight Recorder dumps and from
+    the watchdogs' `last enqueued work`. Or a line names the rank: from
     monitoredBarrier, from the desync report, as one of a store barrier's
     `missing_ranks`, or from a communicator that all but one rank began to build.
 

@@ -14,7 +14,7 @@ How we know
     hosts that differ, and of the two ends of a path, neither is. Without any MTU in the
     evidence: dumps in which all members are in a call of 64 KiB or more that nobody
     finishes, where all earlier calls between hosts were small and ended, and NCCL used
-    sockets or RoCE. That is possible, no more.
+    sockets or RoCE. That is no more than `possible`.
 
 What to do
     Between the hosts, run `ping -M do -s 8972 PEER` (9000 less headers), and again with

@@ -18,7 +18,7 @@ What to do
     named host and on another one. Compare LD_LIBRARY_PATH and LD_PRELOAD.
 
 Looks like
-    Two jobs with different versions whose logs lie in one directory are healthy.
+    Two jobs with different versions whose logs are in one directory are healthy.
     `Message truncated` with one version everywhere is cross-talk between two jobs.
 
 References

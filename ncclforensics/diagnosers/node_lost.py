@@ -12,7 +12,7 @@ How we know
     prints `CANCELLED … DUE TO NODE FAILURE` is one that survived. If one node was lost,
     the ranks that others wait for in dumps, and that left no dump and no log, ran on
     it. Without any such line, this is possible where the job is known to stand still
-    and all waits lead to the ranks of one host of which nothing was collected.
+    and all waits lead to the ranks of one host from which nothing was collected.
 
 What to do
     Read that node's own log of its last minutes (journalctl -b -1, the BMC's event
@@ -21,7 +21,7 @@ What to do
 Looks like
     A host without logs: they may not have been collected, so silence names nobody.
     torchrun's `failed to send a keep-alive heartbeat` is printed by the node that is
-    alive, and mostly follows the end of the store's host for another reason.
+    alive, usually because the store's host ended for another reason.
 
 References
     Slurm slurm.conf SlurmdTimeout; Kubernetes node conditions; Ray fault tolerance.

@@ -14,7 +14,8 @@ How we know
 What to do
     On the named host, run `nvidia-smi topo -p2p r` and `nvidia-smi nvlink -s`. Switch
     off ACS (`setpci -s BRIDGE ECAP_ACS+0x6.w=0000`), and set the IOMMU to passthrough
-    (`iommu=pt`). Run once with NCCL_P2P_DISABLE=1: if the job works then, this is it.
+    (`iommu=pt`). Run once with NCCL_P2P_DISABLE=1: if the job works then, this is the
+    cause.
 
 Looks like
     INFO `Could not enable P2P between dev A and dev B` comes from a probe and is

@@ -10,7 +10,7 @@ How we know
     `OSError: [Errno 98] Address already in use` where nothing caught it.
 
 What to do
-    See who listens on that host: `ss -ltnp 'sport = :29500'`. End that process, or use
+    See what listens on that host: `ss -ltnp 'sport = :29500'`. End that process, or use
     another port: `--master-port`, or `--rdzv-endpoint=localhost:0` for a job on one
     node. With Slurm, derive it from the job id:
     `MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))`.

@@ -1,16 +1,16 @@
 """Some ranks make a call that the others never make at all.
 
 What it means
-    A collective stands behind a condition that is true on a few ranks only: evaluation,
+    A collective is inside a condition that is true on only a few ranks: evaluation,
     logging or saving on rank 0, or an early stop that not all ranks see. The ranks that
     make the call wait in it. The others have gone on, or finished.
 
 How we know
     The other ranks wait for these ranks elsewhere, in a cycle, or wait for nobody. And
-    the earlier calls of these ranks' role do not predict this call here, or it stands
-    in a function that evaluates, logs or saves. Four things count against this class:
-    no history shows the deviation; the others have made the call as well; the call lies
-    outside of the loop; the lowest rank is not among those that make it. The ranks that
+    the earlier calls of these ranks' role do not predict this call here, or it is in a
+    function that evaluates, logs or saves. Four things count against this class: no
+    history shows the deviation; the others have made the call as well; the call is
+    outside the loop; the lowest rank is not among those that make it. The ranks that
     make the call are named. Without dumps: every rank timed out, and by its traceback
     one of them did so at another place.
 

@@ -3,8 +3,8 @@
 What it means
     NCCL puts the buffers between the GPUs of one host into /dev/shm, and torch's data
     loaders pass batches through it. Docker gives a container 64 MB of it by default. If
-    a segment cannot grow, NCCL fails. If memory was promised and is not there, the
-    process that touches it dies by SIGBUS.
+    a segment cannot grow, NCCL fails. If a segment has its size but not its memory, the
+    process that touches it dies of SIGBUS.
 
 How we know
     `Error while creating shared memory segment`, `failed to extend /dev/shm/nccl-…`,

@@ -10,8 +10,8 @@ How we know
     `speed change detected: 400000 -> 200000 Mbps` (NCCL 2.30); the speed of a card in
     `NET/IB: [0] mlx5_0:…` (since 2.27) below that of the same card on the other hosts;
     or `Using network Socket` on a host whose NET/IB lines list devices. The host with
-    the slower card is named. If all that is seen is that from one step on, to the end
-    of the log, the steps take twice as long (Megatron's `elapsed time per iteration`),
+    the slower card is named. If the only sign is that from one step on, to the end of
+    the log, the steps take twice as long (Megatron's `elapsed time per iteration`),
     this is possible, and nobody is named.
 
 What to do
@@ -21,7 +21,7 @@ What to do
     /dev/infiniband.
 
 Looks like
-    A host that has no fast network uses sockets rightly. Hosts that chose different
+    A host that has no fast network is right to use sockets. Hosts that chose different
     networks are `wrong-nic`. One slow GPU is `thermal-throttle`.
     Steps that save or evaluate take longer, and the next ones do not. Larger batches
     take longer as well.

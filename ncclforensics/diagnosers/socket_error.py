@@ -1,7 +1,7 @@
 """A connection that worked broke: the peer closed, reset or refused it.
 
 What it means
-    Sockets do not fail by themselves inside a cluster. Mostly the process at the other
+    Sockets do not fail by themselves inside a cluster. Usually the process at the other
     end is gone and its kernel closed its connections; now and then a network in between
     dropped the connection. The ranks that print an error lost a peer. The lost peer
     prints nothing.
@@ -9,15 +9,15 @@ What it means
 How we know
     `Connection closed by remote peer`, `Call to recv from … failed : Connection reset
     by peer`, `Broken pipe`, `Connection refused` after all retries, Gloo's
-    `Connection closed by peer`, before every timeout, exception and signal. The host
-    that several ranks lost is named, and its rank where every other rank lost a peer.
-    If the lines do not say which peer was lost, nobody is named. A peer that only
-    closed, and that no line names, is no finding.
+    `Connection closed by peer`, before any timeout, exception or signal. The host that
+    several ranks lost is named, and its rank where every other rank lost a peer. If the
+    lines do not say which peer was lost, nobody is named. A peer that only closed, and
+    that no line names, is no finding.
 
 What to do
     Read the log of the lost rank to its last line, and the kernel log of its host:
-    `dmesg -T | grep -i -E 'killed process|segfault|Xid'`. If its process lived on,
-    check the network path: `ss -ti dst PEER`,
+    `dmesg -T | grep -i -E 'killed process|segfault|Xid'`. If its process is still
+    alive, check the network path: `ss -ti dst PEER`,
     `ethtool -S IFACE | grep -i -E 'drop|err'`.
 
 Looks like

@@ -15,7 +15,7 @@ What to do
     and not `localhost`; the same `--rdzv-id`; and `--nnodes=N`, not `1:N`.
 
 Looks like
-    Two jobs whose logs lie in one directory: their run ids differ, and nothing failed.
+    Two jobs whose logs are in one directory: their run ids differ, and nothing failed.
     Per-node groups inside a larger job, where a larger communicator exists.
 
 References

@@ -1,19 +1,19 @@
-"""Storage does not answer, and a rank stands in a read or a write.
+"""Storage does not answer, and a rank is stuck in a read or a write.
 
 What it means
     A rank reads its data or saves a checkpoint, and the file server (NFS, Lustre, Ceph,
-    FUSE, …) or the object store does not answer. On a hard mount the process waits for
-    ever, in state D, and no signal ends it. Its peers wait for it in their next
-    collective and time out. So does a data loader whose worker hangs.
+    FUSE, …) or the object store does not answer. On a hard mount the process waits
+    forever, in state D, and no signal ends it. Its peers wait for it in their next
+    collective and time out. A data loader whose worker hangs times out as well.
 
 How we know
-    The kernel reports the process as blocked and its call trace stands in a file
-    system; where it is known whom the others wait for, only that rank counts. `ps` with
-    WCHAN and `collect` show the same: one look makes it possible, two make it likely.
-    Or the kernel of its host says that a server does not answer (`nfs: server … not
-    responding`, Lustre's `Connection to … was lost`, `ceph: mds0 hung`), or a mount
-    gives `collect` no answer. Or the rank gave up by itself: a stale file handle, a
-    timeout of an object store, `DataLoader timed out after`.
+    The kernel reports the process as blocked and its call trace is in a file system;
+    where it is known which rank the others wait for, only that rank counts. `ps` with
+    WCHAN and `collect` show the same: one look makes this `possible`, two make it
+    `likely`. Or the kernel of its host says that a server does not answer (`nfs: server
+    … not responding`, Lustre's `Connection to … was lost`, `ceph: mds0 hung`), or a
+    mount gives `collect` no answer. Or the rank gave up by itself: a stale file handle,
+    a timeout of an object store, `DataLoader timed out after`.
 
 What to do
     See whether the mount answers on the named host and on others: `timeout 5 stat -f

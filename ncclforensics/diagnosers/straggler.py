@@ -3,7 +3,7 @@
 What it means
     The rank was working all the time: it prepared data, saved a checkpoint, compiled a
     kernel, or moved parameters. It did reach the collective, but by then its peers had
-    given it up.
+    given up on it.
 
 How we know
     This rank made the call later than the others by more than the call's own timeout,

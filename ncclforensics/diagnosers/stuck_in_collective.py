@@ -3,7 +3,7 @@
 What it means
     The program did nothing wrong: all ranks of the group made the same call. The call
     itself does not end, because of the network, a GPU, NVLink, a driver, or a deadlock
-    inside the communication library. This alone gives nobody the blame.
+    inside the communication library. This alone blames nobody.
 
 How we know
     All waits lead to one call that every member has enqueued, with matching tensors as

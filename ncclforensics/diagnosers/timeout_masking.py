@@ -7,8 +7,8 @@ What it means
 
 How we know
     `ran for N milliseconds before timing out` in a watchdog's line: the onset is the
-    line's time less N. If another class names the cause, this finding stands beside it
-    and says how long the cause was hidden. Alone, it accuses nobody.
+    line's time less N. If another class names the cause, this finding is listed with
+    it and says how long the cause was hidden. Alone, it accuses nobody.
 
 What to do
     Shorten the timeout (`init_process_group(timeout=…)`) as far as the longest healthy

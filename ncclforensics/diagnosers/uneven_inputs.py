@@ -9,9 +9,9 @@ How we know
     A rank waits in a call that comes after the loop, while the others wait for it in a
     call of the loop. Three things show that a call lies after the loop: the order of
     earlier calls (it was made after the loop's calls, and never between them); its
-    place in the code (above the function in which the loop's calls part, or in a
-    function that ends an epoch); and that it is a barrier. Evidence to the contrary
-    counts against this class.
+    place in the code (above the function in which the stacks of the loop's calls
+    diverge, or in a function that ends an epoch); and that it is a barrier. Evidence to
+    the contrary counts against this class.
     Or a rank exited normally while its peers were in a collective: its exit code is 0,
     or torch warned at its end that the process group was not destroyed, or its agent
     lists every other rank as failed and not this one. The peers timed out, or all say
@@ -19,7 +19,7 @@ How we know
 
 What to do
     Give every rank the same number of batches (`DistributedSampler(drop_last=True)`, or
-    a step count agreed by all_reduce), or wrap the loop in
+    a step count agreed on with all_reduce), or wrap the loop in
     `torch.distributed.algorithms.join.Join`.
 
 Looks like

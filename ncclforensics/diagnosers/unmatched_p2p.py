@@ -19,7 +19,7 @@ Looks like
     Two sides that both send first are a `call-order-deadlock`: neither has gone on, and
     the receives may still come.
     A pair that only waits for its pipeline stage: there the other side is itself
-    blocked in another call, and the root lies where that leads.
+    blocked in another call, and the root cause is where that call leads.
     A rank that stopped making calls altogether is `missing-rank`.
 
 References

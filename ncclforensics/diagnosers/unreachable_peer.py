@@ -3,7 +3,7 @@
 What it means
     The ranks agreed on addresses, but the connection itself was never made: there is no
     route, a firewall drops packets, or a switch port is in the wrong network. NCCL
-    picks its ports at random, so an open store port (29500) proves nothing for them.
+    picks its ports at random, so an open store port (29500) proves nothing about them.
 
 How we know
     `Connect to ADDRESS failed : No route to host`, `Network is unreachable` or

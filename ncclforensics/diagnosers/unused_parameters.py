@@ -2,7 +2,7 @@
 
 What it means
     DistributedDataParallel waits for the gradient of each parameter. In the last step
-    some parameters took no part in the loss, mostly because of a branch in the forward
+    some parameters took no part in the loss, usually because of a branch in the forward
     pass. Their reduction never began, and the next step cannot begin.
 
 How we know

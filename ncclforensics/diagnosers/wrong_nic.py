@@ -20,7 +20,7 @@ What to do
 Looks like
     A job on one host works over any interface, loopback included.
     The same interface everywhere and no connection is `unreachable-peer`.
-    A job whose hosts have no fast network at all chose rightly.
+    A job whose hosts have no fast network at all chose correctly.
 
 References
     NCCL environment variables: NCCL_SOCKET_IFNAME, NCCL_IB_HCA.
