@@ -247,6 +247,9 @@ SCHEMAS: dict[str, Schema] = {
         "text": pl.String(),
         **CITE,
     },
+    # of a dataset: the last line with text of a log above the line `end`, its first
+    # trouble, or of all where there is none
+    "last_lines": {"end": pl.Int64(), "text": pl.String(), **CITE},
     # what was damaged, skipped or assumed, and at which stage
     "notes": {"stage": pl.String(), "text": pl.String(), **CITE},
 }
