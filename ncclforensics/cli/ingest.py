@@ -44,6 +44,8 @@ def ingest(
     take it as a PATH. What is in it is what was parsed; no conclusion is.
     """
     from ncclforensics.engine import dataset, reading
+    from ncclforensics.model.frames import Frames, join
+    from ncclforensics.parsers.logs import last_lines
     from ncclforensics.sources import discover
 
     if any(dataset.is_one(path) for path in paths):
@@ -52,7 +54,8 @@ def ingest(
     with scratch_folder() as scratch, processes(jobs) as executor:
         found = discover(paths, scratch).under(name)
         frames = reading.read(found.sources, found.notes, executor, progress)
-        share = dataset.save(frames, output)
+        kept = Frames({"last_lines": last_lines.kept(found.sources, frames)})
+        share = dataset.save(join([frames, kept]), output)
     if not quiet:
         read = frames["sources"].height
         console.say(f"Wrote share {share} of {read:,} files to {output}")

@@ -27,6 +27,8 @@ FILES = (
     rf"(?:^|/)(?P<name>{NAME})_(?P<namespace>{NAME})_(?P<container>{NAME})"
     r"-[0-9a-f]{64}\.log",
 )
+# a pod of an Indexed Job: its host name, and an end in Kubernetes' random letters
+RANDOM = r"^(.+-\d+)-[bcdfghjklmnpqrstvwxz2456789]{5}$"
 # messages that name pods, the first of them the node and the namespace
 NAMING = (PLACED, "launchers.kubernetes.started", NOT_STARTED)
 
@@ -41,18 +43,20 @@ class Pod:
     node: str | None = None
 
 
-def find(frames: Frames, name: str) -> Pod | None:
-    """Return the pod `name`, None if nothing shows that this host is a pod."""
+def find(frames: Frames, host: str) -> Pod | None:
+    """Return the pod that calls itself `host`, None if nothing shows that it is one."""
     source = frames["sources"].select(file=pl.col("source"))
     files = [source.select(pl.col("file").str.extract_groups(f)) for f in FILES]
-    rows = [file.unnest("file").filter(name=name) for file in files]
+    rows = [*(file.unnest("file") for file in files), _prefixes(frames)]
     if (lines := frames.message(*NAMING)).height:
-        told = ("namespace", "container", "node", "described")
-        there = [pl.col(c) for c in told if c in lines.columns]
-        rows.append(lines.select(_pod(lines).alias("name"), *there).filter(name=name))
-    rest = pl.concat(rows, how="diagonal_relaxed")
-    if rest.is_empty():
+        more = ("namespace", "container", "node", "described")
+        there = [pl.col(c) for c in more if c in lines.columns]
+        rows.append(lines.select(_pod(lines).alias("name"), *there))
+    told = pl.concat(rows, how="diagonal_relaxed")
+    name = _named(told["name"].drop_nulls().unique(), host)
+    if name is None:
         return None
+    rest = told.filter(name=name)
     # these become words of a command, so none may be an option
     known = {c: rest[c].drop_nulls().unique() for c in rest.columns}
     named = {c: v.filter(v.str.contains(f"^{NAME}$")) for c, v in known.items()}
@@ -103,6 +107,22 @@ def nodes(frames: Frames, pods: tuple[str, ...]) -> str:
     )
     words = [f"{pod} on node {node}" for pod, node in told.iter_rows()]
     return f" Pod {common.some(words)}." if words else ""
+
+
+def _named(names: pl.Series, host: str) -> str | None:
+    """Return the one of some pods' names that a pod with this host name has."""
+    indexed = names.filter(names.str.replace(RANDOM, "$1") == host)
+    if host in names:
+        return host
+    return str(indexed[0]) if indexed.len() == 1 else None
+
+
+def _prefixes(frames: Frames) -> pl.DataFrame:
+    """Return `namespace name container` of the pods in front of the logs' lines."""
+    told = [frames[name]["in_pod"] for name in ("events", "exits")]
+    parts = pl.concat(told).drop_nulls().unique().str.split_exact("/", 2)
+    names = ["namespace", "name", "container"]
+    return parts.struct.rename_fields(names).struct.unnest()
 
 
 def _pod(lines: pl.DataFrame) -> pl.Series:

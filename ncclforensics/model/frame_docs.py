@@ -21,6 +21,7 @@ ROWS = {
     "roots": "a rank that others wait for and that waits for none",
     "looks": "whether a rank moved between two observations",
     "others": "a job or attempt that was left out of this analysis",
+    "last_lines": "of a dataset: the last line of a log above its first trouble",
     "notes": "what was damaged, skipped or assumed",
     "entries": "a call of a dump: the fields of its own",
     "templates": "the fields that many calls of a dump share",

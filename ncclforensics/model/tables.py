@@ -36,13 +36,15 @@ CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
 # is the launcher's number of the process; it is the global rank only if each task is
 # one rank. `host_alias` is what a launcher's prefix or the path calls the host: a pod,
 # a service of compose, a machine of SageMaker. `host` is what the host calls itself;
-# where nothing tells, `correlate` sets it to the alias.
+# where nothing tells, `correlate` sets it to the alias. `in_pod` is the pod that a
+# prefix tells, NAMESPACE/POD/CONTAINER; what it does not tell is empty.
 WHO: Schema = {
     "rank": pl.Int64(),
     "local_rank": pl.Int64(),
     "task": pl.Int64(),
     "host": pl.String(),
     "host_alias": pl.String(),
+    "in_pod": pl.String(),
     "pid": pl.Int64(),
     "device": pl.Int64(),
     "attempt": pl.Int64(),
@@ -245,6 +247,9 @@ SCHEMAS: dict[str, Schema] = {
         "text": pl.String(),
         **CITE,
     },
+    # of a dataset: the last line with text of a log above the line `end`, its first
+    # trouble, or of all where there is none
+    "last_lines": {"end": pl.Int64(), "text": pl.String(), **CITE},
     # what was damaged, skipped or assumed, and at which stage
     "notes": {"stage": pl.String(), "text": pl.String(), **CITE},
 }

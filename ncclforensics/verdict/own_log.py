@@ -3,7 +3,7 @@
 What it did last is mostly a line that no grammar knows: `saving checkpoint`. So the
 file is read for it, from the last line that is known up to the first trouble below.
 A file that several ranks write is not read, and neither is one whose lines are put
-together: there the known line stays.
+together: there the known line stays. Of a dataset it is the line that was kept of it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,10 @@ from ncclforensics.evidence import common
 from ncclforensics.model import last_words
 from ncclforensics.model.findings import Cite
 from ncclforensics.model.tables import CITE
-from ncclforensics.parsers.logs import framing, log_reader
-from ncclforensics.parsers.logs.last_words import trouble
-from ncclforensics.parsers.logs.lines import blocks
-from ncclforensics.parsers.logs.long_lines import shortened
+from ncclforensics.parsers.logs import last_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import BinaryIO
 
     from ncclforensics.model.findings import Onset, Ranked
     from ncclforensics.model.frames import Frames
@@ -31,8 +27,6 @@ if TYPE_CHECKING:
 
 # printed by a process that has not done anything yet
 IDLE = r"^c10d\.store\.hostname$"
-TAIL = 256  # lines of a block that are looked at first
-_HAS_TEXT = pl.col("text").str.contains(r"\S")
 
 
 def last_line(
@@ -48,11 +42,17 @@ def last_line(
     noticed = None if onset is None else onset.noticed
     known = _known(frames, verdict.ranks, noticed)
     name = _own(frames, verdict.ranks, known)
-    source = next((s for s in sources if s.name == name), None)
-    if source is None:
+    if name is None:
         return known
     begin = 1 if known is None or known.line is None else known.line
-    return _last(source, begin, _end(frames, source.name, begin, noticed)) or known
+    end = _end(frames, name, begin, noticed)
+    source = next((s for s in sources if s.name == name), None)
+    if source is None:
+        there = frames["last_lines"].filter(pl.col("end").eq_missing(end), source=name)
+        told = next(there.select("line", "text").iter_rows(), None)
+    else:
+        told = last_lines.last(source, end)
+    return known if told is None or told[0] < begin else Cite(name, *told)
 
 
 def _known(frames: Frames, ranks: tuple[int, ...], noticed: int | None) -> Cite | None:
@@ -70,7 +70,11 @@ def _known(frames: Frames, ranks: tuple[int, ...], noticed: int | None) -> Cite 
     if noticed is not None:
         said = said.filter(pl.col("t").dt.epoch("ns") <= noticed)
     else:
-        ends = _ends(frames).group_by("source").agg(pl.col("line").min().alias("end"))
+        ends = (
+            last_lines.ends(frames)
+            .group_by("source")
+            .agg(pl.col("line").min().alias("end"))
+        )
         above = pl.col("line") < pl.col("end")
         said = said.join(ends, "source", "left").filter(above.fill_null(True))
     # a launcher may print what a rank's own log has as well
@@ -98,52 +102,12 @@ def _own(frames: Frames, ranks: tuple[int, ...], known: Cite | None) -> str | No
     return next(iter(logs.sort(is_other, "rank", "source")["source"]), None)
 
 
-def _ends(frames: Frames) -> pl.DataFrame:
-    """Return `source line` of what is not the program's: trouble, and its stacks."""
-    stacks = frames["events"].filter(pl.col("message").str.starts_with("stacks."))
-    return pl.concat([trouble(frames).select(*CITE), stacks.select(*CITE)])
-
-
 def _end(frames: Frames, source: str, begin: int, noticed: int | None) -> int | None:
     """Return the first line below `begin` that ends it, or came after `noticed`."""
-    told = _ends(frames)
+    told = last_lines.ends(frames)
     if noticed is not None:
         late = frames["events"].filter(pl.col("t").dt.epoch("ns") > noticed)
         told = pl.concat([told, late.select(*CITE)])
     below = (pl.col("source") == source) & (pl.col("line") > begin)
     first = told.filter(below)["line"].min()
     return None if first is None else int(str(first))
-
-
-def _last(source: Source, begin: int, end: int | None) -> Cite | None:
-    """Return the last line with any text, from line `begin` to above line `end`."""
-    try:
-        if log_reader.is_in_pieces(source):
-            return None
-        with source.open() as stream:
-            lines = _tail(stream, begin, end)
-    except (OSError, EOFError, ValueError):
-        return None
-    framed = framing.frame(shortened(lines)[0]).filter(_HAS_TEXT)
-    cites = framed.tail(1).select("line", "text").iter_rows()
-    return next((Cite(source.name, line, text) for line, text in cites), None)
-
-
-def _tail(stream: BinaryIO, begin: int, end: int | None) -> pl.DataFrame:
-    """Return `line raw`: the last lines with text, of at most two blocks."""
-    has_text = pl.col("raw").str.contains(r"\S")
-    kept = [pl.DataFrame(schema={"line": pl.Int64(), "raw": pl.String()})]
-    for block in blocks(stream):
-        after = block.first + block.count
-        if end is not None and block.first >= end:
-            break
-        if after <= begin:
-            continue
-        here = has_text & (pl.col("line") >= begin)
-        if end is not None and after > end:
-            lines = block.lines.filter(here & (pl.col("line") < end))
-        elif (lines := block.last(TAIL).filter(here)).is_empty():
-            lines = block.lines.filter(here)
-        if lines.height:
-            kept = [kept[-1], lines.tail(TAIL)]
-    return pl.concat(kept)

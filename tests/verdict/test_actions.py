@@ -1,5 +1,6 @@
 """What to do is concrete: it applies, it can be pasted, and it runs nothing foreign."""
 
+import json
 import shlex
 
 import pytest
@@ -81,14 +82,57 @@ def test_in_a_pod_a_stack_is_taken_by_kubectl(analyzed, folder, events, stack):
     assert verdict.remedy[1] == f"kubectl exec {stack} -- py-spy dump --pid 703"
 
 
+def shipped(line):
+    # as Fluent Bit's kubernetes filter writes it
+    where = {"pod_name": "w-3", "namespace_name": "ml", "container_name": "pytorch"}
+    return json.dumps({"log": f"{line}\n", "kubernetes": where})
+
+
+PREFIXED = {
+    "kubectl": (lambda line: f"[pod/w-3/pytorch] {line}", "w-3 -c pytorch"),
+    "kubectl, without a container": (lambda line: f"[pod/w-3] {line}", "w-3"),
+    # which is known from its habit: on three lines or more
+    "stern": (lambda line: f"w-3 pytorch {line}\nw-3 pytorch {line}", "w-3 -c pytorch"),
+    "fluent bit": (shipped, "-n ml w-3 -c pytorch"),
+    "logcli": (
+        lambda line: f'2026-08-20T10:00:00Z {{namespace="ml", pod="w-3"}} {line}',
+        "-n ml w-3",
+    ),
+    "an Indexed Job": (
+        lambda line: f"[pod/w-3-x7k2p/main] {line}",
+        "w-3-x7k2p -c main",
+    ),
+    "an option": (lambda line: f"[pod/w-3/--as=root] {line}", "w-3"),
+}
+
+
+@pytest.mark.parametrize("form", PREFIXED)
+def test_a_pod_is_known_from_the_prefix_of_its_lines(analyzed, form):
+    prefixed, where = PREFIXED[form]
+    verdict = hung(analyzed, "w-3", "all.log", as_=prefixed).report.verdict
+    assert f"kubectl exec {where} -- py-spy dump --pid 703" in verdict.remedy
+
+
+OTHERS = ["", "w-3  | ", "w-3: ", "[1,3,w-3]<stderr>:", "[pod/w-launcher/mpi] "]
+
+
+@pytest.mark.parametrize("prefix", [*OTHERS, "[pod/w-3-agent/main] "])
+def test_other_prefixes_make_a_host_no_pod(analyzed, prefix):
+    told = hung(analyzed, "w-3", "all.log", as_=lambda line: prefix + line)
+    assert "ssh w-3 py-spy dump --pid 703" in told.report.verdict.remedy
+
+
 def test_another_pod_makes_a_host_no_pod(analyzed):
     events = "2m  Normal  Started  pod/w-33  Started container x"
     verdict = hung(analyzed, "w-3", "w-3/rank_3.log", events).report.verdict
     assert verdict.remedy[1] == "ssh w-3 py-spy dump --pid 703"
 
 
-def hung(analyzed, host, path, events=""):
-    """Analyze four ranks, of which rank 3 on `host` never called NCCL."""
+def hung(analyzed, host, path, events="", as_=str):
+    """Analyze four ranks, of which rank 3 on `host` never called NCCL.
+
+    `as_` returns a line of rank 3 as a shipper writes it.
+    """
     lines = "".join(
         f"gpu000{r}:70{r}:70{r} [0] NCCL INFO ncclCommInitRank comm 0xa{r} rank {r} "
         "nranks 4 cudaDev 0 busId 7000 commId 0x99 - Init START\n"
@@ -102,7 +146,8 @@ def hung(analyzed, host, path, events=""):
         f"gpu000{r}/rank_{r}.log": line for r, line in enumerate(lines.splitlines(True))
     }
     more = {"events.txt": f"{events}\n"} if events else {}
-    return analyzed(files | {path: alone} | more)
+    shipped = "".join(f"{as_(line)}\n" for line in alone.splitlines())
+    return analyzed(files | {path: shipped} | more)
 
 
 def test_ibstat_is_for_infiniband_alone(analyzed):

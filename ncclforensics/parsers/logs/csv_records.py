@@ -30,8 +30,13 @@ NAMES = {
         *("kubernetes.host", "kubernetes.node_name", "@host"),
     ),
     "told_pod": (
-        *("pod", "podname", "pod_name", "kubernetes.pod_name", "@logstream"),
+        *("pod", "podname", "pod_name", "kubernetes.pod_name"),
         "resource.labels.pod_name",
+    ),
+    "told_algo": ("@logstream",),
+    "told_namespace": (
+        *("namespace", "podnamespace", "kubernetes.namespace_name"),
+        "resource.labels.namespace_name",
     ),
     "told_container": ("container", "containername", "container_name"),
     "told_rank": ("rank", "rank_id"),
@@ -87,8 +92,5 @@ def read(data: bytes) -> pl.DataFrame:
         ),
     ).with_columns(
         json_records.moment(pl.col("told_t")),
-        pl.when(pl.lit(named.get("told_pod", "").lower() == "@logstream"))
-        .then(json_records.of_stream(pl.col("told_pod")))
-        .otherwise("told_pod")
-        .alias("told_pod"),
+        json_records.of_stream(pl.col("told_algo")),
     )

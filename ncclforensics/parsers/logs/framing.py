@@ -34,7 +34,7 @@ EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
 # decoration that is a prefix of another one comes later.
 DECORATIONS = {
     "quote": r"(?:[ \t]*> ?)+",
-    "pod": r"\[pod/(?P<pod>[^\]/\s]+)(?:/[^\]\s]+)?\] ?",
+    "pod": r"\[pod/(?P<pod>[^\]/\s]+)(?:/(?P<container>[^\]\s]+))?\] ?",
     "cri": r"(?P<cri_t>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) "
     r"(?:stdout|stderr) [PF] ",
     # SageMaker's is `[1,mpirank:3,algo-2]<stdout>:`
@@ -91,6 +91,8 @@ DECORATIONS = {
 LABELS = {
     "label_host": r'(?:^|[ ,])(?:node|node_name|host|hostname)="([^"]+)"',
     "label_pod": r'(?:^|[ ,])(?:pod|pod_name)="([^"]+)"',
+    "label_namespace": r'(?:^|[ ,])namespace="([^"]+)"',
+    "label_container": r'(?:^|[ ,])container="([^"]+)"',
 }
 # how a program's own logging names the rank that writes: `[rank 3] `, `rank=3 `, also
 # behind a level, `error: `, or the place that loguru prints, `trainer:fit:231 - `
@@ -118,6 +120,7 @@ _DECORATION = ascii_only(
 )
 _SAYS = (
     "pod",
+    "container",
     "cri_t",
     "mpi_rank",
     "mpi_host",
@@ -150,6 +153,7 @@ _SAYS = (
 _SPEAKERS = (
     "told_host",
     "told_pod",
+    "told_algo",
     "told_container",
     "told_rank",
     "labels",
@@ -287,6 +291,7 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
 
     segments = segments.with_columns(pl.col("text").str.extract(_TAG).alias("tag"))
     segments = _teed(segments)
+    pod = pl.coalesce("pod", "told_pod", "label_pod")
     who = {
         "rank": number(
             *("head_rank", "torch_rank", "mpi_rank", "det_rank", "eq_rank"),
@@ -298,8 +303,12 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
             *("head_host", "sys_host", "step_host", "told_host", "label_host"),
             *("mpi_host", "worker", "any_host", "ray_ip", "sky_ip"),
         ),
-        "host_alias": pl.coalesce(
-            *("algo", "service", "sky_node", "pod", "told_pod", "label_pod")
+        "host_alias": pl.coalesce("algo", "service", "sky_node", pod, "told_algo"),
+        "in_pod": pl.concat_str(
+            pl.coalesce("told_namespace", "label_namespace").fill_null(""),
+            pod,
+            pl.coalesce("container", "told_container", "label_container").fill_null(""),
+            separator="/",
         ),
         "pid": number("head_pid", "ray_pid"),
         "device": number("head_dev"),

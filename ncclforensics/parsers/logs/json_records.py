@@ -2,9 +2,9 @@
 
 Docker's `*-json.log`, `journalctl -o json`, Fluent Bit, Vector, `logcli -o jsonl`,
 `stern -o json`, Determined, CloudWatch, Stackdriver and Datadog: the keys are in the
-tables below. The line, host, pod, container, rank and time inside count as if a
-launcher had put them in front of the line; of an object without a known line nothing
-changes. Files of JSON that are not one object per line are read by `record_files`.
+tables below. The line, host, pod, rank and time inside count as if a launcher had put
+them in front of the line; of an object without a known line nothing changes. Files of
+JSON that are not one object per line are read by `record_files`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,13 @@ TOLD = {
     "told_pod": (
         *("$.kubernetes.pod_name", "$.kubernetes.pod.name", "$.labels.pod"),
         *("$.labels.pod_name", "$.resource.labels.pod_name", "$.podName", "$.pod"),
-        *("$.pod_name", STREAM),
+        "$.pod_name",
+    ),
+    "told_algo": (STREAM,),
+    "told_namespace": (
+        *("$.kubernetes.namespace_name", "$.kubernetes.pod_namespace"),
+        *("$.kubernetes.namespace", "$.labels.namespace", "$.namespace"),
+        *("$.resource.labels.namespace_name", "$.namespace_name"),
     ),
     "told_container": (
         *("$.kubernetes.container_name", "$.kubernetes.container.name"),
