@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
+from ncclforensics.correlate.exits.alive import FAULT
 from ncclforensics.correlate.identity import world
 from ncclforensics.evidence import common, primary_exits, ras_status
 from ncclforensics.model.actions import CITED, OWN_LOG, Action
@@ -162,12 +163,13 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
 def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     """Return how sure it is that these ranks died first.
 
-    An unexplained SIGKILL, without any peer that lost a rank, may be teardown. Where no
-    rank is known at all, it may have been another program.
+    An unexplained SIGKILL, without any peer that lost a rank, may be teardown. What a
+    kernel alone says, where no rank is known at all, may be of another program.
     """
     if (first["by"] != "exit").all():
         return "likely" if (first["by"] == "call").any() else "certain"
-    if frames["ranks"]["rank"].drop_nulls().is_empty():
+    others = first.join(frames.message(FAULT), on=["source", "line"], how="anti")
+    if others.is_empty() and frames["ranks"]["rank"].drop_nulls().is_empty():
         return "possible"
     killed = first["code"].eq_missing(-signal.SIGKILL).all()
     return "likely" if not killed or _is_missed(frames) else "possible"

@@ -133,11 +133,17 @@ def uncaught(frames: Frames) -> pl.DataFrame:
 
 def _of_victims(frames: Frames) -> pl.DataFrame:
     """Return `source line victim` of the tracebacks that tell of a lost peer."""
-    told = frames["events"].filter(pl.col("role") == "victim").select("source", "line")
-    ends = frames.quoted(TRACEBACKS[0]).select("source", "line", at="said_line")
-    heads = ends.join(told, left_on=["source", "at"], right_on=["source", "line"])
-    both = pl.concat([told, heads.select("source", "line")])
-    return both.unique().with_columns(pl.lit(True).alias("victim"))
+
+    # all records of an export may stand on one line, so that the words count as well
+    def words(text: str) -> pl.Expr:
+        return pl.col(text).str.strip_chars().str.head(PIECE).alias("words")
+
+    told = frames["events"].filter(pl.col("role") == "victim")
+    told = told.select("source", words("text"), at="line")
+    ends = frames.quoted(TRACEBACKS[0])
+    ends = ends.select("source", "line", words("said"), at="said_line")
+    both = ends.join(told, on=["source", "at", "words"])
+    return both.select("source", "line", pl.lit(True).alias("victim")).unique()
 
 
 def _about_peers() -> pl.Expr:

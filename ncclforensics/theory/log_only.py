@@ -25,6 +25,7 @@ def is_hearsay(case: Case, story: Story) -> bool:
     group = str(call["group"])
     # of a call with one rank in it, the other members are not known either
     alone = group.endswith(UNLISTED) and call["waiting"] == list(story.ranks)
+    alone = alone and not call["absent"]
     if alone or group.startswith(groupless_timeouts.PREFIX):
         return True
     dumps = call_summary.dumps(case.frames)["rank"].drop_nulls()

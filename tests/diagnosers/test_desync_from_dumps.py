@@ -6,6 +6,7 @@ import judging
 import simulate
 import simulate_faults
 from ncclforensics.analysis import analyze
+from ncclforensics.report.formats.text import render_text
 
 pytestmark = pytest.mark.usefixtures("trusted")
 
@@ -20,7 +21,7 @@ def test_missing_rank_tells_how_the_rest_hangs_on_it(tmp_path):
     told = finding(found, "missing-rank")
     assert set(told.ranks) == set(case.ranks)
     assert "more ranks wait behind." in told.explanation
-    assert "DATA_PARALLEL groups" in told.explanation
+    assert "63 ranks wait for rank 30, through" in render_text(found.report)
     assert told.collective.call_site
     assert told.evidence
 

@@ -136,17 +136,19 @@ def _unlisted(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
     """Yield calls of groups that nothing lists, with the silent ranks as absent.
 
     All ranks in such a call gave up on it, and nobody is known to be absent: the ones
-    that it waits for are members that nothing names.
+    that it waits for are members that nothing names. Of several such calls, it is not
+    known which has them.
     """
     silent = heard.roll.silent - heard.placed
     full = calls.filter(
         ~pl.col("is_p2p").fill_null(False)
         & pl.col("group").str.ends_with(UNLISTED)
+        & pl.any_horizontal(pl.col("pg", "pg_desc").is_not_null())
         & pl.all_horizontal(
             pl.col(c).list.len() == 0 for c in ("behind", "done", "absent", "unseen")
         )
     )
-    for row in full.to_dicts() if silent else ():
+    for row in full.to_dicts() if silent and full.height == 1 else ():
         if {*row["waiting"]} <= heard.roll.waited:
             yield {**row, "absent": sorted(silent)}
 

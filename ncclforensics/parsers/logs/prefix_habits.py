@@ -25,7 +25,7 @@ _SENTENCE = (
 # number alone is a task of srun.
 _NAME = r"\d{0,9}[A-Za-z][\w.-]{0,80}"
 PDSH = rf"^({_NAME}): "
-_TORCH_BEHIND = rf"^{_NAME}: \[rank\d{{1,9}}\]: ?"
+_TORCH_BEHIND = rf"^({_NAME}): \[rank\d{{1,9}}\]: ?"
 FEWEST, MOST = 3, 2 / 3  # lines, and their share of a file, that make a habit
 
 
@@ -34,9 +34,11 @@ def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
     raw, colourless = pl.col("raw"), pl.col("raw").str.replace_all(ANSI, "")
     sentence = raw.str.contains(_SENTENCE)
     lines = _written_as(lines, STERN, 2, "[pod/$1/$2] ", colourless, ~sentence)
-    if lines.select(raw.str.contains(_TORCH_BEHIND).any()).item():
-        return _written_as(lines, PDSH, 1, "[host/$1] ", raw, pl.lit(True))
-    return lines
+    if (hosts := lines["raw"].str.extract(_TORCH_BEHIND).drop_nulls()).is_empty():
+        return lines
+    known = raw.str.extract(PDSH).is_in(hosts.unique().implode()).fill_null(False)
+    bare = pl.when(known).then(raw)
+    return _written_as(lines, PDSH, 1, "[host/$1] ", bare, known)
 
 
 def _written_as(
@@ -68,6 +70,6 @@ def _written_as(
     )
     return lines.with_columns(
         pl.when(file.is_in(shipped["file"].implode()))
-        .then(text.str.replace(prefix, known))
+        .then(pl.coalesce(text.str.replace(prefix, known), raw))
         .otherwise(raw)
     )
