@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ncclforensics.report.formats.svg.elements import markup, path, picture, shape, text
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 WIDE, TALL, ASIDE, BELOW, EDGE = 292, 64, 16, 36, 6
 TEXT = 42  # characters of a line in a box
+# a group in few words: descriptions are in capitals, which are wide
+_NAMED = re.compile(r"process group (\S+) \((.+?)(?:_GROUP)?\)")
 
 
 def waits(told: WaitGroups, title: str) -> Markup:
@@ -49,7 +52,7 @@ def waits(told: WaitGroups, title: str) -> Markup:
                 svg,
                 x + 12,
                 y + 21 + 17 * at,
-                shorten(words, TEXT),
+                shorten(_NAMED.sub(r"\2 group \1", words), TEXT),
                 "" if at else f"who{last}",
             )
     return markup(svg)
