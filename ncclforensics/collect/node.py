@@ -48,6 +48,9 @@ def parser() -> argparse.ArgumentParser:
     return told
 
 
+ENDS = (signal.SIGTERM, signal.SIGHUP)  # signals by which a launcher ends it
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Collect as the command line says; return 0, or 2 for a mistake in it."""
     asked = parser().parse_args(argv)
@@ -55,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if mistake:
         _say(f"error: {mistake}")
         return 2
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ENDS:
         signal.signal(number, lambda *_: sys.exit(143))
     umask = os.umask(0o077)  # nobody else is to read what is written
     try:
@@ -68,8 +71,11 @@ def _written(asked: argparse.Namespace) -> int:
     if not asked.tar:
         asked.output.mkdir(parents=True, exist_ok=True)
         return _collect(asked, asked.output)
+    # a signal between the folder and its removal would leave it behind
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     scratch = Path(tempfile.mkdtemp(prefix="ncclforensics-"))
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
         code = _collect(asked, scratch)
         with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as stream:
             for path in sorted(scratch.iterdir()):

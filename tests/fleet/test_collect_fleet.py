@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -215,9 +216,10 @@ def test_the_script_ends_and_leaves_nothing_when_nobody_reads(tmp_path):
     )
     running.stdin.write(packed.stdout)
     running.stdin.close()
-    while not list(tmp_path.iterdir()):
+    while not list(tmp_path.glob("ncclforensics-*")):
         assert running.poll() is None
+        time.sleep(0.01)
     running.stdout.close()
-    assert running.wait(20) == 143
+    assert running.wait(60) == 143
     running.stderr.close()
     assert list(tmp_path.iterdir()) == []
