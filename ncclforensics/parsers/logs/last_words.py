@@ -30,8 +30,9 @@ ABOVE = 256  # lines above the first trouble that are looked at
 WHOSE = ("rank", "local_rank", "task")  # what a prefix tells of a line's writer
 LINES = {"line": pl.Int64(), "raw": pl.String()}
 REPEATED = 3  # lines that are alike
-# a line that a runtime prints, not the program
+# a line that a program prints as trouble, by its level
 ERRORS = r"^.{0,120}?\b(?:ERROR|CRITICAL|FATAL)\b"
+# a line that a runtime prints, not the program
 RUNTIMES = r"^(?:NCCL|\w+:\d+:\d+ \[|\s)"
 
 
@@ -67,8 +68,8 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
     first = next(iter(failing["line"].sort()), None)
     try:
         with log.open() as stream:
-            parts = (block.lines.select("line", "raw") for block in blocks(stream))
-            lines = _above(parts, first) if owner is not None else _all(parts)
+            read_ = (block.lines.select("line", "raw") for block in blocks(stream))
+            lines = _above(read_, first) if owner is not None else _all(read_)
     except (OSError, EOFError, ValueError):
         return None
     bad = lines.filter(pl.col("raw").str.contains(ERRORS))["line"]
@@ -93,7 +94,7 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
     said = shape(pl.col("text"))
     gave_up = told.filter(pl.any_horizontal(pl.col("^trouble_.*$").is_not_null()))
     usual = own.filter(pl.len().over(*WHOSE, said) >= REPEATED)
-    parts_ = [
+    parts = [
         own.unique(WHOSE, keep="last", maintain_order=True).with_columns(
             pl.lit(LAST).alias("message")
         ),
@@ -105,7 +106,7 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
         .with_columns(pl.lit(USUAL).alias("message"))
         .drop("said"),
     ]
-    rows = pl.concat(parts_).with_columns(
+    rows = pl.concat(parts).with_columns(
         pl.lit("neutral").alias("role"), pl.lit(log.name).alias("source")
     )
     return tables.conform("events", rows.select(c for c in SCHEMAS["events"]))

@@ -25,6 +25,7 @@ _SENTENCE = (
 # number alone is a task of srun.
 _NAME = r"\d{0,9}[A-Za-z][\w.-]{0,80}"
 PDSH = rf"^({_NAME}): "
+_TORCH = ": [rank"  # a literal of each such line: looked for first, as it is cheap
 _TORCH_BEHIND = rf"^({_NAME}): \[rank\d{{1,9}}\]: ?"
 FEWEST, MOST = 3, 2 / 3  # lines, and their share of a file, that make a habit
 
@@ -34,9 +35,11 @@ def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
     raw, colourless = pl.col("raw"), pl.col("raw").str.replace_all(ANSI, "")
     sentence = raw.str.contains(_SENTENCE)
     lines = _written_as(lines, STERN, 2, "[pod/$1/$2] ", colourless, ~sentence)
-    if (hosts := lines["raw"].str.extract(_TORCH_BEHIND).drop_nulls()).is_empty():
+    behind = lines.filter(raw.str.contains(_TORCH, literal=True))["raw"]
+    hosts = behind.str.extract(_TORCH_BEHIND).drop_nulls().unique()
+    if hosts.is_empty():
         return lines
-    known = raw.str.extract(PDSH).is_in(hosts.unique().implode()).fill_null(False)
+    known = raw.str.extract(PDSH).is_in(hosts.implode()).fill_null(False)
     bare = pl.when(known).then(raw)
     return _written_as(lines, PDSH, 1, "[host/$1] ", bare, known)
 
