@@ -61,9 +61,7 @@ def read(source: Source) -> Frames:
         host = source.host or str(told["host"])
         rows = list(_look(told, data) if FIRST in told else _manifest(told, data))
     except documents.DAMAGE as error:
-        why = f"not as `collect` writes it: {error}"
-        note = {"stage": "parsers", "text": why, "source": source.name}
-        return Frames({"notes": tables.rows("notes", [note])})
+        return documents.damaged(source, f"not as `collect` writes it: {error}")
     stamp = pl.DataFrame({"stamp": [str(told.get("taken"))]})
     taken = stamp.select(timestamps.absolute("stamp")).to_series()[0]
     who = {"host": host, "source": source.name}

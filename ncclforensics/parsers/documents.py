@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+from ncclforensics.model.notes import Note
+
 if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
@@ -27,3 +31,8 @@ def whole(source: Source, most: int) -> bytes:
     if len(data) > most:
         raise ValueError(f"it is larger than {most >> 20} MiB")
     return data
+
+
+def damaged(source: Source, why: str) -> Frames:
+    """Return nothing but the note that says why a document was not read."""
+    return Frames({"notes": tables.noted([Note("parsers", why, source.name)])})

@@ -31,9 +31,7 @@ def read(source: Source) -> Frames:
     try:
         text = documents.whole(source, MAX_RAS_BYTES).decode("utf-8", "replace")
     except documents.DAMAGE as error:
-        note = {"stage": "parsers", "text": f"no environment: {error}"}
-        notes = tables.rows("notes", [{**note, "source": source.name}])
-        return Frames({"notes": notes})
+        return documents.damaged(source, f"no environment: {error}")
     lines = re.split(r"\0|\n", text)
     told = {
         name: (value, number)

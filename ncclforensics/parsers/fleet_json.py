@@ -48,9 +48,7 @@ def read(source: Source) -> Frames:
         ]
         limit = float(told["limit_s"])
     except documents.DAMAGE as error:
-        why = f"no manifest of collected nodes: {error}"
-        note = {"stage": "parsers", "text": why, "source": source.name}
-        return Frames({"notes": tables.rows("notes", [note])})
+        return documents.damaged(source, f"no manifest of collected nodes: {error}")
     notes = [
         _note(source, kind, [n for n in nodes if n["kind"] == kind], len(nodes))
         for kind in TOLD

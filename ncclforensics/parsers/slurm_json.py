@@ -57,9 +57,7 @@ def read(source: Source) -> Frames:
         jobs, nodes = told.get("jobs") or [], told.get("nodes") or []
         rows = {STATE: list(_jobs(jobs)), NODE: list(_nodes(nodes))}
     except documents.DAMAGE as error:
-        why = f"not output of Slurm: {error}"
-        note = {"stage": "parsers", "text": why, "source": source.name}
-        return Frames({"notes": tables.rows("notes", [note])})
+        return documents.damaged(source, f"not output of Slurm: {error}")
     return frames(source, {name: found for name, found in rows.items() if found})
 
 
