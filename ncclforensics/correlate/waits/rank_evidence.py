@@ -37,8 +37,34 @@ def failed_last(frames: Frames, collectives: pl.DataFrame) -> pl.Series:
     The last entry of a dump that is cut is not the last call of its rank.
     """
     torn = call_summary.dumps(frames).filter("cut")["rank"].drop_nulls()
-    ranks = pl.concat([failed(frames), given_up(collectives)]).unique().sort()
+    whole = collectives.filter(~pl.col("rank").is_in(torn.implode()))
+    parts = failed(frames), given_up(collectives), unmet(whole, frames["groups"])
+    ranks = pl.concat(parts).unique().sort()
     return ranks.filter(~ranks.is_in(torn.implode()))
+
+
+def unmet(collectives: pl.DataFrame, groups: pl.DataFrame) -> pl.Series:
+    """Return the ranks whose last Gloo call lacks a member, and so never finished.
+
+    The member has a dump, and had not made the call. `groups` tells groups of one name
+    apart.
+    """
+    name = ["rank", "pg", "pg_desc"]
+    listed = groups.unique(name).select(
+        *name, pl.col("members").hash(seed=0).alias("listed")
+    )
+    gloo = collectives.filter(pl.col("backend") == "gloo").drop_nulls(["rank", "seq"])
+    # the number of a group is its process's own, and counts only where there is no name
+    turn = pl.when(pl.col("pg").fill_null("") == "").then("pg_id").alias("turn")
+    named = gloo.join(listed, on=name, how="left", nulls_equal=True).with_columns(turn)
+    here = ["pg", "pg_desc", "listed", "turn"]
+    made = pl.col("seq").max()
+    ended = pl.col("retired").fill_null(False) & ~pl.col("op").is_in(ROOTED)
+    # peers cannot go on without a member: a dump further behind is an earlier one
+    one_less = made.over(here) - made.over(["rank", *here]).min().over(here) == 1
+    last = pl.col("record_id") == pl.col("record_id").max().over("rank")
+    front = pl.col("seq") == made.over(here)
+    return named.filter(one_less & last & front & ended)["rank"].unique()
 
 
 def given_up(collectives: pl.DataFrame) -> pl.Series:

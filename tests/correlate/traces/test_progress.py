@@ -204,6 +204,43 @@ def test_gloo_gave_up_what_a_member_made_when_the_timeout_had_passed(
 
 
 @pytest.mark.parametrize(
+    ("calls_of", "op", "backend", "who"),
+    [
+        ((3, 3, 2), "all_reduce", "gloo", {0, 1}),
+        ((3, 3, 3), "all_reduce", "gloo", set()),
+        # two calls cannot have ended without it: that dump is an earlier one
+        ((3, 3, 1), "all_reduce", "gloo", set()),
+        ((3, 3, 2), "broadcast", "gloo", set()),
+        ((3, 3, 2), "all_reduce", "nccl", set()),
+    ],
+)
+def test_a_gloo_call_that_a_member_never_made_did_not_end(calls_of, op, backend, who):
+    made = [
+        entry(rank, seq, op=op, backend=backend, retired=True)
+        for rank, calls in enumerate(calls_of)
+        for seq in range(1, calls + 1)
+    ]
+    found = rank_evidence.unmet(
+        tables.rows("collectives", made), tables.empty("groups")
+    )
+    assert set(found) == who
+
+
+def test_two_groups_of_one_name_are_told_apart_before_a_call_lacks_a_member():
+    members = ([0, 1], [0, 1], [2, 3], [2, 3])
+    made = [
+        entry(rank, seq, op="all_reduce", backend="gloo", retired=True)
+        for rank, calls in enumerate((3, 3, 2, 2))
+        for seq in range(1, calls + 1)
+    ]
+    listed = [group(rank, some) for rank, some in enumerate(members)]
+    found = rank_evidence.unmet(
+        tables.rows("collectives", made), tables.rows("groups", listed)
+    )
+    assert found.is_empty()
+
+
+@pytest.mark.parametrize(
     ("groups", "pgs"),
     [
         (("tp|low", "tp|low", "tp|high"), ["tp|low", "tp|low", "tp|high"]),  # split
