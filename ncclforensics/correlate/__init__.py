@@ -58,16 +58,15 @@ def correlate(
     made = progress.grouped(made, names)
     told = progress.grouped(told, names)
     members = group_members.seated(known, names, world.of_default(known, members))
-    unfinished = progress.unfinished(collectives, names, told, failed)
+    torn = call_summary.dumps(known).filter("cut")["rank"].drop_nulls()
+    unfinished = progress.unfinished(collectives, names, told, failed, torn)
     standing = progress.standings(made, unfinished, told)
     first = pending_calls.held_up(unfinished, made, standing, members)
     seen = rank_evidence.evidence(known, made, standing, told)
     talk = p2p_messages.messages(collectives, names, members)
     apart = progress.told_apart(known.scan("collectives"), names)
-    stuck = concurrent_timeouts.settled(
-        blocking_calls.calls(first, standing, talk, seen, members), first
-    )
-    stuck = p2p_messages.posted(stuck, apart)
+    stuck = blocking_calls.calls(first, standing, talk, seen, members)
+    stuck = concurrent_timeouts.settled(p2p_messages.posted(stuck, apart), first)
     now = {**known.tables, "positions": positions_}
     heard = Frames(now, known.messages)
     stuck = line_meetings.joined(stuck, line_meetings.meetings(heard, stuck, standing))

@@ -156,7 +156,7 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
         devices=common.devices_of(frames, ranks),
         collective=Collective(call_site=site) if site else None,
         first_seen=common.first_seen(first) or _noted(frames, ranks),
-        own=bool((first["by"] == "traceback").all()),
+        own=bool(first["by"].is_in(["traceback", "fatal"]).all()),
     )
 
 

@@ -94,7 +94,7 @@ def _named(verdict: Verdict, report: Report) -> str:
     room = TICKET_WIDTH - len(head) - (len(sure) + 2 if sure else 0)
     name = who(verdict.culprits, room) or "no rank accused"
     if report.outcome == "failure":
-        name += _beside(report, room - len(name))
+        name += _beside(verdict, report, room - len(name))
     asked = verdict.collective
     if asked is not None and asked.seq is not None:
         where = f", {asked.op or 'call'} SeqNum={asked.seq}"
@@ -103,10 +103,11 @@ def _named(verdict: Verdict, report: Report) -> str:
     return two_ends(head + name, sure, TICKET_WIDTH) if sure else head + name
 
 
-def _beside(report: Report, room: int) -> str:
+def _beside(verdict: Verdict, report: Report, room: int) -> str:
     """Name the first failure that is independent of the verdict, if it fits."""
     for other in others(report):
-        if other.role == "root" and other.confidence != "possible":
+        sure = other.confidence != "possible" or verdict.confidence == "possible"
+        if other.role == "root" and sure:
             named = [who(other.culprits), who(other.culprits).partition(" on ")[0]]
             tries = [f"; and {name}: {other.slug}" for name in named if name]
             return next((t for t in tries if len(t) <= room), "")

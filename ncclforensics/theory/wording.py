@@ -12,6 +12,7 @@ from ncclforensics.model.findings import Cite, Finding
 from ncclforensics.model.folding import count, noun
 from ncclforensics.model.words import name_groups
 from ncclforensics.theory import call_sites, standstill
+from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -192,6 +193,12 @@ def finding(
         devices=common.devices_of(frames, named),
         collective=collective or common.collective(frames, story.call),
         first_seen=first_seen or onset(frames, story.call),
+        calls=frozenset(
+            number
+            for other in weighed(frames).of(story.slug)
+            if other.confidence == told.confidence
+            for number in other.end.calls
+        ),
     )
 
 

@@ -1,9 +1,10 @@
 """Which finding caused which: edges from causes to their effects.
 
 An edge needs three things. First, the class of the cause explains the class of the
-effect. Second, both name the same rank or host, or one names nobody, or the cause
-spreads and the effect is not proved to be a failure of its own. Third, the effect does
-not precede its cause by more than clock error and reporting delay allow.
+effect, and they are not at two ends of the waits, which are independent. Second, both
+name the same rank or host, or one names nobody, or the cause spreads and the effect is
+not proved to be a failure of its own. Third, the effect does not precede its cause by
+more than clock error and reporting delay allow.
 """
 
 from __future__ import annotations
@@ -74,10 +75,16 @@ def brings_about(cause: Finding, effect: Finding, classes: Mapping[str, Class]) 
     entry = classes[cause.slug]
     return (
         effect.slug in entry.explains
+        and not are_apart(cause, effect)
         and _related(cause, effect, entry.spreads)
         and not _is_weaker(cause, effect)
         and not _comes_later(cause, effect, entry.told_within_s)
     )
+
+
+def are_apart(one: Finding, other: Finding) -> bool:
+    """Whether others wait for two findings' ranks, and neither waits for the other."""
+    return bool(one.calls and other.calls) and one.calls.isdisjoint(other.calls)
 
 
 def share(one: Finding, other: Finding) -> bool:

@@ -125,16 +125,19 @@ def _ordered(
 
 
 def _is_open(verdict: Finding, placed: Sequence[tuple[Role, Finding]]) -> bool:
-    """Whether the best finding settles nothing."""
-    nobody = verdict.confidence == "possible" and not (verdict.ranks or verdict.hosts)
-    return verdict.slug in WITNESSES or nobody or _are_equal(placed)
+    """Whether the best finding is a mere witness, or one of several that compete."""
+    return verdict.slug in WITNESSES or _are_equal(placed)
 
 
 def _are_equal(placed: Sequence[tuple[Role, Finding]]) -> bool:
-    """Whether all roots are only possible and name different ranks or hosts."""
+    """Whether all roots are only possible and name different ranks or hosts.
+
+    Roots at two ends of the waits do not compete: both may be true.
+    """
     roots = [f for role, f in placed if role == "root" and f.slug not in WITNESSES]
     unsure = [f for f in roots if f.confidence == "possible"]
-    return len(unsure) > 1 and len(unsure) == len(roots) and not _agree(unsure)
+    rivals = [f for f in unsure if not causality.are_apart(f, unsure[0])]
+    return len(rivals) > 1 and len(unsure) == len(roots) and not _agree(rivals)
 
 
 def _agree(roots: Sequence[Finding]) -> bool:

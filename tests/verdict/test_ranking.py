@@ -23,7 +23,7 @@ CLASSES = {
 }
 
 
-def finding(slug, *ranks, confidence="certain", first_seen=None):
+def finding(slug, *ranks, confidence="certain", first_seen=None, calls=()):
     return Finding(
         slug=slug,
         confidence=confidence,
@@ -33,6 +33,7 @@ def finding(slug, *ranks, confidence="certain", first_seen=None):
         remedy=(),
         ranks=ranks,
         first_seen=first_seen,
+        calls=frozenset(calls),
     )
 
 
@@ -55,6 +56,39 @@ def test_a_crash_explains_the_absence_of_its_own_rank_only():
     assert roles(own) == {"crashed-rank": "root", "missing-rank": "echo"}
     other = ranked(finding("crashed-rank", 3), finding("missing-rank", 5))
     assert set(roles(other).values()) == {"root"}
+
+
+def test_failures_at_two_ends_of_the_waits_are_two():
+    crash = finding("crashed-rank", 3, calls=(0, 1))
+    apart = ranked(finding("missing-rank", 5, calls=(2,)), crash)
+    assert roles(apart) == {"missing-rank": "root", "crashed-rank": "root"}
+    gpu = finding("gpu-oom", 3, calls=(0,))
+    one = ranked(gpu, finding("crashed-rank", 5, calls=(0, 2)))
+    assert roles(one) == {"gpu-oom": "root", "crashed-rank": "echo"}
+    two = ranked(gpu, finding("crashed-rank", 5, calls=(2,)))
+    assert roles(two) == {"gpu-oom": "root", "crashed-rank": "root"}
+
+
+def test_two_that_are_only_possible_compete_unless_they_are_at_two_ends():
+    def of(*calls):
+        maybe = [
+            finding(slug, rank, confidence="possible", calls=some)
+            for (slug, rank), some in zip(
+                (("missing-rank", 3), ("gpu-oom", 5)), calls, strict=True
+            )
+        ]
+        return ranked(*maybe)
+
+    rivals = of((), ())
+    assert (rivals.outcome, rivals.verdict) == ("inconclusive", None)
+    both = of((1,), (2,))
+    assert both.outcome == "failure"
+    assert both.verdict is not None
+
+
+def test_what_is_only_possible_and_blames_nobody_is_a_verdict_all_the_same():
+    found = ranked(finding("gpu-oom", confidence="possible"))
+    assert (found.outcome, found.verdict.slug) == ("failure", "gpu-oom")
 
 
 def test_of_two_that_explain_each_other_the_one_listed_first_is_the_cause():

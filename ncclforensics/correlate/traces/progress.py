@@ -218,10 +218,12 @@ def unfinished(
     names: pl.DataFrame,
     positions: pl.DataFrame,
     failed: pl.Series,
+    torn: pl.Series,
 ) -> pl.DataFrame:
     """Return the calls of `collectives` that did not finish, with `group`.
 
-    `positions` have `group`; `failed` are the ranks that report a failure.
+    `positions` have `group`; `failed` are the ranks that report a failure, `torn` those
+    whose dump is cut: the entry that closes its last batch may be lost.
     """
     unmarked = collectives.filter(~done())
     gloo = collectives.filter(pl.col("backend") == "gloo")
@@ -261,6 +263,7 @@ def unfinished(
         .then(
             (pl.col("record_id") < pl.max_horizontal("passed", "batched"))
             | (pl.col("p2p_seq") < pl.col("now")).fill_null(False)
+            | (pl.col("rank").is_in(torn.implode()) & pl.col("batched").is_not_null())
         )
         .otherwise(pl.col("seq") <= pl.col("last_completed"))
         .fill_null(False)

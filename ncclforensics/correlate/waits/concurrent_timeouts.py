@@ -1,8 +1,10 @@
-"""Ranks that gave up calls of several groups at once, known from log lines only.
+"""Ranks that are held in several calls at once: which of them hold them up.
 
-The order in which such a rank made them is unknown. A call that all members came to
-does not hold it up; another one that lacks a member does, and the rank's GPU is there.
-So which calls a rank is behind in follows from the calls that lack a member.
+Log lines tell of calls of several groups that a rank gave up, and not their order; the
+messages of a batch are in flight together, and end together. A call that all members
+came to does not hold such a rank up; another one that lacks a member does, and the
+rank's GPU is there. So which calls a rank is behind in follows from the calls that lack
+a member.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ def settled(calls: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     `held` shows which ranks are held in several calls alike. A call that is left
     without waiting ranks is dropped.
     """
-    first = held.filter((pl.col("choice") == 0) & ~pl.col("is_p2p").fill_null(False))
+    first = held.filter(pl.col("choice") == 0)
     several = {*first.filter(pl.len().over("rank") > 1)["rank"]}
     behind = _behind(wait_graph.graph(calls), several) if several else {}
     if not behind:
@@ -44,7 +46,9 @@ def settled(calls: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
 
 def _behind(told: wait_graph.Graph, several: set[int]) -> dict[int, set[int]]:
     """Return by call the ranks of `several` that a call lacking a member holds."""
-    full = {call for call, lacking in told.why.items() if not lacking} - told.done
+    full = {call for call, lacking in told.why.items() if not lacking}
+    # a message that its other side has finished was delivered, and waits for its batch
+    full -= told.done & told.collective
     found: dict[int, set[int]] = {}
     wave = told.why.keys() - full
     while wave:
