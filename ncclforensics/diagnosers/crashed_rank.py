@@ -12,7 +12,8 @@ How we know
     says that it lost a peer. The finding is only `possible` where the job is known to
     stand still and all waits lead to a rank that left neither a dump nor a log line.
     An exception raised in a collective may be a victim's: it counts if all other ranks
-    say that they are victims. One that all ranks raise alike is a failure of the
+    say that they are victims. A rank that says nothing, while all others say that they
+    lost a peer, ended as well. One that all ranks raise alike is a failure of the
     program, and no rank is named.
 
 What to do
@@ -167,7 +168,8 @@ def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     kernel alone says, where no rank is known at all, may be of another program.
     """
     if (first["by"] != "exit").all():
-        return "likely" if (first["by"] == "call").any() else "certain"
+        guessed = first["by"].is_in(["call", "silence"]).any()
+        return "likely" if guessed else "certain"
     others = first.join(frames.message(FAULT), on=["source", "line"], how="anti")
     if others.is_empty() and frames["ranks"]["rank"].drop_nulls().is_empty():
         return "possible"

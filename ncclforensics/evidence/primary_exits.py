@@ -16,7 +16,13 @@ from ncclforensics.correlate.exits import exit_records, uncollected
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.evidence import common, exceptions, external_stop, lost_peers
+from ncclforensics.evidence import (
+    common,
+    exceptions,
+    external_stop,
+    lost_peers,
+    quiet_leavers,
+)
 from ncclforensics.evidence.exceptions import RAISED, SCHEMA
 from ncclforensics.model.frames import remembered
 
@@ -85,6 +91,8 @@ def of_own(frames: Frames) -> pl.DataFrame:
         return silent
     if (undumped := _undumped(frames, silent)).height:
         return undumped
+    if silent.is_empty() and not frames["exits"].height:
+        return quiet_leavers.words(frames)
     if silent["rank"].n_unique() != 1:
         return silent.clear()
     threw, lost = _threw(frames), _lost(frames)
@@ -124,6 +132,8 @@ def _quiet(frames: Frames, words: pl.DataFrame) -> list[int]:
     Silence proves nothing in a hang that others timed out of, if a text may be any
     rank's, or if lines are lost.
     """
+    if (left := quiet_leavers.rank(frames)) is not None:
+        return [left]
     if not exit_records.is_whole(frames):
         return []
     thrown = frames.message("python.cpp_terminate")

@@ -467,3 +467,38 @@ def test_a_fault_behind_the_teardown_is_its_tasks_own_if_it_began_with_one(
         f"srun: error: gpu0001: task 0: {later}\n"
     )
     assert verdict(analyzed({"job.log": log})) == ("crashed-rank", ranks)
+
+
+def logs_of(*endings):
+    """Return a log per rank: two steps, then its ending."""
+    head = "2026-11-20 12:00:0{n},000 INFO rank={rank} step {n} loss 0.5\n"
+    return {
+        f"rank{rank}.log": "".join(head.format(n=n, rank=rank) for n in (1, 2)) + ending
+        for rank, ending in enumerate(endings)
+    }
+
+
+def test_a_rank_that_says_nothing_while_all_others_lost_it_ended(analyzed):
+    lost = [traceback(rank, LOST) for rank in (0, 2, 3)]
+    left = logs_of(lost[0], "", *lost[1:])
+    analysis = analyzed(left)
+    assert verdict(analysis) == ("crashed-rank", (1,))
+    assert analysis.ranked.verdict.confidence == "likely"
+    # of two that say nothing, either may be the one
+    assert not verdict(analyzed(logs_of(lost[0], "", "", lost[2])))
+    # an output that was not collected may hold a victim's words
+    del left["rank1.log"]
+    assert analyzed(left).ranked.verdict.confidence == "possible"
+
+
+@pytest.mark.parametrize(
+    "killed", ["killed by signal SIGABRT", "was killed by signal 6"]
+)
+def test_a_launchers_own_words_tell_how_the_ranks_ended(analyzed, killed):
+    lost = [traceback(rank, LOST) for rank in (0, 2, 3)]
+    left = logs_of(lost[0], "", *lost[1:])
+    ends = [f"12:00:04 rank 1 {killed}"]
+    ends += [f"12:00:04 rank {rank} exited with 1" for rank in (0, 2, 3)]
+    analysis = analyzed({**left, "launcher.log": "\n".join(ends) + "\n"})
+    assert verdict(analysis) == ("crashed-rank", (1,))
+    assert "SIGABRT" in analysis.ranked.verdict.headline

@@ -42,13 +42,18 @@ PER_NODE = (
     "launchers.lightning.child",
 )
 BY_NUMBER = {
+    "launchers.rank_killed": "launcher",
     "launchers.mpi.signal": "mpirun",
     "launchers.mpi.rank_died": "pals",
     "launchers.mpi.caught_signal": "the process itself",
     "launchers.ucx.caught_signal": "the process itself",
     "condensed.killed": "torchelastic",
 }
-BY_NAME = {"launchers.shell.killed": "shell", "launchers.spawn.exited": "torch spawn"}
+BY_NAME = {
+    "launchers.rank_killed.named": "launcher",
+    "launchers.shell.killed": "shell",
+    "launchers.spawn.exited": "torch spawn",
+}
 # names that the kernel prints for a rank's process or a child of it
 OURS = (
     r"(?i)^(?:python|pt_|torchrun|ray::|train|pretrain|dataloader|accelerate|deepspeed)"
