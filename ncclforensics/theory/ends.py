@@ -56,21 +56,31 @@ def ends_of(case: Case) -> tuple[End, ...]:
 
 
 def _closed(case: Case, found: list[End]) -> list[End]:
-    """Return the ends; if the only one is a call with one rank in it, as a cycle.
+    """Return the ends; those that are a call with one rank in it, as cycles.
 
-    Other members of that call have to exist, and nothing lists them. If all ranks
-    of the job wait, they are among those that wait for that one rank.
+    Other members of that call have to exist, and nothing lists them. If all ranks of
+    the job are at some end, they are among those that wait.
     """
-    if len(found) != 1 or found[0].kind != "full" or len(found[0].ranks) != 1:
+    told = {rank for end in found for rank in (*end.blocked, *end.ranks)}
+    if not world.is_everyone(case.frames, told):
         return found
-    end = found[0]
-    group = str(case.calls[end.calls[0]]["group"])
-    blocked = {*end.blocked, *end.ranks}
-    if not group.endswith(UNLISTED) or not world.is_everyone(case.frames, blocked):
-        return found
+    return [_with_callers(case, end) if _is_alone(case, end) else end for end in found]
+
+
+def _is_alone(case: Case, end: End) -> bool:
+    """Whether an end is one rank in a call of a group whose members nothing lists."""
+    if end.kind != "full" or len(end.ranks) != 1:
+        return False
+    return str(case.calls[end.calls[0]]["group"]).endswith(UNLISTED)
+
+
+def _with_callers(case: Case, end: End) -> End:
+    """Return the cycle of a rank in such a call and the ranks that wait for it."""
     calls = (*end.calls, *case.graph.wanted_in.get(end.ranks[0], ()))
     ranks = {r for number in calls for r in case.graph.waiters[number]}
-    return [End("circle", tuple(sorted(ranks)), calls, end.blocked)]
+    if len(ranks) == 1:
+        return end
+    return End("circle", tuple(sorted(ranks)), calls, end.blocked)
 
 
 def _late(case: Case, call: Call) -> End:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
     from ncclforensics.sources import Source
 
-# printed by a process that has not done anything yet
-IDLE = r"^c10d\.store\.hostname$"
+# printed by a process that has not done anything yet, or by somebody who looks at it
+IDLE = r"^(?:c10d\.store\.hostname$|stacks\.)"
 
 
 def last_line(
@@ -90,6 +90,8 @@ def _own(frames: Frames, ranks: tuple[int, ...], known: Cite | None) -> str | No
     Of several, what a program says (stdout) comes before what its runtime says.
     """
     alone = frames.writers().unique("source", keep="none")
+    looked = frames["events"].filter(pl.col("message").str.starts_with("stacks."))
+    alone = alone.join(looked.select("source"), on="source", how="anti")
     theirs = alone.filter(pl.col("rank").is_in(ranks))
     logs = frames["sources"].filter(
         (pl.col("kind") == "log")

@@ -3,6 +3,8 @@
 A launcher may number its output files by task, `train-5071_3.out`, or by something
 else. The number is the rank if it is that for every such file whose own lines tell a
 rank, and at least two do. So a rank that prints nothing of itself is known by its file.
+A stack tells no rank at all: files that hold the stack of one process each, and are
+numbered from 0 without a gap, are numbered by rank.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import polars as pl
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
+SPIED = "stacks.pyspy"
 AGREE = 2  # files whose lines confirm the number
 NUMBERS = 4  # of a path, from its end, that are tried
 
@@ -28,12 +31,26 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
     told = told.group_by("source").agg(pl.col("rank").unique().alias("told"))
     logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty", "unknown"]))
     files = logs.select("source").unique().join(told, on="source", how="left")
-    found = [_numbered(files, after) for after in range(NUMBERS)]
+    stacks = _of_one_process(frames)
+    found = [_numbered(files, stacks, after) for after in range(NUMBERS)]
     return pl.concat(found).unique("source", keep="first", maintain_order=True)
 
 
-def _numbered(files: pl.DataFrame, after: int) -> pl.DataFrame:
-    """Return `source rank` by the number that `after` other numbers follow."""
+def _of_one_process(frames: Frames) -> pl.Series:
+    """Return the files that py-spy wrote of one process, each of another one."""
+    heads = frames.message(SPIED)
+    if heads.is_empty():
+        return heads["source"]
+    of = heads.group_by("source").agg(pl.col("pid").unique())
+    one = of.filter(pl.col("pid").list.len() == 1).explode("pid").drop_nulls()
+    return one.unique("pid", keep="none")["source"]
+
+
+def _numbered(files: pl.DataFrame, stacks: pl.Series, after: int) -> pl.DataFrame:
+    """Return `source rank` by the number that `after` other numbers follow.
+
+    `stacks` are the files that hold nothing but the stack of one process.
+    """
     parts = rf"^(|.*\D)(\d{{1,6}})((?:\D+\d+){{{after}}}\D*)$"
     named = files.with_columns(
         pl.col("source").str.replace(parts, "$1\n$3").alias("alike"),
@@ -46,6 +63,9 @@ def _numbered(files: pl.DataFrame, after: int) -> pl.DataFrame:
     many = is_rank.fill_null(False).sum().over("alike")
     alone = pl.len().over("alike", "rank") == 1
     unknown = pl.col("told").is_null()
-    return named.filter(confirmed & (many >= AGREE) & alone & unknown).select(
-        "source", "rank"
-    )
+    # all ranks of a job, from the first to the last
+    first, last = (pl.col("rank").min(), pl.col("rank").max() + 1)
+    all_there = (first == 0).over("alike") & (last == pl.len()).over("alike")
+    spied = pl.col("source").is_in(stacks.implode()).all().over("alike")
+    sure = (many >= AGREE) | (spied & all_there & (pl.len().over("alike") > AGREE))
+    return named.filter(confirmed & sure & alone & unknown).select("source", "rank")

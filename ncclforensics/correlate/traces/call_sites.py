@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 SITE = ("function", "file", "file_line")
 TRACEBACK, FAILED = "python.traceback", "c10d.watchdog.stack"
+FEWEST, MOST = (
+    3,
+    2 / 3,
+)  # ranks, and their share, that stand at one line because they wait
 SCHEMA = pl.Schema(
     {
         "rank": pl.Int64(),
@@ -132,11 +136,21 @@ def looked(frames: Frames) -> pl.DataFrame:
     """Return where each process stood when it was looked at, one row per look.
 
     Columns `source line rank host pid t`, `op` (the call that it is in), `synchronizes`
-    (it waits for its GPU), `is_active` (py-spy saw it run) and SITE.
+    (it waits for its GPU, or for what no frame shows), `is_active` (py-spy saw it run)
+    and SITE.
     """
     seen = process_stacks.looks(frames)
     who = ("rank", "host", "pid", "t", "op", "is_active")
-    return _told(seen, *(pl.col(c).first() for c in who))
+    told = _told(seen, *(pl.col(c).first() for c in who))
+    if told.select((pl.col("op").is_not_null() | pl.col("synchronizes")).any()).item():
+        return told
+    # calls made in C++ leave no frame: a line at which most ranks stand idle is one
+    many = pl.col("rank").n_unique().over(SITE)
+    most = (many >= FEWEST) & (many >= MOST * pl.col("rank").n_unique())
+    idle = ~pl.col("is_active").fill_null(True)
+    return told.with_columns(
+        (most & idle & pl.col("file").is_not_null()).alias("synchronizes")
+    )
 
 
 def _failed(frames: Frames) -> pl.DataFrame:

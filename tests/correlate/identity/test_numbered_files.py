@@ -46,3 +46,34 @@ def test_the_number_may_be_that_of_a_folder(ranks_of):
     files = {f"out/{n}/err": said(n) for n in range(2)}
     found = ranks_of({**files, "out/2/err": "hello\n"})
     assert found["out/2/err"] == 2
+
+
+def stack(pid, place="train (train.py:9)"):
+    """Return what py-spy prints of one process."""
+    return (
+        f"Process {pid}: python train.py\nPython v3.11.9 (/usr/bin/python3.11)\n\n"
+        f'Thread {pid} (idle): "MainThread"\n    {place}\n    <module> (train.py:20)\n'
+    )
+
+
+def test_stacks_of_one_process_each_are_numbered_by_rank(ranks_of):
+    files = {f"spy_{n}.txt": stack(100 + n) for n in range(4)}
+    assert ranks_of(files) == {f"spy_{n}.txt": n for n in range(4)}
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        (1, 2, 3, 4),  # perhaps counted from 1, perhaps without that of rank 0
+        (0, 1, 3),
+        (0, 1),
+    ],
+)
+def test_stacks_with_a_gap_in_their_numbers_are_of_no_rank(ranks_of, numbers):
+    found = ranks_of({f"spy_{n}.txt": stack(100 + n) for n in numbers})
+    assert set(found.values()) == {None}
+
+
+def test_several_stacks_of_one_process_are_looks_and_no_ranks(ranks_of):
+    found = ranks_of({f"spy_{n}.txt": stack(100) for n in range(4)})
+    assert set(found.values()) == {None}
