@@ -50,7 +50,9 @@ class Place:
 
 def of(case: Case, side: Side) -> Place:
     """Return what a side's call site shows, compared with the loop of the ranks."""
-    op = side.call["op"]
+    # members of one call may differ in what they called
+    held = case.frames["held"].filter(pl.col("rank").is_in(side.ranks), choice=0)
+    op = next(iter(held["op"].drop_nulls().mode().sort()), side.call["op"])
     if side.edit is not None:
         op = case.program.calls["op"][side.edit.row]
     barrier = "barrier" in str(op or "").lower()

@@ -44,6 +44,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 what=side.what,
                 costs=(
                     *sides.blame(case, end, "mismatch", ranks),
+                    *(sides.claimed(case, ranks) if side.aspect == "op" else ()),
                     ("known elsewhere", _extra(case, end, ranks)),
                     ("barrier", 3.0 * ("barrier" in side.what.lower())),
                     ("named place", 2.0 * _is_named(case, end, ranks)),
