@@ -142,7 +142,9 @@ def test_a_rank_on_a_cpu_is_suspected_but_not_accused(analyzed):
 def test_ranks_in_many_places_accuse_nobody(analyzed):
     ranked = analyzed(stacks_alone(WAITS, SAVES, FORWARD, SAVES)).ranked
     assert ranked.outcome == "inconclusive"
-    work = analyzed(stacks_alone(FORWARD, SAVES, FORWARD, FORWARD)).ranked
+    states = ["active", "idle", "active", "active"]
+    stacks = stacks_alone(FORWARD, SAVES, FORWARD, FORWARD, states=states)
+    work = analyzed(stacks).ranked
     assert work.outcome == "no-failure"
 
 
@@ -165,3 +167,34 @@ def test_the_thread_that_trains_counts_and_not_the_one_that_joins_it(analyzed):
         for name, text in stacks_alone(WAITS, WAITS, SAVES, WAITS).items()
     }
     assert verdict(analyzed(files)) == ("missing-rank", (2,), ())
+
+
+def idle(*lines):
+    """Return the main thread's stack of each rank, in no call, as py-spy numbers them."""
+    return {
+        f"spy_{rank}.txt": (
+            f"Process {500 + rank}: python train.py\nPython v3.11.7 (/usr/bin/python3)\n\n"
+            f'Thread {500 + rank} (idle): "MainThread"\n    step (train.py:{line})\n'
+            "    <module> (train.py:99)\n"
+        )
+        for rank, line in enumerate(lines)
+    }
+
+
+def test_where_most_ranks_stand_idle_at_one_line_they_wait(analyzed):
+    """The gradients' all_reduce is called in C++, and leaves no frame."""
+    analysis = analyzed(idle(40, 40, 40, 52))
+    assert analysis.ranked.verdict.ranks == (3,)
+    assert analysis.ranked.verdict.confidence == "possible"
+
+
+def test_ranks_that_stand_at_many_lines_do_not_wait_for_each_other(analyzed):
+    assert analyzed(idle(40, 40, 52, 61)).ranked.verdict is None
+
+
+def test_ranks_that_run_at_one_line_do_not_wait(analyzed):
+    files = {
+        name: text.replace("(idle)", "(active)")
+        for name, text in idle(40, 40, 40, 52).items()
+    }
+    assert analyzed(files).ranked.verdict is None

@@ -146,7 +146,12 @@ def _chosen(lines: pl.DataFrame) -> pl.DataFrame:
     ordered = lines.sort(*THREAD, "depth", maintain_order=True)
     threads = ordered.group_by(THREAD, maintain_order=True).agg(
         pl.col("is_main").any(),
-        pl.col("thread_state").str.contains("active").any().alias("is_active"),
+        # faulthandler and gdb tell no state
+        pl.col("thread_state")
+        .drop_nulls()
+        .str.contains("active")
+        .first()
+        .alias("is_active"),
         pl.col("function").filter(code_places.in_call()).last().alias("called"),
         code_places.native_call().drop_nulls().first().alias("native"),
         pl.col("function").str.contains(code_places.AWAITS).any().alias("awaits"),
