@@ -81,10 +81,10 @@ _FORMS = {
 ANY = ascii_only("(?:" + "|".join(_FORMS.values()) + ")")
 # Forms that count only at the start of a segment, and only if no other form matches,
 # with what some line has to hold for them: preparing them costs more than the search.
-_LEVELS = ("WARN ", "INFO ")
+_LEVELS = ["WARN ", "INFO "]
 _REST = {
-    ascii_only(_SCRUBBED): ("NCCL WARN ", "NCCL INFO "),
-    ascii_only(_QUOTED): ("Last NCCL warning(error)",),
+    ascii_only(_SCRUBBED): ["NCCL WARN ", "NCCL INFO "],
+    ascii_only(_QUOTED): ["Last NCCL warning(error)"],
     ascii_only(_EARLY): _LEVELS,
     ascii_only(_EARLY_SCRUBBED): _LEVELS,
 }
