@@ -4,11 +4,15 @@ import gc
 import os
 import tomllib
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 # workers share the processors: one thread each, set before polars is imported
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+# tests start hundreds of Pythons, each of which would compile all of the package anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # no test writes into the user's cache, or answers from it
 os.environ["XDG_CACHE_HOME"] = os.devnull
@@ -16,6 +20,7 @@ os.environ["XDG_CACHE_HOME"] = os.devnull
 import pytest
 from hypothesis import settings
 
+from known_jobs import known
 from site_fakes import fakes  # noqa: F401
 
 # how long an example takes is the machine's affair: no test is timed
@@ -71,16 +76,12 @@ def thousand():
 @pytest.fixture(scope="session")
 def fixture_timeline():
     """Make the timeline of a job under fixtures/jobs, by its name."""
-    from ncclforensics.analysis import analyze
     from ncclforensics.report.timeline.build import build
 
-    made = {}
-
+    @cache
     def make(name):
-        if name not in made:
-            found = analyze([str(TESTS / "fixtures" / "jobs" / name / "evidence")])
-            made[name] = build(found.frames, found.report), found.report
-        return made[name]
+        found = known(name)
+        return build(found.frames, found.report), found.report
 
     return make
 

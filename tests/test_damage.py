@@ -11,6 +11,8 @@ import pytest
 
 from ncclforensics.analysis import analyze
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 # jobs whose truth hangs on few lines, each in another way
 SLUGS = (
     "nccl-coll-shape",

@@ -28,7 +28,7 @@ HUNG = JOBS / "torch-missing-rank" / "evidence"
 
 
 @pytest.fixture
-def evidence(tmp_path, monkeypatch):
+def evidence(tmp_path, monkeypatch, trusted):
     """Evidence whose analysis is always kept, and a cache folder of the test's own."""
     monkeypatch.setattr(answers, "PAYS_SECONDS", 0)
     monkeypatch.setattr(cache, "PAYS_SECONDS", 1e9)

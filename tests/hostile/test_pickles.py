@@ -104,6 +104,7 @@ ARGUMENTS = (b"", b"\0", b"\xff" * 4, b"\x7f" + b"\xff" * 7, b"\0" * 8 + b"a\nb\
 
 @pytest.mark.parametrize("opcode", pickletools.opcodes, ids=lambda opcode: opcode.name)
 @pytest.mark.parametrize("below", [b"", b"(", b"}", b"]", b")", b"N" * 4, b"(K\1K\1"])
+@pytest.mark.usefixtures("trusted")  # what ended a child would end this process
 def test_every_opcode_with_every_argument_gives_plain_values(opcode, below):
     plain = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float)
     for argument in ARGUMENTS:

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+from known_jobs import known
 from ncclforensics.analysis import analyze
 from ncclforensics.engine import excerpts
 from ncclforensics.report.details import details
 from ncclforensics.report.formats.markdown import render_markdown
 
 
-def test_a_missing_rank_stands_out_in_its_group(jobs):
-    found = analyze([str(jobs / "torch-missing-rank-two-hosts" / "evidence")])
+def test_a_missing_rank_stands_out_in_its_group():
+    found = known("torch-missing-rank-two-hosts")
     told = details(found.report, found.frames)
     (call,) = told.calls
     assert call.name == "all_reduce SeqNum=5 in process group 0 (default_pg)"
     assert (call.waiting, call.absent) == ("0-5,7", "6")
 
 
-def test_signs_come_in_order_of_time_and_name_signals(jobs):
-    found = analyze([str(jobs / "torch-sigkill-rank" / "evidence")])
+def test_signs_come_in_order_of_time_and_name_signals():
+    found = known("torch-sigkill-rank")
     signs = details(found.report, found.frames).signs
     assert [s.t for s in signs] == sorted(s.t for s in signs)
     (killed,) = [s for s in signs if s.text == "ended by SIGKILL"]
     assert (killed.ranks, killed.named) == ("0", True)
 
 
-def test_a_sign_is_told_in_the_words_of_its_line(jobs):
-    found = analyze([str(jobs / "torch-missing-rank-logs-only" / "evidence")])
+def test_a_sign_is_told_in_the_words_of_its_line():
+    found = known("torch-missing-rank-logs-only")
     first, *_ = details(found.report, found.frames).signs
     assert first.text == "Rank 2 failed to pass monitoredBarrier in 7000 ms"
 
 
-def test_the_table_of_a_ticket_folds_ranks_and_drops_empty_columns(jobs):
-    found = analyze([str(jobs / "torch-missing-rank-two-hosts" / "evidence")])
+def test_the_table_of_a_ticket_folds_ranks_and_drops_empty_columns():
+    found = known("torch-missing-rank-two-hosts")
     text = render_markdown(found.report, details(found.report, found.frames))
     assert "| call | waiting | not made by |\n| --- | --- | --- |\n" in text
     assert "in process group 0 (default\\_pg) | 0-5,7 | 6 |" in text

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from ncclforensics.analysis import analyze
+from known_jobs import known
 from ncclforensics.diagnosers import CLASSES
 from ncclforensics.model.frames import Frames
 from ncclforensics.report.bundle import paper
@@ -22,10 +22,7 @@ from ncclforensics.report.formats.openmetrics import MOST, render_openmetrics
 
 @pytest.fixture(scope="module")
 def made():
-    from pathlib import Path
-
-    jobs = Path(__file__).parents[1] / "fixtures" / "jobs"
-    found = analyze([str(jobs / "torch-missing-rank-two-hosts" / "evidence")])
+    found = known("torch-missing-rank-two-hosts")
     return paper(found.report, found.frames, (), CLASSES)
 
 

@@ -6,15 +6,15 @@ import pytest
 from msgspec.structs import replace as with_
 
 import simulate_timeline
-from ncclforensics.analysis import analyze
+from known_jobs import known
 from ncclforensics.report import rank_calls as chart
 from ncclforensics.report.contract import Suspect
 from ncclforensics.report.rank_calls import rank_calls
 from ncclforensics.report.timeline.states import text
 
 
-def drawn(jobs, name):
-    found = analyze([str(jobs / name / "evidence")])
+def drawn(name):
+    found = known(name)
     return rank_calls(found.report, found.frames)
 
 
@@ -30,22 +30,22 @@ def thousand(calls=200):
     )
 
 
-def test_the_culprit_comes_first_and_the_others_fold(jobs):
-    told = drawn(jobs, "torch-missing-rank-two-hosts")
+def test_the_culprit_comes_first_and_the_others_fold():
+    told = drawn("torch-missing-rank-two-hosts")
     assert looks(told) == {("6", "culprit"): "····XE", ("0-5,7", ""): "····wE"}
     assert told.columns == ("1", "2", "3", "4", "5", "exit")
     assert (told.columns[told.at], told.kinds) == ("5", (("", "default_pg"),))
     assert [row.stand for row in told.rows] == ["never made 5", "waits in 5"]
 
 
-def test_groups_of_several_kinds_have_letters(jobs):
-    told = drawn(jobs, "torch-chain")
+def test_groups_of_several_kinds_have_letters():
+    told = drawn("torch-chain")
     assert told.kinds == (("a", "default_pg"), ("b", "TP"), ("c", "DP"), ("d", "PP"))
     assert told.columns[told.at] == "b3"
 
 
-def test_a_possible_culprit_is_called_so(jobs):
-    told = drawn(jobs, "torch-call-order-deadlock")
+def test_a_possible_culprit_is_called_so():
+    told = drawn("torch-call-order-deadlock")
     assert {row.who for row in told.rows if row.ranks in "01"} == {"possible culprit"}
 
 
@@ -57,8 +57,8 @@ def test_a_possible_culprit_is_called_so(jobs):
         "torch-missing-rank-logs-only",  # the log gives its call no number
     ],
 )
-def test_a_chart_that_would_tell_nothing_is_left_out(jobs, name):
-    assert drawn(jobs, name) is None
+def test_a_chart_that_would_tell_nothing_is_left_out(name):
+    assert drawn(name) is None
 
 
 def test_a_thousand_ranks_are_a_few_rows_around_the_call():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import simulate_timeline
-from ncclforensics.analysis import analyze
+from known_jobs import known
 from ncclforensics.report import wait_groups as groups
 from ncclforensics.report.wait_groups import wait_groups
 
 
-def drawn(jobs, name):
-    found = analyze([str(jobs / name / "evidence")])
+def drawn(name):
+    found = known(name)
     return wait_groups(found.report, found.frames)
 
 
@@ -20,8 +20,8 @@ def thousand():
     return simulate_timeline.report(job), simulate_timeline.frames(job)
 
 
-def test_the_crowd_waits_for_the_culprit(jobs):
-    end, crowd = drawn(jobs, "torch-missing-rank-two-hosts").boxes
+def test_the_crowd_waits_for_the_culprit():
+    end, crowd = drawn("torch-missing-rank-two-hosts").boxes
     assert end.lines == ("rank 6 on gpu0002", "never made that call", "culprit")
     assert crowd.lines[0] == "7 ranks: 0-5,7"
     assert crowd.lines[1:] == (
@@ -31,8 +31,8 @@ def test_the_crowd_waits_for_the_culprit(jobs):
     assert (crowd.level, crowd.waits_for) == (1, (0,))
 
 
-def test_a_chain_leads_from_box_to_box(jobs):
-    told = drawn(jobs, "torch-chain")
+def test_a_chain_leads_from_box_to_box():
+    told = drawn("torch-chain")
     ways = [(box.level, box.lines[0], box.waits_for) for box in told.boxes]
     assert ways == [
         (0, "rank 1 on gpu0001", ()),
@@ -42,8 +42,8 @@ def test_a_chain_leads_from_box_to_box(jobs):
     ]
 
 
-def test_ranks_of_a_circle_wait_themselves(jobs):
-    end, crowd = drawn(jobs, "torch-call-order-deadlock").boxes
+def test_ranks_of_a_circle_wait_themselves():
+    end, crowd = drawn("torch-call-order-deadlock").boxes
     assert end.lines[1:] == (
         "in another call that has not finished",
         "possible culprit",
@@ -52,8 +52,8 @@ def test_ranks_of_a_circle_wait_themselves(jobs):
 
 
 @pytest.mark.parametrize("name", ["torch-healthy", "nccl-docker0", "torch-full-disk"])
-def test_nothing_is_drawn_where_nobody_waits(jobs, name):
-    assert drawn(jobs, name) is None
+def test_nothing_is_drawn_where_nobody_waits(name):
+    assert drawn(name) is None
 
 
 def test_groups_of_one_kind_share_a_box():

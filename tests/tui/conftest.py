@@ -9,12 +9,28 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import simulate_timeline
+from known_jobs import known
+from ncclforensics.tui import load
 from ncclforensics.tui.app import TimelineApp
 from ncclforensics.tui.load import Request
 
 
 @pytest.fixture
-def opened(tmp_path):
+def _known_jobs(monkeypatch, jobs):
+    """Show jobs under fixtures/jobs without another analysis, if nothing is chosen."""
+    analyze = load._analyzed
+
+    def analyzed(request, scratch, tick):
+        path = Path(request.paths[0])
+        if request == Request((str(path),)) and path.parent.parent == jobs:
+            return known(path.parent.name)
+        return analyze(request, scratch, tick)
+
+    monkeypatch.setattr(load, "_analyzed", analyzed)
+
+
+@pytest.fixture
+def opened(tmp_path, _known_jobs):
     """Open the application on paths, and wait until it shows what it loaded."""
 
     @asynccontextmanager

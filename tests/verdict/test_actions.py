@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 
+from known_jobs import known
 from log_lines import found, traceback
 from ncclforensics.model import shell
 from ncclforensics.report.formats.text import render_text
@@ -12,24 +13,16 @@ from ncclforensics.report.given import Given
 from ncclforensics.report.redact import KINDS, Redactor
 from ncclforensics.verdict import actions
 
-JOBS = "tests/fixtures/jobs"
-
-
-def job(name):
-    from ncclforensics.analysis import analyze
-
-    return analyze([f"{JOBS}/{name}/evidence"])
-
 
 def test_the_culprits_own_log_comes_first_at_its_last_line():
-    verdict = job("torch-missing-rank-two-hosts").report.verdict
+    verdict = known("torch-missing-rank-two-hosts").report.verdict
     (action,) = verdict.remedy  # dumps are there, and the launcher ended the job
     assert action.startswith("less +5 logs/gpu0002/")
 
 
 def test_a_stack_is_asked_for_only_while_the_process_may_live():
-    hanging = job("nccl-init-missing-rank")
-    ended = job("slurm-cancelled-after-hang")
+    hanging = known("nccl-init-missing-rank")
+    ended = known("slurm-cancelled-after-hang")
     assert any("py-spy dump" in a for a in hanging.report.verdict.remedy)
     assert not any("py-spy" in a for a in ended.report.verdict.remedy)
     assert actions.may_live(hanging.frames, (2,))
@@ -39,7 +32,7 @@ def test_a_stack_is_asked_for_only_while_the_process_may_live():
 
 def test_dumps_are_asked_for_only_where_there_are_none():
     def asks(name):
-        remedy = job(name).report.verdict.remedy
+        remedy = known(name).report.verdict.remedy
         return any("TORCH_FR_BUFFER_SIZE" in action for action in remedy)
 
     assert asks("torch-missing-rank-logs-only")
@@ -167,7 +160,7 @@ def test_ibstat_is_for_infiniband_alone(analyzed):
 
 def test_nobody_is_left_without_an_action_and_none_gets_more_than_three():
     for name in ("torch-first-timeout-only", "nccl-init-missing-rank"):
-        for finding in job(name).report.findings:
+        for finding in known(name).report.findings:
             assert 1 <= len(finding.remedy) <= actions.MOST
 
 
@@ -201,7 +194,7 @@ def test_a_file_name_with_a_command_in_it_is_quoted(analyzed):
 
 
 def test_redaction_reaches_the_actions():
-    report = job("torch-missing-rank-two-hosts").report
+    report = known("torch-missing-rank-two-hosts").report
     redactor = Redactor(KINDS)
     redactor.learn(report)
     hidden = redactor.struct(report)
@@ -212,7 +205,7 @@ def test_redaction_reaches_the_actions():
 
 
 def test_the_commands_have_the_paths_that_were_given():
-    report = job("torch-missing-rank-two-hosts").report
+    report = known("torch-missing-rank-two-hosts").report
     name = report.last_line.source
     given = Given(("my logs", "b"), {name: f"my logs/{name}"})
     text = render_text(report, given=given)

@@ -6,6 +6,7 @@ values become null, with a note.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -26,11 +27,12 @@ from ncclforensics.parsers.flight_recorder.fields import Columns, columns, pluck
 from ncclforensics.parsers.flight_recorder.groups import groups, positions
 from ncclforensics.parsers.flight_recorder.memory import uncollected
 from ncclforensics.parsers.flight_recorder.opcodes import IrregularError, Walks
+from ncclforensics.parsers.flight_recorder.pickle_probe import in_a_child
 from ncclforensics.parsers.flight_recorder.stacks import Interner
 from ncclforensics.parsers.limits import MAX_BYTES, MAX_ENTRIES, MAX_FRAMES, MAX_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ncclforensics.parsers.flight_recorder.dump_parts import Dump
     from ncclforensics.parsers.flight_recorder.entry_layouts import Layout
@@ -81,17 +83,30 @@ def read_all(sources: Sequence[Source]) -> Frames:
     found = []
     told = []
     notes: list[Note] = []
-    for source in sources:
-        content, texts, sha256 = _content(source, beside)
-        if content is not None:
-            found.append((source, content))
-        cut = content.cut if content else None
-        rows = content.rows if content else 0
-        own = {"source": source.name, "cut": cut, "rows": rows, "sha256": sha256}
-        told.append(own)
-        notes += (Note("parsers", text, source.name) for text in texts)
+    with unpickler.tried(_small(sources)):
+        for source in sources:
+            content, texts, sha256 = _content(source, beside)
+            if content is not None:
+                found.append((source, content))
+            cut = content.cut if content else None
+            rows = content.rows if content else 0
+            own = {"source": source.name, "cut": cut, "rows": rows, "sha256": sha256}
+            told.append(own)
+            notes += (Note("parsers", text, source.name) for text in texts)
     manifest = {"sources": tables.rows("sources", told), "notes": tables.noted(notes)}
     return Frames(dump_rows.frames(found, beside.stacks) | manifest)
+
+
+def _small(sources: Sequence[Source]) -> Iterator[bytes]:
+    """Yield the pickles of which a child each would cost more than to read them."""
+    if not in_a_child():
+        return
+    for source in sources:
+        if source.kind == "flight_recorder_pickle" and source.bytes < FEWEST_BYTES:
+            with suppress(OSError), source.open() as stream:
+                data = stream.read(FEWEST_BYTES)
+                if len(data) < FEWEST_BYTES:
+                    yield data
 
 
 def _content(

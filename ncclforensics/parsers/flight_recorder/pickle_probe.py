@@ -41,13 +41,18 @@ def expendable() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def in_a_child() -> bool:
+    """Whether a pickle is loaded in a child first: not if this process may die."""
+    return not _expendable and resource is not None and hasattr(os, "fork")
+
+
 def survives(load: Callable[[], object], size: int) -> bool:
     """Whether a forked child survives loading `size` bytes, in bounded time.
 
     Exceptions in the child do not matter. Returns True without a test if this process
     is expendable or cannot fork.
     """
-    if _expendable or resource is None or not hasattr(os, "fork"):
+    if not in_a_child():
         return True
     child = os.fork()
     if not child:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ncclforensics.parsers.flight_recorder.memory import ceiling
@@ -19,7 +19,9 @@ from ncclforensics.parsers.flight_recorder.pickle_probe import deadline, survive
 from ncclforensics.parsers.flight_recorder.recovery import Loaded, recover
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+_survived: frozenset[bytes] = frozenset()  # pickles that a child has loaded
 
 
 class RefusedError(pickle.UnpicklingError):
@@ -64,13 +66,35 @@ class _Stream:
         return self.read((end or len(self._data)) - self.position)
 
 
+@contextmanager
+def tried(pickles: Iterable[bytes]) -> Iterator[None]:
+    """Load pickles in one child: in the body, those need no child each.
+
+    If it does not survive one of them, each has a child of its own, as without this.
+    """
+    global _survived
+    several = frozenset(pickles)
+
+    def load_all() -> None:
+        for data in several:
+            with suppress(Exception):
+                _loaded(data)
+
+    if len(several) > 1 and survives(load_all, sum(map(len, several))):
+        _survived = several
+    try:
+        yield
+    finally:
+        _survived = frozenset()
+
+
 def load(data: bytes) -> Loaded:
     """Unpickle plain data; never raises.
 
     If the pickle is truncated, damaged or requests a class, returns what was complete
     before byte `end`, with the reason in `problem`.
     """
-    if not survives(lambda: _loaded(data), len(data)):
+    if data not in _survived and not survives(lambda: _loaded(data), len(data)):
         loaded = recover(data)
         reason = loaded.problem or "damaged: its keys nest without end"
         return Loaded(loaded.value, loaded.end, reason)

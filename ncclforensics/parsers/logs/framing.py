@@ -173,6 +173,8 @@ _SPEAKERS = (
     "service",
     "task",
 )
+# the columns of complete times
+STAMPS = ("head_t", "cri_t", "iso_t", "sys_iso", "ctime", "det_t", "mpi_t", "told_t")
 # torch prints its rank before a message, not before each line of the message
 _LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
 
@@ -289,6 +291,10 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
     def number(*names: str) -> pl.Expr:
         return pl.coalesce(names).cast(pl.Int64, strict=False)
 
+    def printed(name: str) -> bool:
+        """Whether any line has it: what none has costs as much as what all have."""
+        return segments[name].null_count() < segments.height
+
     segments = segments.with_columns(pl.col("text").str.extract(_TAG).alias("tag"))
     segments = _teed(segments)
     pod = pl.coalesce("pod", "told_pod", "label_pod")
@@ -321,9 +327,10 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "group_rank": number("pg_rank"),
     }
     is_record = pl.col("told_rank").is_not_null()
-    labels = segments["labels"]
+    labels = pl.col("labels")
     segments = segments.with_columns(
-        labels.str.extract(label).alias(name) for name, label in LABELS.items()
+        (labels.str.extract(label) if printed("labels") else labels).alias(name)
+        for name, label in LABELS.items()
     )
     return segments.select(
         "line",
@@ -338,9 +345,6 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce("level", pl.when(is_record).then("told_level")).alias("level"),
         *(who[name].alias(name) for name in WHO),
         *(group[name].alias(name) for name in GROUP),
-        timestamps.absolute(
-            *("head_t", "cri_t", "iso_t", "sys_iso"),
-            *("ctime", "det_t", "mpi_t", "told_t"),
-        ).alias("t"),
+        timestamps.absolute(*filter(printed, STAMPS)).alias("t"),
         timestamps.yearless("head_md", "head_hms", "sys_t").alias("yearless"),
     )

@@ -8,9 +8,14 @@ Python log formats of torch 2.0 to 2.13.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # `[2026-06-23 15:45:07] gpu0001:420:437 [5] transport/nvls.cc:379 (f) NCCL WARN …`;
 # only CALL lines lack the device; otherwise a clock time would match host:pid:tid.
@@ -31,7 +36,7 @@ _SCRUBBED = (
 )
 # XLA quotes its process's last WARN: `Last NCCL warning(error) …: 'Bootstrap : …'`.
 _QUOTED = (
-    r"^[^\n]{0,2000}?Last NCCL (?P<nccl_level>warning)\(error\)[^'\n]{0,80}"
+    r"^[^\n]*?Last NCCL (?P<nccl_level>warning)\(error\)[^'\n]{0,80}"
     r"(?:: | )'"
 )
 # NCCL up to 2.2 prints no name: `gpu0001:4121:4302 [0] bootstrap.cu:28 WARN …`;
@@ -74,8 +79,15 @@ _FORMS = {
 }
 # Any header. Captures are extracted by _AT_START, form by form.
 ANY = ascii_only("(?:" + "|".join(_FORMS.values()) + ")")
-# Forms that count only at the start of a segment, and only if no other form matches.
-_REST = tuple(map(ascii_only, (_SCRUBBED, _QUOTED, _EARLY, _EARLY_SCRUBBED)))
+# Forms that count only at the start of a segment, and only if no other form matches,
+# with what some line has to hold for them: preparing them costs more than the search.
+_LEVELS = ["WARN ", "INFO "]
+_REST = {
+    ascii_only(_SCRUBBED): ["NCCL WARN ", "NCCL INFO "],
+    ascii_only(_QUOTED): ["Last NCCL warning(error)"],
+    ascii_only(_EARLY): _LEVELS,
+    ascii_only(_EARLY_SCRUBBED): _LEVELS,
+}
 _AT_START = {name: ascii_only(f"^(?:{form})") for name, form in _FORMS.items()}
 
 # c10d's own prefix names the group; `[Rank 3]` alone is the rank within an unnamed
@@ -112,14 +124,17 @@ def take(segments: pl.DataFrame) -> pl.DataFrame:
     python = pl.coalesce(*(of("python", key) for key in python_levels))
     level = pl.coalesce(of("nccl", "nccl_level"), of("c10", "c10_level"), python)
     bare = segments.select(pl.when(level.is_null()).then(text).alias("text"))
-    rest = [
-        bare.select(text.str.extract_groups(form).alias("rest")).unnest("rest")
-        for form in _REST
-    ]
+    rest = {
+        form: bare.select(text.str.extract_groups(form).alias("rest")).unnest("rest")
+        for form, held in _REST.items()
+        if bare["text"].str.contains_any(held).any()
+    }
 
     def nccl(key: str) -> pl.Expr:
         """Coalesce a capture over those of NCCL's forms that have it."""
-        forms = [form for form in (named["nccl"], *rest) if key in form.columns]
+        forms = [
+            form for form in (named["nccl"], *rest.values()) if key in form.columns
+        ]
         return pl.coalesce(form[key] for form in forms)
 
     quoted = nccl("nccl_level").is_not_null() & level.is_null()
@@ -148,15 +163,15 @@ def take(segments: pl.DataFrame) -> pl.DataFrame:
         nccl("nccl_dev").alias("head_dev"),
         pl.coalesce(of("c10", "c10_rank"), of("python", "py_rank")).alias("head_rank"),
     )
-    return _take_group(taken.with_columns(_without_header()).drop("quoted"))
+    return _take_group(taken.with_columns(_without_header(rest)).drop("quoted"))
 
 
-def _without_header() -> pl.Expr:
+def _without_header(rest: Iterable[str]) -> pl.Expr:
     text = pl.col("text")
     stripped, unquoted = text, text
     for form in _AT_START.values():
         stripped = stripped.str.replace(form, "")
-    for form in _REST:
+    for form in rest:
         unquoted = unquoted.str.replace(form, "")
     return (
         pl.when("quoted")

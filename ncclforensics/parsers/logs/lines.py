@@ -146,7 +146,7 @@ def decoded(data: bytes, line: int, offset: int = 0, ends: bool = True) -> Block
     bad, first_bad = 0, None
     try:
         raw = _lines(data)
-    except pl.exceptions.ComputeError:
+    except (ValueError, pl.exceptions.ComputeError):
         data = data.decode("utf-8", errors="replace").encode()
         raw = _lines(data)
         damaged = raw.str.contains("\ufffd", literal=True)
@@ -169,6 +169,12 @@ def _newlines(data: bytes) -> int:
 
 
 def _lines(data: bytes) -> pl.Series:
+    """Split bytes at LF or CRLF; raises ValueError or ComputeError on invalid UTF-8."""
+    if len(data) <= FEW_BYTES:  # a tenth of the time that polars takes to begin
+        *few, rest = data.replace(b"\r\n", b"\n").decode().split("\n")
+        return pl.Series(
+            "raw", [*few, rest.removesuffix("\r")] if rest else few, pl.String
+        )
     # polars mistakes text that begins with `x^` for a compressed file; an LF avoids it
     return pl.read_lines(io.BytesIO(b"\n" + data), name="raw")["raw"][1:]
 

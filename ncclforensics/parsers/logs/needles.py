@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
+from ncclforensics.parsers.logs.lines import FEW_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -48,13 +50,21 @@ class _Polars:
 
     def find(self, block: Block) -> pl.DataFrame:
         lines = block.lines["raw"]
-        rows = lines.str.contains_any(self._list).arg_true()
+        if len(block.data) <= FEW_BYTES:
+            # preparing one search costs more than the faster one would save
+            rows = pl.int_range(lines.len(), dtype=pl.Int64, eager=True)
+        else:
+            rows = lines.str.contains_any(self._list).arg_true()
         if rows.is_empty():
             return NONE
         held = lines.gather(rows).str.extract_many(self._list, overlapping=True)
         found = pl.DataFrame({"row": rows.cast(pl.Int64), "needle": held})
-        return found.explode("needle").select(
-            "row", pl.col("needle").replace_strict(self._needles, self._numbers)
+        return (
+            found.explode("needle")
+            .drop_nulls()
+            .select(
+                "row", pl.col("needle").replace_strict(self._needles, self._numbers)
+            )
         )
 
 

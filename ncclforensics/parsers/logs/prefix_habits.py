@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.parsers.logs.ascii_regex import ascii_only
 from ncclforensics.parsers.logs.lines import ANSI, FILE
 
 # stern puts `pod container ` in front of each line. Such words may also begin a
@@ -24,9 +25,9 @@ _SENTENCE = (
 # name: it is a host if torch's own prefix, which begins a line, stands behind it. A
 # number alone is a task of srun.
 _NAME = r"\d{0,9}[A-Za-z][\w.-]{0,80}"
-PDSH = rf"^({_NAME}): "
+PDSH = ascii_only(rf"^({_NAME}): ")
 _TORCH = ": [rank"  # a literal of each such line: looked for first, as it is cheap
-_TORCH_BEHIND = rf"^({_NAME}): \[rank\d{{1,9}}\]: ?"
+_TORCH_BEHIND = ascii_only(rf"^({_NAME}): \[rank\d{{1,9}}\]: ?")
 FEWEST, MOST = 3, 2 / 3  # lines, and their share of a file, that make a habit
 
 
@@ -36,6 +37,8 @@ def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
     sentence = raw.str.contains(_SENTENCE)
     lines = _written_as(lines, STERN, 2, "[pod/$1/$2] ", colourless, ~sentence)
     behind = lines.filter(raw.str.contains(_TORCH, literal=True))["raw"]
+    if behind.is_empty():
+        return lines
     hosts = behind.str.extract(_TORCH_BEHIND).drop_nulls().unique()
     if hosts.is_empty():
         return lines

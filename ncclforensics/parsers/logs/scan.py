@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -45,6 +45,7 @@ COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
 LOUD_LINES = 32_768  # every rank of a very large job prints a few
 LAST_LINES = 64  # of a block, kept beyond the limits: they show how a log ends
 HEAD_BYTES = 1 << 18  # of a log, to detect what it went through before it was pasted
+HEADS = 16  # that are remembered: a pasted log is judged, read, and asked for its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +298,7 @@ def head(stream: BinaryIO) -> bytes:
     return utf8(stream).read(HEAD_BYTES)
 
 
+@lru_cache(HEADS)
 def paste(head: bytes) -> pastes.Plan:
     """Return what is to be undone in a log, judged by its head."""
     whole = len(head) < HEAD_BYTES

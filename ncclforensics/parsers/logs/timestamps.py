@@ -11,11 +11,12 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.model.tables import TIME
+from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
 YEARLESS = 1972  # a leap year, so that 29 February fits
 # Int64 nanoseconds reach from 1677 to 2262; years beyond would wrap around
 _YEAR = r"(?:19|20|21)\d\d"
-_ISO = (
+_ISO = ascii_only(
     rf"^(?P<day>{_YEAR}-\d\d-\d\d)[T ](?P<hms>\d\d:\d\d:\d\d)"
     r"(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?$"
 )
@@ -25,8 +26,10 @@ def absolute(*columns: str) -> pl.Expr:
     """Parse the first stamp of `columns` that has a full date, as TIME or null.
 
     Accepts ISO 8601 with or without a zone, and ctime's `Aug 10 15:36:05 2026`. A stamp
-    with a zone takes precedence over all stamps without one.
+    with a zone takes precedence over all stamps without one. Without columns, all null.
     """
+    if not columns:
+        return pl.lit(None, TIME)
     zoned = [_iso(_with_zone(pl.col(column))) for column in columns]
     bare = [
         pl.coalesce(_iso(pl.col(column)), _ctime(pl.col(column))) for column in columns

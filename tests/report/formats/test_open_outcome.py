@@ -2,7 +2,7 @@
 
 import pytest
 
-from ncclforensics.analysis import analyze
+from known_jobs import known
 from ncclforensics.diagnosers import CLASSES
 from ncclforensics.report.bundle import paper
 from ncclforensics.report.formats.annotations import render_github
@@ -33,7 +33,7 @@ RENDERERS = [
 
 
 def of(name):
-    return analyze([f"tests/fixtures/jobs/{name}/evidence"]).report
+    return known(name).report
 
 
 @pytest.mark.parametrize("render", RENDERERS)

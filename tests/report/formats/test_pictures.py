@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import simulate_timeline
-from ncclforensics.analysis import analyze
+from known_jobs import known
 from ncclforensics.diagnosers import CLASSES
 from ncclforensics.model.frames import Frames
 from ncclforensics.report.bundle import paper
@@ -88,8 +88,8 @@ def plain(path):
         ("torch-healthy", []),
     ],
 )
-def test_each_picture_has_a_title_and_its_content_in_words(jobs, name, titles):
-    found = analyze([str(jobs / name / "evidence")])
+def test_each_picture_has_a_title_and_its_content_in_words(name, titles):
+    found = known(name)
     told = paper(found.report, found.frames, (), CLASSES)
     drawn = pictures(told.report, told.details)
     assert [picture.title for picture in drawn] == titles
@@ -102,8 +102,8 @@ def test_each_picture_has_a_title_and_its_content_in_words(jobs, name, titles):
         assert len(svg[1].text or "") > 10
 
 
-def test_every_state_that_is_drawn_is_in_the_legend(jobs):
-    found = analyze([str(jobs / "torch-chain" / "evidence")])
+def test_every_state_that_is_drawn_is_in_the_legend():
+    found = known("torch-chain")
     told = paper(found.report, found.frames, (), CLASSES)
     chart = next(p for p in pictures(told.report, told.details) if p.legend)
     assert [letter for letter, *_ in chart.legend] == ["·", "x", "E", "w", "X"]

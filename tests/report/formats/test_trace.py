@@ -12,7 +12,7 @@ from collections import defaultdict
 
 import pytest
 
-from ncclforensics.analysis import analyze
+from known_jobs import known
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 from ncclforensics.report.formats.trace import render_trace
@@ -64,15 +64,15 @@ def accepted(data):
         "nccl-docker0",
     ],
 )
-def test_every_trace_is_accepted(jobs, slug):
-    found = analyze([str(jobs / slug / "evidence")])
+def test_every_trace_is_accepted(slug):
+    found = known(slug)
     data, _ = render_trace(found.frames)
     accepted(data)
     assert data == render_trace(found.frames)[0]
 
 
-def test_ranks_are_processes_and_groups_are_tracks(jobs):
-    found = analyze([str(jobs / "torch-chain" / "evidence")])
+def test_ranks_are_processes_and_groups_are_tracks():
+    found = known("torch-chain")
     events = accepted(render_trace(found.frames)[0])
     names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert names == {f"rank {rank} on gpu0001" for rank in range(4)}
@@ -89,8 +89,8 @@ def test_ranks_are_processes_and_groups_are_tracks(jobs):
     }
 
 
-def test_arrows_lead_to_the_rank_that_is_waited_for(jobs):
-    found = analyze([str(jobs / "torch-missing-rank-two-hosts" / "evidence")])
+def test_arrows_lead_to_the_rank_that_is_waited_for():
+    found = known("torch-missing-rank-two-hosts")
     events = accepted(render_trace(found.frames)[0])
     heads = [e for e in events if e.get("flow_in")]
     assert {e["pid"] for e in heads} == {7}

@@ -9,14 +9,22 @@ from __future__ import annotations
 import polars as pl
 
 LEAST = 2
-_NAME = r"\p{L}[\p{L}.'-]*(?: \p{L}[\p{L}.'-]*){0,3}"
-_CLOCK = r"[\[(]?\d{1,2}:\d\d(?: ?[AaPp]\.?[Mm]\.?)?[\])]?"
-_LINE = rf"^\s*(?:{_NAME}[,:]?\s+(?:APP\s+)?)?{_CLOCK}(?:\s+{_NAME}:?)?\s*$"
+_CLOCK = r"[\[(]?[0-9]{1,2}:[0-9]{2}(?: ?[AaPp]\.?[Mm]\.?)?[\])]?"
+
+
+def _line(word: str) -> str:
+    name = f"{word}(?: {word}){{0,3}}"
+    return rf"^\s*(?:{name}[,:]?\s+(?:APP\s+)?)?{_CLOCK}(?:\s+{name}:?)?\s*$"
+
+
+_LINE = _line(r"\p{L}[\p{L}.'-]*")
+# finds these lines and more; letters of all languages take long to prepare
+_LIKELY = _line(r"[^\s0-9]+")
 
 
 def may_be() -> pl.Expr:
     """Whether several lines are short and end or begin with a time."""
-    return pl.col("raw").str.contains(_LINE).sum() >= LEAST
+    return pl.col("raw").str.contains(_LIKELY).sum() >= LEAST
 
 
 def found(lines: pl.DataFrame) -> str | None:
