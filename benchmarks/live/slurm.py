@@ -52,7 +52,7 @@ def cluster(nodes: Sequence[Node], folder: Path) -> Iterator[None]:
     munged = None
     if not SOCKET.exists():
         SOCKET.parent.mkdir(exist_ok=True)
-        munged = subprocess.Popen(["runuser", "-u", "munge", "--", "munged", "-F"])
+        munged = subprocess.Popen(["munged", "-F"], user="munge", group="munge")
         time.sleep(1)
     for node in nodes:
         node.run(f"mount --bind {state} /etc/slurm")
