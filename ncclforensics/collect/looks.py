@@ -108,11 +108,8 @@ def _row(
 ) -> dict[str, Any]:
     """Return what is written of a process; `names` are interfaces by address."""
     own = process.environment
-    numbers = {
-        name.lower(): int(own[name])
-        for name in ("LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK")
-        if own.get(name, "").isdigit()
-    }
+    group = own.get("GROUP_RANK", "")
+    numbers = process.sizes | ({"group_rank": int(group)} if group.isdigit() else {})
     who = {"pid": process.pid, "parent": process.parent, "name": process.name}
     rank = {"rank": process.rank} if process.rank >= 0 else {}
     command = {"command": process.command[:1000]}
