@@ -37,6 +37,7 @@ STEPS = 2  # later steps needed, as one line may have left its buffer late
 NEEDS_ALL = ("stack", "process")  # kinds of looks at one moment of a process
 MOST_CITES = 2
 EARLY = "early"  # that nobody has waited for long yet
+LOOKS = "looks"  # that two looks found the same, or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def _standing(frames: Frames) -> Iterator[Fact]:
         ranks = common.numbers(stood["rank"])
         was = "was" if len(ranks) == 1 else "were"
         why = f"{common.ranks(ranks)} {was} at the same place in two snapshots"
-        yield Fact("looks", "yes", why, _cite(stood, pl.col("what")))
+        yield Fact(LOOKS, "yes", why, _cite(stood, pl.col("what")))
 
 
 def _written(over: pl.DataFrame) -> Fact:
@@ -129,7 +130,7 @@ def _motion(frames: Frames) -> Iterator[Fact]:
     moved = looks.filter("moved")
     if moved.height and moved.height == looks.height:
         why = f"{count(moved.height, 'rank')} moved on between two snapshots"
-        yield Fact("looks", "yes", why, _cite(moved, pl.col("what")))
+        yield Fact(LOOKS, "yes", why, _cite(moved, pl.col("what")))
     calls = call_summary.outline(frames)
     fresh = _fresh(frames, calls)
     if fresh.height:

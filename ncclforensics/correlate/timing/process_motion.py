@@ -15,6 +15,7 @@ import polars as pl
 from ncclforensics.correlate.exits import alive
 from ncclforensics.correlate.timing.duplicate_files import LEAST_MS
 from ncclforensics.model import tables
+from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -25,24 +26,16 @@ STILL = 0.01
 # written by a log or a monitor, not by a rank that reads data or saves
 LEAST_BYTES = 1 << 20
 MIB = 1 << 20
+# of a core: a rank that uses so much outside of any call computes
+COMPUTES = 0.5
 
 
 def worked(frames: Frames) -> pl.DataFrame:
     """Return `looks` rows of kind `process` for the ranks that were looked at twice."""
-    told = frames.message(alive.PROCESS)
-    if told.is_empty():
+    pairs = _pairs(frames)
+    if pairs.is_empty():
         return tables.empty("looks")
-    key = ["host", "rank", "pid"]
-    mains = _with_workers(told).drop_nulls([*key, "cpu_s", "t"])
-    mains = mains.sort(*key, "t").unique([*key, "t"], maintain_order=True)
-    before = [
-        pl.col(c).shift(1).over(key).alias(f"{c}_a")
-        for c in ("cpu_s", "switches", "storage_bytes", "t", "source")
-    ]
-    pairs = mains.with_columns(before).drop_nulls("source_a")
-    pairs = pairs.unique(key, keep="last", maintain_order=True)
-    apart = (pl.col("t") - pl.col("t_a")).dt.total_milliseconds()
-    used = pl.col("cpu_s") - pl.col("cpu_s_a")
+    apart, used = _apart(), _used()
     passed = (pl.col("storage_bytes") - pl.col("storage_bytes_a")).fill_null(0)
     still = (
         (used >= 0)
@@ -80,6 +73,45 @@ def worked(frames: Frames) -> pl.DataFrame:
         pl.col("source_a").alias("earlier_source"),
     )
     return tables.conform("looks", rows.select(*tables.SCHEMAS["looks"]))
+
+
+def _pairs(frames: Frames) -> pl.DataFrame:
+    """Return the last look at each rank's process with the previous one (`…_a`)."""
+    told = frames.message(alive.PROCESS)
+    if told.is_empty():
+        return told
+    key = ["host", "rank", "pid"]
+    mains = _with_workers(told).drop_nulls([*key, "cpu_s", "t"])
+    mains = mains.sort(*key, "t").unique([*key, "t"], maintain_order=True)
+    before = [
+        pl.col(c).shift(1).over(key).alias(f"{c}_a")
+        for c in ("cpu_s", "switches", "storage_bytes", "t", "source")
+    ]
+    pairs = mains.with_columns(before).drop_nulls("source_a")
+    return pairs.unique(key, keep="last", maintain_order=True)
+
+
+def _apart() -> pl.Expr:
+    return (pl.col("t") - pl.col("t_a")).dt.total_milliseconds()
+
+
+def _used() -> pl.Expr:
+    return pl.col("cpu_s") - pl.col("cpu_s_a")
+
+
+@remembered
+def at_work(frames: Frames) -> frozenset[int]:
+    """Return the ranks whose processes computed, or moved bytes, between two looks.
+
+    Without a GPU: a host that waits for its GPU may do so in a loop.
+    """
+    pairs = _pairs(frames)
+    if pairs.is_empty():
+        return frozenset()
+    computes = (_used() * 1000 >= COMPUTES * _apart()) & ~pl.col("uses_gpu")
+    moved = pl.col("storage_bytes") - pl.col("storage_bytes_a") >= LEAST_BYTES
+    works = (_apart() >= LEAST_MS) & (computes | moved.fill_null(False))
+    return frozenset(pairs.filter(works)["rank"])
 
 
 def standing(frames: Frames) -> int:
