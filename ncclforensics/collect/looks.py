@@ -49,7 +49,10 @@ def take(
         why = "left out: paths in it cannot be replaced; use `analyze --redact`"
         share.miss({"Flight Recorder dumps": why})
     else:
-        asked += dumps.questions(processes)
+        before = {row["asked"]: "why_not" not in row for row in share.asked}
+        more, why_not = dumps.questions(processes, states, before)
+        asked += more
+        share.miss(why_not)
     moving, why_not = commands.questions(commands.TWICE, "")
     more, silent = ras.questions(processes)
     moving += more
