@@ -158,7 +158,7 @@ def _awaited(frames: Frames) -> Finding | None:
     return found and dataclasses.replace(
         found,
         headline=told,
-        explanation=f"{told.capitalize()}: {why}.{seen_places.at_work(frames, ranks)}",
+        explanation=f"{told.capitalize()}: {why}.{seen_places.told_at_work(frames, ranks)}",
     )
 
 
@@ -179,7 +179,7 @@ def _finding(
         headline=f"{who} never joined {common.call_words(call)}",
         evidence=common.cites(lines),
         explanation=f"{who.capitalize()} never reached {common.call_words(call)}: "
-        f"{why}.{seen_places.at_work(frames, ranks)}",
+        f"{why}.{seen_places.told_at_work(frames, ranks)}",
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PROCESS, MANIFEST, LISTED = "collect.process", "collect.manifest", "system.ps"
 FIRST = "collected_processes"
 ENDED = "ZX"
+COUNTS = ("storage_bytes", "called_bytes", "switches")
 _FRAME = re.compile(r"\[<\w+>\] (\w[\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[(\w+)\])?")
 # a server of a file system in user space waits there for requests
 _SERVES = "fuse_dev_do_read"
@@ -37,7 +38,7 @@ CAPTURES: Mapping[str, tables.Schema] = {
         **dict.fromkeys(("state", "wchan", "waits_at", "file_system"), pl.String()),
         **dict.fromkeys(("name", "torch", "nccl", "interfaces"), pl.String()),
         "cpu_s": pl.Float64(),
-        **dict.fromkeys(("storage_bytes", "switches"), pl.Int64()),
+        **dict.fromkeys(("storage_bytes", "called_bytes", "switches"), pl.Int64()),
         **dict.fromkeys(("world_size", "local_world_size"), pl.Int64()),
         **dict.fromkeys(("is_main", "searched", "uses_gpu", "is_alive"), pl.Boolean()),
     },
@@ -148,7 +149,7 @@ def _process(told: dict[str, Any]) -> dict[str, Any]:
         "file_system": system,
         "waits_at": waits_at,
         "cpu_s": float(told["cpu_s"]) if "cpu_s" in told else None,
-        **{c: _number(told.get(c), 2**62) for c in ("storage_bytes", "switches")},
+        **{c: _number(told.get(c), 2**62) for c in COUNTS},
         "interfaces": ",".join(map(str, told.get("interfaces") or [])) or None,
         "text": f"{whose}process {told['pid']} in state {state} {wchan}".rstrip(),
     }

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ncclforensics.correlate.timing import process_motion
 from ncclforensics.evidence import seen_places
 from ncclforensics.model.frames import remembered
 from ncclforensics.theory import explanations, log_only, replay, standstill, weights
@@ -244,12 +243,6 @@ LEAVES_IDLE = ("rank-conditional-collective", "unmatched-p2p")
 MOST = 4  # ranks of one kind that count: more contradict a story no further
 
 
-def _is_at_work(case: Case, story: Story) -> bool:
-    """Whether a rank that a story blames worked between two looks, in no call."""
-    works = process_motion.at_work(case.frames) - seen_places.held(case.frames)
-    return not works.isdisjoint(story.ranks)
-
-
 def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence | None:
     """Return how sure a story is, by its margin and by proof of the standstill.
 
@@ -269,7 +262,8 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     if not stands and seen_places.shows_motion(case.frames, story.ranks):
         return None
     # that the others stood there meanwhile does not make a slow rank a stuck one
-    if (not stands or looked_twice) and _is_at_work(case, story):
+    works = seen_places.at_work(case.frames)
+    if (not stands or looked_twice) and not works.isdisjoint(story.ranks):
         return None
     if not stands or moved or story.what in OPEN:
         return "possible"

@@ -28,6 +28,9 @@ LEAST_BYTES = 1 << 20
 MIB = 1 << 20
 # of a core: a rank that uses so much outside of any call computes
 COMPUTES = 0.5
+# times a second that a main thread runs; one that polls a queue does once in seconds
+AGAIN_AND_AGAIN = 10
+COUNTED = ("switches", "storage_bytes", "called_bytes")
 
 
 def worked(frames: Frames) -> pl.DataFrame:
@@ -85,7 +88,7 @@ def _pairs(frames: Frames) -> pl.DataFrame:
     mains = mains.sort(*key, "t").unique([*key, "t"], maintain_order=True)
     before = [
         pl.col(c).shift(1).over(key).alias(f"{c}_a")
-        for c in ("cpu_s", "switches", "storage_bytes", "t", "source")
+        for c in (*COUNTED, "cpu_s", "t", "source")
     ]
     pairs = mains.with_columns(before).drop_nulls("source_a")
     return pairs.unique(key, keep="last", maintain_order=True)
@@ -100,18 +103,24 @@ def _used() -> pl.Expr:
 
 
 @remembered
-def at_work(frames: Frames) -> frozenset[int]:
-    """Return the ranks whose processes computed, or moved bytes, between two looks.
+def at_work(frames: Frames) -> pl.DataFrame:
+    """Return the processes that worked between two looks: `rank spins`, one row a rank.
 
-    Without a GPU: a host that waits for its GPU may do so in a loop.
+    They moved bytes, or their main thread ran again and again. `spins` if they only
+    used CPU time, which a host that waits for its GPU may do as well.
     """
     pairs = _pairs(frames)
     if pairs.is_empty():
-        return frozenset()
-    computes = (_used() * 1000 >= COMPUTES * _apart()) & ~pl.col("uses_gpu")
-    moved = pl.col("storage_bytes") - pl.col("storage_bytes_a") >= LEAST_BYTES
-    works = (_apart() >= LEAST_MS) & (computes | moved.fill_null(False))
-    return frozenset(pairs.filter(works)["rank"])
+        return pl.DataFrame(schema={"rank": pl.Int64(), "spins": pl.Boolean()})
+    seconds = _apart() / 1000
+    computes = _used() >= COMPUTES * seconds
+    did = pl.any_horizontal(
+        pl.col("storage_bytes") - pl.col("storage_bytes_a") >= LEAST_BYTES,
+        pl.col("called_bytes") - pl.col("called_bytes_a") >= LEAST_BYTES,
+        pl.col("switches") - pl.col("switches_a") >= AGAIN_AND_AGAIN * seconds,
+    ).fill_null(False)
+    works = pairs.filter((_apart() >= LEAST_MS) & (computes | did))
+    return works.select("rank", (~did & pl.col("uses_gpu")).alias("spins"))
 
 
 def standing(frames: Frames) -> int:
@@ -130,7 +139,8 @@ def _with_workers(told: pl.DataFrame) -> pl.DataFrame:
     A rank may wait for its data loader, or for a child that saves.
     """
     of_rank = ["source", "host", "rank"]
-    whole = [pl.col(c).sum().over(of_rank).alias(c) for c in ("cpu_s", "storage_bytes")]
+    summed = ("cpu_s", "storage_bytes", "called_bytes")
+    whole = [pl.col(c).sum().over(of_rank).alias(c) for c in summed]
     known = pl.col("cpu_s").is_not_null().all().over(of_rank)
     return told.with_columns(
         *(
