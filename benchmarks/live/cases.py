@@ -81,7 +81,7 @@ CASES = (
         *(("uneven-inputs", "missing-rank"), (3,)),
     ),
     Case(
-        *("conditional", "only rank 0 evaluates, with an all_reduce"),
+        *("conditional", "only rank 0 evaluates, with a barrier"),
         *(("rank-conditional-collective", "collective-mismatch"), (0,)),
         nodes=2,
     ),

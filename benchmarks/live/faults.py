@@ -32,6 +32,8 @@ def begin(rank: int) -> None:
     if FAULT in ("call-order", "uneven-barrier"):
         world = range(dist.get_world_size())
         GROUPS.extend(dist.new_group(list(world)) for _ in range(2))
+        for group in GROUPS:
+            dist.all_reduce(torch.ones(64), group=group)
 
 
 def end(rank: int) -> None:
@@ -100,8 +102,7 @@ def run_out_of_data(rank: int) -> str:
 
 def evaluate_on_first_rank(rank: int) -> None:
     if rank == 0:
-        loss = torch.ones(1)
-        dist.all_reduce(loss)
+        dist.barrier()
 
 
 def reduce_another_shape(rank: int) -> None:
