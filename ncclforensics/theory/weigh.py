@@ -262,6 +262,10 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     if not stands and seen_places.shows_motion(case.frames, story.ranks):
         return None
     # that the others stood there meanwhile does not make a slow rank a stuck one
+    # stacks show a message, but not of whom: any of several may owe it
+    talk = [c for n in end.calls if (c := case.calls[n])["is_p2p"]]
+    if len(story.ranks) > 1 and any(c["seq"] is None and c["pg"] is None for c in talk):
+        return None
     works = seen_places.at_work(case.frames)
     if (not stands or looked_twice) and not works.isdisjoint(story.ranks):
         return None
