@@ -123,7 +123,7 @@ def cluster(many: int, job: Path) -> Iterator[list[Node]]:
                 f"nsenter --target {pid} --net ip",
                 f"addr add {address}/24 dev eth0",
                 "link set eth0 up gso_max_segs 1",
-                f"addr add 192.168.{len(nodes) + 1}.1/24 dev dead0",
+                f"addr add 10.1.{len(nodes) + 1}.1/24 dev dead0",
                 "link set dead0 up",
             )
             nodes.append(Node(name, address, pid))

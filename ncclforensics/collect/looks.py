@@ -116,10 +116,10 @@ def _row(
     who = {"pid": process.pid, "parent": process.parent, "name": process.name}
     rank = {"rank": process.rank} if process.rank >= 0 else {}
     command = {"command": process.command[:1000]}
+    # one that listens at an address of its own is waited for there
     used = {
         names.get(socket["local"].rpartition(":")[0], "")
         for socket in told.get("sockets", [])
-        if socket["state"] != "LISTEN"
     }
     leads = {"interfaces": sorted(used - {""})}
     main = {"is_main": process.is_main}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
 PROCESS, MANIFEST, LISTED = "collect.process", "collect.manifest", "system.ps"
+SOCKET = "collect.socket"
 FIRST = "collected_processes"
 ENDED = "ZX"
 COUNTS = ("storage_bytes", "called_bytes", "switches")
@@ -46,6 +47,10 @@ CAPTURES: Mapping[str, tables.Schema] = {
         **dict.fromkeys(("name", "file_system", "waits_at"), pl.String()),
         "below": pl.Int64(),
         "process_line": pl.String(),
+    },
+    SOCKET: {
+        **dict.fromkeys(("local", "remote", "state"), pl.String()),
+        **dict.fromkeys(("send_queue", "receive_queue"), pl.Int64()),
     },
     MANIFEST: dict.fromkeys(("asked", "why_not"), pl.String()),
 }
@@ -71,9 +76,10 @@ def read(source: Source) -> Frames:
         message: _frame(message, [row for key, row in rows if key == message], who)
         for message in dict.fromkeys(key for key, _ in rows)
     }
-    if PROCESS in messages:
-        at = pl.lit(taken).cast(tables.TIME).alias("taken")
-        messages[PROCESS] = messages[PROCESS].with_columns(at)
+    at = pl.lit(taken).cast(tables.TIME).alias("taken")
+    for message in (PROCESS, SOCKET):
+        if message in messages:
+            messages[message] = messages[message].with_columns(at)
     columns = list(tables.SCHEMAS["events"])
     events = [frame.select(columns) for frame in messages.values()]
     given = {"ranks": ranks} | ({"events": pl.concat(events)} if events else {})
@@ -126,6 +132,30 @@ def _look(told: dict[str, Any], data: bytes) -> Iterator[tuple[str, dict[str, An
         if row["file_system"] is not None:
             shown = f"{row['pid']} {row['state']} {row['waits_at']} {row['name']}"
             yield LISTED, {**row, "below": 0, "process_line": shown}
+        if row["is_main"] and row["rank"] is not None:
+            yield from _sockets(process, row)
+
+
+def _sockets(
+    process: dict[str, Any], row: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the connections of a rank that are not made, or that hold bytes.
+
+    And the addresses at which it can be reached.
+    """
+    for told in process.get("sockets") or []:
+        queues = {c: _number(told.get(c), 2**40) for c in ("send_queue", "receive_queue")}
+        state = str(told["state"])
+        if state in ("SYN_SENT", "LISTEN") or any(queues.values()):
+            local, remote = str(told["local"])[:64], str(told["remote"])[:64]
+            text = f"rank {row['rank']}: {local} to {remote}, {state}, " + ", ".join(
+                f"{many} bytes in its {name.replace('_', ' ')}"
+                for name, many in queues.items()
+                if many
+            )
+            ends = {"local": local, "remote": remote, "state": state}
+            who = {c: row[c] for c in ("rank", "pid", "line")}
+            yield SOCKET, {**who, **ends, **queues, "text": text.rstrip(", ")}
 
 
 def _process(told: dict[str, Any]) -> dict[str, Any]:

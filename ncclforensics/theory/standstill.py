@@ -102,9 +102,10 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     stood = _looks(frames).filter(~pl.col("moved"))
     # a rank may pass one line again and again, or wait for one that works: all that
     # were looked at have to stand
+    somebody_moved = bool(_looks(frames)["moved"].any())
     for kind in NEEDS_ALL:
         seen = frames["looks"].filter(pl.col("kind") == kind)["moved"]
-        if seen.fill_null(True).any():
+        if somebody_moved or seen.fill_null(True).any():
             stood = stood.filter(pl.col("kind") != kind)
     waits = frames["calls"]["waiting"].explode()
     if stood.filter(pl.col("rank").is_in(waits.implode())).height:

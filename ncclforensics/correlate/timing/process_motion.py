@@ -30,6 +30,7 @@ MIB = 1 << 20
 COMPUTES = 0.5
 # times a second that a main thread runs; one that polls a queue does once in seconds
 AGAIN_AND_AGAIN = 10
+RARELY = 1  # times a second; one that makes steps runs more often
 COUNTED = ("switches", "storage_bytes", "called_bytes")
 
 
@@ -121,6 +122,18 @@ def at_work(frames: Frames) -> pl.DataFrame:
     ).fill_null(False)
     works = pairs.filter((_apart() >= LEAST_MS) & (computes | did))
     return works.select("rank", (~did & pl.col("uses_gpu")).alias("spins"))
+
+
+def steps(frames: Frames) -> frozenset[int]:
+    """Return the ranks that may have come back to the same place between two looks.
+
+    Their main threads ran more often than those do that only poll now and then.
+    """
+    pairs = _pairs(frames)
+    if pairs.is_empty():
+        return frozenset()
+    often = pl.col("switches") - pl.col("switches_a") > RARELY * _apart() / 1000
+    return frozenset(pairs.filter(often.fill_null(True))["rank"])
 
 
 def standing(frames: Frames) -> int:
