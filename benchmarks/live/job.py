@@ -24,6 +24,12 @@ STALLED = LIVE.parents[1] / "tests/lab/stalled_mount.py"
 START_S, STEP = 240, 20
 SECRET = "0123456789abcdef0123456789abcdef01234567"
 ENDS_S = 60
+# all nodes share a kernel: its log is told on the node at fault, from the job on
+KERNEL = """#!/bin/sh
+grep -qw "$(hostname)" {job}/kernel || exit 0
+since=$(date -u -r {job}/kernel +%Y-%m-%dT%H:%M:%S)
+/usr/bin/dmesg "$@" | awk -v since="$since" '$1 >= since'
+"""
 
 
 class Job:
@@ -43,6 +49,10 @@ class Job:
         )
         self.stack.callback(harm.remove_groups)
         self.path = nodes.serve_ssh(self.nodes, self.folder)
+        (self.path / "dmesg").write_text(KERNEL.format(job=self.folder))
+        (self.path / "dmesg").chmod(0o755)
+        hosts = {self.nodes[r * len(self.nodes) // RANKS].name for r in self.case.ranks}
+        (self.folder / "kernel").write_text(" ".join(sorted(hosts)))
         return self
 
     def __exit__(

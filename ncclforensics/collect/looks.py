@@ -122,7 +122,11 @@ def _row(
         for socket in told.get("sockets", [])
     }
     leads = {"interfaces": sorted(used - {""})}
-    main = {"is_main": process.is_main}
+    main: dict[str, Any] = {"is_main": process.is_main}
+    if "started_ticks" in told:
+        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        ticks = told["started_ticks"] / os.sysconf("SC_CLK_TCK")
+        main["started"] = iso(booted + ticks)
     return {**who, **rank, **main, **numbers, **command, **leads, **told}
 
 

@@ -68,14 +68,18 @@ def read(source: Source) -> Frames:
         rows = list(_look(told, data) if FIRST in told else _manifest(told, data))
     except documents.DAMAGE as error:
         return documents.damaged(source, f"not as `collect` writes it: {error}")
-    stamp = pl.DataFrame({"stamp": [str(told.get("taken"))]})
-    taken = stamp.select(timestamps.absolute("stamp")).to_series()[0]
+    begun = [str(row.get("started")) for row in told.get("processes", ())]
+    stamps = pl.DataFrame({"stamp": [str(told.get("taken")), *begun]})
+    taken, *begun = stamps.select(timestamps.absolute("stamp")).to_series()
     who = {"host": host, "source": source.name}
     ranks = tables.rows("ranks", ({**row, **who} for row in _ranks(rows)))
     messages = {
         message: _frame(message, [row for key, row in rows if key == message], who)
         for message in dict.fromkeys(key for key, _ in rows)
     }
+    if PROCESS in messages:
+        since = pl.Series("started", begun, tables.TIME)
+        messages[PROCESS] = messages[PROCESS].with_columns(since)
     at = pl.lit(taken).cast(tables.TIME).alias("taken")
     for message in (PROCESS, SOCKET):
         if message in messages:

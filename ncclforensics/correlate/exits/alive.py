@@ -13,6 +13,8 @@ from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import CITE
 
 PROCESS, FAULT = "collect.process", "kernel.segfault"
+KILLS = ("kernel.oom_kill", "kernel.oom_kill.target")
+CLOCKS_S = 2  # by which a kernel's log and a process's start may differ
 JOB = ["host", "local_world_size", "world_size"]
 
 
@@ -64,21 +66,39 @@ def _whole_hosts(frames: Frames) -> pl.Series:
     return local.filter(pl.col("live") >= pl.col("local_world_size"))["host"]
 
 
+def since_start(frames: Frames, deaths: pl.DataFrame) -> pl.DataFrame:
+    """Drop deaths of processes (`host t`) that came before a host's ranks were started.
+
+    As far as `collect` saw these. The kernel remembers what befell an earlier job.
+    """
+    told = seen(frames)
+    if told.is_empty() or deaths.is_empty() or "started" not in told.columns:
+        return deaths
+    first = told.group_by("host").agg(pl.col("started").min().alias("_started"))
+    joined = deaths.join(first, on="host", how="left", maintain_order="left")
+    early = pl.col("t") < pl.col("_started") - pl.duration(seconds=CLOCKS_S)
+    return joined.filter(~early.fill_null(False)).drop("_started")
+
+
 def without_strangers(frames: Frames) -> Frames:
     """Drop the faults that the kernel tells of processes without a rank, if ranks live.
 
     All ranks of the job, or all on that host. Other programs run on a node, and are
-    called python as well.
+    called python as well. What was killed before the ranks were started goes, too.
     """
     faults = frames.message(FAULT).select(*CITE)
     theirs = frames["exits"].filter(pl.col("rank").is_null())
     theirs = theirs.join(faults, on=[*CITE], how="semi")
     if not are_all(frames):
         theirs = theirs.filter(pl.col("host").is_in(_whole_hosts(frames).implode()))
+    killed = frames.message(*KILLS).select(*CITE)
+    killed = frames["exits"].join(killed, on=[*CITE], how="semi")
+    old = killed.join(since_start(frames, killed), on=[*CITE], how="anti")
+    theirs = pl.concat([theirs, old]).unique(maintain_order=True)
     if theirs.is_empty():
         return frames
     kept = frames["exits"].join(theirs, on=[*CITE], how="anti", maintain_order="left")
-    text = "the kernel tells of faults in processes that are no ranks: those there live"
+    text = "the kernel tells of processes that died and are no ranks: those there live"
     note = {"stage": "correlate", "text": text, "source": theirs["source"][0]}
     notes = pl.concat([frames["notes"], tables.rows("notes", [note])])
     return Frames({**frames.tables, "exits": kept, "notes": notes}, frames.messages)
