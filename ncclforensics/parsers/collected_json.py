@@ -65,10 +65,11 @@ def read(source: Source) -> Frames:
         data = documents.whole(source, MAX_RAS_BYTES)
         told = msgspec.json.decode(data)
         host = source.host or str(told["host"])
-        rows = list(_look(told, data) if FIRST in told else _manifest(told, data))
+        is_look = FIRST in told
+        rows = list(_look(told, data) if is_look else _manifest(told, data))
+        begun = [str(p.get("started")) for p in told["processes"]] if is_look else []
     except documents.DAMAGE as error:
         return documents.damaged(source, f"not as `collect` writes it: {error}")
-    begun = [str(row.get("started")) for row in told.get("processes", ())]
     stamps = pl.DataFrame({"stamp": [str(told.get("taken")), *begun]})
     taken, *begun = stamps.select(timestamps.absolute("stamp")).to_series()
     who = {"host": host, "source": source.name}
