@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ncclforensics.evidence import seen_places
+from ncclforensics.evidence import blocked_processes, seen_places
 from ncclforensics.model.frames import remembered
 from ncclforensics.theory import explanations, log_only, replay, standstill, weights
 from ncclforensics.theory.case import Case
@@ -266,6 +266,9 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     talk = [c for n in end.calls if (c := case.calls[n])["is_p2p"]]
     if len(story.ranks) > 1 and any(c["seq"] is None and c["pg"] is None for c in talk):
         return None
+    stopped = {*blocked_processes.stopped(case.frames)["rank"]}
+    if story.slug != "missing-rank" and not stopped.isdisjoint(end.blocked | {*end.ranks}):
+        return None  # its peers wait for it, whatever call it is in
     works = seen_places.at_work(case.frames)
     if (not stands or looked_twice) and not works.isdisjoint(story.ranks):
         return None
