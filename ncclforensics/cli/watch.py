@@ -161,7 +161,7 @@ def watch(
     from ncclforensics.watch.job import Job
     from ncclforensics.watch.positions import Positions
     from ncclforensics.watch.tails import Tails
-    from ncclforensics.watch.writers import writers
+    from ncclforensics.watch.writers import have_ranks, writers
 
     if yes and not ticket:
         raise UsageError("--yes sends what --attach TICKET plans: give both")
@@ -177,7 +177,8 @@ def watch(
     def collect() -> Answered:
         assert folder is not None
         say(f"looks twice at the processes of the job, {AGAIN_S} s apart")
-        _collect(folder)
+        pids = writers(tails.files) or []
+        _collect(folder, pids if have_ranks(pids) else [])
         there = [path for path in paths if path not in tails.waited_for]
         given = [*there, str(folder)]
         return Answered(*publish.made_of(given, **asked, hushed=hushed))
@@ -217,14 +218,15 @@ def watch(
     return ExitCode.FAILURE_NAMED
 
 
-def _collect(folder: Path) -> None:
-    """Look twice at the processes of the job on this node; an earlier look goes.
+def _collect(folder: Path, pids: Sequence[int]) -> None:
+    """Look twice at the job's processes on this node; an earlier look goes.
 
-    In a process of its own, as it forks children, which no program with threads should.
+    These are `pids`, or all that have a rank where it is not known who writes. In a process of its own, as it forks children, which no program with threads should.
     """
     if folder.exists():
         shutil.rmtree(folder)
     words = ["-m", "ncclforensics.collect", "-o", str(folder), "--again", str(AGAIN_S)]
+    words += [part for pid in pids for part in ("--pid", str(pid))]
     done = subprocess.run([sys.executable, *words, "-q"], check=False)
     if done.returncode:
         console.warn(f"--collect: it exited with {done.returncode}")

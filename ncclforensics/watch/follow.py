@@ -78,7 +78,7 @@ class Follow(Generic[A]):
     """Watches a job until its end, or `until` a time.
 
     `analyze` analyzes all evidence as it is now. `say` gets each event, `show` the
-    state after each look. `writers` counts the processes that write to given files.
+    state after each look. `writers` returns the processes that write to files.
     `collect`, if given, looks twice at the processes of the job, and analyzes that
     together with the files: a silence need not get long where that proves a standstill.
     """
@@ -89,7 +89,7 @@ class Follow(Generic[A]):
     analyze: Callable[[], A]
     say: Callable[[str], None]
     show: Callable[[str], None]
-    writers: Callable[[Collection[str]], int | None]
+    writers: Callable[[Collection[str]], Collection[int] | None]
     positions: Positions
     until: float | None = None
     collect: Callable[[], A] | None = None
@@ -209,10 +209,9 @@ class Follow(Generic[A]):
             return
         if now - self._writers_at >= WRITERS_EVERY or not self._writers_at:
             self._writers_at = now
-            paths = {str(tail.source.path) for tail in self.tails.tails.values()}
-            many = self.writers(paths)
-            self._closed = self._had_writers and many == 0
-            self._had_writers = self._had_writers or bool(many)
+            pids = self.writers(self.tails.files)
+            self._closed = self._had_writers and pids is not None and not pids
+            self._had_writers = self._had_writers or bool(pids)
 
     def _tell(self, now: float) -> None:
         """Say a beginning, and silences that are longer than any before."""

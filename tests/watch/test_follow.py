@@ -32,7 +32,7 @@ class World:
         self.file.write_text("rank 0 of 1 is ready\n")
         self.stamp()
         self.said, self.shown, self.asked = [], [], []
-        self.outcome, self.writers = "failure", 1
+        self.outcome, self.writers = "failure", [1]
 
     def stamp(self):
         os.utime(self.file, (self.time, self.time))
@@ -122,7 +122,7 @@ def test_a_job_whose_files_are_closed_has_ended(world):
     job.outcome = "no-failure"
     follow = job.follow(until=BEGAN + 60)
     assert follow.run().word is Word.GOES_ON
-    job.writers, follow.until = 0, None
+    job.writers, follow.until = [], None
     end = follow.run()
     assert (end.word, end.text.split(";")[0]) == (
         Word.ENDED,
@@ -133,7 +133,7 @@ def test_a_job_whose_files_are_closed_has_ended(world):
 
 def test_files_that_nobody_was_seen_to_write_do_not_count_as_closed(world):
     job = world(60)
-    job.writers = 0
+    job.writers = []
     assert job.follow().run().word is Word.STOPPED
 
 
