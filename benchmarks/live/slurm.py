@@ -50,8 +50,10 @@ def cluster(nodes: Sequence[Node], folder: Path) -> Iterator[None]:
     )
     (state / "slurm.conf").write_text(text)
     munged = None
-    if not SOCKET.exists():
+    answers = subprocess.run(["munge", "-n"], capture_output=True, check=False)
+    if answers.returncode:
         SOCKET.parent.mkdir(exist_ok=True)
+        SOCKET.unlink(missing_ok=True)
         munged = subprocess.Popen(["munged", "-F"], user="munge", group="munge")
         time.sleep(1)
     for node in nodes:
