@@ -1,9 +1,9 @@
 """Harms real jobs while they run, collects them on each node, and judges the analysis.
 
-Each case of `live/cases.py` is a torch job of four Gloo ranks on two or four nodes, made
-of namespaces. `collect --again` runs on each node, then `analyze`, on everything and
-without the dumps, as of a job that was not asked for any. It prints whether the class,
-the ranks and nobody else are named, and whether a secret is in what was collected.
+Each case of `live/cases.py` is a torch job of four Gloo ranks on two or four nodes,
+made of namespaces. `collect --again` runs on each node, then `analyze`, on everything
+and without the dumps, as of a job that was not asked for any. It prints whether the
+class, the ranks and nobody else are named, and whether a secret was collected.
 
     python benchmarks/live_faults.py FOLDER [--only NAME,NAME] [--judge]
 
@@ -105,7 +105,9 @@ def row(case: Case, folder: Path) -> list[tuple[bool, bool, bool]]:
         told.append(tuple(right))
         marks = ("class", "rank", "nobody innocent")
         wrong = [m for m, is_right in zip(marks, right, strict=True) if not is_right]
-        print(f"  {name:8} {'WRONG ' + ', '.join(wrong) if wrong else 'right'}: {words}")
+        print(
+            f"  {name:8} {'WRONG ' + ', '.join(wrong) if wrong else 'right'}: {words}"
+        )
     longest = max(facts["took_s"].values())
     secret = f", SECRET IN {facts['secret_in']}" if facts["secret_in"] else ""
     print(f"  collect {longest:.1f} s{secret}", flush=True)

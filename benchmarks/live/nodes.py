@@ -47,7 +47,7 @@ StrictHostKeyChecking no
 
 @dataclass(frozen=True)
 class Node:
-    """One node: its name, its address, and its first process as this machine sees it."""
+    """One node: its name, address, and first process as this machine sees it."""
 
     name: str
     address: str

@@ -1,4 +1,4 @@
-"""A real Slurm on the nodes: slurmctld on the first, slurmd on each; munged is shared."""
+"""A real Slurm on the nodes: slurmctld on the first, slurmd on each, one munged."""
 
 from __future__ import annotations
 

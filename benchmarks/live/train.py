@@ -1,7 +1,7 @@
 """A training program of one Gloo rank, to which FAULT happens behind step STEP.
 
-Started once a rank by whatever launches it. The CPU build of torch has no pipe that asks
-for a Flight Recorder dump: a thread does here what torch's watchdog does.
+Started once a rank by whatever launches it. The CPU build of torch has no pipe that
+asks for a Flight Recorder dump: a thread does here what torch's watchdog does.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from faults import HERE, NEVER_S, FAULTS
 from torch.utils.data import DataLoader, Dataset
+
+from faults import FAULTS, HERE, NEVER_S
 
 FAULT = os.environ["FAULT"]
 STEP, STEPS = 20, 10**6

@@ -221,7 +221,8 @@ def watch(
 def _collect(folder: Path, pids: Sequence[int]) -> None:
     """Look twice at the job's processes on this node; an earlier look goes.
 
-    These are `pids`, or all that have a rank where it is not known who writes. In a process of its own, as it forks children, which no program with threads should.
+    These are `pids`, or all that have a rank where it is not known who writes. In a
+    process of its own: it forks children, which no program with threads should.
     """
     if folder.exists():
         shutil.rmtree(folder)

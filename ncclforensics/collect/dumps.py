@@ -46,9 +46,9 @@ def questions(
 ) -> tuple[list[Question], dict[str, str]]:
     """Return a question for the dump of each rank, and why others are not asked.
 
-    `states` are those of `state.of` by pid. `before` says of the questions of an earlier
-    look which were answered: the others are not asked again, and of these only a dump
-    that was written since is taken.
+    `states` are those of `state.of` by pid. `before` says which questions an earlier
+    look had answers to: the others are not asked again, and of these only a dump that
+    was written since is taken.
     """
     asked: list[Question] = []
     why_not: dict[str, str] = {}

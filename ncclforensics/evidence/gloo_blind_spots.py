@@ -30,7 +30,9 @@ def timed_out(frames: Frames) -> list[int]:
     """
     looks = call_sites.looked(frames)
     messages = looks.filter(pl.col("op").str.contains(code_places.MESSAGES))["rank"]
-    return list(common.numbers(pl.concat([frames.message(*TIMEOUTS)["rank"], messages])))
+    return list(
+        common.numbers(pl.concat([frames.message(*TIMEOUTS)["rank"], messages]))
+    )
 
 
 def waited(frames: Frames) -> list[int]:

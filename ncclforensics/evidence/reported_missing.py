@@ -183,7 +183,8 @@ def _awaited(frames: Frames) -> Finding | None:
     return found and dataclasses.replace(
         found,
         headline=told,
-        explanation=f"{told.capitalize()}: {why}.{seen_places.told_at_work(frames, ranks)}",
+        explanation=f"{told.capitalize()}: {why}."
+        f"{seen_places.told_at_work(frames, ranks)}",
     )
 
 

@@ -27,9 +27,13 @@ def sockets(frames: Frames) -> pl.DataFrame:
 
     Those to a host that was not looked at are left out.
     """
-    told = frames.message(SOCKET).with_columns(
-        pl.col(c).str.replace(r"^\[::ffff:(.*)\]:", "$1:") for c in ENDS
-    ) if frames.message(SOCKET).height else frames.message(SOCKET)
+    told = (
+        frames.message(SOCKET).with_columns(
+            pl.col(c).str.replace(r"^\[::ffff:(.*)\]:", "$1:") for c in ENDS
+        )
+        if frames.message(SOCKET).height
+        else frames.message(SOCKET)
+    )
     if told.is_empty():
         return told.with_columns(pl.lit(None, pl.String).alias("peer_host"))
     key = ["host", "rank", *ENDS, "state", "send_queue"]
@@ -45,7 +49,9 @@ def sockets(frames: Frames) -> pl.DataFrame:
     found = both.with_columns(far).join(homes, on="_address", how="left")
     # what lies in the queue of the far end has arrived there
     arrived = told.filter(pl.col("receive_queue") > 0)
-    arrived = arrived.select(pl.col("local").alias("remote"), pl.col("remote").alias("local"))
+    arrived = arrived.select(
+        pl.col("local").alias("remote"), pl.col("remote").alias("local")
+    )
     found = found.join(arrived.unique(), on=ENDS, how="anti", maintain_order="left")
     seen = alive.seen(frames)["host"].unique()
     here = pl.col("peer_host").is_in(seen.implode())
@@ -53,7 +59,7 @@ def sockets(frames: Frames) -> pl.DataFrame:
 
 
 def odd_host(frames: Frames) -> str | None:
-    """Return the only host that all such connections have in common, if there is one."""
+    """Return the host that all such connections have in common, if it is one."""
     ends = sockets(frames).select("host", "peer_host").unique()
     common = [{*row} for row in ends.iter_rows()]
     shared = set.intersection(*common) if common else set()

@@ -149,7 +149,9 @@ def _sockets(
     And the addresses at which it can be reached.
     """
     for told in process.get("sockets") or []:
-        queues = {c: _number(told.get(c), 2**40) for c in ("send_queue", "receive_queue")}
+        queues = {
+            c: _number(told.get(c), 2**40) for c in ("send_queue", "receive_queue")
+        }
         state = str(told["state"])
         if state in ("SYN_SENT", "LISTEN") or any(queues.values()):
             local, remote = str(told["local"])[:64], str(told["remote"])[:64]

@@ -252,7 +252,9 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
         return None
     if story.what in SIDES and (end.unseen or end.kind == "unseen"):
         return None  # an unseen rank may be on either side
-    standing, motion = (f(case.frames) for f in (standstill.standing, standstill.motion))
+    standing, motion = (
+        f(case.frames) for f in (standstill.standing, standstill.motion)
+    )
     stands = standing.answer == "yes"
     looked_twice = standing.name == standstill.LOOKS
     # dumps of a job that went on show one moment, whatever a line says of another
@@ -267,7 +269,9 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     if len(story.ranks) > 1 and any(c["seq"] is None and c["pg"] is None for c in talk):
         return None
     stopped = {*blocked_processes.stopped(case.frames)["rank"]}
-    if story.slug != "missing-rank" and not stopped.isdisjoint(end.blocked | {*end.ranks}):
+    if story.slug != "missing-rank" and not stopped.isdisjoint(
+        end.blocked | {*end.ranks}
+    ):
         return None  # its peers wait for it, whatever call it is in
     works = seen_places.at_work(case.frames)
     if (not stands or looked_twice) and not works.isdisjoint(story.ranks):

@@ -191,7 +191,9 @@ def test_two_looks_that_prove_a_standstill_end_the_wait_of_a_young_job(world):
     assert job.time - job.stops < 2 * module.LOOK_AFTER < MOST_UNSEEN
 
 
-@pytest.mark.parametrize(("outcome", "is_sure"), [("inconclusive", True), ("failure", False)])
+@pytest.mark.parametrize(
+    ("outcome", "is_sure"), [("inconclusive", True), ("failure", False)]
+)
 def test_looks_that_prove_nothing_leave_it_to_the_silence(world, outcome, is_sure):
     job = world(60)
     follow, looks = collecting(job, outcome, is_sure)

@@ -149,7 +149,8 @@ def _of_files(frames: Frames, told: pl.DataFrame) -> pl.DataFrame:
     for more in (files, named, looks):
         told = told.join(more, on="source", how="left", maintain_order="left")
     return told.with_columns(
-        pl.coalesce("t", "taken").alias("t"), pl.coalesce("taken", "stamp").alias("stamp")
+        pl.coalesce("t", "taken").alias("t"),
+        pl.coalesce("taken", "stamp").alias("stamp"),
     ).drop("taken")
 
 

@@ -175,7 +175,7 @@ def _chosen(lines: pl.DataFrame) -> pl.DataFrame:
     entries = threads.filter(calls)["entry"].drop_nulls().unique()
     alike = works & pl.col("entry").is_in(entries.implode())
     main = works & pl.col("is_main")
-    # a main thread that waits for a queue or a lock stands there, whatever a helper does
+    # a main thread that waits for a queue stands there, whatever a helper does
     waits = pl.col("has_own") & pl.col("is_main")
     first = pl.when(main).then(5).when(calls).then(4).when(alike).then(3)
     worth = first.when(waits).then(2).when(works).then(1).otherwise(0)
