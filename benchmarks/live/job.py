@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from live import harm, nodes, slurm
 from live.cases import RANKS
 
 if TYPE_CHECKING:
+    import subprocess
     from types import TracebackType
 
     from live.cases import Case

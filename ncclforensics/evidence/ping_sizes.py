@@ -49,10 +49,8 @@ def odd_host(lost: pl.DataFrame) -> str | None:
 
     `lost` is as `lost` returns it, of pings that several hosts sent.
     """
-    paths = (
-        lost.drop_nulls("host").group_by("host").agg(pl.col("peer_address").n_unique())
-    )
-    many = paths.filter(pl.col("peer_address") >= SEVERAL)
+    paths = lost.drop_nulls("host").group_by("host").agg(pl.col("peer").n_unique())
+    many = paths.filter(pl.col("peer") >= SEVERAL)
     if many.height != 1 or paths.height <= SEVERAL:
         return None
     return str(many["host"][0])
