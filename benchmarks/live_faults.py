@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -122,6 +123,8 @@ def main() -> None:
     parser.add_argument("--again", default="10")
     parser.add_argument("--judge", action="store_true", help="analyze what is there")
     asked = parser.parse_args()
+    # what was set up is taken down
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     chosen = [case for case in CASES if case.name in asked.only.split(",")]
     counted = []
     folder = asked.folder.resolve()

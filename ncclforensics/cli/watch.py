@@ -177,7 +177,7 @@ def watch(
     def collect() -> Answered:
         assert folder is not None
         say(f"looks twice at the processes of the job, {AGAIN_S} s apart")
-        pids = writers(tails.files) or []
+        pids = writers(tails.followed) or []
         _collect(folder, pids if have_ranks(pids) else [])
         there = [path for path in paths if path not in tails.waited_for]
         given = [*there, str(folder)]

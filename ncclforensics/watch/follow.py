@@ -209,7 +209,7 @@ class Follow(Generic[A]):
             return
         if now - self._writers_at >= WRITERS_EVERY or not self._writers_at:
             self._writers_at = now
-            pids = self.writers(self.tails.files)
+            pids = self.writers(self.tails.followed)
             self._closed = self._had_writers and pids is not None and not pids
             self._had_writers = self._had_writers or bool(pids)
 

@@ -94,7 +94,7 @@ class Tails:
         return [path for path in self.paths if not _there(path)]
 
     @property
-    def files(self) -> set[str]:
+    def followed(self) -> set[str]:
         """The real paths of the files that were found."""
         return {str(tail.source.path) for tail in self.tails.values()}
 
