@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import ncclforensics
 from ncclforensics.analysis import analyze
 from ncclforensics.collect import dumps, looks, mounts, node, processes
