@@ -34,11 +34,12 @@ def lost(frames: Frames) -> pl.DataFrame:
         strategy="forward",
         check_sortedness=False,
     )
-    arrived = tries.filter(pl.col("received") > 0).group_by("peer_address")
+    way = ["host", "peer_address"]
+    arrived = tries.filter(pl.col("received") > 0).group_by(way)
     known = arrived.agg(pl.col("packet").max().alias("passed"))
     return (
         tries.filter(pl.col("received") == 0)
-        .join(known, on="peer_address")
+        .join(known, on=way, nulls_equal=True)
         .filter(pl.col("packet") > pl.col("passed"))
         .select(*schema, "passed")
     )
