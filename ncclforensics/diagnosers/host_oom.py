@@ -86,7 +86,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     kernel = kernel_log.of_this_job(frames, frames.message(*KERNEL))
     # a kill far from the failure hit another program, unless it hit a known rank
     kernel = kernel.filter(~pl.col("is_far") | pl.col("rank").is_not_null())
-    kernel = alive.since_start(frames, kernel)
+    kernel = alive.of_ranks(frames, kernel)
     states = _state(frames)
     keepers = pl.concat(
         [

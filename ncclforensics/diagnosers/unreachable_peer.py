@@ -84,6 +84,7 @@ NO_ANSWER = (
 TRIES = 5
 # up to 2.17 attempts are not counted, and each that times out takes two minutes
 TIMED_OUT = "(?i)timed out"
+MANY = 2  # hosts that have to print for a silent one to be the odd one
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -96,7 +97,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     lines = lost_peers.with_hosts(frames, lines)
     found = lost_peers.pairs(lines)
-    blame = lost_peers.blame(found)
+    blame = lost_peers.blame(found) or _silent(frames, lines)
     if blame and blame.how == "peer":
         blame = _of_one_pair(frames, blame, found, lines)
     hosts = blame.hosts if blame else ()
@@ -212,6 +213,15 @@ def _others_possible(started: pl.DataFrame, printer: str | None) -> bool:
     mine = started.filter(pl.col("host") == printer)["comm_rank"].n_unique()
     size = started["nranks"].max()
     return isinstance(size, int) and size > 2 * mine
+
+
+def _silent(frames: Frames, lines: pl.DataFrame) -> lost_peers.Blame | None:
+    """Return the only host that prints no error, if the lines do not tell of whom."""
+    printers = {*common.hosts(lines["host"])}
+    left = {*common.hosts(frames["ranks"]["host"])} - printers
+    if lines["peer_host"].null_count() < lines.height or len(printers) < MANY:
+        return None
+    return lost_peers.Blame((left.pop(),), "silent") if len(left) == 1 else None
 
 
 def _words(blame: lost_peers.Blame | None, found: pl.DataFrame) -> str:

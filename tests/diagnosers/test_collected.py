@@ -342,10 +342,13 @@ def test_of_several_that_may_owe_a_message_nobody_is_accused(analyzed):
     assert {s.rank for s in analysis.report.suspects} == {0, 1}
 
 
-@pytest.mark.parametrize(("when", "counts"), [("09:50:00", False), ("09:59:30", True)])
-def test_what_was_killed_before_the_ranks_began_is_not_theirs(analyzed, when, counts):
+@pytest.mark.parametrize(
+    ("when", "live", "counts"),
+    [("09:50:00", 3, False), ("09:59:30", 3, True), ("09:59:30", 4, False)],
+)
+def test_a_kill_is_of_a_rank_that_is_gone_and_had_begun(analyzed, when, live, counts):
     started = {"started": "2026-11-20T09:55:00.000Z"}
-    ranks = [process(r, **started) for r in range(4)]
+    ranks = [process(r, **started) for r in range(live)]
     files = look(1, ranks) | look(2, ranks, 30)
     files["manifest.json"] = job()["manifest.json"]
     files["commands/dmesg.txt"] = f"2026-11-20T{when},000000{OOM}\n"

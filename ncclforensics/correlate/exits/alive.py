@@ -66,35 +66,32 @@ def _whole_hosts(frames: Frames) -> pl.Series:
     return local.filter(pl.col("live") >= pl.col("local_world_size"))["host"]
 
 
-def since_start(frames: Frames, deaths: pl.DataFrame) -> pl.DataFrame:
-    """Drop deaths of processes (`host t`) that came before a host's ranks were started.
+def of_ranks(frames: Frames, deaths: pl.DataFrame) -> pl.DataFrame:
+    """Drop the deaths of processes (`rank host t`) that can be no rank's.
 
-    As far as `collect` saw these. The kernel remembers what befell an earlier job.
+    By `collect`: all ranks live, of the job or on that host, or were started later. The
+    kernel tells of other programs as well, called python too, and of earlier jobs.
     """
     told = seen(frames)
-    if told.is_empty() or deaths.is_empty() or "started" not in told.columns:
+    if told.is_empty() or deaths.is_empty():
         return deaths
+    nameless = pl.col("rank").is_null()
+    here = pl.col("host").is_in(_whole_hosts(frames).implode())
+    stranger = nameless if are_all(frames) else nameless & here.fill_null(False)
+    known = deaths.filter(~stranger)
+    if "started" not in told.columns:
+        return known
     first = told.group_by("host").agg(pl.col("started").min().alias("_started"))
-    joined = deaths.join(first, on="host", how="left", maintain_order="left")
+    joined = known.join(first, on="host", how="left", maintain_order="left")
     early = pl.col("t") < pl.col("_started") - pl.duration(seconds=CLOCKS_S)
     return joined.filter(~early.fill_null(False)).drop("_started")
 
 
 def without_strangers(frames: Frames) -> Frames:
-    """Drop the faults that the kernel tells of processes without a rank, if ranks live.
-
-    All ranks of the job, or all on that host. Other programs run on a node, and are
-    called python as well. What was killed before the ranks were started goes, too.
-    """
-    faults = frames.message(FAULT).select(*CITE)
-    theirs = frames["exits"].filter(pl.col("rank").is_null())
-    theirs = theirs.join(faults, on=[*CITE], how="semi")
-    if not are_all(frames):
-        theirs = theirs.filter(pl.col("host").is_in(_whole_hosts(frames).implode()))
-    killed = frames.message(*KILLS).select(*CITE)
-    killed = frames["exits"].join(killed, on=[*CITE], how="semi")
-    old = killed.join(since_start(frames, killed), on=[*CITE], how="anti")
-    theirs = pl.concat([theirs, old]).unique(maintain_order=True)
+    """Drop the deaths in the kernel's log that are of no rank; see `of_ranks`."""
+    told = frames.message(FAULT, *KILLS).select(*CITE).unique()
+    deaths = frames["exits"].join(told, on=[*CITE], how="semi")
+    theirs = deaths.join(of_ranks(frames, deaths), on=[*CITE], how="anti")
     if theirs.is_empty():
         return frames
     kept = frames["exits"].join(theirs, on=[*CITE], how="anti", maintain_order="left")
