@@ -93,7 +93,7 @@ class Job:
             "storage": f"exec {self.fuse} {STALLED} {self.folder}/storage",
             "full-disk": f"mount -t tmpfs -o size=1m none {self.folder}/full",
             "file-lock": f"exec flock {self.folder}/cache.lock sleep infinity",
-            "resolver": "echo 'nameserver 192.168.2.9\noptions timeout:30 attempts:5' "
+            "resolver": "echo 'nameserver 10.1.2.9\noptions timeout:30 attempts:5' "
             f"> {self.folder}/resolv; mount --bind {self.folder}/resolv "
             "/etc/resolv.conf",
         }
