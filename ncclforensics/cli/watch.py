@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ STILL = (
     "what was written does not show why it stopped: take stacks and dumps of its ranks"
     " while it stands, and analyze again"
 )
+AGAIN_S = 10
 REPORT, WORD = "NCCLFORENSICS_REPORT", "NCCLFORENSICS_WORD"
 
 
@@ -58,6 +60,12 @@ class Answered:
         """The outcome that the report has."""
         return self.made.report.outcome
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether the verdict is more than a possibility."""
+        verdict = self.made.report.verdict
+        return verdict is not None and verdict.confidence != "possible"
+
 
 class Time:
     """The clock of this machine."""
@@ -75,6 +83,7 @@ class Time:
     epilog=options.examples(
         "ncclforensics watch ./logs",
         "ncclforensics watch ./logs ./dumps --for 2h",
+        "ncclforensics watch ./logs --collect ./hang      # on a node of the job",
         "ncclforensics watch ./logs --patience 15m --attach OPS-417 --yes",
         "ncclforensics watch ./logs --exec 'cp \"$NCCLFORENSICS_REPORT\" /shared/'",
         "ncclforensics watch ./logs --once -q || notify-send 'the job stopped'",
@@ -95,6 +104,13 @@ class Time:
     help="Call it stopped after such a silence, whatever its pauses say.",
 )
 @click.option(
+    "--collect",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="In a silence, collect this node into DIR, and analyze that as well.",
+)
+@click.option(
     "--attach", "ticket", metavar="TICKET", help="Then post to it, as `attach` does."
 )
 @click.option("--yes", is_flag=True, help="Send it; without, the plan is printed.")
@@ -112,6 +128,7 @@ def watch(
     once: bool,
     span: float | None,
     patience: float | None,
+    folder: Path | None,
     ticket: str | None,
     yes: bool,
     command: str | None,
@@ -132,6 +149,10 @@ def watch(
     what was written before. Before the first step, only failing lines end the wait. A
     silence that is unusual, but no proof, is said on stderr.
 
+    With --collect, an unusual silence makes it look twice at the job's processes on
+    this node, as `collect --again` does. Where that proves a standstill, it does not
+    wait any longer; DIR keeps the last look.
+
     CMD gets the path of the report as JSON in NCCLFORENSICS_REPORT, and `stopped` or
     `failed` in NCCLFORENSICS_WORD. Put it in single quotes and these variables in
     double ones. Nothing from a log becomes a part of CMD.
@@ -140,16 +161,27 @@ def watch(
     from ncclforensics.watch.job import Job
     from ncclforensics.watch.positions import Positions
     from ncclforensics.watch.tails import Tails
-    from ncclforensics.watch.writers import writers
+    from ncclforensics.watch.writers import have_ranks, writers
 
     if yes and not ticket:
         raise UsageError("--yes sends what --attach TICKET plans: give both")
+    if folder is not None and folder.exists():
+        raise UsageError(f"{folder} is there already: --collect makes it")
     hushed = no_progress or quiet
     tails, clock = Tails(paths), Time()
 
     def analyze() -> Answered:
         there = [path for path in paths if path not in tails.waited_for]
         return Answered(*publish.made_of(there, **asked, hushed=hushed))
+
+    def collect() -> Answered:
+        assert folder is not None
+        say(f"looks twice at the processes of the job, {AGAIN_S} s apart")
+        pids = writers(tails.followed) or []
+        _collect(folder, pids if have_ranks(pids) else [])
+        there = [path for path in paths if path not in tails.waited_for]
+        given = [*there, str(folder)]
+        return Answered(*publish.made_of(given, **asked, hushed=hushed))
 
     def say(text: str) -> None:
         console.wipe()
@@ -165,6 +197,7 @@ def watch(
         *(tails, Job(began, patience), clock, analyze, say, show, writers),
         Positions(),
         until,
+        None if folder is None else collect,
     )
     end = follow.run()
     say(end.text)
@@ -183,6 +216,22 @@ def watch(
         how = publish.Posting(ticket, yes, redact=asked["redact"])
         publish.posted(end.answer.made, how, hushed=hushed, quiet=quiet)
     return ExitCode.FAILURE_NAMED
+
+
+def _collect(folder: Path, pids: Sequence[int]) -> None:
+    """Look twice at the job's processes on this node; an earlier look goes.
+
+    These are `pids`, or all that have a rank where it is not known who writes. In a
+    process of its own: it forks children, which no program with threads should.
+    """
+    if folder.exists():
+        shutil.rmtree(folder)
+    words = ["-m", "ncclforensics.collect", "-o", str(folder), "--again", str(AGAIN_S)]
+    words += [part for pid in pids for part in ("--pid", str(pid))]
+    done = subprocess.run([sys.executable, *words, "-q"], check=False)
+    if done.returncode:
+        console.warn(f"--collect: it exited with {done.returncode}")
+    folder.mkdir(exist_ok=True)
 
 
 def _print(

@@ -13,7 +13,7 @@ import os
 import stat
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ncclforensics.collect import files
 from ncclforensics.collect.children import MIB, Question
@@ -39,22 +39,37 @@ SETTLED_S = 0.3  # a dump that has not grown for so long is written
 LIMIT_S = WRITTEN_S + 3
 
 
-def questions(processes: list[Process]) -> list[Question]:
-    """Return a question for the dump of each rank."""
-    return [
-        Question(
-            f"Flight Recorder dump of rank {p.rank}",
-            partial(_dump, p),
-            LIMIT_S,
-            f"dumps/comm_lib_trace_rank_{p.rank}",
-        )
-        for p in processes
-        if p.is_main and p.rank >= 0
-    ]
+def questions(
+    processes: list[Process],
+    states: dict[int, dict[str, Any]],
+    before: dict[str, bool],
+) -> tuple[list[Question], dict[str, str]]:
+    """Return a question for the dump of each rank, and why others are not asked.
+
+    `states` are those of `state.of` by pid. `before` says which questions an earlier
+    look had answers to: the others are not asked again, and of these only a dump that
+    was written since is taken.
+    """
+    asked: list[Question] = []
+    why_not: dict[str, str] = {}
+    for process in processes:
+        if not process.is_main or process.rank < 0:
+            continue
+        name = f"Flight Recorder dump of rank {process.rank}"
+        if states.get(process.pid, {}).get("state") == "T":
+            why_not[name] = "its process is stopped, and answers nobody"
+        elif before.get(name, True):
+            file = f"dumps/comm_lib_trace_rank_{process.rank}"
+            ask = partial(_dump, process, name in before)
+            asked.append(Question(name, ask, LIMIT_S, file))
+    return asked, why_not
 
 
-def _dump(process: Process) -> bytes:
-    """Return the times and bytes of the newest dump; raises OSError without one."""
+def _dump(process: Process, is_new: bool) -> bytes:
+    """Return the times and bytes of the newest dump; raises OSError without one.
+
+    Where `is_new`, one that lay there before counts as none.
+    """
     places = _places(process)
     before = _newest(places)
     asked = _asked(process)
@@ -65,7 +80,7 @@ def _dump(process: Process) -> bytes:
         if newest is not None and newest != before and _is_settled(newest):
             break
         time.sleep(0.1)
-    if newest is None:
+    if newest is None or (is_new and newest == before):
         raise OSError(0, asked or "the job was asked by its pipe, and wrote no dump")
     return files.whole(newest[0], MOST_BYTES)
 

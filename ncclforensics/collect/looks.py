@@ -49,7 +49,10 @@ def take(
         why = "left out: paths in it cannot be replaced; use `analyze --redact`"
         share.miss({"Flight Recorder dumps": why})
     else:
-        asked += dumps.questions(processes)
+        before = {row["asked"]: "why_not" not in row for row in share.asked}
+        more, why_not = dumps.questions(processes, states, before)
+        asked += more
+        share.miss(why_not)
     moving, why_not = commands.questions(commands.TWICE, "")
     more, silent = ras.questions(processes)
     moving += more
@@ -108,21 +111,22 @@ def _row(
 ) -> dict[str, Any]:
     """Return what is written of a process; `names` are interfaces by address."""
     own = process.environment
-    numbers = {
-        name.lower(): int(own[name])
-        for name in ("LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK")
-        if own.get(name, "").isdigit()
-    }
+    group = own.get("GROUP_RANK", "")
+    numbers = process.sizes | ({"group_rank": int(group)} if group.isdigit() else {})
     who = {"pid": process.pid, "parent": process.parent, "name": process.name}
     rank = {"rank": process.rank} if process.rank >= 0 else {}
     command = {"command": process.command[:1000]}
+    # one that listens at an address of its own is waited for there
     used = {
         names.get(socket["local"].rpartition(":")[0], "")
         for socket in told.get("sockets", [])
-        if socket["state"] != "LISTEN"
     }
     leads = {"interfaces": sorted(used - {""})}
-    main = {"is_main": process.is_main}
+    main: dict[str, Any] = {"is_main": process.is_main}
+    if "started_ticks" in told:
+        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        ticks = told["started_ticks"] / os.sysconf("SC_CLK_TCK")
+        main["started"] = iso(booted + ticks)
     return {**who, **rank, **main, **numbers, **command, **leads, **told}
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST = 16
 LIMIT_S = 4.0
 HEADERS = 28  # bytes of IPv4 and ICMP
+SMALL = 56  # bytes, as ping sends by default
 SIOCGIFADDR, SIOCGIFMTU = 0x8915, 0x8921
 _ADDRESS = re.compile(r"^((?:\d{1,3}\.){3}\d{1,3}):\d+$")
 
@@ -62,18 +63,20 @@ def interfaces() -> dict[str, tuple[str, int]]:
 
 
 def questions(peers: list[str]) -> list[Question]:
-    """Return a ping per peer, as large as the interface on the way to it allows."""
+    """Return two pings per peer: a small one, and one as large as the interface allows.
+
+    Only a peer that answers the small one shows that the way is too narrow.
+    """
     mtus = dict(interfaces().values())
     asked = []
     for peer in peers:
         mtu = mtus.get(_source(peer), 0)
         if mtu > HEADERS:
-            size = str(mtu - HEADERS)
-            argv = ("ping", "-M", "do", "-c", "2", "-i", "0.2", "-W", "1", "-s", size)
-            file = f"commands/ping-{peer}.txt"
-            asked.append(
-                Question(" ".join((*argv, peer)), (*argv, peer), LIMIT_S, file)
-            )
+            for name, size in (("", mtu - HEADERS), ("-small", SMALL)):
+                ping = ("ping", "-M", "do", "-c", "2", "-i", "0.2", "-W", "1", "-s")
+                argv = (*ping, str(size), peer)
+                file = f"commands/ping{name}-{peer}.txt"
+                asked.append(Question(" ".join(argv), argv, LIMIT_S, file))
     return asked
 
 

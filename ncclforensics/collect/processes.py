@@ -30,7 +30,19 @@ RANKS = (
     ("PMI_RANK", ("PMI_SIZE",)),
     ("SLURM_PROCID", ("SLURM_JOB_ID",)),
 )
-LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+# how each launcher tells the size of the job, and place and number of ranks on a node;
+# in the order of RANKS
+SIZES = (
+    ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    (
+        *("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    ("", "", ""),
+    ("PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
+)
+_EVERYWHERE = re.compile(r"(\d+)(?:\(x\d+\))?")  # `2`, and Slurm's `2(x16)`
 # what tells two jobs on one node apart
 OF_A_JOB = ("MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID")
 PYTHON = re.compile(r"^(?:python|pt_main_thread|ray::)")
@@ -54,6 +66,16 @@ class Process:
     rank: int = -1
     is_main: bool = True  # of its rank; its workers are not
     home: str = ""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The numbers that its launcher gave it, as far as they are known."""
+        names = ("world_size", "local_rank", "local_world_size")
+        if self.strength == NO_RANK:
+            return {}
+        told = [self.environment.get(name, "") for name in SIZES[self.strength]]
+        found = [_EVERYWHERE.fullmatch(value) for value in told]
+        return {n: int(m[1]) for n, m in zip(names, found) if m is not None}
 
     @property
     def label(self) -> str:

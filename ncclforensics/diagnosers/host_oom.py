@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.exits import exit_records
+from ncclforensics.correlate.exits import alive, exit_records
 from ncclforensics.evidence import common, kernel_log, pods, timed_out_call
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
@@ -86,6 +86,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     kernel = kernel_log.of_this_job(frames, frames.message(*KERNEL))
     # a kill far from the failure hit another program, unless it hit a known rank
     kernel = kernel.filter(~pl.col("is_far") | pl.col("rank").is_not_null())
+    kernel = alive.of_ranks(frames, kernel)
     states = _state(frames)
     keepers = pl.concat(
         [

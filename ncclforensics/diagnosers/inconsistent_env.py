@@ -49,9 +49,11 @@ NEXT_TIME = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "collective-mismatch")
 SPREADS = True
 
-# variables on which all ranks must agree; the others may differ between nodes
+# variables on which all ranks must agree; the others may differ between nodes. With
+# TORCH_DISTRIBUTED_DEBUG a rank makes calls that check the others'
 SHARED = (
-    r"^[RN]CCL_(?:ALGO|PROTO|NTHREADS|(?:MIN|MAX)_NCHANNELS|(?:MIN|MAX)_CTAS|BUFFSIZE"
+    r"^TORCH_DISTRIBUTED_DEBUG$|^TORCH_NCCL_USE_COMM_NONBLOCKING$"
+    r"|^[RN]CCL_(?:ALGO|PROTO|NTHREADS|(?:MIN|MAX)_NCHANNELS|(?:MIN|MAX)_CTAS|BUFFSIZE"
     r"|(?:LL|LL128)_BUFFSIZE|P2P_DISABLE|P2P_LEVEL|P2P_DIRECT_DISABLE|SHM_DISABLE"
     r"|IB_DISABLE|NET|NET_PLUGIN|CROSS_NIC|COLLNET_ENABLE|NVLS_ENABLE|MNNVL_ENABLE"
     r"|CUMEM_ENABLE|CUMEM_HOST_ENABLE|COMM_SPLIT_SHARE_RESOURCES|PXN_DISABLE"

@@ -128,7 +128,9 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
     last_line = frames["events"].filter(
         pl.col("rank").is_in(ranks) & (pl.col("message") == LAST) & late
     )
-    seen = seen_places.at_work(frames, ranks) + blocked_processes.words(frames, ranks)
+    seen = seen_places.told_at_work(frames, ranks) + blocked_processes.words(
+        frames, ranks
+    )
     return wording.finding(
         frames,
         found[0],

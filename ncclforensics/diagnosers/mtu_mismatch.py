@@ -94,7 +94,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     tried = pl.concat([tried, lost], how="diagonal_relaxed")
     if not failed or (seen.is_empty() and tried.is_empty()):
         return
-    hosts = common.hosts(odd["host"])
+    narrow = ping_sizes.odd_host(lost)
+    hosts = (narrow,) if narrow and odd.is_empty() else common.hosts(odd["host"])
     names = _interfaces(frames)
     name = quote(names[0]) if len(names) == 1 else "IFACE"
     what = "a packet of the usual size does not fit through the network"

@@ -85,7 +85,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             f"{who} alone made {what}",
             f"Only {who} made {what}; {others}"
             + wording.others_behind(frames, ranks)
-            + seen_places.at_work(frames, call["absent"]),
+            + seen_places.told_at_work(frames, call["absent"]),
             REMEDY,
             wording.waiting(frames, call, ranks) or told.cites,
             first_seen=wording.onset(frames, call, ranks),

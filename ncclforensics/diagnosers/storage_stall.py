@@ -123,7 +123,7 @@ def _stands(
     remote = storage.LOCAL not in systems
     surely = bool(whom) and remote
     who = common.ranks(ranks) if ranks else "a process of the job"
-    at_work = seen_places.at_work(frames, ranks)
+    at_work = seen_places.told_at_work(frames, ranks)
     return _finding(
         frames,
         "certain" if surely and servers.height else "likely" if lasts else "possible",
@@ -144,7 +144,7 @@ def _silent(frames: Frames, servers: pl.DataFrame, whom: tuple[int, ...]) -> Fin
         "likely" if whom else "possible",
         f"storage server {common.some(names)} does not answer {{where}}",
         f"{_servers(servers).strip()}{who}{_whom(whom)}"
-        f"{seen_places.at_work(frames, whom)}"
+        f"{seen_places.told_at_work(frames, whom)}"
         + ("" if whom else " This evidence does not show which rank waited for it."),
         whom,
         (servers,),

@@ -91,7 +91,7 @@ def _finding(frames: Frames, told: Told) -> Finding:
         f"{who} came {lasted(seconds)} late to {common.call_words(failing)}",
         f"{came} made {common.call_words(failing)}, but {who} made it "
         f"{lasted(seconds)} after the first, when the timeout of {lasted(timeout)} had "
-        f"passed and the others had given up.{seen_places.at_work(frames, ranks)}",
+        f"passed and the others had given up.{seen_places.told_at_work(frames, ranks)}",
         REMEDY,
         (*cited, *wording.waiting(frames, call)),
         first_seen=wording.onset(frames, call)

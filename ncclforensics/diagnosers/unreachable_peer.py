@@ -10,7 +10,9 @@ How we know
     `Connection timed out`; the same as the reason why NCCL gave up its retries; retries
     that go on to the end of the log; Gloo's `connectFullMesh failed`. The host that
     several others cannot reach is named, or the host that reaches none while others
-    reach its peer; for a single pair, the address that did not answer.
+    reach its peer; for a single pair, the address that did not answer. Or two looks of
+    `collect`: connections that are not made, or bytes that stand in the queue of one
+    end and never reach the other, though its process lives.
 
 What to do
     From the host that prints the error: `ip route get ADDRESS`, `ping -c 3 ADDRESS` and
@@ -34,8 +36,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, lost_peers, teardown
+from ncclforensics.correlate.timing import process_motion
+from ncclforensics.evidence import (
+    common,
+    lost_peers,
+    ping_sizes,
+    teardown,
+    undelivered,
+)
 from ncclforensics.model.findings import Finding
+from ncclforensics.theory import awaited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,10 +54,16 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", "c10d.gloo.connect", "launchers.mpi.connect_failed")
+NEEDS = (
+    *("nccl.", "c10d.gloo.connect", "launchers.mpi.connect_failed"),
+    "collect.socket",
+)
 MISSING = "no NCCL_DEBUG log"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET on every rank"
-EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
+EXPLAINS = (
+    *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
+    "stuck-in-collective",
+)
 SPREADS = True
 
 FAILED = (
@@ -68,6 +84,7 @@ NO_ANSWER = (
 TRIES = 5
 # up to 2.17 attempts are not counted, and each that times out takes two minutes
 TIMED_OUT = "(?i)timed out"
+MANY = 2  # hosts that have to print for a silent one to be the odd one
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -76,10 +93,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     failed = teardown.before(frames, failed.filter(pl.col("level").ne_missing("INFO")))
     lines = failed if failed.height else _still_trying(frames)
     if lines.is_empty():
+        yield from _undelivered(frames)
         return
     lines = lost_peers.with_hosts(frames, lines)
     found = lost_peers.pairs(lines)
-    blame = lost_peers.blame(found)
+    blame = lost_peers.blame(found) or _silent(frames, lines)
     if blame and blame.how == "peer":
         blame = _of_one_pair(frames, blame, found, lines)
     hosts = blame.hosts if blame else ()
@@ -97,6 +115,39 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         ranks=ranks,
         hosts=hosts,
         first_seen=common.first_seen(lines),
+    )
+
+
+def _undelivered(frames: Frames) -> Iterator[Finding]:
+    """Find the host to and from which nothing comes, though its ranks live."""
+    lines = undelivered.sockets(frames)
+    # what small packets pass and large ones do not is `mtu-mismatch`
+    if lines.is_empty() or ping_sizes.lost(frames).height:
+        return
+    if not (awaited.hangs(frames) or process_motion.standing(frames)):
+        return
+    host = undelivered.odd_host(frames)
+    mine = pl.col("host") == host
+    ranks = common.numbers(pl.concat([lines.filter(mine)["rank"]]))
+    ranks = ranks or common.ranks_on(frames, [host] if host else [])
+    pairs = lines.select("host", "peer_host").unique().sort("host", "peer_host")
+    told = common.some([f"{a} to {b}" for a, b in pairs.iter_rows()])
+    who = f"{host} and its peers" if host else "hosts"
+    yield Finding(
+        slug="unreachable-peer",
+        confidence="likely",
+        headline=f"nothing comes through between {who}",
+        evidence=common.cites(lines, 4),
+        explanation=f"In two looks the same connections stood: from {told}. The bytes "
+        "were sent and never arrived, though the processes of both ends live."
+        + (f" All of this has {host} in common." if host else ""),
+        remedy=(
+            f"ip -br link; ip -br addr; ip route   # on {host or 'these hosts'}",
+            *_remedy(lost_peers.with_hosts(frames, lines)),
+        ),
+        ranks=ranks if host else (),
+        hosts=(host,) if host else (),
+        first_seen=None,
     )
 
 
@@ -162,6 +213,15 @@ def _others_possible(started: pl.DataFrame, printer: str | None) -> bool:
     mine = started.filter(pl.col("host") == printer)["comm_rank"].n_unique()
     size = started["nranks"].max()
     return isinstance(size, int) and size > 2 * mine
+
+
+def _silent(frames: Frames, lines: pl.DataFrame) -> lost_peers.Blame | None:
+    """Return the only host that prints no error, if the lines do not tell of whom."""
+    printers = {*common.hosts(lines["host"])}
+    left = {*common.hosts(frames["ranks"]["host"])} - printers
+    if lines["peer_host"].null_count() < lines.height or len(printers) < MANY:
+        return None
+    return lost_peers.Blame((left.pop(),), "silent") if len(left) == 1 else None
 
 
 def _words(blame: lost_peers.Blame | None, found: pl.DataFrame) -> str:

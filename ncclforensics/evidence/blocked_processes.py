@@ -28,6 +28,18 @@ def lines(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
     return frames.message(HUNG).filter(pl.col("rank").is_in(list(ranks)))
 
 
+def stopped(frames: Frames) -> pl.DataFrame:
+    """Return the ranks whose processes a signal stopped, where those of others run.
+
+    Wherever such a rank was, it does not go on: not even in the call of its peers.
+    """
+    told = alive.seen(frames)
+    if told.is_empty():
+        return told
+    lines = told.filter(pl.col("state") == "T")
+    return lines if 2 * lines.height < told.height else lines.clear()
+
+
 def words(frames: Frames, ranks: Iterable[int]) -> str:
     """Return sentences naming those of `ranks` whose processes do not run, or ""."""
     some = list(ranks)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate.exits import uncollected
-from ncclforensics.correlate.traces import call_summary
+from ncclforensics.correlate.traces import call_sites, call_summary, code_places
 from ncclforensics.evidence import common
 from ncclforensics.model.tables import FAILING
 
@@ -24,8 +24,15 @@ MESSAGE = "python.frame.message"
 
 
 def timed_out(frames: Frames) -> list[int]:
-    """Return the ranks whose lines report a timeout of a call of their own."""
-    return list(common.numbers(frames.message(*TIMEOUTS)["rank"]))
+    """Return the ranks whose lines report a timeout of a call of their own.
+
+    And those whose stacks show that they wait in a message.
+    """
+    looks = call_sites.looked(frames)
+    messages = looks.filter(pl.col("op").str.contains(code_places.MESSAGES))["rank"]
+    return list(
+        common.numbers(pl.concat([frames.message(*TIMEOUTS)["rank"], messages]))
+    )
 
 
 def waited(frames: Frames) -> list[int]:

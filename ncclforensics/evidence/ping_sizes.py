@@ -13,6 +13,7 @@ import polars as pl
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
+SEVERAL = 2  # paths that must be narrow to tell which end is
 BEGAN, ENDED = "system.ping", "system.ping.ended"
 
 
@@ -33,11 +34,24 @@ def lost(frames: Frames) -> pl.DataFrame:
         strategy="forward",
         check_sortedness=False,
     )
-    arrived = tries.filter(pl.col("received") > 0).group_by("peer_address")
+    way = ["host", "peer_address"]
+    arrived = tries.filter(pl.col("received") > 0).group_by(way)
     known = arrived.agg(pl.col("packet").max().alias("passed"))
     return (
         tries.filter(pl.col("received") == 0)
-        .join(known, on="peer_address")
+        .join(known, on=way, nulls_equal=True)
         .filter(pl.col("packet") > pl.col("passed"))
         .select(*schema, "passed")
     )
+
+
+def odd_host(lost: pl.DataFrame) -> str | None:
+    """Return the host whose large packets reach no other, if each other lost one path.
+
+    `lost` is as `lost` returns it, of pings that several hosts sent.
+    """
+    paths = lost.drop_nulls("host").group_by("host").agg(pl.col("peer").n_unique())
+    many = paths.filter(pl.col("peer") >= SEVERAL)
+    if many.height != 1 or paths.height <= SEVERAL:
+        return None
+    return str(many["host"][0])

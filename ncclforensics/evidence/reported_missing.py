@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS
-from ncclforensics.evidence import common, init_hang, ras_status, seen_places
+from ncclforensics.evidence import (
+    blocked_processes,
+    common,
+    init_hang,
+    ras_status,
+    seen_places,
+)
 from ncclforensics.model.actions import DUMPS, OWN_LOG, STACK
 from ncclforensics.model.findings import Collective, Finding
 
@@ -34,13 +40,32 @@ REMEDY = (OWN_LOG, STACK, DUMPS)
 def named(frames: Frames) -> Iterator[Finding]:
     """Yield the finding of the first of these sources that names a rank."""
     sources = (
-        *(_barrier, _desync, _horovod, _ras, init_hang.never_started),
+        *(_stopped, _barrier, _desync, _horovod, _ras, init_hang.never_started),
         _awaited,
     )
     for source in sources:
         if found := source(frames):
             yield found
             return
+
+
+def _stopped(frames: Frames) -> Finding | None:
+    """Return the ranks whose processes are stopped while their peers wait in calls."""
+    lines = blocked_processes.stopped(frames)
+    held = frames["calls"].sort(pl.col("waiting").list.len()).tail(1).to_dicts()
+    if lines.is_empty() or not held:
+        return None
+    ranks = common.numbers(lines["rank"])
+    call = common.collective(frames, held[0])
+    found = _finding(frames, lines, ranks, call, "a signal stopped it")
+    its = "its process is" if len(ranks) == 1 else "their processes are"
+    who = common.ranks(ranks)
+    return found and dataclasses.replace(
+        found,
+        headline=f"{who} cannot go on: {its} stopped",
+        explanation=f"The others wait in {common.call_words(call)}."
+        f"{blocked_processes.words(frames, ranks)}",
+    )
 
 
 def _barrier(frames: Frames) -> Finding | None:
@@ -158,7 +183,8 @@ def _awaited(frames: Frames) -> Finding | None:
     return found and dataclasses.replace(
         found,
         headline=told,
-        explanation=f"{told.capitalize()}: {why}.{seen_places.at_work(frames, ranks)}",
+        explanation=f"{told.capitalize()}: {why}."
+        f"{seen_places.told_at_work(frames, ranks)}",
     )
 
 
@@ -179,7 +205,7 @@ def _finding(
         headline=f"{who} never joined {common.call_words(call)}",
         evidence=common.cites(lines),
         explanation=f"{who.capitalize()} never reached {common.call_words(call)}: "
-        f"{why}.{seen_places.at_work(frames, ranks)}",
+        f"{why}.{seen_places.told_at_work(frames, ranks)}",
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.timing import process_motion
 from ncclforensics.correlate.traces import call_sites
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common
@@ -40,6 +41,18 @@ def running(frames: Frames) -> frozenset[int]:
     on_cpu = looks.filter(pl.col("op").is_null() & pl.col("is_active").fill_null(False))
     moved = frames["looks"].filter((pl.col("kind") == "stack") & pl.col("moved"))
     return frozenset(on_cpu["rank"]) | frozenset(moved["rank"])
+
+
+def at_work(frames: Frames) -> frozenset[int]:
+    """Return the ranks in no call that worked between two looks: slow, not stuck.
+
+    A host that uses its CPU may wait for its GPU, unless its stack shows otherwise.
+    """
+    looked = frozenset(call_sites.looked(frames)["rank"].drop_nulls())
+    works = process_motion.at_work(frames)
+    ranks = works.filter(~pl.col("spins") | pl.col("rank").is_in(list(looked)))["rank"]
+    looks = frames["looks"].filter((pl.col("kind") == "stack") & pl.col("moved"))
+    return (frozenset(ranks) | frozenset(looks["rank"])) - held(frames)
 
 
 def shows_motion(frames: Frames, ranks: Iterable[int]) -> bool:
@@ -81,7 +94,7 @@ def _site() -> pl.Expr:
     )
 
 
-def at_work(frames: Frames, ranks: Iterable[int]) -> str:
+def told_at_work(frames: Frames, ranks: Iterable[int]) -> str:
     """Return a sentence on where `ranks` seen outside any call were, or ""."""
     here = (
         pl.col("rank").is_in(list(ranks))

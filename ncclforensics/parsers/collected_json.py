@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from ncclforensics.sources import Source
 
 PROCESS, MANIFEST, LISTED = "collect.process", "collect.manifest", "system.ps"
+SOCKET = "collect.socket"
 FIRST = "collected_processes"
 ENDED = "ZX"
+COUNTS = ("storage_bytes", "called_bytes", "switches")
 _FRAME = re.compile(r"\[<\w+>\] (\w[\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[(\w+)\])?")
 # a server of a file system in user space waits there for requests
 _SERVES = "fuse_dev_do_read"
@@ -37,7 +39,7 @@ CAPTURES: Mapping[str, tables.Schema] = {
         **dict.fromkeys(("state", "wchan", "waits_at", "file_system"), pl.String()),
         **dict.fromkeys(("name", "torch", "nccl", "interfaces"), pl.String()),
         "cpu_s": pl.Float64(),
-        **dict.fromkeys(("storage_bytes", "switches"), pl.Int64()),
+        **dict.fromkeys(("storage_bytes", "called_bytes", "switches"), pl.Int64()),
         **dict.fromkeys(("world_size", "local_world_size"), pl.Int64()),
         **dict.fromkeys(("is_main", "searched", "uses_gpu", "is_alive"), pl.Boolean()),
     },
@@ -45,6 +47,10 @@ CAPTURES: Mapping[str, tables.Schema] = {
         **dict.fromkeys(("name", "file_system", "waits_at"), pl.String()),
         "below": pl.Int64(),
         "process_line": pl.String(),
+    },
+    SOCKET: {
+        **dict.fromkeys(("local", "remote", "state"), pl.String()),
+        **dict.fromkeys(("send_queue", "receive_queue"), pl.Int64()),
     },
     MANIFEST: dict.fromkeys(("asked", "why_not"), pl.String()),
 }
@@ -59,11 +65,13 @@ def read(source: Source) -> Frames:
         data = documents.whole(source, MAX_RAS_BYTES)
         told = msgspec.json.decode(data)
         host = source.host or str(told["host"])
-        rows = list(_look(told, data) if FIRST in told else _manifest(told, data))
+        is_look = FIRST in told
+        rows = list(_look(told, data) if is_look else _manifest(told, data))
+        begun = [str(p.get("started")) for p in told["processes"]] if is_look else []
     except documents.DAMAGE as error:
         return documents.damaged(source, f"not as `collect` writes it: {error}")
-    stamp = pl.DataFrame({"stamp": [str(told.get("taken"))]})
-    taken = stamp.select(timestamps.absolute("stamp")).to_series()[0]
+    stamps = pl.DataFrame({"stamp": [str(told.get("taken")), *begun]})
+    taken, *begun = stamps.select(timestamps.absolute("stamp")).to_series()
     who = {"host": host, "source": source.name}
     ranks = tables.rows("ranks", ({**row, **who} for row in _ranks(rows)))
     messages = {
@@ -71,8 +79,12 @@ def read(source: Source) -> Frames:
         for message in dict.fromkeys(key for key, _ in rows)
     }
     if PROCESS in messages:
-        at = pl.lit(taken).cast(tables.TIME).alias("taken")
-        messages[PROCESS] = messages[PROCESS].with_columns(at)
+        since = pl.Series("started", begun, tables.TIME)
+        messages[PROCESS] = messages[PROCESS].with_columns(since)
+    at = pl.lit(taken).cast(tables.TIME).alias("taken")
+    for message in (PROCESS, SOCKET):
+        if message in messages:
+            messages[message] = messages[message].with_columns(at)
     columns = list(tables.SCHEMAS["events"])
     events = [frame.select(columns) for frame in messages.values()]
     given = {"ranks": ranks} | ({"events": pl.concat(events)} if events else {})
@@ -125,6 +137,32 @@ def _look(told: dict[str, Any], data: bytes) -> Iterator[tuple[str, dict[str, An
         if row["file_system"] is not None:
             shown = f"{row['pid']} {row['state']} {row['waits_at']} {row['name']}"
             yield LISTED, {**row, "below": 0, "process_line": shown}
+        if row["is_main"] and row["rank"] is not None:
+            yield from _sockets(process, row)
+
+
+def _sockets(
+    process: dict[str, Any], row: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the connections of a rank that are not made, or that hold bytes.
+
+    And the addresses at which it can be reached.
+    """
+    for told in process.get("sockets") or []:
+        queues = {
+            c: _number(told.get(c), 2**40) for c in ("send_queue", "receive_queue")
+        }
+        state = str(told["state"])
+        if state in ("SYN_SENT", "LISTEN") or any(queues.values()):
+            local, remote = str(told["local"])[:64], str(told["remote"])[:64]
+            text = f"rank {row['rank']}: {local} to {remote}, {state}, " + ", ".join(
+                f"{many} bytes in its {name.replace('_', ' ')}"
+                for name, many in queues.items()
+                if many
+            )
+            ends = {"local": local, "remote": remote, "state": state}
+            who = {c: row[c] for c in ("rank", "pid", "line")}
+            yield SOCKET, {**who, **ends, **queues, "text": text.rstrip(", ")}
 
 
 def _process(told: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +186,7 @@ def _process(told: dict[str, Any]) -> dict[str, Any]:
         "file_system": system,
         "waits_at": waits_at,
         "cpu_s": float(told["cpu_s"]) if "cpu_s" in told else None,
-        **{c: _number(told.get(c), 2**62) for c in ("storage_bytes", "switches")},
+        **{c: _number(told.get(c), 2**62) for c in COUNTS},
         "interfaces": ",".join(map(str, told.get("interfaces") or [])) or None,
         "text": f"{whose}process {told['pid']} in state {state} {wchan}".rstrip(),
     }

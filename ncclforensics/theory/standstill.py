@@ -37,6 +37,7 @@ STEPS = 2  # later steps needed, as one line may have left its buffer late
 NEEDS_ALL = ("stack", "process")  # kinds of looks at one moment of a process
 MOST_CITES = 2
 EARLY = "early"  # that nobody has waited for long yet
+LOOKS = "looks"  # that two looks found the same, or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +102,17 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     stood = _looks(frames).filter(~pl.col("moved"))
     # a rank may pass one line again and again, or wait for one that works: all that
     # were looked at have to stand
+    somebody_moved = bool(_looks(frames)["moved"].any())
     for kind in NEEDS_ALL:
         seen = frames["looks"].filter(pl.col("kind") == kind)["moved"]
-        if seen.fill_null(True).any():
+        if somebody_moved or seen.fill_null(True).any():
             stood = stood.filter(pl.col("kind") != kind)
     waits = frames["calls"]["waiting"].explode()
     if stood.filter(pl.col("rank").is_in(waits.implode())).height:
         ranks = common.numbers(stood["rank"])
         was = "was" if len(ranks) == 1 else "were"
         why = f"{common.ranks(ranks)} {was} at the same place in two snapshots"
-        yield Fact("looks", "yes", why, _cite(stood, pl.col("what")))
+        yield Fact(LOOKS, "yes", why, _cite(stood, pl.col("what")))
 
 
 def _written(over: pl.DataFrame) -> Fact:
@@ -129,7 +131,7 @@ def _motion(frames: Frames) -> Iterator[Fact]:
     moved = looks.filter("moved")
     if moved.height and moved.height == looks.height:
         why = f"{count(moved.height, 'rank')} moved on between two snapshots"
-        yield Fact("looks", "yes", why, _cite(moved, pl.col("what")))
+        yield Fact(LOOKS, "yes", why, _cite(moved, pl.col("what")))
     calls = call_summary.outline(frames)
     fresh = _fresh(frames, calls)
     if fresh.height:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ncclforensics.evidence import seen_places
+from ncclforensics.evidence import blocked_processes, seen_places
 from ncclforensics.model.frames import remembered
 from ncclforensics.theory import explanations, log_only, replay, standstill, weights
 from ncclforensics.theory.case import Case
@@ -252,10 +252,29 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
         return None
     if story.what in SIDES and (end.unseen or end.kind == "unseen"):
         return None  # an unseen rank may be on either side
-    stands = standstill.standing(case.frames).answer == "yes"
+    standing, motion = (
+        f(case.frames) for f in (standstill.standing, standstill.motion)
+    )
+    stands = standing.answer == "yes"
+    looked_twice = standing.name == standstill.LOOKS
     # dumps of a job that went on show one moment, whatever a line says of another
-    moved = standstill.motion(case.frames).answer == "yes" and end.kind != "late"
+    moved = motion.answer == "yes" and end.kind != "late"
+    # two looks show more than that nobody had waited for long
+    moved &= not (looked_twice and motion.name == standstill.EARLY)
     if not stands and seen_places.shows_motion(case.frames, story.ranks):
+        return None
+    # that the others stood there meanwhile does not make a slow rank a stuck one
+    # stacks show a message, but not of whom: any of several may owe it
+    talk = [c for n in end.calls if (c := case.calls[n])["is_p2p"]]
+    if len(story.ranks) > 1 and any(c["seq"] is None and c["pg"] is None for c in talk):
+        return None
+    stopped = {*blocked_processes.stopped(case.frames)["rank"]}
+    if story.slug != "missing-rank" and not stopped.isdisjoint(
+        end.blocked | {*end.ranks}
+    ):
+        return None  # its peers wait for it, whatever call it is in
+    works = seen_places.at_work(case.frames)
+    if (not stands or looked_twice) and not works.isdisjoint(story.ranks):
         return None
     if not stands or moved or story.what in OPEN:
         return "possible"

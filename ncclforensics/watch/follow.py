@@ -28,6 +28,9 @@ LOST = 30.0  # a look that comes so much too late: this process was stopped as w
 WRITERS_EVERY = 10.0  # seconds between looks for writers, while the job is silent
 ANALYSIS_SHARE = 20.0  # times its own duration until an analysis is made again
 ANALYSIS_EVERY = 60.0  # seconds at least
+# of silence, in seconds and in times the longest pause, until the processes are looked
+# at; then again whenever it has doubled
+LOOK_AFTER, LOOK_TIMES = 60.0, 2.0
 # a silence is said once it is so many times the longest pause, and a part of the limit
 UNUSUAL, PART = 1.5, 0.2
 
@@ -52,6 +55,11 @@ class Answer(Protocol):
         """One of `failure`, `no-failure` and `inconclusive`."""
         ...
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether the failure is more than a possibility."""
+        ...
+
 
 A = TypeVar("A", bound=Answer)
 
@@ -70,7 +78,9 @@ class Follow(Generic[A]):
     """Watches a job until its end, or `until` a time.
 
     `analyze` analyzes all evidence as it is now. `say` gets each event, `show` the
-    state after each look. `writers` counts the processes that write to given files.
+    state after each look. `writers` returns the processes that write to files.
+    `collect`, if given, looks twice at the processes of the job, and analyzes that
+    together with the files: a silence need not get long where that proves a standstill.
     """
 
     tails: Tails
@@ -79,15 +89,17 @@ class Follow(Generic[A]):
     analyze: Callable[[], A]
     say: Callable[[str], None]
     show: Callable[[str], None]
-    writers: Callable[[Collection[str]], int | None]
+    writers: Callable[[Collection[str]], Collection[int] | None]
     positions: Positions
     until: float | None = None
+    collect: Callable[[], A] | None = None
     _had_writers: bool = False
     _writers_at: float = 0.0
     _closed: bool = False
     _next_analysis: float = 0.0
     _said_at: float = 0.0  # the silence that was said last, in seconds
     _was_running: bool = False
+    _collected_at: float = 0.0  # the silence at which processes were looked at last
 
     def run(self) -> End[A]:
         """Look again and again; returns once there is a word, or the time is over."""
@@ -128,10 +140,10 @@ class Follow(Generic[A]):
         word = self.job.word(now, self._closed)
         if word is Word.GOES_ON:
             self._tell(now)
-            return None
+            return self._proved(now)
         told = self.job.told(now)
         if word is Word.STOPPED:
-            return End(word, f"stopped: {told}", self.analyze())
+            return End(word, f"stopped: {told}", (self.collect or self.analyze)())
         if now < self._next_analysis:
             return None
         answer = self.analyze()
@@ -151,6 +163,24 @@ class Follow(Generic[A]):
         why = self.job.said_end or "nobody writes to its files any more"
         word = Word.FAILED if answer.outcome == "failure" else Word.ENDED
         return End(word, f"{word.value}: {why}; {told}", answer)
+
+    def _proved(self, now: float) -> End[A] | None:
+        """Return the end if two looks at the processes prove it before the limit."""
+        job, silence = self.job, self.job.silence(now)
+        if silence < self._collected_at:
+            self._collected_at = 0.0
+        unusual = max(LOOK_AFTER, LOOK_TIMES * job.pauses.longest)
+        if self.collect is None or not job.is_running:
+            return None
+        if silence < max(unusual, 2 * self._collected_at):
+            return None
+        self._collected_at = silence
+        answer = self.collect()
+        if answer.outcome == "failure" and answer.is_sure:
+            told = job.told(now)
+            return End(Word.STOPPED, f"stopped: {told}; two looks prove it", answer)
+        self.say(f"{job.told(now)}: two looks at its processes prove no failure")
+        return None
 
     def told(self, now: float) -> str:
         """Say how the job stands, and when it would count as stopped."""
@@ -179,10 +209,9 @@ class Follow(Generic[A]):
             return
         if now - self._writers_at >= WRITERS_EVERY or not self._writers_at:
             self._writers_at = now
-            paths = {str(tail.source.path) for tail in self.tails.tails.values()}
-            many = self.writers(paths)
-            self._closed = self._had_writers and many == 0
-            self._had_writers = self._had_writers or bool(many)
+            pids = self.writers(self.tails.followed)
+            self._closed = self._had_writers and pids is not None and not pids
+            self._had_writers = self._had_writers or bool(pids)
 
     def _tell(self, now: float) -> None:
         """Say a beginning, and silences that are longer than any before."""

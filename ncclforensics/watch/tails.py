@@ -93,6 +93,11 @@ class Tails:
         """The paths that are not there yet."""
         return [path for path in self.paths if not _there(path)]
 
+    @property
+    def followed(self) -> set[str]:
+        """The real paths of the files that were found."""
+        return {str(tail.source.path) for tail in self.tails.values()}
+
     def new(self) -> Iterator[New]:
         """Yield what is new since the last look, file by file."""
         found = list(self._found())

@@ -7,6 +7,7 @@ other hosts are not seen: then nothing is known.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 PROCESSES = Path("/proc")
+_RANK = re.compile(rb"(?:^|\0)(?:(?:PMIX?_|OMPI_COMM_WORLD_)?RANK|SLURM_PROCID)=\d")
 
 
-def writers(files: Collection[str]) -> int | None:
-    """Return how many processes write to one of `files`, given by their real paths.
+def writers(files: Collection[str]) -> list[int] | None:
+    """Return the processes that write to one of `files`, given by their real paths.
 
     None where the system does not tell.
     """
@@ -26,7 +28,16 @@ def writers(files: Collection[str]) -> int | None:
         processes = [entry.name for entry in os.scandir(PROCESSES)]
     except OSError:
         return None
-    return sum(_writes(pid, files) for pid in processes if pid.isdigit())
+    return [int(p) for p in processes if p.isdigit() and _writes(p, files)]
+
+
+def have_ranks(pids: Collection[int]) -> bool:
+    """Whether one of some processes was given a rank by its launcher."""
+    for pid in pids:
+        with suppress(OSError):
+            if _RANK.search((PROCESSES / str(pid) / "environ").read_bytes()):
+                return True
+    return False
 
 
 def _writes(pid: str, files: Collection[str]) -> bool:

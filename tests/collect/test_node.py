@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import ncclforensics
 from ncclforensics.analysis import analyze
 from ncclforensics.collect import dumps, looks, mounts, node, processes
@@ -262,3 +264,43 @@ def test_a_stopped_process_is_told_with_its_state(rank, collected, few):
     folder, _ = collected([process])
     (told,) = json.loads((folder / "processes.json").read_text())["processes"]
     assert told["state"] == "T"
+
+
+@pytest.mark.parametrize(
+    ("told", "sizes"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}, (8, 1, None)),
+        (
+            {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}
+            | {"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
+            (4, 1, 2),
+        ),
+        (
+            {"SLURM_PROCID": "3", "SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}
+            | {"SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"},
+            (4, 1, 2),
+        ),
+        # nodes with different numbers of ranks
+        (
+            {"SLURM_PROCID": "3", "SLURM_JOB_ID": "7"}
+            | {"SLURM_STEP_TASKS_PER_NODE": "2,1"},
+            (None, None, None),
+        ),
+        # torchrun under srun: the tasks of Slurm are its agents
+        ({"RANK": "3", "WORLD_SIZE": "8", "SLURM_NTASKS": "2"}, (8, None, None)),
+    ],
+)
+def test_the_size_of_a_job_is_that_of_the_launcher_that_gave_the_rank(told, sizes):
+    process = processes.Process(1, 0, "python", "python train.py", 0, told)
+    processes._seat(process)
+    names = ("world_size", "local_rank", "local_world_size")
+    assert tuple(map(process.sizes.get, names)) == sizes
+
+
+def test_a_stopped_rank_is_not_asked_for_a_dump_nor_a_silent_one_again():
+    ranks = [processes.Process(n, 0, "python", "", 0, rank=n) for n in range(3)]
+    states = {0: {"state": "T"}, 1: {"state": "S"}, 2: {"state": "S"}}
+    dump = "Flight Recorder dump of rank {}".format
+    asked, why_not = dumps.questions(ranks, states, {dump(1): False, dump(2): True})
+    assert [question.name for question in asked] == [dump(2)]
+    assert [*why_not] == [dump(0)]

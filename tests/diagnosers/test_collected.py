@@ -242,3 +242,176 @@ def test_an_mtu_that_differs_counts_where_the_job_is_proved_to_stand(
         }
         files |= later
     assert bool(found(analyzed(files), "mtu-mismatch")) is told
+
+
+IN_QUEUE = """Process {pid}: python train.py
+
+Thread {pid} (idle): "MainThread"
+    get (multiprocessing/queues.py:113)
+    batches (train.py:9)
+    main (train.py:21)
+    <module> (train.py:30)
+Thread {helper} (idle): "Thread-1"
+    report (monitor.py:49)
+    run (threading.py:982)
+"""
+IN_RECEIVE = WAITS.replace("all_reduce (", "recv (").replace(":20)", ":25)")
+OOM = "+00:00 Out of memory: Killed process 9 (python) total-vm:1kB, anon-rss:1kB"
+
+
+def with_stacks(files, **by_rank):
+    """Put other stacks in place of those of some ranks, in both looks."""
+    told = dict(files)
+    for name, stack in by_rank.items():
+        for number in (1, 2):
+            path = f"look-{number}/stacks/{name}.txt"
+            rank = int(name.removeprefix("rank_")[0])
+            told[path] = stack.format(pid=500 + rank, helper=700)
+    return told
+
+
+def test_equal_stacks_of_two_looks_prove_that_a_rank_that_polls_stands(analyzed):
+    second = [process(r) for r in range(4)]
+    second[2] |= {"switches": 103}
+    analysis = analyzed(job(second=second))
+    assert named(analysis) == ("missing-rank", (2,), "likely")
+
+
+def test_equal_stacks_prove_nothing_of_ranks_that_make_steps(analyzed):
+    second = [process(r, switches=2000, cpu_s=6.0) for r in range(4)]
+    analysis = analyzed(job(second=second))
+    told = analysis.frames["looks"]
+    assert told.filter(told["kind"] == "stack")["moved"].null_count() == 4
+    assert named(analysis) is None or named(analysis)[2] == "possible"
+
+
+def test_a_main_thread_that_waits_for_a_queue_is_where_its_rank_stands(analyzed):
+    analysis = analyzed(with_stacks(job(), rank_2=IN_QUEUE))
+    assert named(analysis) == ("missing-rank", (2,), "likely")
+    assert "batches" in analysis.report.verdict.explanation
+    assert "monitor.py" not in analysis.report.verdict.explanation
+
+
+def test_where_a_worker_stands_is_not_where_its_rank_does(analyzed):
+    looks = [
+        look(n, [*map(process, range(4)), process(1, pid=900, is_main=False)], s)
+        for n, s in ((1, 0), (2, 30))
+    ]
+    files = looks[0] | looks[1]
+    for number in (1, 2):
+        path = f"look-{number}/stacks/rank_1.worker_900.txt"
+        files[path] = ELSEWHERE.format(pid=900)
+    files["manifest.json"] = job()["manifest.json"]
+    assert named(analyzed(files)) == ("missing-rank", (2,), "likely")
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        {"cpu_s": 34.0, "switches": 104},
+        {"called_bytes": 64 << 20},
+        {"switches": 100 + 30 * 20},
+    ],
+)
+def test_a_rank_that_works_is_slow_though_the_others_stand(analyzed, does):
+    second = [process(r) for r in range(4)]
+    second[2] |= does
+    analysis = analyzed(job(second=second, called_bytes=0))
+    assert named(analysis) is None
+    assert [s.rank for s in analysis.report.suspects][:1] == [2]
+
+
+def test_a_stopped_rank_is_named_also_where_it_stands_in_the_call(analyzed):
+    stopped = {"state": "T", "wchan": "do_signal_stop"}
+    files = job(**stopped)
+    assert named(analyzed(with_stacks(files, rank_2=WAITS))) == (
+        *("missing-rank", (2,)),
+        "certain",
+    )
+    everybody = [process(r, **stopped) for r in range(4)]
+    all_stopped = look(1, everybody) | look(2, everybody, 30)
+    assert named(analyzed(all_stopped)) is None or named(analyzed(all_stopped))[1] != (
+        *range(4),
+    )
+
+
+def test_of_several_that_may_owe_a_message_nobody_is_accused(analyzed):
+    files = with_stacks(job(), rank_2=IN_RECEIVE, rank_3=IN_RECEIVE)
+    analysis = analyzed(files)
+    assert named(analysis) is None
+    assert {s.rank for s in analysis.report.suspects} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("when", "live", "counts"),
+    [("09:50:00", 3, False), ("09:59:30", 3, True), ("09:59:30", 4, False)],
+)
+def test_a_kill_is_of_a_rank_that_is_gone_and_had_begun(analyzed, when, live, counts):
+    started = {"started": "2026-11-20T09:55:00.000Z"}
+    ranks = [process(r, **started) for r in range(live)]
+    files = look(1, ranks) | look(2, ranks, 30)
+    files["manifest.json"] = job()["manifest.json"]
+    files["commands/dmesg.txt"] = f"2026-11-20T{when},000000{OOM}\n"
+    assert bool(found(analyzed(files), "host-oom")) is counts
+
+
+def test_a_debug_level_that_one_rank_alone_has_is_named(analyzed):
+    files = job()
+    for rank in range(4):
+        level = "\nTORCH_DISTRIBUTED_DEBUG=DETAIL" if rank == 2 else ""
+        files[f"processes/rank_{rank}.env"] = (
+            f"RANK={rank}\nMASTER_ADDR=gpu0001\nMASTER_PORT=1\nWORLD_SIZE=4{level}\n"
+        )
+    assert named(analyzed(files))[:2] == ("inconsistent-env", (2,))
+
+
+def connected(number, *, queue=0, received=0, second=0):
+    """One look at four hosts, whose rank sends to that of gpu0002 and gets nothing."""
+    files = {}
+    for rank in range(4):
+        own = f"10.0.0.{rank + 1}"
+        sockets = [socket(f"{own}:40", "0.0.0.0:0", "LISTEN")]
+        if rank in (0, 2):
+            sockets.append(socket(f"{own}:41", "10.0.0.2:40", send_queue=queue))
+        if rank == 1 and received:
+            for far in ("10.0.0.1", "10.0.0.3"):
+                end = socket("10.0.0.2:40", f"{far}:41", receive_queue=received)
+                sockets.append(end)
+        one = process(rank, local_rank=0, local_world_size=1, sockets=sockets)
+        host = f"gpu000{rank + 1}"
+        told = {"collected_processes": 1, "host": host, "searched": True}
+        told["taken"] = f"2026-11-20T10:00:{second:02}.000Z"
+        told["processes"] = [one]
+        folder = f"{host}/look-{number}"
+        files[f"{folder}/processes.json"] = json.dumps(told)
+        files[f"{folder}/stacks/rank_{rank}.txt"] = WAITS.format(pid=500 + rank)
+        files[f"{host}/manifest.json"] = json.dumps(
+            {"collected_by": "x", "host": host, "asked": []}
+        )
+    return files
+
+
+def socket(local, remote, state="ESTABLISHED", send_queue=0, receive_queue=0):
+    queues = {"send_queue": send_queue, "receive_queue": receive_queue}
+    return {"local": local, "remote": remote, "state": state, **queues}
+
+
+def test_bytes_that_never_arrive_name_the_host_that_they_have_in_common(analyzed):
+    files = connected(1, queue=96) | connected(2, queue=96, second=30)
+    verdict = analyzed(files).report.verdict
+    assert (verdict.slug, verdict.culprits.hosts) == ("unreachable-peer", ("gpu0002",))
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ({"queue": 96, "received": 96}, {"queue": 96, "received": 96}),  # it reads none
+        ({"queue": 96}, {"queue": 48}),  # they get less
+        ({}, {"queue": 96}),
+    ],
+)
+def test_bytes_that_move_or_that_nobody_reads_are_no_fault_of_a_network(
+    analyzed, first, later
+):
+    files = connected(1, **first) | connected(2, second=30, **later)
+    assert not found(analyzed(files), "unreachable-peer")

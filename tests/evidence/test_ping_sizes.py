@@ -1,5 +1,7 @@
 """Large pings that get lost where small ones arrive tell of an MTU in between."""
 
+import json
+
 import pytest
 
 from log_lines import timeout
@@ -51,3 +53,25 @@ def test_other_pings_tell_of_no_mtu(analyzed, pings):
 def test_of_a_job_that_is_well_no_ping_tells_anything(analyzed):
     steps = "".join(f"step {n} loss 2.5\n" for n in range(9))
     assert told(analyzed, ping(1472, 3), ping(8972, 0), log=steps) == []
+
+
+def from_nodes(narrow):
+    """Four nodes ping each other; large packets to and from `narrow` get lost."""
+    files = {"job.log": HUNG}
+    for host in range(1, 5):
+        name = f"gpu000{host}"
+        manifest = {"collected_by": "x", "host": name, "asked": []}
+        files[f"{name}/manifest.json"] = json.dumps(manifest)
+        for peer in {1, 2, 3, 4} - {host}:
+            lost = bool({host, peer} & narrow)
+            told = [ping(56, 3, f"10.0.0.{peer}", f"10.0.0.{peer}")]
+            told.append(ping(8972, 0 if lost else 3, *[f"10.0.0.{peer}"] * 2))
+            for size, text in zip(("-small", ""), told, strict=True):
+                files[f"{name}/commands/ping{size}-10.0.0.{peer}.txt"] = text
+    return files
+
+
+@pytest.mark.parametrize(("narrow", "hosts"), [({2}, ("gpu0002",)), ({1, 2, 3, 4}, ())])
+def test_the_host_whose_large_packets_reach_nobody_is_named(analyzed, narrow, hosts):
+    (finding,) = found(analyzed(from_nodes(narrow)), SLUG)
+    assert finding.hosts == hosts

@@ -2,7 +2,8 @@
 
 Each case starts ranks on Gloo, waits until they make steps, harms one of them, and
 prints after how many seconds which word came, and whom the report names. `--patience`
-is given to a second watch beside the one that learns. All cases run side by side.
+is given to a second watch beside the one that learns, `--collect` to a third. All cases
+run side by side.
 
     python tests/lab/watch_run.py FOLDER [--cases stop,lock] [--healthy 60]
 """
@@ -48,6 +49,9 @@ class Run:
         self.words = {
             "learned": self._watch("learned", paths, []),
             "patient": self._watch("patient", paths, ["--patience", patience]),
+            "collects": self._watch(
+                "collects", paths, ["--collect", str(self.folder / "hang")]
+            ),
         }
         self.told: dict[str, float] = {}
         self.harmed = 0.0

@@ -20,6 +20,7 @@ RESET = "RuntimeError: [../gloo/transport/tcp/pair.cc:553] Connection closed by 
 @dataclass
 class Answered:
     outcome: str
+    is_sure: bool = True
 
 
 class World:
@@ -31,7 +32,7 @@ class World:
         self.file.write_text("rank 0 of 1 is ready\n")
         self.stamp()
         self.said, self.shown, self.asked = [], [], []
-        self.outcome, self.writers = "failure", 1
+        self.outcome, self.writers = "failure", [1]
 
     def stamp(self):
         os.utime(self.file, (self.time, self.time))
@@ -121,7 +122,7 @@ def test_a_job_whose_files_are_closed_has_ended(world):
     job.outcome = "no-failure"
     follow = job.follow(until=BEGAN + 60)
     assert follow.run().word is Word.GOES_ON
-    job.writers, follow.until = 0, None
+    job.writers, follow.until = [], None
     end = follow.run()
     assert (end.word, end.text.split(";")[0]) == (
         Word.ENDED,
@@ -132,7 +133,7 @@ def test_a_job_whose_files_are_closed_has_ended(world):
 
 def test_files_that_nobody_was_seen_to_write_do_not_count_as_closed(world):
     job = world(60)
-    job.writers = 0
+    job.writers = []
     assert job.follow().run().word is Word.STOPPED
 
 
@@ -168,3 +169,43 @@ def test_a_look_without_news_reads_no_file(world, monkeypatch):
         "pathlib.Path.open", lambda *_, **__: pytest.fail("a file was opened")
     )
     assert list(follow.tails.new()) == []
+
+
+def collecting(job, outcome, is_sure=True):
+    """Follow a job whose processes can be looked at, and count the looks."""
+    looks = []
+
+    def collect():
+        looks.append(job.time)
+        return Answered(outcome, is_sure)
+
+    return job.follow(collect=collect), looks
+
+
+def test_two_looks_that_prove_a_standstill_end_the_wait_of_a_young_job(world):
+    job = world(60)
+    follow, looks = collecting(job, "failure")
+    end = follow.run()
+    assert (end.word, len(looks)) == (Word.STOPPED, 1)
+    assert "two looks prove it" in end.text
+    assert job.time - job.stops < 2 * module.LOOK_AFTER < MOST_UNSEEN
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_sure"), [("inconclusive", True), ("failure", False)]
+)
+def test_looks_that_prove_nothing_leave_it_to_the_silence(world, outcome, is_sure):
+    job = world(60)
+    follow, looks = collecting(job, outcome, is_sure)
+    end = follow.run()
+    assert end.word is Word.STOPPED
+    assert job.time - job.stops >= MOST_UNSEEN - 1
+    # at each doubling of the silence, and at the end
+    assert 4 <= len(looks) <= 7
+
+
+def test_a_job_that_makes_steps_is_not_looked_at(world):
+    job = world(1e9)
+    follow, looks = collecting(job, "failure")
+    follow.until = BEGAN + 300
+    assert (follow.run().word, looks) == (Word.GOES_ON, [])

@@ -13,6 +13,8 @@ from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import CITE
 
 PROCESS, FAULT = "collect.process", "kernel.segfault"
+KILLS = ("kernel.oom_kill", "kernel.oom_kill.target")
+CLOCKS_S = 2  # by which a kernel's log and a process's start may differ
 JOB = ["host", "local_world_size", "world_size"]
 
 
@@ -64,21 +66,36 @@ def _whole_hosts(frames: Frames) -> pl.Series:
     return local.filter(pl.col("live") >= pl.col("local_world_size"))["host"]
 
 
-def without_strangers(frames: Frames) -> Frames:
-    """Drop the faults that the kernel tells of processes without a rank, if ranks live.
+def of_ranks(frames: Frames, deaths: pl.DataFrame) -> pl.DataFrame:
+    """Drop the deaths of processes (`rank host t`) that can be no rank's.
 
-    All ranks of the job, or all on that host. Other programs run on a node, and are
-    called python as well.
+    By `collect`: all ranks live, of the job or on that host, or were started later. The
+    kernel tells of other programs as well, called python too, and of earlier jobs.
     """
-    faults = frames.message(FAULT).select(*CITE)
-    theirs = frames["exits"].filter(pl.col("rank").is_null())
-    theirs = theirs.join(faults, on=[*CITE], how="semi")
-    if not are_all(frames):
-        theirs = theirs.filter(pl.col("host").is_in(_whole_hosts(frames).implode()))
+    told = seen(frames)
+    if told.is_empty() or deaths.is_empty():
+        return deaths
+    nameless = pl.col("rank").is_null()
+    here = pl.col("host").is_in(_whole_hosts(frames).implode())
+    stranger = nameless if are_all(frames) else nameless & here.fill_null(False)
+    known = deaths.filter(~stranger)
+    if "started" not in told.columns:
+        return known
+    first = told.group_by("host").agg(pl.col("started").min().alias("_started"))
+    joined = known.join(first, on="host", how="left", maintain_order="left")
+    early = pl.col("t") < pl.col("_started") - pl.duration(seconds=CLOCKS_S)
+    return joined.filter(~early.fill_null(False)).drop("_started")
+
+
+def without_strangers(frames: Frames) -> Frames:
+    """Drop the deaths in the kernel's log that are of no rank; see `of_ranks`."""
+    told = frames.message(FAULT, *KILLS).select(*CITE).unique()
+    deaths = frames["exits"].join(told, on=[*CITE], how="semi")
+    theirs = deaths.join(of_ranks(frames, deaths), on=[*CITE], how="anti")
     if theirs.is_empty():
         return frames
     kept = frames["exits"].join(theirs, on=[*CITE], how="anti", maintain_order="left")
-    text = "the kernel tells of faults in processes that are no ranks: those there live"
+    text = "the kernel tells of processes that died and are no ranks: those there live"
     note = {"stage": "correlate", "text": text, "source": theirs["source"][0]}
     notes = pl.concat([frames["notes"], tables.rows("notes", [note])])
     return Frames({**frames.tables, "exits": kept, "notes": notes}, frames.messages)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.timing import look_times
 from ncclforensics.correlate.timing.duplicate_files import places
 from ncclforensics.model.tables import TIME, begun, done
 
@@ -96,13 +97,15 @@ def described(frames: Frames, dumps: pl.DataFrame, made: pl.DataFrame) -> pl.Dat
     names = places(dumps["source"])
     files = frames["sources"].select("source", "modified", "sha256", "cut")
     told = dumps.with_row_index("dump").join(of_calls, on="dump", how="left")
-    for more in (backends, counts, names, files.unique("source")):
+    looks = look_times.taken(frames)
+    for more in (backends, counts, names, files.unique("source"), looks):
         told = told.join(more, on="source", how="left")
+    told = told.with_columns(pl.coalesce("taken", "stamp").alias("stamp"))
     blank = pl.col("height").is_null().any().over("rank")
     order = [
         pl.when(~blank).then(c) for c in ("newest", "last_id", pl.col("open") * -1)
     ]
-    return told.sort("rank", *order, "counts", "modified", "place", "source")
+    return told.sort("rank", *order, "counts", "taken", "modified", "place", "source")
 
 
 def paired(told: pl.DataFrame, made: pl.DataFrame, frames: Frames) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.timing import look_times
 from ncclforensics.correlate.timing.duplicate_files import LEAST_MS, is_retaken, places
 from ncclforensics.correlate.traces import call_summary, process_stacks, ras_members
 from ncclforensics.model import tables
@@ -144,8 +145,13 @@ def logged(frames: Frames) -> pl.DataFrame:
 def _of_files(frames: Frames, told: pl.DataFrame) -> pl.DataFrame:
     files = frames["sources"].select("source", "modified", "sha256").unique("source")
     named = places(told["source"].unique(maintain_order=True))
-    joined = told.join(files, on="source", how="left", maintain_order="left")
-    return joined.join(named, on="source", how="left", maintain_order="left")
+    looks = look_times.taken(frames)
+    for more in (files, named, looks):
+        told = told.join(more, on="source", how="left", maintain_order="left")
+    return told.with_columns(
+        pl.coalesce("t", "taken").alias("t"),
+        pl.coalesce("taken", "stamp").alias("stamp"),
+    ).drop("taken")
 
 
 def _paired(told: pl.DataFrame, key: list[str]) -> pl.DataFrame:

@@ -15,6 +15,7 @@ import polars as pl
 from ncclforensics.correlate.exits import alive
 from ncclforensics.correlate.timing.duplicate_files import LEAST_MS
 from ncclforensics.model import tables
+from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -25,24 +26,20 @@ STILL = 0.01
 # written by a log or a monitor, not by a rank that reads data or saves
 LEAST_BYTES = 1 << 20
 MIB = 1 << 20
+# of a core: a rank that uses so much outside of any call computes
+COMPUTES = 0.5
+# times a second that a main thread runs; one that polls a queue does once in seconds
+AGAIN_AND_AGAIN = 10
+RARELY = 1  # times a second; one that makes steps runs more often
+COUNTED = ("switches", "storage_bytes", "called_bytes")
 
 
 def worked(frames: Frames) -> pl.DataFrame:
     """Return `looks` rows of kind `process` for the ranks that were looked at twice."""
-    told = frames.message(alive.PROCESS)
-    if told.is_empty():
+    pairs = _pairs(frames)
+    if pairs.is_empty():
         return tables.empty("looks")
-    key = ["host", "rank", "pid"]
-    mains = _with_workers(told).drop_nulls([*key, "cpu_s", "t"])
-    mains = mains.sort(*key, "t").unique([*key, "t"], maintain_order=True)
-    before = [
-        pl.col(c).shift(1).over(key).alias(f"{c}_a")
-        for c in ("cpu_s", "switches", "storage_bytes", "t", "source")
-    ]
-    pairs = mains.with_columns(before).drop_nulls("source_a")
-    pairs = pairs.unique(key, keep="last", maintain_order=True)
-    apart = (pl.col("t") - pl.col("t_a")).dt.total_milliseconds()
-    used = pl.col("cpu_s") - pl.col("cpu_s_a")
+    apart, used = _apart(), _used()
     passed = (pl.col("storage_bytes") - pl.col("storage_bytes_a")).fill_null(0)
     still = (
         (used >= 0)
@@ -82,6 +79,63 @@ def worked(frames: Frames) -> pl.DataFrame:
     return tables.conform("looks", rows.select(*tables.SCHEMAS["looks"]))
 
 
+def _pairs(frames: Frames) -> pl.DataFrame:
+    """Return the last look at each rank's process with the previous one (`…_a`)."""
+    told = frames.message(alive.PROCESS)
+    if told.is_empty():
+        return told
+    key = ["host", "rank", "pid"]
+    mains = _with_workers(told).drop_nulls([*key, "cpu_s", "t"])
+    mains = mains.sort(*key, "t").unique([*key, "t"], maintain_order=True)
+    before = [
+        pl.col(c).shift(1).over(key).alias(f"{c}_a")
+        for c in (*COUNTED, "cpu_s", "t", "source")
+    ]
+    pairs = mains.with_columns(before).drop_nulls("source_a")
+    return pairs.unique(key, keep="last", maintain_order=True)
+
+
+def _apart() -> pl.Expr:
+    return (pl.col("t") - pl.col("t_a")).dt.total_milliseconds()
+
+
+def _used() -> pl.Expr:
+    return pl.col("cpu_s") - pl.col("cpu_s_a")
+
+
+@remembered
+def at_work(frames: Frames) -> pl.DataFrame:
+    """Return the processes that worked between two looks: `rank spins`, one row a rank.
+
+    They moved bytes, or their main thread ran again and again. `spins` if they only
+    used CPU time, which a host that waits for its GPU may do as well.
+    """
+    pairs = _pairs(frames)
+    if pairs.is_empty():
+        return pl.DataFrame(schema={"rank": pl.Int64(), "spins": pl.Boolean()})
+    seconds = _apart() / 1000
+    computes = _used() >= COMPUTES * seconds
+    did = pl.any_horizontal(
+        pl.col("storage_bytes") - pl.col("storage_bytes_a") >= LEAST_BYTES,
+        pl.col("called_bytes") - pl.col("called_bytes_a") >= LEAST_BYTES,
+        pl.col("switches") - pl.col("switches_a") >= AGAIN_AND_AGAIN * seconds,
+    ).fill_null(False)
+    works = pairs.filter((_apart() >= LEAST_MS) & (computes | did))
+    return works.select("rank", (~did & pl.col("uses_gpu")).alias("spins"))
+
+
+def steps(frames: Frames) -> frozenset[int]:
+    """Return the ranks that may have come back to the same place between two looks.
+
+    Their main threads ran more often than those do that only poll now and then.
+    """
+    pairs = _pairs(frames)
+    if pairs.is_empty():
+        return frozenset()
+    often = pl.col("switches") - pl.col("switches_a") > RARELY * _apart() / 1000
+    return frozenset(pairs.filter(often.fill_null(True))["rank"])
+
+
 def standing(frames: Frames) -> int:
     """Count the ranks that did not run between two looks, if none of them did.
 
@@ -98,7 +152,8 @@ def _with_workers(told: pl.DataFrame) -> pl.DataFrame:
     A rank may wait for its data loader, or for a child that saves.
     """
     of_rank = ["source", "host", "rank"]
-    whole = [pl.col(c).sum().over(of_rank).alias(c) for c in ("cpu_s", "storage_bytes")]
+    summed = ("cpu_s", "storage_bytes", "called_bytes")
+    whole = [pl.col(c).sum().over(of_rank).alias(c) for c in summed]
     known = pl.col("cpu_s").is_not_null().all().over(of_rank)
     return told.with_columns(
         *(

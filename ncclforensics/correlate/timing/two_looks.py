@@ -34,7 +34,7 @@ def last(frames: Frames) -> Frames:
     """
     spied = log_motion.stacks(frames)
     told = [
-        log_motion.spied(spied),
+        _without_steps(frames, log_motion.spied(spied)),
         log_motion.reported(frames),
         log_motion.logged(frames),
         process_motion.worked(frames),
@@ -57,6 +57,13 @@ def last(frames: Frames) -> Frames:
         return kept
     looks = looks.sort("rank", "kind", "source", maintain_order=True)
     return Frames({**kept.tables, "looks": looks}, kept.messages)
+
+
+def _without_steps(frames: Frames, looks: pl.DataFrame) -> pl.DataFrame:
+    """Let equal stacks prove nothing of ranks that may have made steps in between."""
+    steps = pl.col("rank").is_in(list(process_motion.steps(frames)))
+    proves = pl.col("moved") | ~steps
+    return looks.with_columns(pl.when(proves).then("moved").alias("moved"))
 
 
 def _several(frames: Frames) -> pl.DataFrame:

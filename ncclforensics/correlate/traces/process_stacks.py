@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STACKS = ("stacks.pyspy", "stacks.python", "stacks.ray", "stacks.gdb")
 HEADINGS = ("stacks.torch_debug", "stacks.rank")
 FATAL = "python.fatal"
+PROCESS = "collect.process"
 LOOK = ["source", "look"]
 THREAD = ["source", "look", "line", "thread"]
 SCHEMA = pl.Schema(
@@ -52,7 +53,8 @@ def looks(frames: Frames) -> pl.DataFrame:
     lines = _numbered(frames)
     if lines.is_empty():
         return SCHEMA.to_frame()
-    chosen = _chosen(_of_no_crash(_by_pid(lines, frames), frames))
+    known = _of_no_worker(_by_pid(lines, frames), frames)
+    chosen = _chosen(_of_no_crash(known, frames))
     return chosen.select(*SCHEMA).cast(SCHEMA).sort("source", "line", "depth")
 
 
@@ -119,6 +121,18 @@ def _by_pid(lines: pl.DataFrame, frames: Frames) -> pl.DataFrame:
     )
 
 
+def _of_no_worker(lines: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Drop the processes that `collect` knows to be workers of a rank.
+
+    A rank stands where its main process does.
+    """
+    told = frames.message(PROCESS)
+    if told.is_empty():
+        return lines
+    seen = told.filter(~pl.col("is_main")).select("host", "pid", "rank").unique()
+    return lines.join(seen, on=["host", "pid", "rank"], how="anti")
+
+
 def _as(prefix: str, *columns: str) -> list[pl.Expr]:
     return [pl.col(c).alias(f"{prefix}{c}") for c in columns]
 
@@ -166,8 +180,10 @@ def _chosen(lines: pl.DataFrame) -> pl.DataFrame:
     entries = threads.filter(calls)["entry"].drop_nulls().unique()
     alike = works & pl.col("entry").is_in(entries.implode())
     main = works & pl.col("is_main")
-    first = pl.when(main).then(4).when(calls).then(3).when(alike).then(2)
-    worth = first.when(works).then(1).otherwise(0)
+    # a main thread that waits for a queue stands there, whatever a helper does
+    waits = pl.col("has_own") & pl.col("is_main")
+    first = pl.when(main).then(5).when(calls).then(4).when(alike).then(3)
+    worth = first.when(waits).then(2).when(works).then(1).otherwise(0)
     # a helper thread of Gloo is in the call that the main thread awaits
     helper = pl.col("native").drop_nulls().first().over(LOOK)
     best = (
