@@ -71,7 +71,9 @@ def spied(told: pl.DataFrame) -> pl.DataFrame:
     return _rows(
         pairs.drop_nulls("rank"),
         "stack",
-        pl.when(same & pl.col("is_active").fill_null(False)).then(None).otherwise(~same),
+        pl.when(same & pl.col("is_active").fill_null(False))
+        .then(None)
+        .otherwise(~same),
         pl.when(same).then(said).otherwise(now),
     )
 
