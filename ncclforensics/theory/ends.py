@@ -59,10 +59,11 @@ def _closed(case: Case, found: list[End]) -> list[End]:
     """Return the ends; those that are a call with one rank in it, as cycles.
 
     Other members of that call have to exist, and nothing lists them. If all ranks of
-    the job are at some end, they are among those that wait.
+    the job wait, they are among those.
     """
-    told = {rank for end in found for rank in (*end.blocked, *end.ranks)}
-    if not world.is_everyone(case.frames, told):
+    waits = {rank for end in found for rank in end.blocked} | case.waited | case.mute
+    waits |= {rank for end in found if end.kind not in OTHERS for rank in end.ranks}
+    if not world.is_everyone(case.frames, waits):
         return found
     return [_with_callers(case, end) if _is_alone(case, end) else end for end in found]
 
