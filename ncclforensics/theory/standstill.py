@@ -106,7 +106,7 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     for kind in NEEDS_ALL:
         seen = frames["looks"].filter(pl.col("kind") == kind)["moved"]
         if somebody_moved or seen.fill_null(True).any():
-            stood = stood.filter(pl.col("kind") != kind)
+            stood = stood.filter(pl.col("kind").ne_missing(kind))
     waits = frames["calls"]["waiting"].explode()
     if stood.filter(pl.col("rank").is_in(waits.implode())).height:
         ranks = common.numbers(stood["rank"])
