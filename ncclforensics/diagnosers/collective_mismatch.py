@@ -36,7 +36,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, detail_fingerprints
+from ncclforensics.evidence import (
+    analyzer_reports,
+    common,
+    detail_fingerprints,
+    horovod_stalls,
+)
 from ncclforensics.model.findings import Finding
 from ncclforensics.theory import mismatches
 from ncclforensics.theory.weigh import weighed
@@ -50,7 +55,7 @@ if TYPE_CHECKING:
 FAMILY = "desync"
 NEEDS = (
     *("collectives", "positions", "c10d.fingerprint", "condensed.fingerprint"),
-    "nccl.collective_mismatch",
+    *("nccl.collective_mismatch", "c10d.analyzer.mismatch", "launchers.horovod"),
 )
 MISSING = "no dump, and no TORCH_DISTRIBUTED_DEBUG=DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
@@ -103,6 +108,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if sides := detail_fingerprints.sides(frames, "op"):
         yield mismatches.printed(frames, sides, WORDS)
         return
+    report = analyzer_reports.differing(frames, analyzer_reports.TYPE)
+    if report is not None:
+        yield analyzer_reports.mismatch(frames, report, "collective-mismatch", REMEDY)
+        return
+    if (found := _elsewhere(frames)) is not None:
+        yield found
+        return
     lines = _unlike(frames.message("c10d.fingerprint"))
     if lines.height and not detail_fingerprints.sides(frames, "shape"):
         peers = "is_peer" in lines.columns and lines["is_peer"].any()
@@ -113,6 +125,26 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield _one_sided(seen, *NCCL)
     elif feared.height:
         yield _one_sided(feared, *NCCL, confidence="likely")
+
+
+def _elsewhere(frames: Frames) -> Finding | None:
+    """Return the finding for two sides whose tensors stall on each other in Horovod."""
+    lines, ranks = horovod_stalls.elsewhere(frames)
+    if lines.is_empty():
+        return None
+    who = common.ranks(ranks) if ranks else "two sides"
+    return Finding(
+        slug="collective-mismatch",
+        confidence="likely" if ranks else "certain",
+        headline=f"{who} submitted other tensors than the others",
+        evidence=common.cites(lines),
+        explanation="Horovod's list shows two sides: each submitted what the other "
+        "lacks, so they make different calls and wait for each other.",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        first_seen=common.first_seen(lines),
+    )
 
 
 def _unlike(lines: pl.DataFrame) -> pl.DataFrame:
