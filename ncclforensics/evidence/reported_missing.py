@@ -41,7 +41,7 @@ def named(frames: Frames) -> Iterator[Finding]:
     """Yield the finding of the first of these sources that names a rank."""
     sources = (
         *(_barrier, _desync, _analyzer, _horovod, _ras, init_hang.never_started),
-        _awaited,
+        *(_awaited, _notified),
     )
     for source in sources:
         if found := source(frames):
@@ -146,6 +146,21 @@ def _awaited(frames: Frames) -> Finding | None:
         headline=told,
         explanation=f"{told.capitalize()}: {why}.{seen_places.at_work(frames, ranks)}",
     )
+
+
+def _notified(frames: Frames) -> Finding | None:
+    """Return the ranks for which others waited in HCCL, and that wait for nobody.
+
+    It names the next rank in the ring or tree, which may wait as well.
+    """
+    lines = frames.message("hccl.notify_timeout")
+    if "missing" not in lines.columns:
+        return None
+    waiting = frames["events"].filter(pl.col("role") == "victim")["rank"]
+    named = lines.filter(~pl.col("missing").is_in(waiting.implode()))
+    ranks = common.numbers(named["missing"])
+    why = "others waited for it in a collective of HCCL until their timeout"
+    return _finding(frames, named, ranks, Collective(), why, "likely")
 
 
 def _finding(
