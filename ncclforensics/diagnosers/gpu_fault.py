@@ -121,7 +121,7 @@ HARMLESS = {
 }
 LOST = ("kernel.gpu_lost", "nvidia.smi.gpu_lost", "nvidia.nvml.gpu_lost")
 TESTS = ("nvidia.dcgm.test_failed", "nvidia.dcgm.unwell")
-OF_AMD = ("system.hsa.hang", "kernel.amdgpu_reset")
+OF_AMD = ("system.hsa.hang", "kernel.amdgpu_reset", "kernel.amdgpu_error")
 RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
 ECC = "uncorrectable ECC error"
 APART_NS = 2_000_000_000
@@ -155,7 +155,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     faults = _first(faults)
     ranks = common.numbers(faults["rank"]) or common.numbers(told["rank"])
-    hosts = common.hosts(faults["host"]) or common.hosts_of(frames, ranks)
+    hosts = (
+        common.hosts(faults["host"])
+        or common.hosts_of(frames, ranks)
+        or common.host_of_file(frames, faults)
+    )
     # a GPU is function 0 of its slot, even if the line leaves that out
     gpus = common.strings(faults["pci"].str.strip_suffix(".0"))
     if _either_end(faults):

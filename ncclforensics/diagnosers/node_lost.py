@@ -66,11 +66,14 @@ EXPLAINS = (
 SPREADS = True
 TOLD_WITHIN_S = 900  # SlurmdTimeout or a Kubernetes lease: minutes of silence
 
+# a node of the cluster; whether the job ran there, its pods may tell
+LISTED = "launchers.kubernetes.node_listed"
 NAMED = (
     "slurm.node_failure",
     "slurm.node_killed",
     "slurm.node_down",
     "launchers.kubernetes.node_not_ready",
+    LISTED,
     "launchers.ray.node_dead",
     "launchers.mpi.daemon_lost",
     "launchers.mpi.daemon_lost.early",
@@ -79,7 +82,7 @@ NAMED = (
 # a daemon or a heartbeat is also lost if only the network fails
 WEAK = (
     *("launchers.mpi.daemon_lost", "launchers.mpi.daemon_lost.early"),
-    *("launchers.ray.node_dead", "launchers.mpi.shepherd_died"),
+    *("launchers.ray.node_dead", "launchers.mpi.shepherd_died", LISTED),
 )
 
 
@@ -100,6 +103,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if told.is_empty():
         yield from uncollected.findings(frames, "node-lost")
         return
+    if "address" in named.columns:
+        name = pl.coalesce("host", *({"name"} & {*named.columns}), "address")
+        named = named.with_columns(name.alias("host"))
     hosts = common.hosts(named["host"].filter(~named["host"].str.contains(r"[\[,]")))
     pods = common.pods(told)
     hosts = hosts or pods
@@ -109,6 +115,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     weak = told["message"].is_in(list(WEAK)).all()
     # the table lists the cluster's nodes; which are the job's is not known
     unsure = listed.height == told.height and not slurm_nodes.hosts_of_job(frames)
+    unsure |= bool((told["message"] == LISTED).all()) and not _has_pods(frames, hosts)
     who = f"{noun(len(hosts), 'node')} {common.named(hosts)}" if hosts else "a node"
     with_it = f" with {common.ranks(ranks)}" if ranks else ""
     yield Finding(
@@ -129,6 +136,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(told),
     )
+
+
+def _has_pods(frames: Frames, hosts: tuple[str, ...]) -> bool:
+    """Whether kubectl lists a pod on one of the nodes that cannot end, or is unknown."""
+    pods = frames.message("launchers.kubernetes.pod_ending")
+    return "node" in pods.columns and pods["node"].is_in(hosts).any()
 
 
 def _left_over(frames: Frames) -> tuple[int, ...]:
