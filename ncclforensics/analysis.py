@@ -183,7 +183,7 @@ def conclude(
     # if nothing of the job was read, a failure cannot be ruled out
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     signs += unknown_failures.lines(joined).height
-    signs += bool(seen_places.nameless(joined))
+    signs += bool(seen_places.nameless(joined)) or seen_places.idle(joined)
     signs += process_motion.standing(joined)
     if not weigh.is_moving(joined):
         signs += joined["calls"].height + len(uncollected.uncollected(joined))

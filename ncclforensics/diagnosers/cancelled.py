@@ -71,6 +71,7 @@ OTHERS = (
 )
 # a rank gave up on a call: nothing that a signal leaves
 GAVE_UP = r"^c10d\.(?:watchdog|gloo|blocking_wait)\.timeout"
+SENT_BY_SRUN = ("Terminated", "Killed")
 REMEDY = (
     "sacct -j <job> -X -o JobID,User,State%30,End   # CANCELLED by <uid>",
     "scontrol requeue <job>   # or sbatch again, from the last checkpoint",
@@ -80,7 +81,7 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Report that somebody ended the job, unless it had already failed."""
     lines = _lines(frames)
-    if lines.is_empty() or _is_step_alone(lines) or _has_other_cause(frames):
+    if lines.is_empty() or _is_step_alone(frames, lines) or _has_other_cause(frames):
         return
     before = pl.concat(
         [
@@ -184,11 +185,17 @@ def _confidence(lines: pl.DataFrame) -> Confidence:
     )
 
 
-def _is_step_alone(lines: pl.DataFrame) -> bool:
-    """Whether only a step was cancelled, which srun also does after a failure."""
-    if set(lines["message"]) != {"slurm.cancelled"}:
+def _is_step_alone(frames: Frames, lines: pl.DataFrame) -> bool:
+    """Whether only a step was cancelled, which srun also does after a failure.
+
+    Then srun prints which task failed. Where it prints only tasks that got its signal,
+    and prints them after the cancel, none had failed.
+    """
+    if set(lines["message"]) != {"slurm.cancelled"} or (lines["what"] == "JOB").any():
         return False
-    return not (lines["what"] == "JOB").any()
+    ends = exit_records.torn_down(frames)
+    sent = ends["reason"].is_in(SENT_BY_SRUN)
+    return not (ends.height and sent.all() and exit_records.of_slurm(frames).is_empty())
 
 
 def _by(lines: pl.DataFrame) -> str:

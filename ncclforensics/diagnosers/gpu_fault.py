@@ -161,7 +161,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         or common.host_of_file(frames, faults)
     )
     # a GPU is function 0 of its slot, even if the line leaves that out
-    gpus = common.strings(faults["pci"].str.strip_suffix(".0"))
+    gpus = common.strings(faults["pci"].str.strip_suffix(".0").str.to_lowercase())
     if _either_end(faults):
         ranks, gpus = (), ()
     known = BROKEN | LINK

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, kernel_log, primary_exits, timed_out_call
 from ncclforensics.model.actions import Action, drain
 from ncclforensics.model.findings import Finding, NotChecked
@@ -90,7 +91,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     whom = awaited.ranks(frames) or _fallen(frames)
     theirs = awaited.about(frames, broke, whom)
     if theirs.height:
-        yield _finding(frames, theirs, "likely" if whom else "possible")
+        # a kernel log alone was given because its host is in question
+        known = whom or job.is_unseen(frames)
+        yield _finding(frames, theirs, "likely" if known else "possible")
         return
     who = common.ranks(whom)
     cite = common.cites(broke, 1)[0]

@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 FAMILY = "desync"
 NEEDS = (
     "standings",
-    *("c10d.", "nccl.init.", "ncclras.", "launchers.horovod", "stacks.", "hccl."),
+    *("c10d.", "nccl.init.", "ncclras.", "launchers.horovod", "stacks."),
+    *("hccl.", "jax.barrier_timeout"),
 )
 MISSING = "no dump, and no line of how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"

@@ -121,7 +121,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     yield Finding(
         slug="node-lost",
         confidence="possible" if unsure else "likely" if weak else "certain",
-        headline=f"{who} was lost{with_it}"[:200],
+        headline=f"{who} {'were' if len(hosts) > 1 else 'was'} lost{with_it}"[:200],
         evidence=common.cites(told),
         explanation=f"{str(told['text'][0]).strip(' .')[:200]}. "
         + ("" if hosts else "Which node that was is not in this evidence.")
@@ -139,9 +139,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _has_pods(frames: Frames, hosts: tuple[str, ...]) -> bool:
-    """Whether kubectl lists a pod on one of the nodes that cannot end, or is unknown."""
+    """Whether kubectl lists a pod on these nodes that cannot end, or is unknown."""
     pods = frames.message("launchers.kubernetes.pod_ending")
-    return "node" in pods.columns and pods["node"].is_in(hosts).any()
+    return "node" in pods.columns and bool(pods["node"].is_in(hosts).any())
 
 
 def _left_over(frames: Frames) -> tuple[int, ...]:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "launch"
-NEEDS = ("c10d.store", "torchelastic.", "launchers.")
+NEEDS = ("c10d.store", "torchelastic.", "launchers.", "jax.")
 MISSING = "no output of the store's clients and no agent's"
 NEXT_TIME = "keep the output of torchrun on every node, with LOGLEVEL=INFO"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
@@ -66,7 +66,7 @@ LOGINS = (
 UNREACHED = (
     *("c10d.store.connect_timeout", "c10d.store.connect_timeout.old"),
     *("c10d.store.unknown_host", "c10d.store.socket_timeout"),
-    "c10d.store.connect_failed",
+    *("c10d.store.connect_failed", "jax.not_registered"),
     *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
     *("launchers.mpi.no_slots", "launchers.horovod.task_not_started"),
     *LOGINS,

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, seen_places, storage, timed_out_call
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import awaited
@@ -139,9 +140,11 @@ def _silent(frames: Frames, servers: pl.DataFrame, whom: tuple[int, ...]) -> Fin
     """Return the finding for servers that do not answer the host of a rank."""
     names = common.strings(servers["server"])
     who = f" {common.ranks(whom)} ran there." if whom else ""
+    # after an eviction, reads and writes fail; until then they wait
+    ended = servers["text"].str.contains(storage.EVICTED).any()
     return _finding(
         frames,
-        "likely" if whom else "possible",
+        "likely" if whom or (ended and job.is_unseen(frames)) else "possible",
         f"storage server {common.some(names)} does not answer {{where}}",
         f"{_servers(servers).strip()}{who}{_whom(whom)}"
         f"{seen_places.at_work(frames, whom)}"

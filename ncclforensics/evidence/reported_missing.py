@@ -41,7 +41,7 @@ def named(frames: Frames) -> Iterator[Finding]:
     """Yield the finding of the first of these sources that names a rank."""
     sources = (
         *(_barrier, _desync, _analyzer, _horovod, _ras, init_hang.never_started),
-        *(_awaited, _notified),
+        *(_awaited, _notified, _of_jax),
     )
     for source in sources:
         if found := source(frames):
@@ -146,6 +146,18 @@ def _awaited(frames: Frames) -> Finding | None:
         headline=told,
         explanation=f"{told.capitalize()}: {why}.{seen_places.at_work(frames, ranks)}",
     )
+
+
+def _of_jax(frames: Frames) -> Finding | None:
+    """Return the tasks that did not reach a barrier of JAX's coordination service."""
+    lines = frames.message("jax.barrier_timeout")
+    if "missing" not in lines.columns:
+        return None
+    told = lines.drop_nulls("missing").head(1)
+    ranks = common.numbers(told["missing"].explode())
+    call = Collective(op=f"barrier {told['barrier'][0]}") if told.height else None
+    why = "JAX's coordination service lists it"
+    return _finding(frames, told, ranks, call or Collective(), why, "likely")
 
 
 def _notified(frames: Frames) -> Finding | None:

@@ -49,7 +49,8 @@ class Finding:
 
     `headline` is one self-contained line. `ranks` are global ranks; `ranks`, `hosts`
     and `devices` are empty if the evidence names none. `first_seen` is UTC nanoseconds.
-    `own`: the evidence itself says that no other rank caused this. `remedy` is what to
+    `own`: the evidence itself says that no other rank caused this. `reports`: `hosts`
+    only report it, so that their ranks are not to blame. `remedy` is what to
     do, the best first; only a ranked finding has it in words.
     """
 
@@ -65,6 +66,7 @@ class Finding:
     collective: Collective | None = None
     first_seen: int | None = None
     own: bool = False
+    reports: bool = False
 
 
 HOST = "HOST"  # in a class's `restart`, for the hosts of a finding

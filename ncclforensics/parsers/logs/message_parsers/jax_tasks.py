@@ -22,7 +22,7 @@ _CAME = re.compile(r"# of tasks that reached the barrier: (\d{1,6})/(\d{1,6})")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row: `missing` tasks, how many `came` of how many `expected`, or null."""
+    """Return one row: `missing` tasks, and how many `came` of `expected`, or null."""
     cut = capped(text).replace("\\n", "\n")
     listed, counted = _LIST.search(cut), _CAME.search(cut)
     tasks = {int(task) for task in _TASK.findall(listed["tasks"])} if listed else set()
