@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, kernel_log, primary_exits, timed_out_call
 from ncclforensics.model.actions import Action, drain
 from ncclforensics.model.findings import Finding, NotChecked
@@ -91,8 +90,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     whom = awaited.ranks(frames) or _fallen(frames)
     theirs = awaited.about(frames, broke, whom)
     if theirs.height:
-        # a kernel log alone was given because its host is in question
-        known = whom or job.is_unseen(frames)
+        known = whom or kernel_log.is_alone(frames)
         yield _finding(frames, theirs, "likely" if known else "possible")
         return
     who = common.ranks(whom)

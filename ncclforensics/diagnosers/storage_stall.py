@@ -37,8 +37,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.runs import job
-from ncclforensics.evidence import common, seen_places, storage, timed_out_call
+from ncclforensics.evidence import (
+    common,
+    kernel_log,
+    seen_places,
+    storage,
+    timed_out_call,
+)
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import awaited
 
@@ -144,7 +149,7 @@ def _silent(frames: Frames, servers: pl.DataFrame, whom: tuple[int, ...]) -> Fin
     ended = servers["text"].str.contains(storage.EVICTED).any()
     return _finding(
         frames,
-        "likely" if whom or (ended and job.is_unseen(frames)) else "possible",
+        "likely" if whom or (ended and kernel_log.is_alone(frames)) else "possible",
         f"storage server {common.some(names)} does not answer {{where}}",
         f"{_servers(servers).strip()}{who}{_whom(whom)}"
         f"{seen_places.at_work(frames, whom)}"
