@@ -66,7 +66,8 @@ OTHER_CAUSES = r"^(?:TIME LIMIT|PREEMPTION|NODE FAILURE|TASK FAILURE)"
 OTHER_STATES = ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY")
 OTHERS = (
     *("slurm.sacct.timeout", "slurm.sacct.preempted", "slurm.sacct.node_fail"),
-    *("slurm.sacct.out_of_memory", "launchers.kubernetes.preempted"),
+    *("slurm.sacct.out_of_memory", "slurm.oom_kill", "slurm.memory_limit"),
+    "launchers.kubernetes.preempted",
     *("launchers.kubernetes.deadline", "launchers.kubernetes.evicted"),
 )
 # a rank gave up on a call: nothing that a signal leaves
