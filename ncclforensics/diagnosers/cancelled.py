@@ -9,8 +9,9 @@ How we know
     DEADLINE; `CANCELLED by <uid>` of sacct; LSF's `TERM_OWNER` or `TERM_ADMIN`; a pod
     with a deletion timestamp; SIGINT or SIGHUP (the terminal was closed) that reached
     the agent, srun or every rank; with nothing before it that says that the job had
-    already failed or hung. A cancelled step without its job says nothing: srun also
-    cancels a step after one of its tasks failed.
+    already failed or hung. A cancelled step without its job says nothing, as srun also
+    cancels a step after one of its tasks failed, unless srun shows that all tasks ended
+    by its signal.
 
 What to do
     Ask who cancelled it: `sacct -j <job> -X -o JobID,State%30,End` names the user id.

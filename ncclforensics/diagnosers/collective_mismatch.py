@@ -12,7 +12,8 @@ How we know
     watchdogs report different OpTypes for one SeqNum. From dumps, each side is weighed:
     the smaller side, and the side whose calls left the program's usual order, is the
     more likely culprit. If the evidence against both sides is equal, both are named.
-    From torch's lines, the ranks are counted and the minority is named.
+    From torch's lines, and what its analyzer of dumps prints, the ranks are counted and
+    the minority is named. In Horovod's list, two sides lack each other's tensors.
 
 What to do
     Compare the call sites of both sides. With TORCH_DISTRIBUTED_DEBUG=DETAIL, torch

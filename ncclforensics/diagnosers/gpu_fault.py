@@ -7,11 +7,11 @@ What it means
 
 How we know
     Xid 48, 64, 74, 79, 94, 95, 119, 120, 140, 143 to 150 and similar ones; a fatal
-    SXid; `GPU has fallen off the bus` in any of its forms; `uncorrectable ECC error` in
-    a rank's own CUDA error. The named rank is the one on that host and PCI bus id,
-    according to NCCL's Init lines; otherwise the host is named, or the rank that
-    printed the error. A failed test of `dcgmi diag` or `dcgmi health` makes this
-    `possible` for that host.
+    SXid; AMD's `uncorrectable hardware error` and GPU reset; `GPU has fallen off the
+    bus` in any of its forms; `uncorrectable ECC error` in a rank's own CUDA error. The
+    named rank is the one on that host and PCI bus id, according to NCCL's Init lines;
+    otherwise the host is named, or the rank that printed the error. A failed test of
+    `dcgmi diag` or `dcgmi health` makes this `possible` for that host.
 
 What to do
     Take the node out of the queue before the job is restarted. Reset the GPU after ECC

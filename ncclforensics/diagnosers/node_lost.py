@@ -7,7 +7,8 @@ What it means
 How we know
     Slurm's `Node failure on`, `DUE TO NODE FAILURE`, state NODE_FAIL or `not
     responding, setting DOWN`; a node of this job that `scontrol show node` or `sinfo
-    -R` lists as `Not responding`; Kubernetes' `NodeNotReady`; Ray's missed heartbeats;
+    -R` lists as `Not responding`; Kubernetes' `NodeNotReady`, or `NotReady` in `kubectl
+    get nodes` (only possible, unless pods of it cannot end); Ray's missed heartbeats;
     mpirun's lost daemon. A host is named only where such a line names it: the node that
     prints `CANCELLED … DUE TO NODE FAILURE` is one that survived. If one node was lost,
     the ranks that others wait for in dumps, and that left no dump and no log, ran on

@@ -6,8 +6,9 @@ What it means
 
 How we know
     Slurm's `DUE TO PREEMPTION` or job state PREEMPTED, Kubernetes' `Preempted by …` or
-    `PreemptionByScheduler`, or a spot or preemption notice of AWS, Google or Azure,
-    with nothing before it that says that the job had already failed or hung.
+    `PreemptionByScheduler`, Ray Train's watcher, or a spot or preemption notice of AWS,
+    Google or Azure, with nothing before it that says that the job had already failed or
+    hung.
 
 What to do
     Restart from the last checkpoint. Save a checkpoint when the notice comes: SIGTERM

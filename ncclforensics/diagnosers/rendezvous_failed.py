@@ -8,10 +8,11 @@ How we know
     `Timed out after N seconds waiting for clients. 1/2 clients joined.`, `The client
     socket has timed out … while trying to connect`, `RendezvousTimeoutError`; a
     store-based barrier that fewer ranks joined than its world size, or that waits to
-    the end of the log; attempts that found no route to the store. And no rank began to
-    set up a communicator. In a job whose ranks had already met: the store of a further
-    group that timed out before anything failed. Or a pod that Kubernetes never started:
-    `FailedScheduling`, `ImagePullBackOff`, `FailedMount`, and no later start.
+    the end of the log; attempts that found no route to the store; JAX's `cluster
+    registration failed`. And no rank began to set up a communicator. In a job whose
+    ranks had already met: the store of a further group that timed out before anything
+    failed. Or a pod that Kubernetes never started: `FailedScheduling`,
+    `ImagePullBackOff`, `FailedMount`, and no later start.
 
 What to do
     Check that every node was started, with the same endpoint, run id and number of

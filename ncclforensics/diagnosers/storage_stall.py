@@ -12,8 +12,9 @@ How we know
     WCHAN and `collect` show the same: one look makes this `possible`, two make it
     `likely`. Or the kernel of its host says that a server does not answer (`nfs: server
     … not responding`, Lustre's `Connection to … was lost`, `ceph: mds0 hung`), or a
-    mount gives `collect` no answer. Or the rank gave up by itself: a stale file handle,
-    a timeout of an object store, `DataLoader timed out after`.
+    mount gives `collect` no answer. That a Lustre server evicted this client makes it
+    likely, as reads and writes then fail. Or the rank gave up by itself: a stale file
+    handle, a timeout of an object store, `DataLoader timed out after`.
 
 What to do
     See whether the mount answers on the named host and on others: `timeout 5 stat -f
