@@ -180,6 +180,8 @@ def _ends(frames: Frames) -> pl.DataFrame:
 
 def _confidence(lines: pl.DataFrame) -> Confidence:
     told = set(lines["message"])
+    if told == {"slurm.cancelled"} and not (lines["what"] == "JOB").any():
+        return "likely"
     return (
         "certain"
         if told & {"slurm.cancelled", "slurm.state", AUDITED, *OWNED}
