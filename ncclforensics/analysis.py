@@ -141,6 +141,11 @@ def _is_open(ranked: Ranked, frames: Frames) -> bool:
     return "victim" in frames["events"]["role"]
 
 
+def _is_unread(frames: Frames) -> bool:
+    """Whether no line and no call was recognised, whatever the names of files tell."""
+    return not any(frames.has(name) for name in ("events", "collectives", "positions"))
+
+
 def explain(
     frames: Frames,
     world_size: int | None = None,
@@ -183,8 +188,9 @@ def conclude(
     # if nothing of the job was read, a failure cannot be ruled out
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     signs += unknown_failures.lines(joined).height
-    signs += bool(seen_places.nameless(joined))
+    signs += bool(seen_places.nameless(joined)) or seen_places.idle(joined)
     signs += process_motion.standing(joined)
+    signs += _is_unread(joined)
     if not weigh.is_moving(joined):
         signs += joined["calls"].height + len(uncollected.uncollected(joined))
     ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)

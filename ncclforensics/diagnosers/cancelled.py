@@ -9,8 +9,9 @@ How we know
     DEADLINE; `CANCELLED by <uid>` of sacct; LSF's `TERM_OWNER` or `TERM_ADMIN`; a pod
     with a deletion timestamp; SIGINT or SIGHUP (the terminal was closed) that reached
     the agent, srun or every rank; with nothing before it that says that the job had
-    already failed or hung. A cancelled step without its job says nothing: srun also
-    cancels a step after one of its tasks failed.
+    already failed or hung. A cancelled step without its job says nothing, as srun also
+    cancels a step after one of its tasks failed, unless srun shows that all tasks ended
+    by its signal.
 
 What to do
     Ask who cancelled it: `sacct -j <job> -X -o JobID,State%30,End` names the user id.
@@ -66,11 +67,13 @@ OTHER_CAUSES = r"^(?:TIME LIMIT|PREEMPTION|NODE FAILURE|TASK FAILURE)"
 OTHER_STATES = ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY")
 OTHERS = (
     *("slurm.sacct.timeout", "slurm.sacct.preempted", "slurm.sacct.node_fail"),
-    *("slurm.sacct.out_of_memory", "launchers.kubernetes.preempted"),
+    *("slurm.sacct.out_of_memory", "slurm.oom_kill", "slurm.memory_limit"),
+    "launchers.kubernetes.preempted",
     *("launchers.kubernetes.deadline", "launchers.kubernetes.evicted"),
 )
 # a rank gave up on a call: nothing that a signal leaves
 GAVE_UP = r"^c10d\.(?:watchdog|gloo|blocking_wait)\.timeout"
+SENT_BY_SRUN = ("Terminated", "Killed")
 REMEDY = (
     "sacct -j <job> -X -o JobID,User,State%30,End   # CANCELLED by <uid>",
     "scontrol requeue <job>   # or sbatch again, from the last checkpoint",
@@ -80,7 +83,7 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Report that somebody ended the job, unless it had already failed."""
     lines = _lines(frames)
-    if lines.is_empty() or _is_step_alone(lines) or _has_other_cause(frames):
+    if lines.is_empty() or _is_step_alone(frames, lines) or _has_other_cause(frames):
         return
     before = pl.concat(
         [
@@ -177,6 +180,8 @@ def _ends(frames: Frames) -> pl.DataFrame:
 
 def _confidence(lines: pl.DataFrame) -> Confidence:
     told = set(lines["message"])
+    if told == {"slurm.cancelled"} and not (lines["what"] == "JOB").any():
+        return "likely"
     return (
         "certain"
         if told & {"slurm.cancelled", "slurm.state", AUDITED, *OWNED}
@@ -184,11 +189,17 @@ def _confidence(lines: pl.DataFrame) -> Confidence:
     )
 
 
-def _is_step_alone(lines: pl.DataFrame) -> bool:
-    """Whether only a step was cancelled, which srun also does after a failure."""
-    if set(lines["message"]) != {"slurm.cancelled"}:
+def _is_step_alone(frames: Frames, lines: pl.DataFrame) -> bool:
+    """Whether only a step was cancelled, which srun also does after a failure.
+
+    Then srun prints which task failed. Where it prints only tasks that got its signal,
+    and prints them after the cancel, none had failed.
+    """
+    if set(lines["message"]) != {"slurm.cancelled"} or (lines["what"] == "JOB").any():
         return False
-    return not (lines["what"] == "JOB").any()
+    ends = exit_records.torn_down(frames)
+    sent = ends["reason"].is_in(SENT_BY_SRUN)
+    return not (ends.height and sent.all() and exit_records.of_slurm(frames).is_empty())
 
 
 def _by(lines: pl.DataFrame) -> str:

@@ -12,7 +12,8 @@ How we know
     watchdogs report different OpTypes for one SeqNum. From dumps, each side is weighed:
     the smaller side, and the side whose calls left the program's usual order, is the
     more likely culprit. If the evidence against both sides is equal, both are named.
-    From torch's lines, the ranks are counted and the minority is named.
+    From torch's lines, and what its analyzer of dumps prints, the ranks are counted and
+    the minority is named. In Horovod's list, two sides lack each other's tensors.
 
 What to do
     Compare the call sites of both sides. With TORCH_DISTRIBUTED_DEBUG=DETAIL, torch
@@ -36,7 +37,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, detail_fingerprints
+from ncclforensics.evidence import (
+    analyzer_reports,
+    common,
+    detail_fingerprints,
+    horovod_stalls,
+)
 from ncclforensics.model.findings import Finding
 from ncclforensics.theory import mismatches
 from ncclforensics.theory.weigh import weighed
@@ -50,7 +56,7 @@ if TYPE_CHECKING:
 FAMILY = "desync"
 NEEDS = (
     *("collectives", "positions", "c10d.fingerprint", "condensed.fingerprint"),
-    "nccl.collective_mismatch",
+    *("nccl.collective_mismatch", "c10d.analyzer.mismatch", "launchers.horovod"),
 )
 MISSING = "no dump, and no TORCH_DISTRIBUTED_DEBUG=DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
@@ -103,6 +109,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if sides := detail_fingerprints.sides(frames, "op"):
         yield mismatches.printed(frames, sides, WORDS)
         return
+    report = analyzer_reports.differing(frames, analyzer_reports.TYPE)
+    if report is not None:
+        yield analyzer_reports.mismatch(frames, report, "collective-mismatch", REMEDY)
+        return
+    if (found := _elsewhere(frames)) is not None:
+        yield found
+        return
     lines = _unlike(frames.message("c10d.fingerprint"))
     if lines.height and not detail_fingerprints.sides(frames, "shape"):
         peers = "is_peer" in lines.columns and lines["is_peer"].any()
@@ -113,6 +126,26 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield _one_sided(seen, *NCCL)
     elif feared.height:
         yield _one_sided(feared, *NCCL, confidence="likely")
+
+
+def _elsewhere(frames: Frames) -> Finding | None:
+    """Return the finding for two sides whose tensors stall on each other in Horovod."""
+    lines, ranks = horovod_stalls.elsewhere(frames)
+    if lines.is_empty():
+        return None
+    who = common.ranks(ranks) if ranks else "two sides"
+    return Finding(
+        slug="collective-mismatch",
+        confidence="likely" if ranks else "certain",
+        headline=f"{who} submitted other tensors than the others",
+        evidence=common.cites(lines),
+        explanation="Horovod's list shows two sides: each submitted what the other "
+        "lacks, so they make different calls and wait for each other.",
+        remedy=REMEDY,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        first_seen=common.first_seen(lines),
+    )
 
 
 def _unlike(lines: pl.DataFrame) -> pl.DataFrame:

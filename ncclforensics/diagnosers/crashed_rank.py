@@ -58,6 +58,7 @@ NEEDS = (
     *("c10d.watchdog.terminated", "slurm.task_ended", "launchers.", "ncclras."),
     *("python.dataloader", "python.device_assert", "python.cuda_error"),
     *("nccl_tests.cuda_failure", "uncaught.of_rank", "nccl.cuda.failure"),
+    "jax.heartbeat_lost",
 )
 MISSING = "no exit codes, and no stderr of the ranks"
 NEXT_TIME = "keep stderr of every rank and the launcher's own output"

@@ -94,7 +94,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     told = lines if lines.height else likely
     ranks = common.numbers(told["rank"])
-    hosts = common.hosts(told["host"]) or common.hosts_of(frames, ranks)
+    hosts = (
+        common.hosts(told["host"])
+        or common.hosts_of(frames, ranks)
+        or common.host_of_file(frames, told)
+    )
     where = common.named(hosts) if hosts else "a host that the lines do not name"
     yield Finding(
         slug="fabric-manager",

@@ -7,11 +7,11 @@ What it means
 
 How we know
     Xid 48, 64, 74, 79, 94, 95, 119, 120, 140, 143 to 150 and similar ones; a fatal
-    SXid; `GPU has fallen off the bus` in any of its forms; `uncorrectable ECC error` in
-    a rank's own CUDA error. The named rank is the one on that host and PCI bus id,
-    according to NCCL's Init lines; otherwise the host is named, or the rank that
-    printed the error. A failed test of `dcgmi diag` or `dcgmi health` makes this
-    `possible` for that host.
+    SXid; AMD's `uncorrectable hardware error` and GPU reset; `GPU has fallen off the
+    bus` in any of its forms; `uncorrectable ECC error` in a rank's own CUDA error. The
+    named rank is the one on that host and PCI bus id, according to NCCL's Init lines;
+    otherwise the host is named, or the rank that printed the error. A failed test of
+    `dcgmi diag` or `dcgmi health` makes this `possible` for that host.
 
 What to do
     Take the node out of the queue before the job is restarted. Reset the GPU after ECC
@@ -121,7 +121,7 @@ HARMLESS = {
 }
 LOST = ("kernel.gpu_lost", "nvidia.smi.gpu_lost", "nvidia.nvml.gpu_lost")
 TESTS = ("nvidia.dcgm.test_failed", "nvidia.dcgm.unwell")
-OF_AMD = ("system.hsa.hang", "kernel.amdgpu_reset")
+OF_AMD = ("system.hsa.hang", "kernel.amdgpu_reset", "kernel.amdgpu_error")
 RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
 ECC = "uncorrectable ECC error"
 APART_NS = 2_000_000_000
@@ -155,9 +155,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     faults = _first(faults)
     ranks = common.numbers(faults["rank"]) or common.numbers(told["rank"])
-    hosts = common.hosts(faults["host"]) or common.hosts_of(frames, ranks)
+    hosts = (
+        common.hosts(faults["host"])
+        or common.hosts_of(frames, ranks)
+        or common.host_of_file(frames, faults)
+    )
     # a GPU is function 0 of its slot, even if the line leaves that out
-    gpus = common.strings(faults["pci"].str.strip_suffix(".0"))
+    gpus = common.strings(faults["pci"].str.strip_suffix(".0").str.to_lowercase())
     if _either_end(faults):
         ranks, gpus = (), ()
     known = BROKEN | LINK

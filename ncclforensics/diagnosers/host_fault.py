@@ -11,7 +11,8 @@ How we know
     hard LOCKUP, a lost disk, or `due to hardware memory corruption` with the process
     that was killed. Or the management controller's event log, at the time of the
     failure. All but a panic and a killed process are taken as the cause only if the
-    ranks that others wait for, or that ended first, ran on that host.
+    ranks that others wait for, or that ended first, ran on that host, or if nothing but
+    that kernel log was given.
 
 What to do
     Drain the host. Read its event log (`ipmitool sel elist`) and the kernel's last
@@ -90,7 +91,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     whom = awaited.ranks(frames) or _fallen(frames)
     theirs = awaited.about(frames, broke, whom)
     if theirs.height:
-        yield _finding(frames, theirs, "likely" if whom else "possible")
+        known = whom or kernel_log.is_alone(frames)
+        yield _finding(frames, theirs, "likely" if known else "possible")
         return
     who = common.ranks(whom)
     cite = common.cites(broke, 1)[0]

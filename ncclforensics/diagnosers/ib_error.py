@@ -12,7 +12,8 @@ How we know
     failed`, an async `port error` or fatal event, a device marked as failed, `mlx5_core
     … Link down`. A port that reports itself names its host. For failed transfers, the
     host that most of the failed pairs share is named; for a single pair, the peer,
-    because it did not answer.
+    because it did not answer. Where no peer is printed, and only one
+    host reports, it is that host.
 
 What to do
     On the named host: `ibstat`, `ibstatus`, `mlxlink -d mlx5_X`, `dmesg | grep mlx5`,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", "kernel.nic", "rdma.")
+NEEDS = ("nccl.", "kernel.nic", "rdma.", "launchers.mpi.abort")
 MISSING = "no NCCL log, and no kernel log of a network card"
 NEXT_TIME = "NCCL_DEBUG=WARN at least, and dmesg -T of every host"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
@@ -56,7 +57,10 @@ SPREADS = True
 
 COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion")
 # libfabric has status numbers of its own; most of these lines name no peer
-FABRIC = ("rdma.ofi.failed", "rdma.efa.failed", "nccl.ib.no_device_left")
+FABRIC = (
+    *("rdma.ofi.failed", "rdma.efa.failed", "nccl.ib.no_device_left"),
+    *("rdma.mlx5.completion", "launchers.mpi.abort"),
+)
 CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
 # lines in which a host reports its own device
 OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")
@@ -71,6 +75,7 @@ MANY = 2  # lines without a time count as early if this many hosts fail together
 INVALID = (19, 22, 61)  # no such device, no such GID: this side's own configuration
 INVALID_SAYS = r"(?i)^(?:invalid argument|no such device|no data available)"
 LOCAL = (1, 2, 4, 8)  # length, queue, protection, access: errors of this side
+REPORTS = "It reports the failure; no line names the peer."
 FAILED = (
     *(*COMPLETION, *CONNECT, *CALLS, *FABRIC),
     *("c10d.watchdog.timeout", "nccl.ib.comm_fatal"),
@@ -111,6 +116,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     # the ranks that use the failed port lose their transfers, too
     reporting = told if len(hosts) == 1 else own.select(SHARED)
     ranks = common.numbers(reporting.filter(pl.col("host").is_in(hosts))["rank"])
+    reports = why == REPORTS
     yield Finding(
         slug="ib-error",
         confidence=confidence,
@@ -123,8 +129,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation=f"{told['text'][0][:200]}. {why}{_down_words(down)}",
         remedy=_remedy(failed, hosts, cards),
         hosts=hosts,
-        ranks=ranks,
+        ranks=() if reports else ranks,
         first_seen=common.first_seen(told),
+        reports=reports,
     )
 
 
@@ -185,11 +192,16 @@ def _own(frames: Frames) -> pl.DataFrame:
 def _failed(frames: Frames) -> pl.DataFrame:
     """Return the failed transfers and connections, with `peer_host` and `status`."""
     lines = frames.message(*COMPLETION, *CONNECT, *CALLS, *FABRIC)
-    lines = _with_columns(lines, "hca", "error", "peer", "remote_gid")
+    lines = _with_columns(lines, "hca", "error", "peer", "remote_gid", "network")
+    # MPI aborts for many reasons, and its rank only reports what the network did
+    of_mpi = pl.col("message") == "launchers.mpi.abort"
+    lines = lines.filter(~of_mpi | pl.col("network").is_not_null())
+    lines = lines.with_columns(pl.when(~of_mpi).then("rank").alias("rank"))
     # RoCE's GID holds the peer's IPv4 address
     address = pl.col("remote_gid").str.extract(r"(?i)^::ffff:([\d.]+)$")
     lines = lines.with_columns(pl.coalesce("peer", address).alias("peer"))
-    lines = _with_columns(lines, "status", "code", "errno", dtype=pl.Int64())
+    numbers = ("status", "code", "errno", "setup_code")
+    lines = _with_columns(lines, *numbers, dtype=pl.Int64())
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
     first = lines.filter(pl.col("status").ne_missing(FLUSH))
     # flushes alone still show a failure, whose own line is missing
@@ -207,6 +219,7 @@ def _by_majority(
     local = (
         pl.col("status").is_in(LOCAL).fill_null(False)
         | pl.col("message").is_in(CALLS)
+        | pl.col("setup_code").is_not_null()
         | (
             pl.col("message").is_in(CONNECT)
             & (
@@ -218,6 +231,10 @@ def _by_majority(
     if failed.select(local.all()).item():
         hosts = common.hosts(failed["host"])
         return hosts, "likely", "The call failed on this side of the wire."
+    reporters = common.hosts(failed["host"])
+    if not failed["peer_host"].count() and len(reporters) == 1:
+        # no line names a peer: the host that reports is where to look first
+        return reporters, "likely", REPORTS
     blame = lost_peers.blame(found)
     told = common.some([f"{a or '?'} -> {b}" for a, b in found.iter_rows()])
     connecting = failed["message"].is_in(CONNECT).all()
@@ -242,9 +259,11 @@ def _what(own: pl.DataFrame, failed: pl.DataFrame) -> str:
     if statuses:
         words = [f"status {s}, {MEANS.get(s, 'see ibv_wc_status')}" for s in statuses]
         return common.some(words, 2)
+    error = failed["error"].drop_nulls()
+    if "call" in failed.columns and (called := failed["call"].drop_nulls()).len():
+        return f"{called[0]}" + (f" ({error[0]})" if error.len() else "")
     call, fails, _ = str(failed["text"][0]).partition(" failed")
     call = call.rpartition(" ")[2]
-    error = failed["error"].drop_nulls()
     if not fails and error.len():
         return str(error[0])
     return f"{call} failed" + (f" ({error[0]})" if error.len() else "")

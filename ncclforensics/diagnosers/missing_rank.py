@@ -14,7 +14,9 @@ How we know
     whose calls left the usual order. Calls are read from Flight Recorder dumps and from
     the watchdogs' `last enqueued work`. Or a line names the rank: from
     monitoredBarrier, from the desync report, as one of a store barrier's
-    `missing_ranks`, or from a communicator that all but one rank began to build.
+    `missing_ranks`, in Horovod's list, in a barrier of JAX, in HCCL's timeouts, or from
+    a communicator that all but one rank began to build. Or torch's analyzer of dumps
+    found it missing: of several groups, those missing in all.
 
 What to do
     Read that rank's log, and its stack at the call site that the report names
@@ -60,6 +62,7 @@ FAMILY = "desync"
 NEEDS = (
     "standings",
     *("c10d.", "nccl.init.", "ncclras.", "launchers.horovod", "stacks."),
+    *("hccl.", "jax.barrier_timeout"),
 )
 MISSING = "no dump, and no line of how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"

@@ -7,7 +7,8 @@ What it means
 How we know
     Slurm's `Node failure on`, `DUE TO NODE FAILURE`, state NODE_FAIL or `not
     responding, setting DOWN`; a node of this job that `scontrol show node` or `sinfo
-    -R` lists as `Not responding`; Kubernetes' `NodeNotReady`; Ray's missed heartbeats;
+    -R` lists as `Not responding`; Kubernetes' `NodeNotReady`, or `NotReady` in `kubectl
+    get nodes` (only possible, unless pods of it cannot end); Ray's missed heartbeats;
     mpirun's lost daemon. A host is named only where such a line names it: the node that
     prints `CANCELLED … DUE TO NODE FAILURE` is one that survived. If one node was lost,
     the ranks that others wait for in dumps, and that left no dump and no log, ran on
@@ -66,11 +67,14 @@ EXPLAINS = (
 SPREADS = True
 TOLD_WITHIN_S = 900  # SlurmdTimeout or a Kubernetes lease: minutes of silence
 
+# a node of the cluster; whether the job ran there, its pods may tell
+LISTED = "launchers.kubernetes.node_listed"
 NAMED = (
     "slurm.node_failure",
     "slurm.node_killed",
     "slurm.node_down",
     "launchers.kubernetes.node_not_ready",
+    LISTED,
     "launchers.ray.node_dead",
     "launchers.mpi.daemon_lost",
     "launchers.mpi.daemon_lost.early",
@@ -79,7 +83,7 @@ NAMED = (
 # a daemon or a heartbeat is also lost if only the network fails
 WEAK = (
     *("launchers.mpi.daemon_lost", "launchers.mpi.daemon_lost.early"),
-    *("launchers.ray.node_dead", "launchers.mpi.shepherd_died"),
+    *("launchers.ray.node_dead", "launchers.mpi.shepherd_died", LISTED),
 )
 
 
@@ -100,6 +104,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if told.is_empty():
         yield from uncollected.findings(frames, "node-lost")
         return
+    if "address" in named.columns:
+        name = pl.coalesce("host", *({"name"} & {*named.columns}), "address")
+        named = named.with_columns(name.alias("host"))
     hosts = common.hosts(named["host"].filter(~named["host"].str.contains(r"[\[,]")))
     pods = common.pods(told)
     hosts = hosts or pods
@@ -109,12 +116,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     weak = told["message"].is_in(list(WEAK)).all()
     # the table lists the cluster's nodes; which are the job's is not known
     unsure = listed.height == told.height and not slurm_nodes.hosts_of_job(frames)
+    unsure |= bool((told["message"] == LISTED).all()) and not _has_pods(frames, hosts)
     who = f"{noun(len(hosts), 'node')} {common.named(hosts)}" if hosts else "a node"
     with_it = f" with {common.ranks(ranks)}" if ranks else ""
     yield Finding(
         slug="node-lost",
         confidence="possible" if unsure else "likely" if weak else "certain",
-        headline=f"{who} was lost{with_it}"[:200],
+        headline=f"{who} {'were' if len(hosts) > 1 else 'was'} lost{with_it}"[:200],
         evidence=common.cites(told),
         explanation=f"{str(told['text'][0]).strip(' .')[:200]}. "
         + ("" if hosts else "Which node that was is not in this evidence.")
@@ -129,6 +137,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(told),
     )
+
+
+def _has_pods(frames: Frames, hosts: tuple[str, ...]) -> bool:
+    """Whether kubectl lists a pod on these nodes that cannot end, or is unknown."""
+    pods = frames.message("launchers.kubernetes.pod_ending")
+    return "node" in pods.columns and bool(pods["node"].is_in(hosts).any())
 
 
 def _left_over(frames: Frames) -> tuple[int, ...]:

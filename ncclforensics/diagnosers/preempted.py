@@ -6,8 +6,9 @@ What it means
 
 How we know
     Slurm's `DUE TO PREEMPTION` or job state PREEMPTED, Kubernetes' `Preempted by …` or
-    `PreemptionByScheduler`, or a spot or preemption notice of AWS, Google or Azure,
-    with nothing before it that says that the job had already failed or hung.
+    `PreemptionByScheduler`, Ray Train's watcher, or a spot or preemption notice of AWS,
+    Google or Azure, with nothing before it that says that the job had already failed or
+    hung.
 
 What to do
     Restart from the last checkpoint. Save a checkpoint when the notice comes: SIGTERM
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
-NEEDS = ("slurm.", "cloud.", "launchers.kubernetes")
+NEEDS = ("slurm.", "cloud.", "launchers.kubernetes", "launchers.ray")
 MISSING = "no scheduler's output and no notice of the cloud"
 NEXT_TIME = "keep the job's own output file, and the events of its pods"
 EXPLAINS = (
@@ -60,6 +61,7 @@ LINES = (
     "slurm.state",
     "slurm.sacct.preempted",
     "launchers.kubernetes.preempted",
+    "launchers.ray.preempted",
     "cloud.spot.aws",
     "cloud.spot.itn",
     "cloud.spot.google",
@@ -100,7 +102,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     # a cloud takes back the machine that prints its notice
     taken = lines.filter(pl.col("message").str.starts_with("cloud."))["host"]
     ranks = common.ranks_on(frames, pods or common.hosts(taken))
-    hosts = hosts or pods
+    if "preempted" in lines.columns:
+        told = lines["preempted"].drop_nulls().str.extract_all(r"\d+").explode()
+        ranks = common.numbers(told.cast(pl.Int64, strict=False)) or ranks
+    hosts = hosts or pods or common.hosts_of(frames, ranks)
     where = common.on(hosts)
     where += f" with {common.ranks(ranks)}" if ranks else ""
     yield Finding(

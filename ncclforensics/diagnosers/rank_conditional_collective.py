@@ -12,7 +12,7 @@ How we know
     history shows the deviation; the others have made the call as well; the call is
     outside the loop; the lowest rank is not among those that make it. The ranks that
     make the call are named. Without dumps: every rank timed out, and by its traceback
-    one of them did so at another place.
+    one of them did so at another place; or torch's analyzer of dumps saw only one come.
 
 What to do
     Move the collective out of the condition, or let every rank take the branch. Check
@@ -31,9 +31,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import common, seen_places
+from ncclforensics.evidence import analyzer_reports, common, seen_places
 from ncclforensics.model.actions import Action
-from ncclforensics.model.findings import NotChecked
+from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.model.folding import count, noun
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "desync"
-NEEDS = ("standings", "calls", "c10d.gloo.timeout")
+NEEDS = ("standings", "calls", "c10d.gloo.timeout", "c10d.analyzer.not_joined")
 MISSING = "no dump, and no line of how far a rank came"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = (
@@ -66,8 +66,11 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that are in a call that the others never make."""
     found = weighed(frames).joined("rank-conditional-collective")
-    if found is None and frames["calls"].is_empty():
+    alone = analyzer_reports.not_joined(frames)
+    if found is None and frames["calls"].is_empty() and alone is None:
         yield NotChecked("rank-conditional-collective", MISSING, NEXT_TIME)
+    if found is None and alone is not None and len(alone.came) == 1 < len(alone.ranks):
+        yield _reported(frames, alone)
     if (told := found) is not None:
         call, ranks = told.story.call, told.story.ranks
         assert call is not None
@@ -90,3 +93,22 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             wording.waiting(frames, call, ranks) or told.cites,
             first_seen=wording.onset(frames, call, ranks),
         )
+
+
+def _reported(frames: Frames, told: analyzer_reports.Report) -> Finding:
+    """Report a call that one rank of several joined, by torch's analyzer of dumps."""
+    who, what = common.ranks(told.came), common.call_words(told.call)
+    return Finding(
+        slug="rank-conditional-collective",
+        confidence="possible",
+        headline=f"{who} alone made {what}",
+        evidence=common.cites(told.lines),
+        explanation=f"{analyzer_reports.SAID}. A call that a single rank makes is "
+        "mostly that rank's own; but the others may also wait elsewhere, which that "
+        "report does not show.",
+        remedy=REMEDY,
+        ranks=told.came,
+        hosts=common.hosts_of(frames, told.came),
+        collective=told.call,
+        first_seen=common.first_seen(told.lines),
+    )

@@ -8,10 +8,11 @@ How we know
     `Timed out after N seconds waiting for clients. 1/2 clients joined.`, `The client
     socket has timed out … while trying to connect`, `RendezvousTimeoutError`; a
     store-based barrier that fewer ranks joined than its world size, or that waits to
-    the end of the log; attempts that found no route to the store. And no rank began to
-    set up a communicator. In a job whose ranks had already met: the store of a further
-    group that timed out before anything failed. Or a pod that Kubernetes never started:
-    `FailedScheduling`, `ImagePullBackOff`, `FailedMount`, and no later start.
+    the end of the log; attempts that found no route to the store; JAX's `cluster
+    registration failed`. And no rank began to set up a communicator. In a job whose
+    ranks had already met: the store of a further group that timed out before anything
+    failed. Or a pod that Kubernetes never started: `FailedScheduling`,
+    `ImagePullBackOff`, `FailedMount`, and no later start.
 
 What to do
     Check that every node was started, with the same endpoint, run id and number of
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "launch"
-NEEDS = ("c10d.store", "torchelastic.", "launchers.")
+NEEDS = ("c10d.store", "torchelastic.", "launchers.", "jax.")
 MISSING = "no output of the store's clients and no agent's"
 NEXT_TIME = "keep the output of torchrun on every node, with LOGLEVEL=INFO"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
@@ -66,7 +67,7 @@ LOGINS = (
 UNREACHED = (
     *("c10d.store.connect_timeout", "c10d.store.connect_timeout.old"),
     *("c10d.store.unknown_host", "c10d.store.socket_timeout"),
-    "c10d.store.connect_failed",
+    *("c10d.store.connect_failed", "jax.not_registered"),
     *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
     *("launchers.mpi.no_slots", "launchers.horovod.task_not_started"),
     *LOGINS,

@@ -32,7 +32,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import common, ddp_params, detail_fingerprints
+from ncclforensics.evidence import (
+    analyzer_reports,
+    common,
+    ddp_params,
+    detail_fingerprints,
+)
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Collective, Finding
 from ncclforensics.theory import mismatches, wording
@@ -53,6 +58,7 @@ NEEDS = (
     *(
         "c10d.shape_check",
         "c10d.gloo.size_mismatch",
+        "c10d.analyzer.mismatch",
         ddp_params.SIZES,
         ddp_params.COUNTS,
     ),
@@ -92,6 +98,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     if sides := detail_fingerprints.sides(frames, "shape"):
         yield mismatches.printed(frames, sides, WORDS)
+        return
+    report = analyzer_reports.differing(frames, *analyzer_reports.SIZE)
+    if report is not None:
+        yield analyzer_reports.mismatch(frames, report, "shape-mismatch", REMEDY)
         return
     if (found := ddp_params.differing(frames)) is not None:
         yield _of_models(frames, found)

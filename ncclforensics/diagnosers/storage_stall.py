@@ -12,8 +12,9 @@ How we know
     WCHAN and `collect` show the same: one look makes this `possible`, two make it
     `likely`. Or the kernel of its host says that a server does not answer (`nfs: server
     … not responding`, Lustre's `Connection to … was lost`, `ceph: mds0 hung`), or a
-    mount gives `collect` no answer. Or the rank gave up by itself: a stale file handle,
-    a timeout of an object store, `DataLoader timed out after`.
+    mount gives `collect` no answer. That a Lustre server evicted this client makes it
+    likely, as reads and writes then fail. Or the rank gave up by itself: a stale file
+    handle, a timeout of an object store, `DataLoader timed out after`.
 
 What to do
     See whether the mount answers on the named host and on others: `timeout 5 stat -f
@@ -37,7 +38,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, seen_places, storage, timed_out_call
+from ncclforensics.evidence import (
+    common,
+    kernel_log,
+    seen_places,
+    storage,
+    timed_out_call,
+)
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import awaited
 
@@ -139,9 +146,11 @@ def _silent(frames: Frames, servers: pl.DataFrame, whom: tuple[int, ...]) -> Fin
     """Return the finding for servers that do not answer the host of a rank."""
     names = common.strings(servers["server"])
     who = f" {common.ranks(whom)} ran there." if whom else ""
+    # after an eviction, reads and writes fail; until then they wait
+    ended = servers["text"].str.contains(storage.EVICTED).any()
     return _finding(
         frames,
-        "likely" if whom else "possible",
+        "likely" if whom or (ended and kernel_log.is_alone(frames)) else "possible",
         f"storage server {common.some(names)} does not answer {{where}}",
         f"{_servers(servers).strip()}{who}{_whom(whom)}"
         f"{seen_places.told_at_work(frames, whom)}"

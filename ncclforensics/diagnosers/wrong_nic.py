@@ -11,7 +11,7 @@ How we know
     kind of interface that cannot reach another host, in a job of several hosts; or
     hosts whose interfaces share no subnet with the rest, or with the address in
     NCCL_COMM_ID; or hosts that use Socket while the others use IB. The hosts with the
-    odd choice are named.
+    odd choice are named. Or Open MPI connects to Docker's own address, 172.17.0.1.
 
 What to do
     Name the right interface on every host: `export NCCL_SOCKET_IFNAME=eth0`. Or exclude
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 FAMILY = "network"
 NEEDS = (
     *("nccl.bootstrap.", "nccl.net.", "nccl.init.", "nccl.socket.no_family"),
-    "nccl.ib.ends_differ",
+    *("nccl.ib.ends_differ", "launchers.mpi.connect_failed"),
 )
 MISSING = "no NCCL_DEBUG=INFO lines that say which interface was chosen"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV"
@@ -61,11 +61,15 @@ NONE_FOUND = (
     *("nccl.bootstrap.no_interface", "nccl.bootstrap.no_device"),
     *("nccl.bootstrap.no_address", "nccl.socket.no_family"),
 )
-USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
+USING = (
+    "nccl.bootstrap.using",
+    *("nccl.net.socket_using", "nccl.net.socket_using.early"),
+)
 # kinds of interface that lead to no other host
 LOCAL_ONLY = (
     r"^(?:lo|docker\d*|virbr\d+.*|veth.*|br-.*|cni\d+|podman\d*|lxcbr\d+|dummy\d+)$"
 )
+DOCKER = "172.17.0.1"  # of docker0, unless somebody chose another
 PAIRED = 0.5  # a choice is odd if less than this share of the hosts made it
 
 
@@ -73,7 +77,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts with the odd choice of network."""
     using = _using(frames)
     looks = (_no_interface, _no_way_there, _local_only, _network_differs, _ends_differ)
-    for look in (*looks, _subnet_differs):
+    for look in (*looks, _subnet_differs, _own_bridge):
         if found := look(frames, using):
             yield found
             return
@@ -249,6 +253,26 @@ def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
         (*common.cites(odd, 3), *common.cites(rest, 3)),
         common.strings(rest["interface"]),
     )
+
+
+def _own_bridge(frames: Frames, _using: pl.DataFrame) -> Finding | None:
+    """Find connects of MPI to Docker's bridge, which is each machine's own."""
+    lines = frames.message("launchers.mpi.connect_failed")
+    lines = lines.filter(pl.col("peer") == DOCKER) if lines.height else lines
+    if lines.is_empty():
+        return None
+    found = _finding(
+        frames,
+        lines,
+        "likely",
+        f"MPI was told the address of a Docker bridge ({DOCKER})",
+        f"{lines['text'][0][:200]}. Every machine with Docker has that address itself, "
+        "so no other machine answers there. Any of the processes may have published "
+        "it.",
+        common.cites(lines),
+    )
+    remedy = "mpirun --mca btl_tcp_if_exclude lo,docker0 …   # and oob_tcp_if_exclude"
+    return dataclasses.replace(found, ranks=(), hosts=(), remedy=(remedy,))
 
 
 def _minority(lines: pl.DataFrame, column: str) -> pl.DataFrame:

@@ -68,6 +68,16 @@ def hosts(column: pl.Series) -> tuple[str, ...]:
     return strings(column.filter(~column.str.contains(NOWHERE)))
 
 
+def host_of_file(frames: Frames, lines: pl.DataFrame) -> tuple[str, ...]:
+    """Return the only host that the files of some lines name, as a prompt or a prefix.
+
+    For what a kernel or a service says of its own machine, without its name.
+    """
+    files = frames["events"].filter(pl.col("source").is_in(lines["source"].implode()))
+    named = hosts(files["host"])
+    return named if len(named) == 1 else ()
+
+
 def hosts_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
     """Return the hosts of some global ranks, as far as they are known."""
     mine = frames["ranks"].filter(pl.col("rank").is_in(list(ranks)))

@@ -33,6 +33,10 @@ ECHOES = (
 IN_CALL = r"/horovod/(?:torch|tensorflow|common)/|/mpi4py/|/device_communicators/"
 ARGUMENTS = r"(?:Type|Value|Assertion|Key|Index|Attribute|NotImplemented)Error$"
 OF_GPU = r"(?:CUDA|HIP)(?: driver)? error|out of memory"
+# a communication library's own words, whichever it is
+OF_LIBRARY = r"\b(?:[Hh]ccl|HCCL|XCCL|oneCCL|ccl::|MPI_|MPIDI_)"
+FRAME = "python.frame.collective"
+ABOVE = 12  # lines between the frame of the call and what was raised
 PIECE = 40  # leading characters by which a text is recognized
 OPEN = r"^\w+: \[/[^\]]*$"  # a C++ throw location whose end is missing
 # an exception is about others if its text is a message of these roles, or says so
@@ -75,7 +79,11 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     `echo` is true if others caused the exception, and null if that is unknown.
     """
     lines = pl.concat(
-        [frames.message(*TRACEBACKS), _headless(frames), _nameless(frames)],
+        [
+            frames.message(*TRACEBACKS),
+            _under_frame(frames, _headless(frames)),
+            _under_frame(frames, _nameless(frames)),
+        ],
         how="diagonal_relaxed",
     )
     if "exception" not in lines.columns:
@@ -155,10 +163,38 @@ def _about_peers() -> pl.Expr:
 
 def _in_call() -> pl.Expr:
     """Whether an exception came out of a collective, which hides whose fault it is."""
-    inside = pl.col("op").is_not_null() | pl.col("raised_in").str.contains(IN_CALL)
+    inside = (
+        pl.col("op").is_not_null()
+        | pl.col("raised_in").str.contains(IN_CALL).fill_null(False)
+        | pl.col("said").str.contains(OF_LIBRARY)
+    )
     own = pl.col("exception").str.contains(ARGUMENTS)
     gpu = pl.col("said").str.contains(OF_GPU)
     return (inside & ~own & ~gpu).fill_null(False)
+
+
+def _under_frame(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
+    """Add `op`: the collective in whose frame the exception was raised, or null.
+
+    The frames are all that is left of a traceback whose head is lost.
+    """
+    calls = frames.message(FRAME)
+    if calls.is_empty() or lines.is_empty():
+        return lines
+    calls = calls.select("source", "rank", "op", at="line")
+    above = pl.col("line") - pl.col("at")
+    found = (
+        lines.select("source", "line", "rank")
+        .join(calls, on=["source", "rank"], nulls_equal=True)
+        .filter(above.is_between(1, ABOVE))
+        .unique(["source", "line"])
+    )
+    return lines.join(
+        found.select("source", "line", "op"),
+        on=["source", "line"],
+        how="left",
+        maintain_order="left",
+    )
 
 
 def _headless(frames: Frames) -> pl.DataFrame:

@@ -41,6 +41,14 @@ class Span:
     failed: datetime
 
 
+def is_alone(frames: Frames) -> bool:
+    """Whether a kernel log is all that was given, so that its host is in question."""
+    own = pl.col("message").str.contains(r"^(?:kernel|uncaught)\.")
+    others = frames["events"].filter(~own)
+    jobs = ("collectives", "positions", "ranks")
+    return others.is_empty() and not any(frames.has(name) for name in jobs)
+
+
 @remembered
 def span(frames: Frames) -> Span | None:
     """Return when a job ran and failed, by its own lines; None if none has a time.

@@ -83,7 +83,8 @@ def of_own(frames: Frames) -> pl.DataFrame:
     faults = silent.filter(_fault())
     if own.height or faults.height:
         return pl.concat([own, faults])
-    if (gone := pl.concat([_of_ray(frames), _of_lines(frames)])).height:
+    gone = pl.concat([_of_ray(frames), _of_lines(frames), _of_services(frames)])
+    if gone.height:
         return with_only_exit(frames, gone)
     # a bare exit code is a primary failure only if every other one is explained; a
     # victim whose text is lost exits with 1, or with its watchdog's SIGABRT
@@ -287,6 +288,38 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
         pl.lit(None, pl.String).alias("site"),
         pl.lit("exit").alias("by"),
         host.cast(pl.String).alias("host"),
+    ).select(SCHEMA.keys())
+
+
+def _of_services(frames: Frames) -> pl.DataFrame:
+    """Return the ranks that MPI or JAX's coordination service say are gone, in SCHEMA.
+
+    MPI's internal error is of the rank itself. A heartbeat that is missing tells that
+    a process is gone, and not why.
+    """
+    aborts = frames.message("launchers.mpi.abort")
+    silent = frames.message("jax.heartbeat_lost")
+    parts = [pl.DataFrame(schema=SCHEMA)]
+    if "internal" in aborts.columns:
+        own = aborts.filter(pl.col("internal").is_not_null())
+        parts.append(_as_exits(own, "internal error of MPI"))
+    if "task_gone" in silent.columns:
+        listed = silent["missing"] if "missing" in silent.columns else None
+        tasks = pl.concat_list("task_gone")
+        each = tasks if listed is None else pl.coalesce("missing", tasks)
+        named = silent.with_columns(each.alias("rank")).explode("rank")
+        told = named.drop_nulls("rank").unique("rank", maintain_order=True)
+        parts.append(_as_exits(told, "its heartbeats stopped, and nothing tells why"))
+    return pl.concat(parts)
+
+
+def _as_exits(lines: pl.DataFrame, why: str) -> pl.DataFrame:
+    """Return lines about ranks that are gone, in SCHEMA."""
+    return lines.with_columns(
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.lit(why).alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.lit("exit").alias("by"),
     ).select(SCHEMA.keys())
 
 

@@ -1,7 +1,8 @@
 """Log lines that name the missing rank; `missing_rank` reads them.
 
-monitoredBarrier, the store and Horovod know which ranks did not report; the desync
-report and NCCL's own `Init START` lines show which did, which leaves the others. The
+monitoredBarrier, the store, Horovod and torch's analyzer of dumps know which ranks did
+not report; the desync report and NCCL's own `Init START` lines show which did, which
+leaves the others. The
 ranks that were silent while others timed out are derived from the frame `calls`.
 """
 
@@ -14,8 +15,10 @@ import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS
 from ncclforensics.evidence import (
+    analyzer_reports,
     blocked_processes,
     common,
+    horovod_stalls,
     init_hang,
     ras_status,
     seen_places,
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from ncclforensics.model.findings import Confidence
     from ncclforensics.model.frames import Frames
 
-HOROVOD = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")
-READY = "launchers.horovod.ready"
 # store key under which a rank publishes its address to the others (torch 2.13, Gloo)
 ADDRESS = r"^/default_pg/\d+//cpu//\d+/(\d+)$"
 
@@ -40,8 +41,8 @@ REMEDY = (OWN_LOG, STACK, DUMPS)
 def named(frames: Frames) -> Iterator[Finding]:
     """Yield the finding of the first of these sources that names a rank."""
     sources = (
-        *(_stopped, _barrier, _desync, _horovod, _ras, init_hang.never_started),
-        _awaited,
+        *(_stopped, _barrier, _desync, _analyzer, _horovod, _ras),
+        *(init_hang.never_started, _awaited, _notified, _of_jax),
     )
     for source in sources:
         if found := source(frames):
@@ -104,21 +105,27 @@ def _desync(frames: Frames) -> Finding | None:
     )
 
 
+def _analyzer(frames: Frames) -> Finding | None:
+    """Return the ranks that torch's analyzer of dumps found missing.
+
+    If a single rank of several came, the call may be that rank's alone.
+    """
+    told = analyzer_reports.not_joined(frames)
+    if told is None or len(told.came) == 1 < len(told.ranks):
+        return None
+    said = analyzer_reports.SAID
+    return _finding(frames, told.lines, told.ranks, told.call, said, "likely")
+
+
 def _horovod(frames: Frames) -> Finding | None:
     """Return the ranks in Horovod's lists, if the job did not go on after the last.
 
     Ranks that lack different tensors submitted others in their place: then each waits
     for the other, and none is missing.
     """
-    listed = frames.message(*HOROVOD)
-    if "missing" not in listed.columns:
-        listed = _not_ready(frames)
-    if "missing" not in listed.columns:
+    lacking = horovod_stalls.lacking(frames)
+    if lacking.is_empty():
         return None
-    numbers = pl.col("missing").cast(pl.String).str.extract_all(r"\d+")
-    lacking = listed.drop_nulls("missing").with_columns(
-        numbers.cast(pl.List(pl.Int64), strict=False).alias("missing")
-    )
     steps = frames.message(*STEPS).select("source", pl.col("line").alias("step_line"))
     later = lacking.join(steps, on="source").filter(
         pl.col("step_line") > pl.col("line")
@@ -130,32 +137,6 @@ def _horovod(frames: Frames) -> Finding | None:
         return None
     call = Collective(op=min(shared))
     return _finding(frames, lacking, ranks, call, "Horovod says so", "likely")
-
-
-def _not_ready(frames: Frames) -> pl.DataFrame:
-    """Return the stalled tensors with the ranks that are `missing` in their lists.
-
-    Early releases of Horovod print the ranks that came. Ranks above the highest one
-    seen may be missing as well. If fewer came than are missing, those few may be the
-    ones that made another call.
-    """
-    lines = frames.message(READY)
-    if "ready" not in lines.columns:
-        return lines
-    # a stall is reported again and again, each time with all ranks
-    told = ["source", "tensor", "ready"]
-    lines = lines.drop_nulls("ready").unique(told, keep="first", maintain_order=True)
-    ready = pl.col("ready").str.split(",").cast(pl.List(pl.Int64)).list.unique()
-    lines = lines.with_columns(ready.alias("ready"))
-    seen = [lines["ready"].list.max().max(), frames["ranks"]["rank"].max()]
-    size = 1 + max((int(str(rank)) for rank in seen if rank is not None), default=0)
-    if lines.is_empty() or (2 * lines["ready"].list.len() < size).any():
-        return lines
-    known = pl.int_ranges(0, size)
-    absent = known.list.set_difference("ready").list.sort()
-    return lines.with_columns(
-        absent.cast(pl.List(pl.String)).list.join(",").alias("missing")
-    )
 
 
 def _ras(frames: Frames) -> Finding | None:
@@ -186,6 +167,33 @@ def _awaited(frames: Frames) -> Finding | None:
         explanation=f"{told.capitalize()}: {why}."
         f"{seen_places.told_at_work(frames, ranks)}",
     )
+
+
+def _of_jax(frames: Frames) -> Finding | None:
+    """Return the tasks that did not reach a barrier of JAX's coordination service."""
+    lines = frames.message("jax.barrier_timeout")
+    if "missing" not in lines.columns:
+        return None
+    told = lines.drop_nulls("missing").head(1)
+    ranks = common.numbers(told["missing"].explode())
+    call = Collective(op=f"barrier {told['barrier'][0]}") if told.height else None
+    why = "JAX's coordination service lists it"
+    return _finding(frames, told, ranks, call or Collective(), why, "likely")
+
+
+def _notified(frames: Frames) -> Finding | None:
+    """Return the ranks for which others waited in HCCL, and that wait for nobody.
+
+    It names the next rank in the ring or tree, which may wait as well.
+    """
+    lines = frames.message("hccl.notify_timeout")
+    if "missing" not in lines.columns:
+        return None
+    waiting = frames["events"].filter(pl.col("role") == "victim")["rank"]
+    named = lines.filter(~pl.col("missing").is_in(waiting.implode()))
+    ranks = common.numbers(named["missing"])
+    why = "others waited for it in a collective of HCCL until their timeout"
+    return _finding(frames, named, ranks, Collective(), why, "likely")
 
 
 def _finding(

@@ -68,6 +68,14 @@ def shows_motion(frames: Frames, ranks: Iterable[int]) -> bool:
     return few or not running(frames).isdisjoint(ranks)
 
 
+def idle(frames: Frames) -> bool:
+    """Whether stacks were dumped, and none of them shows a program that runs.
+
+    Stacks are dumped because a job hangs.
+    """
+    return call_sites.looked(frames).height > 0 and not running(frames)
+
+
 def nameless(frames: Frames) -> str:
     """Return where processes of unknown rank stood if some of them wait, else ""."""
     looks = call_sites.looked(frames).filter(pl.col("rank").is_null())

@@ -25,6 +25,7 @@ SILENT = (
 )
 MOUNT = "collect.mount_silent"
 BACK = ("kernel.nfs.back", "kernel.lustre.back", "kernel.ceph.back")
+EVICTED = "This client was evicted by "
 HUNG, LISTED = "kernel.hung_task", "system.ps"
 LOCAL = "a local disk"
 OURS = rf"{exit_records.OURS}|(?:^|/)python[\d.]*(?: |$)"  # a name, or a command

@@ -49,9 +49,10 @@ class Finding:
 
     `headline` is one self-contained line. `ranks` are global ranks; `ranks`, `hosts`
     and `devices` are empty if the evidence names none. `first_seen` is UTC nanoseconds.
-    `own`: the evidence itself says that no other rank caused this. `calls` are the
-    numbers of the calls through which others wait for the ranks, if that shows them.
-    `remedy` is what to do, the best first; only a ranked finding has it in words.
+    `own`: the evidence itself says that no other rank caused this. `reports`: `hosts`
+    only report it, so that their ranks are not to blame. `calls` are the numbers of the
+    calls through which others wait for the ranks, if that shows them. `remedy` is what
+    to do, the best first; only a ranked finding has it in words.
     """
 
     slug: str
@@ -66,6 +67,7 @@ class Finding:
     collective: Collective | None = None
     first_seen: int | None = None
     own: bool = False
+    reports: bool = False
     calls: frozenset[int] = frozenset()
 
 

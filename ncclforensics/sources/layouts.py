@@ -27,7 +27,9 @@ HOST = SHORT_HOST + r"(?:[.-][a-z0-9][a-z0-9.-]*)?"
 # a host where only a host can be: has a letter, and is not a usual word of file names
 ANY_HOST = (
     r"(?!(?:logs?|debug|info|trace|out|err|rank|tests?|file|pid|old|new|all|v|exp|run"
-    r"|job|step|try|part|boot|node|gpu)[.\d-]*(?:[._-]|$))(?=[a-z0-9.-]*[a-z])[a-z0-9][a-z0-9.-]*?"
+    r"|job|step|try|part|boot|node|gpu)[.\d-]*(?:[._-]|$))"
+    # the model of a GPU
+    r"(?!(?:mi\d{3}[ax]?|(?:gb?|[abhlpv])\d{2,3}s?|rtx\d{4})(?:x\d+)?$)(?=[a-z0-9.-]*[a-z])[a-z0-9][a-z0-9.-]*?"
 )
 # command options that occur in the names of saved command output
 ASKED = r"(?:[a-z]|b?-?\d|ctime|boot|full|all|tail|short|iso|human|current|utc)"
@@ -105,7 +107,8 @@ DUMPS = (
 
 _PACKED = re.compile(r"\.(?:gz|zst|xz|bz2|tgz|txz|tar|zip)$", re.IGNORECASE)
 _ENDING = re.compile(
-    r"\.(?:log|txt|out|err|text|jsonl?|ndjson|csv|tsv|xml|ya?ml|html?|md|raw)"
+    r"\.(?:log|txt|out|err|text|jsonl?|ndjson|csv|tsv|xml|ya?ml|html?|md|raw"
+    r"|dmesg|kern|syslog|journal)"
     r"(?:\.\d{1,2})?$",
     re.IGNORECASE,
 )

@@ -162,7 +162,8 @@ def _fused(
         ]
         cites += new[:MOST_FUSED]
     # the rank that died on the broken host is the rank that ran there
-    ranks = mine.ranks or _one({f.ranks for f in same if f.ranks and f.hosts})
+    there = {f.ranks for f in same if f.ranks and f.hosts and not mine.reports}
+    ranks = mine.ranks or _one(there)
     call = mine.collective
     if call is None or call.seq is None:
         known = (f.collective for f in same if f.collective is not None)

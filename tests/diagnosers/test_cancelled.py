@@ -163,3 +163,21 @@ def test_a_controller_that_cleans_up_cancels_nothing(analyzed, verb, user):
     log = AUDIT.format(verb=verb, user=user)
     found = analyzed({"audit.jsonl": log, "pods.log": STEPS}).ranked
     assert found.verdict is None
+
+
+def test_a_step_whose_tasks_only_got_the_signal_of_srun_was_cancelled(analyzed):
+    ends = "srun: error: gpu0001: task 0: Terminated\n"
+    ((role, finding),) = found(analyzed({"job.log": OF_STEP + ends}), "cancelled")
+    assert (role, finding.ranks) == ("root", ())
+    failed = "srun: error: gpu0001: task 1: Exited with exit code 3\n"
+    for log in (failed + OF_STEP + ends, OF_STEP + failed):
+        assert not found(analyzed({"job.log": log}), "cancelled")
+    memory = "slurmstepd: error: Exceeded job memory limit\n"
+    assert not found(analyzed({"job.log": memory + OF_STEP + ends}), "cancelled")
+
+
+def test_a_node_failure_is_read_from_lines_that_were_wrapped(analyzed):
+    text = OF_STEP.replace(" ***\n", "").replace("CANCELLED AT ", "CANCELLED AT \n  ")
+    text += " DUE TO NODE FAILURE, \n  SEE SLURMCTLD LOG FOR DETAILS \n"
+    analysis = analyzed({"job.err": text.replace("STEP 50917.0", "JOB 50917")})
+    assert analysis.ranked.verdict.slug == "node-lost"

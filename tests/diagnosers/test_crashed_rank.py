@@ -251,7 +251,8 @@ def test_a_cancel_by_its_user_kills_tasks_that_did_nothing(analyzed):
         "srun: error: gpu0001: task 0: Killed\n"
     )
     analysis = analyzed({"job.log": log})
-    assert (verdict(analysis), analysis.ranked.outcome) == (None, "inconclusive")
+    assert verdict(analysis) == ("cancelled", ())
+    assert analysis.ranked.verdict.confidence == "likely"
 
 
 WATCHDOG = (

@@ -204,3 +204,17 @@ def test_a_short_name_of_a_host_is_known_from_a_directory(analyzed):
     log = log.replace("Aug 20 10:00:00", "[Thu Aug 20 10:00:00 2026]")
     analysis = analyzed({"job.log": job + timeout(0), "a01/dmesg": log})
     assert verdict(analysis) == ("gpu-fault", (1,), ("a01",))
+
+
+AMD = "[ 1843.305512] amdgpu 0000:83:00.0: "
+
+
+def test_an_error_that_amd_did_not_correct_is_a_fault(analyzed):
+    line = AMD + "{1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n"
+    assert analyzed({"dmesg.txt": line}).ranked.verdict.slug == "gpu-fault"
+
+
+def test_a_page_fault_of_amd_accuses_no_gpu_and_is_not_well(analyzed):
+    line = AMD + "amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:8)\n"
+    analysis = analyzed({"dmesg.txt": line})
+    assert (analysis.ranked.outcome, analysis.ranked.verdict) == ("inconclusive", None)

@@ -57,3 +57,29 @@ def test_ranks_that_wait_for_each_other_s_tensors_are_both_right(analyzed):
 def test_a_stall_that_passed_names_nobody(analyzed):
     went_on = STALL + LIST + "step 120 loss 2.1\n"
     assert not found(analyzed({"job.log": went_on}), SLUG)
+
+
+def test_newer_releases_call_the_list_stalled(analyzed):
+    text = STALL + LIST.replace("Missing", "Stalled")
+    (finding,) = found(analyzed({"job.log": text}), SLUG)
+    assert finding.ranks == (3,)
+
+
+def test_of_two_sides_that_lack_each_other_s_tensors_the_smaller_is_the_odd_one(
+    analyzed,
+):
+    ready = STALL + (
+        "Stalled ops: loss_0 [ready ranks: 3], grad_0 [ready ranks: 0, 1, 2], "
+        "grad_1 [ready ranks: 0, 1, 2]\n"
+    )
+    analysis = analyzed({"job.log": ready})
+    (finding,) = found(analysis, "collective-mismatch")
+    assert finding.ranks == (3,)
+    tie = ready.replace("ready ranks: 3]", "ready ranks: 2, 3]").replace(
+        "0, 1, 2", "0, 1"
+    )
+    (finding,) = found(analyzed({"job.log": tie}), "collective-mismatch")
+    assert finding.ranks == ()
+    # rank 4 came to neither: the sides do not hold all ranks
+    third = ready + "Stalled ops: other_0 [ready ranks: 4]\n"
+    assert not found(analyzed({"job.log": third}), "collective-mismatch")

@@ -92,3 +92,12 @@ def test_a_job_that_took_no_harm_stays_healthy(tmp_path):
         f"[ 1843.305512] {BROKE['edac']}\n"
     )
     assert analyze([str(tmp_path / "e")]).ranked.outcome == "no-failure"
+
+
+def test_a_kernel_log_alone_is_of_the_host_in_question(analyzed):
+    line = "[ 1843.305512] " + BROKE["edac"] + "\n"
+    analysis = analyzed({"dmesg.txt": line})
+    assert verdict(analysis)[:2] == ("host-fault", ())
+    assert analysis.ranked.verdict.confidence == "likely"
+    corrected = "[ 1843.305512] " + CORRECTED["edac"] + "\n"
+    assert analyzed({"dmesg.txt": corrected}).ranked.verdict is None

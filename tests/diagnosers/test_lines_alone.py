@@ -54,3 +54,34 @@ def test_two_watchdogs_in_two_calls_are_suspects(tmp_path):
     assert {suspect.rank for suspect in told.ranked.suspects} == {0, 1}
     top = told.ranked.verdict
     assert top.slug == "timeout-masking" or top.confidence == "possible"
+
+
+def outcome(tmp_path, text):
+    (tmp_path / "rank0.log").write_text(text)
+    return analyze([str(tmp_path)]).ranked.outcome
+
+
+def test_what_waits_or_stands_is_never_said_to_be_well(tmp_path):
+    for text in (
+        "INFO 11-20 12:00:00 [shm_broadcast.py:466] No available shared memory "
+        "broadcast block found in 60 seconds.\n",
+        "[E ProcessGroupNCCL.cpp:988] Failed to retrieve NCCL_DESYNC_DEBUG report. "
+        "Please file an issue. Error: INTERNAL ASSERT FAILED\n",
+        'Thread 0x7FA6E7C01740 (idle): "MainThread"\n    wait (threading.py:302)\n',
+    ):
+        assert outcome(tmp_path, text) == "inconclusive", text
+
+
+def test_ranks_that_ray_takes_back_are_preempted(tmp_path):
+    line = (
+        "(PreemptionWatcher pid=69362) PreemptionWatcher: drain detected - "
+        "preempted_node_ids=['5ad7fa5dd64f'], preempted_ranks=[1, 3], deadline=178\n"
+    )
+    (tmp_path / "job.log").write_text(line)
+    assert verdict(analyze([str(tmp_path)]))[:2] == ("preempted", (1, 3))
+
+
+def test_a_gloo_mesh_that_is_whole_is_well(tmp_path):
+    line = "[Gloo] Rank {} is connected to 1 peer ranks. Expected number of connected peer ranks is : 1\n"
+    text = line.format(0) + line.format(1)
+    assert outcome(tmp_path, text) == "no-failure"

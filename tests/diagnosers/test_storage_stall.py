@@ -176,3 +176,10 @@ def test_one_look_at_a_slow_rank_leaves_the_verdict_as_it_is(tmp_path):
         (2,),
         ("gpu0001",),
     )
+
+
+def test_an_eviction_alone_is_likely_and_a_silence_is_not(analyzed):
+    for what, confidence in (("lustre evicts", "likely"), ("lustre", "possible")):
+        analysis = analyzed({"dmesg.txt": f"[ 1843.305512] {SILENT[what]}\n"})
+        assert analysis.ranked.verdict.slug == "storage-stall"
+        assert analysis.ranked.verdict.confidence == confidence

@@ -156,7 +156,8 @@ def _with_wrapped(
 
     A terminal or a page wraps a long message inside a word, or at a space that it
     drops; both are tried. A line recognised this way is removed from fallback messages.
-    A fallback that matches the lines below on their own does not count.
+    A match that begins in a line below does not count, nor does a fallback that matches
+    those lines on their own.
     """
     specific = [m for m in by_id.values() if not m.fallback or m.role != "neutral"]
     place = ["line", "part"]
@@ -168,7 +169,9 @@ def _with_wrapped(
     if not open_ends.height:
         return found
     below = under(open_ends, lines, WRAPPED).group_by(place).agg("text")
-    joined = open_ends.join(below, on=place, suffix="_under")
+    joined = open_ends.join(below, on=place, suffix="_under").with_columns(
+        pl.col("text").str.len_bytes().alias("room")
+    )
     glued: dict[str, list[pl.DataFrame]] = {}
     for glue in (" ", ""):
         rest = pl.col("text_under").list.eval(pl.element().str.strip_chars_start(" "))
@@ -176,12 +179,13 @@ def _with_wrapped(
         whole = joined.with_columns(text.alias("text"), rest.list.join(glue))
         for message_id, frame in grammar.match(whole, specific).items():
             pattern = by_id[message_id].regex
-            alone = pl.col("text_under").str.contains(pattern)
-            mine = frame.filter(~alone) if by_id[message_id].fallback else frame
+            mine = frame.filter(pl.col("text").str.find(pattern) < pl.col("room"))
+            if by_id[message_id].fallback:
+                mine = mine.filter(~pl.col("text_under").str.contains(pattern))
             # all lines below are tried together; `text` is only the part that matches
             own = pl.col("text").str.extract(f"({pattern})").alias("text")
             if mine.height:
-                whole_ = mine.drop("text_under").with_columns(own)
+                whole_ = mine.drop("text_under", "room").with_columns(own)
                 glued.setdefault(message_id, []).append(whole_)
     again = {
         i: pl.concat(parts).unique(place, keep="first", maintain_order=True)

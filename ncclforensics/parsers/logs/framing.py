@@ -24,6 +24,8 @@ from ncclforensics.parsers.logs import (
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 from ncclforensics.parsers.logs.lines import ANSI, FILE
 
+# a progress bar (tqdm) ends without a line break, so the next line stands behind it
+UNDER_BAR = r"(\d(?:it/s|s/it)[^\]\n]{0,300}\])(\[rank\d{1,9}\]: )"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
 TOGETHER = 512  # lines that are framed at once, wanted or not
@@ -194,6 +196,7 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     bare = json_records.unwrapped(bare).with_columns(
         pl.col("raw")
         .str.replace_all(ANSI, "")
+        .str.replace_all(UNDER_BAR, "$1\r$2")
         .str.replace_all("\n", "\r")
         .str.split("\r")
     )

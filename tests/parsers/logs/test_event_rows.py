@@ -149,3 +149,18 @@ def test_a_table_whose_values_are_lost_keeps_the_types_of_its_columns(read):
     events = read(table).message("torchelastic.child_failed")
     types = tables.SCHEMAS["events"]
     assert {c: events.schema[c] for c in types} == dict(types)
+
+
+def test_a_message_is_not_found_on_the_line_above_its_own(read):
+    lines = ("srun: job 7 has been allocated resources", "srun: Terminating StepId=7.0")
+    frames = read("\n".join(lines) + "\n")
+    assert places(frames, "slurm.teardown") == [2]
+
+
+def test_a_rank_s_line_behind_a_progress_bar_is_a_line_of_its_own(read):
+    bar = "Epoch 0:  16%|#6| 7395/45743 [13:13:43<68:36:00,  6.44s/it, loss: 0.08]"
+    text = bar + "[rank3]: Traceback (most recent call last):\n"
+    text += '[rank3]:   File "/job/train.py", line 8, in step\n[rank3]:     save()\n'
+    text += "[rank3]: ValueError: the batch is empty\n"
+    (row,) = read(text).message("python.traceback").select("rank", "exception").rows()
+    assert row == (3, "ValueError")

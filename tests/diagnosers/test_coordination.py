@@ -1,0 +1,69 @@
+"""JAX's coordination service and HCCL tell for whom the others waited."""
+
+from log_lines import verdict
+
+TASK = "/job:jax_worker/replica:0/task:{}\n"
+BARRIER = (
+    "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. "
+    "Barrier_id: save_4. Timed out task names:\n"
+)
+REGISTER = (
+    "Stopping coordination service as cluster registration failed. This may be due to "
+    "1) some tasks crashed earlier before connecting\n\nOriginal error: "
+    "DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0. "
+    "This usually happens because a task triggered the barrier too early or too slowly.\n"
+)
+GONE = (
+    "2026-11-20 12:00:00.140058: E coordination_service.cc:954] "
+    "/job:jax_worker/replica:0/task:3 has been set to ERROR in coordination service: "
+    "UNAVAILABLE: Task /job:jax_worker/replica:0/task:3 heartbeat timeout. This "
+    "indicates that the remote task has failed, got preempted, or crashed unexpectedly.\n"
+)
+NOTIFY = (
+    "[rank{}]: EI0002: [PID: 41011] 2026-11-20-12:00:00.713.335 The wait execution of "
+    "the Notify register times out. Reason: The Notify register has not received the "
+    "Notify record from remote rank: [{}]. base information: [streamID:[9]]\n"
+)
+
+
+def test_the_tasks_that_did_not_come_are_named(analyzed):
+    text = BARRIER + TASK.format(3) + TASK.format(0) + "\nAdditional GRPC error\n"
+    analysis = analyzed({"job.log": text})
+    assert verdict(analysis)[:2] == ("missing-rank", (0, 3))
+
+
+def test_escaped_line_breaks_are_read_alike(analyzed):
+    text = BARRIER.rstrip() + (TASK.format(3) + TASK.format(1)).replace("\n", "\\n")
+    text = text.replace("names:/job", "names:\\n/job")
+    assert verdict(analyzed({"job.log": text + "\n"}))[:2] == ("missing-rank", (1, 3))
+
+
+def test_tasks_that_never_registered_are_a_rendezvous_without_names(analyzed):
+    analysis = analyzed({"job.log": REGISTER})
+    assert verdict(analysis)[:2] == ("rendezvous-failed", ())
+
+
+def test_a_process_without_heartbeats_is_gone(analyzed):
+    analysis = analyzed({"job.log": GONE})
+    assert verdict(analysis)[:2] == ("crashed-rank", (3,))
+    assert analysis.ranked.verdict.confidence != "certain"
+
+
+def test_of_those_that_hccl_waits_for_the_one_that_does_not_wait_is_named(analyzed):
+    text = NOTIFY.format(1, 2) + NOTIFY.format(2, 5)
+    assert verdict(analyzed({"job.log": text}))[:2] == ("missing-rank", (5,))
+    circle = NOTIFY.format(1, 2) + NOTIFY.format(2, 1)
+    assert analyzed({"job.log": circle}).ranked.outcome == "inconclusive"
+
+
+def test_an_exception_under_the_frames_of_a_collective_accuses_nobody(analyzed):
+    frames = (
+        '[rank1]:   File "/opt/venv/lib/python3.12/site-packages/torch/distributed/'
+        'distributed_c10d.py", line 2501, in all_reduce\n'
+        "[rank1]:     work = group.allreduce([tensor], opts)\n"
+    )
+    words = "[rank1]: RuntimeError: the stream of this device is gone\n"
+    analysis = analyzed({"job.log": frames + words})
+    assert analysis.ranked.outcome == "inconclusive"
+    own = words.replace("RuntimeError", "[rank1]: ValueError")[9:]
+    assert verdict(analyzed({"job.log": own}))[:2] == ("crashed-rank", (1,))

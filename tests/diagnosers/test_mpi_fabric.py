@@ -1,0 +1,69 @@
+"""What MPI and UCX print of their network: a host that reports, and no rank of it."""
+
+import pytest
+
+from log_lines import verdict
+
+ABORT = (
+    "MPICH ERROR [Rank 25] [job id 50917.0] [Fri Nov 20 12:00:00 2026] [gpu0001] - "
+    "Abort(70891919) (rank 25 in comm 0): Fatal error in PMPI_Recv: Other MPI error, "
+    "error stack:\nPMPI_Recv(353).........: \n"
+)
+OFI = (
+    "MPIDI_OFI_handle_cq_error(1059): OFI poll failed "
+    "(ofi_events.c:1061:MPIDI_OFI_handle_cq_error:Input/output error - {})\n"
+)
+UCX = (
+    "[gpu{}:41011:0:41011] ib_mlx5_log.c:179  Transport retry count exceeded on "
+    "mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n"
+)
+INTERNAL = "MPICH ERROR [Rank 1] [job id 7.7] [Fri Nov 20 12:00:00 2026] [gpu0001] - Abort(1): Internal error\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ABORT + OFI.format("local protection error"),
+        UCX.format("0001"),
+        "mlx5: gpu0001: got completion with error:\n" + ABORT + OFI.format("x"),
+    ],
+)
+def test_the_host_that_reports_is_named_and_no_rank(analyzed, text):
+    analysis = analyzed({"job.log": text})
+    assert verdict(analysis)[:3] == ("ib-error", (), ("gpu0001",))
+
+
+def test_a_rank_that_died_where_a_host_reports_is_not_to_blame(analyzed):
+    died = (
+        "mpirun noticed that process rank 0 with PID 41011 on node gpu0001 exited on "
+        "signal 6 (Aborted).\n"
+    )
+    analysis = analyzed({"job.log": UCX.format("0001") + died})
+    assert verdict(analysis)[:3] == ("ib-error", (), ("gpu0001",))
+
+
+def test_of_several_hosts_that_report_none_is_named(analyzed):
+    analysis = analyzed({"job.log": UCX.format("0001") + UCX.format("0002")})
+    assert verdict(analysis)[:3] == ("ib-error", (), ())
+
+
+def test_an_abort_for_another_reason_is_no_network_error(analyzed):
+    analysis = analyzed({"job.log": ABORT})
+    assert (analysis.ranked.outcome, analysis.ranked.verdict) == ("inconclusive", None)
+
+
+def test_an_internal_error_is_of_the_rank_itself(analyzed):
+    analysis = analyzed({"job.log": INTERNAL})
+    assert verdict(analysis)[:3] == ("crashed-rank", (1,), ("gpu0001",))
+
+
+def test_an_address_of_docker_is_everybody_s(analyzed):
+    line = (
+        "[gpu0001][[38971,1],2][btl_tcp_endpoint.c:796:"
+        "mca_btl_tcp_endpoint_complete_connect] connect() to {} failed: Connection "
+        "refused (111)\n"
+    )
+    analysis = analyzed({"job.log": line.format("172.17.0.1")})
+    assert verdict(analysis)[:3] == ("wrong-nic", (), ())
+    other = analyzed({"job.log": line.format("10.0.0.7")})
+    assert other.ranked.verdict is None or other.ranked.verdict.slug != "wrong-nic"
