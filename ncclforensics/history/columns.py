@@ -1,0 +1,102 @@
+"""Records as columns: the frame of a part, and the hours that hosts were in jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import polars as pl
+
+from ncclforensics.history.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+TIME = pl.Datetime("ns", "UTC")
+ID = pl.UInt64()
+IDS = ("row", "id", "evidence", "same")
+# `row` is the name that the record's own file has or had
+SCHEMA: dict[str, pl.DataType] = {
+    "row": ID,
+    "id": ID,
+    "evidence": ID,
+    "same": ID,
+    "kept": TIME,
+    "t": TIME,
+    "outcome": pl.String(),
+    "class": pl.String(),
+    "domain": pl.String(),
+    "confidence": pl.String(),
+    "restart": pl.String(),
+    "headline": pl.String(),
+    "call_site": pl.String(),
+    "ranks": pl.String(),
+    "hosts": pl.List(pl.String()),
+    "devices": pl.List(pl.String()),
+    "nodes": pl.List(pl.String()),
+    "world_size": pl.Int64(),
+    "began": TIME,
+    "ended": TIME,
+    "gpu_hours": pl.Float64(),
+    "job": pl.String(),
+    "user": pl.String(),
+    "image": pl.String(),
+    "ticket": pl.String(),
+    "path": pl.String(),
+    "version": pl.String(),
+}
+# a host on a day: analyses of jobs that ran on it, the hours of these jobs, and how
+# many GPUs a job had on a host at most
+HOURS: dict[str, pl.DataType] = {
+    "day": pl.Date(),
+    "host": pl.String(),
+    "analyses": pl.Int64(),
+    "hours": pl.Float64(),
+    "gpus": pl.Int64(),
+}
+# how long the evidence of an incident covers, in hours
+SPAN = (pl.col("ended") - pl.col("began")).dt.total_milliseconds() / 3_600_000
+
+
+def frame(records: Iterable[Record]) -> pl.DataFrame:
+    """Return a row for each record, in the order in which they were kept."""
+    rows = []
+    for told in records:
+        row = msgspec.structs.asdict(told)
+        row["class"] = row.pop("slug")
+        numbers = {name: int(row[name] or "0", 16) for name in IDS[1:]}
+        rows.append({**row, **numbers, "row": int(told.row, 16)})
+    return pl.DataFrame(rows, SCHEMA).sort("kept", "row")
+
+
+def hours(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return how long each host was in the jobs of these rows, by day, in `HOURS`."""
+    gpus = pl.col("world_size") / pl.col("nodes").list.len()
+    return (
+        rows.filter(pl.col("nodes").list.len() > 0)
+        .select(
+            pl.col("t").dt.date().alias("day"),
+            pl.col("nodes").alias("host"),
+            SPAN.clip(0).fill_null(0).alias("hours"),
+            gpus.ceil().cast(pl.Int64).alias("gpus"),
+        )
+        .explode("host")
+        .group_by("day", "host")
+        .agg(pl.len().cast(pl.Int64).alias("analyses"), pl.sum("hours"), pl.max("gpus"))
+        .select(HOURS)
+        .sort("day", "host")
+    )
+
+
+def latest(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the last word on each incident, and on each set of files.
+
+    The ticket that an earlier one tells is kept. `rows` have to hold `id`, `evidence`
+    and `kept`.
+    """
+    if "ticket" in rows.columns:
+        ticket = pl.col("ticket").forward_fill().over("id", order_by="kept")
+        rows = rows.with_columns(ticket)
+    rows = rows.sort("kept", maintain_order=True)
+    once = rows.unique("evidence", keep="last", maintain_order=True)
+    return once.unique("id", keep="last", maintain_order=True)
