@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import msgspec
 import polars as pl
 
-from ncclforensics.history.record import Record
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ncclforensics.history.record import Record
 
 TIME = pl.Datetime("ns", "UTC")
 ID = pl.UInt64()
 IDS = ("row", "id", "evidence", "same")
-# `row` is the name that the record's own file has or had
+# `row` is the name that the record's own file has or had, `replaces` are the rows of
+# which this one is a later word (see `revisions`)
 SCHEMA: dict[str, pl.DataType] = {
     "row": ID,
     "id": ID,
@@ -44,6 +45,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "ticket": pl.String(),
     "path": pl.String(),
     "version": pl.String(),
+    "replaces": pl.List(ID),
 }
 # a host on a day: analyses of jobs that ran on it, the hours of these jobs, and how
 # many GPUs a job had on a host at most
@@ -65,7 +67,7 @@ def frame(records: Iterable[Record]) -> pl.DataFrame:
         row = msgspec.structs.asdict(told)
         row["class"] = row.pop("slug")
         numbers = {name: int(row[name] or "0", 16) for name in IDS[1:]}
-        rows.append({**row, **numbers, "row": int(told.row, 16)})
+        rows.append({**row, **numbers, "row": int(told.row, 16), "replaces": ()})
     return pl.DataFrame(rows, SCHEMA).sort("kept", "row")
 
 
@@ -86,17 +88,3 @@ def hours(rows: pl.DataFrame) -> pl.DataFrame:
         .select(HOURS)
         .sort("day", "host")
     )
-
-
-def latest(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the last word on each incident, and on each set of files.
-
-    The ticket that an earlier one tells is kept. `rows` have to hold `id`, `evidence`
-    and `kept`.
-    """
-    if "ticket" in rows.columns:
-        ticket = pl.col("ticket").forward_fill().over("id", order_by="kept")
-        rows = rows.with_columns(ticket)
-    rows = rows.sort("kept", maintain_order=True)
-    once = rows.unique("evidence", keep="last", maintain_order=True)
-    return once.unique("id", keep="last", maintain_order=True)

@@ -11,7 +11,10 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DRAFT = ".draft-"
 

@@ -27,7 +27,7 @@ _PLURAL = re.compile(r"\b(rank|host|node|parameter)s\b")
 
 
 def fingerprint(verdict: Verdict, hosts: Iterable[str]) -> str:
-    """Return sixteen hex digits of the kind of failure; `hosts` are those of the job."""
+    """Return sixteen hex digits of the failure's kind; `hosts` are those of the job."""
     call = verdict.collective
     parts = (
         verdict.slug,
@@ -50,6 +50,8 @@ def without_numbers(text: str, hosts: Iterable[str] = ()) -> str:
     for shape in sorted(shapes, key=lambda s: (-len(s), s)):
         # also in a folded set: gpu[0001-0004,0007]
         any_number = shape.replace("#", r"(?:\d+|\[[\d,-]+\])")
-        text = re.sub(rf"(?<![\w.-]){any_number}(?:\.[a-z][\w.-]*)?(?![\w-])", "HOST", text)
+        text = re.sub(
+            rf"(?<![\w.-]){any_number}(?:\.[a-z][\w.-]*)?(?![\w-])", "HOST", text
+        )
     text = _TOLD.sub(lambda found: found[1] or "#", text)
     return re.sub(r"\bHOST(?:, HOST)+\b", "HOST", _PLURAL.sub(r"\1", text))

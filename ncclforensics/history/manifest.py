@@ -9,26 +9,32 @@ VLDB 2020.)
 
 from __future__ import annotations
 
-from pathlib import Path
+from contextlib import suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ncclforensics.history import files
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 LOG, PARTS, NEW = "log", "parts", "new"
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A parquet file of records and one of hours, with their sizes in bytes.
-
-    Of the `rows`, `again` tell anew of an incident that was already there.
-    """
+    """A parquet file of so many records and one of hours, with their sizes in bytes."""
 
     name: str
     hours: str
     rows: int
-    again: int
     sizes: tuple[int, int]
+
+    @property
+    def files(self) -> tuple[str, str]:
+        """The names of both files."""
+        return self.name, self.hours
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -57,26 +63,38 @@ def commit(root: Path, number: int, manifest: Manifest) -> bool:
     return files.put_new(path, msgspec.json.encode(manifest))
 
 
-def clean(root: Path, kept: Manifest, now: float, grace: float, long: float) -> None:
-    """Remove what no generation of the last `grace` seconds lists.
+def clean(root: Path, now: float, grace: float, long: float) -> None:
+    """Remove generations that were replaced `grace` seconds ago, and their parts.
 
     A part that no generation lists may be one that is about to be committed: it stays
-    `long`. To be called by who has just committed `kept`, at `now` of the server.
+    `long`. `now` is the time of the server.
     """
     log = files.names(root / LOG, ".json")
-    files.remove_older(root / LOG, [f"{n}.json" for n in log[:-1]], now - grace)
-    listed = set(_files(kept))
-    for name in files.names(root / LOG, ".json"):
-        try:
-            data = (root / LOG / f"{name}.json").read_bytes()
-            listed.update(_files(msgspec.json.decode(data, type=Manifest)))
-        except (OSError, msgspec.DecodeError):
-            continue
+    old = [
+        f"{name}.json"
+        for name, after in pairwise(log)
+        if written(root / LOG / f"{after}.json") < now - grace
+    ]
+    files.remove_older(root / LOG, old, now)
+    listed = listed_files(root)
     there = [f"{name}.parquet" for name in files.names(root / PARTS, ".parquet")]
-    files.remove_older(
-        root / PARTS, [f for f in there if f not in listed], now - long
-    )
+    files.remove_older(root / PARTS, [f for f in there if f not in listed], now - long)
 
 
-def _files(manifest: Manifest) -> list[str]:
-    return [name for part in manifest.parts for name in (part.name, part.hours)]
+def listed_files(root: Path) -> set[str]:
+    """Return the files of all parts that any generation in the log lists."""
+    listed: set[str] = set()
+    for name in files.names(root / LOG, ".json"):
+        with suppress(OSError, msgspec.DecodeError):
+            data = (root / LOG / f"{name}.json").read_bytes()
+            told = msgspec.json.decode(data, type=Manifest)
+            listed.update(file for part in told.parts for file in part.files)
+    return listed
+
+
+def written(path: Path) -> float:
+    """Return the mtime of a file, in seconds; infinity if it is not there any more."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return float("inf")

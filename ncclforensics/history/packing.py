@@ -6,171 +6,146 @@ that another one overtakes, leaves files that nobody lists and that are removed 
 
 from __future__ import annotations
 
-import hashlib
 import io
-from dataclasses import dataclass
+import secrets
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.history import columns, files, manifest
+from ncclforensics.history import columns, files, manifest, revisions
 from ncclforensics.history.limits import ABANDONED_S, GRACE_S, MOST_PARTS, PACK_AT
 from ncclforensics.history.manifest import LOG, NEW, PARTS, Manifest, Part
-from ncclforensics.history.store import fresh_of, read_new
-from ncclforensics.model.errors import UsageError, reason
+from ncclforensics.history.store import damage_told, read_new, scans
+from ncclforensics.model.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """How many rows a commit added, or took away."""
+def pack(root: Path, *, at_least: int = PACK_AT, grace: float = GRACE_S) -> int:
+    """Pack the new files if there are so many; returns how many records were packed.
 
-    added: int = 0
-    pruned: int = 0
-
-
-def pack(root: Path, *, at_least: int = PACK_AT, grace: float = GRACE_S) -> Packed:
-    """Pack the new files if there are so many; returns what was committed.
-
-    `grace` is how many seconds what is packed or replaced stays. Raises UsageError if
-    the store cannot be written.
+    What is packed or replaced stays for `grace` seconds. Raises UsageError if the store
+    cannot be written.
     """
-    try:
-        if len(files.names(root / NEW, ".json")) < at_least:
-            return Packed()
+    if len(files.names(root / NEW, ".json")) < at_least:
+        return 0
+    with damage_told(root, "packed"):
         number, now = manifest.newest(root)
         told, _ = read_new(root)
-        known = _column(root, now, "row", "id", "evidence")
-        rows = columns.frame(told)
-        rows = rows.join(known, on="row", how="anti", maintain_order="left")
-        added = rows.height
-        if added >= at_least:
-            parts = _merged(root, (*now.parts, _part(root, rows, known)))
+        rows = revisions.resolved(columns.frame(told), scans(root, now.parts))
+        packed = rows.height if rows.height >= at_least else 0
+        if packed:
+            hours = columns.hours(revisions.counted(rows))
+            parts = _merged(root, (*now.parts, write(root, rows, hours)))
             if not manifest.commit(root, number + 1, Manifest(parts)):
-                return Packed()  # another one packed them
+                return 0  # another process packed them
             now = Manifest(parts)
-            _clean(root, now, grace)
-        _remove_packed(root, now, grace)
-    except OSError as caught:
-        raise UsageError(f"{root} cannot be packed: {reason(caught)}") from caught
-    return Packed(added if added >= at_least else 0)
+        _clean(root, now, grace)
+    return packed
 
 
-def prune(root: Path, before: int) -> Packed:
-    """Remove what happened before a time, in UTC nanoseconds; it is not to be undone.
+def prune(root: Path, before: int) -> int:
+    """Remove what happened before a time, in UTC nanoseconds; returns how many records.
 
-    Raises UsageError if the store cannot be written, or if others write to it faster
-    than this can commit.
+    Raises UsageError if the store cannot be written, or if others commit all the time.
     """
-    old = pl.col("t") < pl.lit(before).cast(columns.TIME)
-    day = pl.lit(before).cast(columns.TIME).dt.date()
-    try:
+    with damage_told(root, "pruned"):
         for _ in range(MOST_PARTS):
             pack(root, at_least=1)
             number, now = manifest.newest(root)
-            parts, gone = [], 0
-            for part in now.parts:
-                rows = pl.read_parquet(root / PARTS / part.name, glob=False)
-                kept = rows.filter(~old.fill_null(False))
-                gone += rows.height - kept.height
-                hours = pl.read_parquet(root / PARTS / part.hours, glob=False)
-                hours = hours.filter(pl.col("day").is_null() | (pl.col("day") >= day))
-                if kept.height == rows.height:
-                    parts.append(part)
-                elif kept.height:
-                    parts.append(_write(root, kept, hours, part.again))
-            if not gone:
-                return Packed()
-            if manifest.commit(root, number + 1, Manifest(tuple(parts))):
-                # at once, without grace: it is asked for to be gone
-                _forget(root, before)
-                manifest.clean(root, Manifest(tuple(parts)), float("inf"), 0, 0)
-                return Packed(pruned=gone)
-    except OSError as caught:
-        raise UsageError(f"{root} cannot be pruned: {reason(caught)}") from caught
+            pruned = [_pruned(root, part, before) for part in now.parts]
+            parts = tuple(part for part, _ in pruned if part is not None)
+            if parts == now.parts:
+                return 0
+            _forget(root, before)
+            if manifest.commit(root, number + 1, Manifest(parts)):
+                _drop(root, number, Manifest(parts))
+                return sum(gone for _, gone in pruned)
     raise UsageError(f"{root} is being written by others all the time: try again")
 
 
-def _forget(root: Path, before: int) -> None:
-    """Remove the files of old records that were packed but stayed for a while."""
-    for told in read_new(root)[0]:
-        if told.t is not None and told.t < before:
-            (root / NEW / f"{told.row}.json").unlink(missing_ok=True)
+def write(root: Path, rows: pl.DataFrame, hours: pl.DataFrame) -> Part:
+    """Write a part that nobody lists yet; raises OSError if it cannot be written."""
+    names, sizes = [], []
+    for frame in (rows, hours):
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer, compression="zstd", row_group_size=100_000)
+        names.append(f"{secrets.token_hex(12)}.parquet")
+        sizes.append(buffer.tell())
+        files.put(root / PARTS / names[-1], buffer.getvalue())
+    return Part(names[0], names[1], rows.height, (sizes[0], sizes[1]))
 
 
-def _part(root: Path, rows: pl.DataFrame, known: pl.DataFrame) -> Part:
-    """Write a part of new rows; the hours are of incidents that are not `known`."""
-    fresh = fresh_of(columns.latest(rows), known)
-    return _write(root, rows, columns.hours(fresh), rows.height - fresh.height)
+def _read(root: Path, part: Part) -> tuple[pl.DataFrame, pl.DataFrame]:
+    rows, hours = (pl.read_parquet(root / PARTS / f, glob=False) for f in part.files)
+    return rows, hours
 
 
 def _merged(root: Path, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return few parts: where there are many, the small ones become one.
 
-    Each merge takes parts that together have at least half of the next larger one, so
-    a row is written again only as often as the store doubles.
+    Taken are those that together have at least half of the next larger one, so a row is
+    written again only as often as the store doubles.
     """
     if len(parts) <= MOST_PARTS:
         return parts
     by_size = sorted(parts, key=lambda part: part.rows)
-    taken, rows = 1, by_size[0].rows
-    while taken < len(by_size) and (taken < 2 or 2 * rows >= by_size[taken].rows):
+    taken, rows = 2, by_size[0].rows + by_size[1].rows
+    while taken < len(by_size) and 2 * rows >= by_size[taken].rows:
         rows += by_size[taken].rows
         taken += 1
-    small = [part for part in parts if part in by_size[:taken]]
-    at = root / PARTS
-    told = pl.concat([pl.read_parquet(at / p.name, glob=False) for p in small])
-    hours = pl.concat([pl.read_parquet(at / p.hours, glob=False) for p in small])
-    summed = hours.group_by("day", "host").agg(
-        pl.sum("analyses"), pl.sum("hours"), pl.max("gpus")
+    small = by_size[:taken]
+    told, hours = zip(*(_read(root, part) for part in small), strict=True)
+    summed = (
+        pl.concat(hours)
+        .group_by("day", "host")
+        .agg(pl.sum("analyses"), pl.sum("hours"), pl.max("gpus"))
+        .sort("day", "host")
     )
-    whole = _write(
-        *(root, told.sort("t", "row"), summed.select(columns.HOURS).sort("day", "host")),
-        sum(part.again for part in small),
-    )
+    whole = write(root, pl.concat(told).sort("t", "row"), summed)
     return (*(part for part in parts if part not in small), whole)
 
 
-def _write(root: Path, rows: pl.DataFrame, hours: pl.DataFrame, again: int) -> Part:
-    """Write both files of a part under the hash of what they hold."""
-    named = []
-    for frame in (rows, hours):
-        buffer = io.BytesIO()
-        frame.write_parquet(buffer, compression="zstd", row_group_size=50_000)
-        data = buffer.getvalue()
-        name = f"{hashlib.sha256(data).hexdigest()[:24]}.parquet"
-        files.put(root / PARTS / name, data)
-        named.append((name, len(data)))
-    (name, size), (other, more) = named
-    return Part(name, other, rows.height, again, (size, more))
+def _pruned(root: Path, part: Part, before: int) -> tuple[Part | None, int]:
+    """Return a part without what was before, None if all was, and how many that are."""
+    then = pl.lit(before).cast(columns.TIME)
+    rows, hours = _read(root, part)
+    kept = rows.filter((pl.col("t") >= then).fill_null(True))
+    if kept.height == rows.height:
+        return part, 0
+    hours = hours.filter((pl.col("day") >= then.dt.date()).fill_null(True))
+    left = write(root, kept, hours) if kept.height else None
+    return left, rows.height - kept.height
 
 
-def _column(root: Path, of: Manifest, *names: str) -> pl.DataFrame:
-    at = root / PARTS
-    schema = {name: columns.SCHEMA[name] for name in names}
-    read = [pl.read_parquet(at / p.name, columns=list(names), glob=False) for p in of.parts]
-    return pl.concat([pl.DataFrame(schema=schema), *read])
+def _forget(root: Path, before: int) -> None:
+    """Remove the files of old records that are packed, but stay for a while."""
+    for told in read_new(root)[0]:
+        if told.t is not None and told.t < before:
+            (root / NEW / f"{told.row}.json").unlink(missing_ok=True)
+
+
+def _drop(root: Path, number: int, kept: Manifest) -> None:
+    """Remove what generations up to `number` list, and these, at once."""
+    mine = {file for part in kept.parts for file in part.files}
+    for file in manifest.listed_files(root) - mine:
+        (root / PARTS / file).unlink(missing_ok=True)
+    for name in files.names(root / LOG, ".json"):
+        if int(name) <= number:
+            (root / LOG / f"{name}.json").unlink(missing_ok=True)
 
 
 def _clean(root: Path, now: Manifest, grace: float) -> None:
-    """Remove what nobody lists any more, and drafts of processes that are gone."""
+    """Remove packed files, replaced parts, and drafts of processes that are gone."""
     clock = files.server_time(root / NEW)
-    manifest.clean(root, now, clock, grace, max(grace, ABANDONED_S) if grace else 0)
-    for name in (NEW, PARTS, LOG):
-        drafts = [d.name for d in (root / name).glob(f"{files.DRAFT}*")]
-        files.remove_older(root / name, drafts, clock - ABANDONED_S)
-
-
-def _remove_packed(root: Path, now: Manifest, grace: float) -> None:
-    """Remove new files that are in a part which is older than `grace` seconds."""
-    clock = files.server_time(root / NEW)
-    there = files.names(root / NEW, ".json")
+    there = [int(name, 16) for name in files.names(root / NEW, ".json")]
     for part in now.parts:
-        if (root / PARTS / part.name).stat().st_mtime > clock - grace:
-            continue
-        rows = _column(root, Manifest((part,)), "row")["row"]
-        mine = rows.filter(rows.is_in([int(name, 16) for name in there]))
-        for row in mine:
-            (root / NEW / f"{row:016x}.json").unlink(missing_ok=True)
+        if manifest.written(root / PARTS / part.name) <= clock - grace:
+            mine = scans(root, (part,))[0].filter(pl.col("row").is_in(there))
+            for row in mine.select("row").collect()["row"]:
+                (root / NEW / f"{row:016x}.json").unlink(missing_ok=True)
+    manifest.clean(root, clock, grace, ABANDONED_S)
+    for name in (NEW, PARTS, LOG):
+        drafts = [draft.name for draft in (root / name).glob(f"{files.DRAFT}*")]
+        files.remove_older(root / name, drafts, clock - ABANDONED_S)

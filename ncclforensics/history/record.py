@@ -86,25 +86,29 @@ def record(
     files = sorted(f"{s.sha256} {s.bytes}" for s in report.sources if s.sha256)
     whole = [msgspec.json.encode(report)]
     evidence = _digits([f.encode() for f in files] or whole)
-    known = {
-        "evidence": evidence,
-        "kept": kept,
-        "t": ns(stopped) or ended or began,
-        "outcome": report.outcome,
-        "nodes": report.job.hosts,
-        "world_size": report.job.world_size,
-        "began": began,
-        "ended": ended,
-        "path": path,
-        "ticket": ticket,
-        **{name: tags.get(name) for name in TAGS},
-    }
+    told = Record(
+        id=evidence,
+        evidence=evidence,
+        same="",
+        kept=kept,
+        t=ns(stopped) or ended or began,
+        outcome=report.outcome,
+        nodes=report.job.hosts,
+        world_size=report.job.world_size,
+        began=began,
+        ended=ended,
+        job=tags.get("job"),
+        user=tags.get("user"),
+        image=tags.get("image"),
+        ticket=ticket,
+        path=path,
+    )
     if verdict is None:
-        return Record(**known, id=evidence, same="")
+        return told
     who = verdict.culprits
     where = (*who.hosts, "", *who.devices, "", who.ranks_folded, stopped or evidence)
-    return Record(
-        **known,
+    return msgspec.structs.replace(
+        told,
         id=_digits(part.encode() for part in (verdict.slug, *where)),
         same=fingerprint(verdict, report.job.hosts),
         slug=verdict.slug,

@@ -9,81 +9,65 @@ A folder of saved JSON reports is a store as well, to be read only.
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
+from polars.exceptions import PanicException, PolarsError
 
-from ncclforensics.history import columns, files, manifest
-from ncclforensics.history.manifest import LOG, NEW, PARTS, Manifest
+from ncclforensics.history import columns, files, manifest, revisions
+from ncclforensics.history.manifest import LOG, NEW, PARTS, Part
 from ncclforensics.history.record import Record, record
 from ncclforensics.model.errors import UsageError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 TRIES = 3  # readings, when parts were merged away during one
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A store as it is now: the parts, and `new`, the rows of no part.
+    """A store as it is now: the parts, and `new`, the rows that are in none.
 
-    `unread` are files of it that are damaged. `replaces` is whether a row of `new`
-    tells anew of an incident that a part has.
+    `replaced` are rows that are not the last word. `unread` are damaged files.
     """
 
     root: Path
-    parts: Manifest
+    parts: tuple[Part, ...]
     new: pl.DataFrame
+    replaced: pl.Series
     unread: tuple[str, ...] = ()
-    replaces: bool = False
 
     def rows(self, *names: str, where: pl.Expr | None = None) -> pl.DataFrame:
-        """Return columns of all incidents for which `where` holds, each once.
-
-        `where` is about the columns of `names` alone.
-        """
-        again = self.replaces or any(part.again for part in self.parts.parts)
-        wanted = list(dict.fromkeys(names))
-        read = [*wanted, *(n for n in ("id", "evidence", "kept") if n not in names)]
-        chosen = read if again else wanted
-        scans = [scan.select(chosen) for scan in self._scans("name")]
-        found = pl.concat([*scans, self.new.lazy().select(chosen)])
-        if where is not None and not again:
-            found = found.filter(where)
-        table = found.collect()
-        if again:
-            table = columns.latest(table)
-            table = table if where is None else table.filter(where)
-        return table.select(wanted)
+        """Return columns of all incidents, each once, for which `where` holds."""
+        whole = pl.concat([*scans(self.root, self.parts), self.new.lazy()])
+        found = revisions.live(whole, self.replaced)
+        return (found if where is None else found.filter(where)).select(names).collect()
 
     def hours(self) -> pl.DataFrame:
         """Return how long each host was in analyzed jobs, by day (`columns.HOURS`)."""
-        scans = self._scans("hours")
-        return pl.concat([*scans, columns.hours(self._counted()).lazy()]).collect()
-
-    def _counted(self) -> pl.DataFrame:
-        """Return the new rows that tell of incidents which no part has."""
-        fresh = columns.latest(self.new)
-        if not self.replaces:
-            return fresh
-        known = [scan.select("id", "evidence") for scan in self._scans("name")]
-        return fresh_of(fresh, pl.concat(known).collect())
-
-    def _scans(self, field: str) -> list[pl.LazyFrame]:
         at = self.root / PARTS
-        names = [getattr(part, field) for part in self.parts.parts]
-        return [pl.scan_parquet(at / name, glob=False) for name in names]
+        read = [pl.read_parquet(at / part.hours, glob=False) for part in self.parts]
+        return pl.concat([*read, columns.hours(revisions.counted(self.new))])
 
 
-def fresh_of(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of incidents and files that are not in `known`."""
-    for column in ("id", "evidence"):
-        rows = rows.join(known, on=column, how="anti", maintain_order="left")
-    return rows
+def scans(root: Path, parts: Sequence[Part]) -> list[pl.LazyFrame]:
+    """Return the records of each part, not read yet."""
+    return [pl.scan_parquet(root / PARTS / part.name, glob=False) for part in parts]
+
+
+@contextmanager
+def damage_told(root: Path, done: str = "read") -> Iterator[None]:
+    """Raise UsageError for what a file system or a damaged part causes."""
+    try:
+        yield
+    except (OSError, PolarsError, PanicException) as caught:
+        why = reason(caught) if isinstance(caught, OSError) else str(caught)
+        raise UsageError(f"{root} cannot be {done}: {why}") from caught
 
 
 def keep(root: Path, told: Record) -> Path:
@@ -114,33 +98,32 @@ def load(root: Path) -> Store:
     if not root.is_dir():
         raise UsageError(f"{root} is no folder")
     if not is_one(root):
-        found = list(_reports(root))
-        if not found:
+        told = list(_reports(root))
+        if not told:
             raise UsageError(f"{root} is no store, and there is no saved report in it")
-        return Store(root, Manifest(), columns.latest(columns.frame(found)))
+        return _opened(root, (), told, ())
     for _ in range(TRIES):
         told, unread = read_new(root)
-        _, parts = manifest.newest(root)
-        whole = tuple(p for p in parts.parts if _is_whole(root, p))
-        if len(whole) == len(parts.parts):
+        _, now = manifest.newest(root)
+        whole = tuple(part for part in now.parts if _is_whole(root, part))
+        if len(whole) == len(now.parts):
             break
         time.sleep(0.1)
-    damaged = [p.name for p in parts.parts if p not in whole]
-    return _loaded(root, Manifest(whole), told, (*unread, *damaged))
+    damaged = (part.name for part in now.parts if part not in whole)
+    return _opened(root, whole, told, (*unread, *damaged))
 
 
-def _loaded(
-    root: Path, parts: Manifest, told: Sequence[Record], unread: tuple[str, ...]
+def _opened(
+    root: Path,
+    parts: tuple[Part, ...],
+    told: Sequence[Record],
+    unread: tuple[str, ...],
 ) -> Store:
-    rows = columns.frame(told)
-    empty = Store(root, parts, rows, unread)
-    scans = [scan.select("row", "id", "evidence") for scan in empty._scans("name")]
-    if not scans or rows.is_empty():
-        return Store(root, parts, rows, unread, rows["id"].is_duplicated().any())
-    known = pl.concat(scans).collect()
-    rows = rows.join(known, on="row", how="anti", maintain_order="left")
-    replaces = fresh_of(columns.latest(rows), known).height < rows.height
-    return Store(root, parts, rows, unread, replaces)
+    packed = scans(root, parts)
+    new = revisions.resolved(columns.frame(told), packed)
+    lists = pl.concat([*packed, new.lazy()]).select("replaces")
+    replaced = lists.explode("replaces").drop_nulls().unique().collect()["replaces"]
+    return Store(root, parts, new, replaced, unread)
 
 
 def read_new(root: Path) -> tuple[list[Record], tuple[str, ...]]:
@@ -157,10 +140,10 @@ def read_new(root: Path) -> tuple[list[Record], tuple[str, ...]]:
     return told, tuple(unread)
 
 
-def _is_whole(root: Path, part: manifest.Part) -> bool:
+def _is_whole(root: Path, part: Part) -> bool:
     """Whether both files of a part are there, with all their bytes."""
     try:
-        found = [(root / PARTS / n).stat().st_size for n in (part.name, part.hours)]
+        found = [(root / PARTS / name).stat().st_size for name in part.files]
     except OSError:
         return False
     return tuple(found) == part.sizes
