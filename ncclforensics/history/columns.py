@@ -85,6 +85,6 @@ def hours(rows: pl.DataFrame) -> pl.DataFrame:
         .explode("host")
         .group_by("day", "host")
         .agg(pl.len().cast(pl.Int64).alias("analyses"), pl.sum("hours"), pl.max("gpus"))
-        .select(HOURS)
+        .select(pl.col(name).cast(kind) for name, kind in HOURS.items())
         .sort("day", "host")
     )
