@@ -111,7 +111,7 @@ def written(root: Path, incidents: int, hosts: int) -> list[Path]:
     again = rows.sample(incidents // 10, seed=2).with_columns(
         pl.concat_list("row").alias("replaces"),
         pl.col("row") + 2**63,
-        pl.col("kept") + pl.duration(days=1),
+        (pl.col("kept") + pl.duration(days=1)).cast(columns.TIME),
     )
     parts = []
     for part in (rows, again):

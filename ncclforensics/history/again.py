@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.history import columns
-from ncclforensics.history.counts import named
+from ncclforensics.history.counts import naming
 from ncclforensics.history.limits import MOST_HOSTS, WINDOW_DAYS
 from ncclforensics.model.folding import count
 
@@ -61,7 +61,7 @@ def _on_node(
         told,
         (pl.col("class") == slug)
         & pl.col("t").is_between(_at(end - WINDOW_DAYS * DAY_NS), _at(end))
-        & named(names),
+        & naming(names),
     )
     before = [names[h] for row in seen for h in {*row["hosts"]} if h in names]
     if not before:

@@ -45,19 +45,24 @@ SCHEMA: dict[str, pl.DataType] = {
     "ticket": pl.String(),
     "path": pl.String(),
     "version": pl.String(),
+    "node_hours": pl.Float64(),
     "replaces": pl.List(ID),
 }
-# a host on a day: analyses of jobs that ran on it, the hours of these jobs, and how
-# many GPUs a job had on a host at most
+# a host on a day: analyses of jobs that ran on it, the hours of these jobs, its share
+# in their faults if each host is as likely to be named, and GPUs on it at most
 HOURS: dict[str, pl.DataType] = {
     "day": pl.Date(),
     "host": pl.String(),
     "analyses": pl.Int64(),
     "hours": pl.Float64(),
+    "share": pl.Float64(),
     "gpus": pl.Int64(),
 }
 # how long the evidence of an incident covers, in hours
 SPAN = (pl.col("ended") - pl.col("began")).dt.total_milliseconds() / 3_600_000
+NODES = pl.col("nodes").list.len()
+# what a node can be the cause of; anything else may be the code's
+OF_A_NODE = ("hardware", "network", "storage", "platform")
 
 
 def frame(records: Iterable[Record]) -> pl.DataFrame:
@@ -68,23 +73,27 @@ def frame(records: Iterable[Record]) -> pl.DataFrame:
         row["class"] = row.pop("slug")
         numbers = {name: int(row[name] or "0", 16) for name in IDS[1:]}
         rows.append({**row, **numbers, "row": int(told.row, 16), "replaces": ()})
-    return pl.DataFrame(rows, SCHEMA).sort("kept", "row")
+    table = pl.DataFrame(rows, {**SCHEMA, "node_hours": pl.Null()})
+    hours = pl.when(NODES > 0).then(SPAN.clip(0) * NODES)
+    return table.with_columns(hours.alias("node_hours")).sort("kept", "row")
 
 
 def hours(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return how long each host was in the jobs of these rows, by day, in `HOURS`."""
-    gpus = pl.col("world_size") / pl.col("nodes").list.len()
-    return (
-        rows.filter(pl.col("nodes").list.len() > 0)
-        .select(
-            pl.col("t").dt.date().alias("day"),
-            pl.col("nodes").alias("host"),
-            SPAN.clip(0).fill_null(0).alias("hours"),
-            gpus.ceil().cast(pl.Int64).alias("gpus"),
-        )
-        .explode("host")
-        .group_by("day", "host")
-        .agg(pl.len().cast(pl.Int64).alias("analyses"), pl.sum("hours"), pl.max("gpus"))
-        .select(pl.col(name).cast(kind) for name, kind in HOURS.items())
-        .sort("day", "host")
+    """Return what each host took part in, by day, from these rows: see `HOURS`."""
+    fault = (pl.col("outcome") == "failure") & pl.col("domain").is_in(OF_A_NODE)
+    told = rows.filter(NODES > 0).select(
+        pl.col("t").dt.date().alias("day"),
+        pl.col("nodes").alias("host"),
+        SPAN.clip(0).fill_null(0).alias("hours"),
+        pl.when(fault).then(1 / NODES).otherwise(0.0).alias("share"),
+        (pl.col("world_size") / NODES).ceil().cast(pl.Int64).alias("gpus"),
+        pl.lit(1, pl.Int64).alias("analyses"),
     )
+    return summed(told.explode("host"))
+
+
+def summed(hours: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of `HOURS` with those of one host on one day together."""
+    of = [pl.sum(name) for name in ("analyses", "hours", "share")]
+    found = hours.group_by("day", "host").agg(*of, pl.max("gpus"))
+    return found.select(HOURS.keys()).sort("day", "host")

@@ -16,11 +16,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from ncclforensics.history.limits import ALPHA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+Floats = npt.NDArray[np.float64]
+NOBODY: Floats = np.zeros(0)
 NEGLIGIBLE = 1e-18  # of the sum, where the terms only get smaller
 
 
@@ -37,36 +42,36 @@ class Mark:
     stands_out: bool
 
 
+def upper_tails(counts: Floats, total: int, shares: Floats) -> Floats:
+    """Return the probability of at least each count of `total` events at its share.
+
+    The two arrays are of one shape; shares lie between 0 and 1.
+    """
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
+    k = np.clip(counts, 0, total).astype(np.int64)
+    is_high = k > total * shares  # else the sum over what lies below is the shorter one
+    start = np.where(is_high, k, k - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        choices = logs[total] - logs[start] - logs[total - start]
+        powers = start * np.log(shares) + (total - start) * np.log1p(-shares)
+        first = np.exp(choices + powers)
+        odds = shares / (1 - shares)
+        at, term, whole = start.astype(float), np.ones(k.shape), np.ones(k.shape)
+        while (term > NEGLIGIBLE * whole).any():
+            up = (total - at) / (at + 1) * odds
+            down = at / (total - at + 1) / odds
+            term = term * np.where(is_high, up, down)
+            at += np.where(is_high, 1, -1)
+            whole += term
+    tails = np.where(is_high, first * whole, 1 - first * whole)
+    tails = np.where((k <= 0) | (shares >= 1), 1.0, tails)
+    found: Floats = np.clip(tails, 0.0, 1.0)
+    return found
+
+
 def upper_tail(count: int, total: int, share: float) -> float:
-    """Return the probability of at least `count` of `total` events at this `share`."""
-    if count <= 0 or share >= 1:
-        return 1.0
-    if share <= 0 or count > total:
-        return 0.0
-    if count <= total * share:  # sum the shorter way
-        below = _sum(count - 1, total, share, down=True)
-        return max(0.0, 1.0 - below)
-    return min(1.0, _sum(count, total, share, down=False))
-
-
-def _sum(start: int, total: int, share: float, *, down: bool) -> float:
-    """Sum the probabilities from `start` on, in the direction in which they fall."""
-    log = (
-        math.lgamma(total + 1)
-        - math.lgamma(start + 1)
-        - math.lgamma(total - start + 1)
-        + start * math.log(share)
-        + (total - start) * math.log1p(-share)
-    )
-    odds, at, term, relative = share / (1 - share), start, 1.0, 1.0
-    while at > 0 if down else at < total:
-        step = at / (total - at + 1) / odds if down else (total - at) / (at + 1) * odds
-        term *= step
-        at += -1 if down else 1
-        relative += term
-        if term < NEGLIGIBLE * relative:
-            break
-    return math.exp(log) * relative if log > -700 else 0.0
+    """Return the probability of at least `count` of `total` events at a share."""
+    return float(upper_tails(np.array([count]), total, np.array([share]))[0])
 
 
 def marked(
@@ -80,14 +85,14 @@ def marked(
     known = {k: n for k, n in counts.items() if n > 0 and exposure.get(k, 0) > 0}
     total, hours = sum(known.values()), math.fsum(exposure.values())
     compared = max(many, sum(e > 0 for e in exposure.values()))
-    order = sorted(
-        known, key=lambda k: (upper_tail(known[k], total, exposure[k] / hours), k)
-    )
+    shares = np.array([exposure[key] for key in known]) / hours if known else NOBODY
+    tails = upper_tails(np.array([*known.values()]), total, shares)
     marks: dict[str, Mark] = {}
     goes_on = compared > 1
-    for key in order:
+    for tail, key in sorted(zip(tails.tolist(), known, strict=True)):
         share = exposure[key] / hours
-        tail = upper_tail(known[key], total, share)
+        if goes_on:
+            tail = upper_tail(known[key], total, share)
         corrected = min(1.0, tail * compared)
         goes_on = goes_on and corrected < ALPHA
         marks[key] = Mark(total * share, tail, corrected, goes_on)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.history.counts import TOOL, counts, named, time, within
+from ncclforensics.history.counts import TOOL, counts, naming, time, within
 from ncclforensics.history.results import Listing, Node, Seen
 from ncclforensics.model.words import lasted
 from ncclforensics.report.rfc3339 import rfc3339
@@ -28,7 +28,7 @@ def newest(store: Store, span: Span, most: int) -> Listing:
     """List the newest incidents: all that failed, also where the cause is not known."""
     times = store.rows("t", "row", "outcome", where=within(span))
     failed = times.filter(FAILED)
-    top = failed.top_k(most, by=pl.col("t").fill_null(0))
+    top = failed.top_k(most, by="t")
     rows = _whole(store, top)
     return Listing(
         tool=TOOL,
@@ -48,17 +48,16 @@ def of_node(
     given: Mapping[str, float] | None = None,
 ) -> Node:
     """List what names a host, which the store may know under each of `names`."""
-    times = store.rows("t", "row", where=within(span) & FAILED & named(names))
-    rows = _whole(store, times.top_k(most, by=pl.col("t").fill_null(0)))
+    times = store.rows("t", "row", where=within(span) & FAILED & naming(names))
+    rows = _whole(store, times.top_k(most, by="t"))
     after = _restarts(store, rows, names)
-    table = counts(store, "host", span, given)
-    mine = next((count for count in table.rows if count.name in names), None)
+    table = counts(store, "host", span, given, most=1, only=names)
     return Node(
         tool=TOOL,
         host=names[0],
         since=table.since,
         until=table.until,
-        count=mine,
+        count=table.rows[0] if table.rows else None,
         compared=table.compared,
         measure=table.measure,
         shown=tuple(_seen(row, after.get(row["row"])) for row in rows),

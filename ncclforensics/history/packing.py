@@ -97,13 +97,9 @@ def _merged(root: Path, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         taken += 1
     small = by_size[:taken]
     told, hours = zip(*(_read(root, part) for part in small), strict=True)
-    summed = (
-        pl.concat(hours)
-        .group_by("day", "host")
-        .agg(pl.sum("analyses"), pl.sum("hours"), pl.max("gpus"))
-        .sort("day", "host")
+    whole = write(
+        root, pl.concat(told).sort("t", "row"), columns.summed(pl.concat(hours))
     )
-    whole = write(root, pl.concat(told).sort("t", "row"), summed)
     return (*(part for part in parts if part not in small), whole)
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ncclforensics.report.contract import Tool  # noqa: TC001 - msgspec reads it
 
 By = Literal["host", "gpu", "class", "user", "image", "failure"]
-Measure = Literal["given hours", "hours", "analyses"]
+Measure = Literal["node hours", "hosts of the jobs", "jobs"]
 BY: tuple[By, ...] = ("host", "gpu", "class", "user", "image", "failure")
 
 
@@ -56,9 +56,9 @@ class Standing(Struct, frozen=True):
 
 
 class Count(Struct, frozen=True):
-    """A row of a table: `incidents` name it; `events` of them are tested.
+    """A row of a table: `incidents` name it, of the `classes`; `events` are tested.
 
-    The rate is events per 1,000 hours; `hours` are node hours, of a GPU GPU hours.
+    `hours` are node hours, of a GPU GPU hours, and the rate is events per 1,000 hours.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Count(Struct, frozen=True):
     events: int
     first: str | None
     last: str | None
-    last_class: str | None
+    classes: dict[str, int]
     headline: str | None
     hours: float | None = None
     per_1000_hours: float | None = None
@@ -76,8 +76,9 @@ class Count(Struct, frozen=True):
 class Counts(Struct, frozen=True):
     """`history --by`: who stands out first, then by number.
 
-    `measure` is what the counts are held against; null where nothing is tested.
-    `compared` is how many are compared, also those without an incident.
+    Of `names` in all, `rows` has the first. `measure` is what the counts are held
+    against, null where nothing is tested. `compared` is how many are compared, also
+    those without an incident.
     """
 
     tool: Tool
@@ -86,6 +87,7 @@ class Counts(Struct, frozen=True):
     until: str | None
     incidents: int
     events: int
+    names: int
     compared: int
     measure: Measure | None
     rows: tuple[Count, ...]

@@ -56,8 +56,17 @@ class Store:
 
 
 def scans(root: Path, parts: Sequence[Part]) -> list[pl.LazyFrame]:
-    """Return the records of each part, not read yet."""
-    return [pl.scan_parquet(root / PARTS / part.name, glob=False) for part in parts]
+    """Return the records of each part, not read yet; of another release as well."""
+    return [
+        pl.scan_parquet(
+            root / PARTS / part.name,
+            glob=False,
+            schema=columns.SCHEMA,
+            missing_columns="insert",
+            extra_columns="ignore",
+        )
+        for part in parts
+    ]
 
 
 @contextmanager
