@@ -96,6 +96,7 @@ def fleet(incidents: int, hosts: int, seed: int = 1) -> pl.DataFrame:
         job=pl.format("{}", "job"),
         user=pl.format("user{}", "user"),
         image=pl.format("train:24.{}", "image"),
+        node_hours=pl.Series(span / 3600e9 * size),
         replaces=pl.lit([], columns.SCHEMA["replaces"]),
     )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+OURS = frozenset((NEW, PARTS, LOG, "key"))
 TRIES = 3  # readings, when parts were merged away during one
 
 
@@ -85,6 +86,8 @@ def keep(root: Path, told: Record) -> Path:
     Raises UsageError if the store cannot be written.
     """
     path = root / NEW / f"{told.row}.json"
+    if not (is_one(root) or is_empty(root)):
+        raise UsageError(f"{root} is no store, and there are other files in it")
     try:
         for name in (NEW, PARTS, LOG):
             (root / name).mkdir(parents=True, exist_ok=True)
@@ -92,6 +95,14 @@ def keep(root: Path, told: Record) -> Path:
     except OSError as caught:
         raise UsageError(f"{root} cannot be written: {reason(caught)}") from caught
     return path
+
+
+def is_empty(root: Path) -> bool:
+    """Whether a store can begin in a folder: it is not there, or nothing else is."""
+    try:
+        return {path.name for path in root.iterdir()} <= OURS
+    except OSError:
+        return not root.exists()
 
 
 def is_one(root: Path) -> bool:
