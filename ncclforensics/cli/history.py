@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ncclforensics.history.store import Store
 
 BY = ("host", "gpu", "class", "user", "image", "failure")
-LIMIT, JSON_LIMIT = 15, 1000
+# rows; an incident of a node takes three lines of a screen
+LIMIT, NODE_LIMIT, JSON_LIMIT = 15, 6, 1000
 FORMATS = ("text", "json", "openmetrics")
 PRUNE = "prune"
 
@@ -42,7 +43,10 @@ PRUNE = "prune"
     help="Node hours from accounting: a CSV file of hosts and hours.",
 )
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(min=1), help="Rows at most; 15 in text."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Rows at most; in text 15, or 6 incidents of a host.",
 )
 @click.option(
     "--prune", metavar="TIME", help="Remove what happened before it, for good."
@@ -99,7 +103,8 @@ def history(
 
             stdout.write(openmetrics(found, _hours(hours)), utf8=True)
             return ExitCode.OK
-        most = limit or (LIMIT if form == "text" else JSON_LIMIT)
+        most = limit or (NODE_LIMIT if node else LIMIT)
+        most = most if limit or form == "text" else JSON_LIMIT
         answer = _answer(found, by, node, (since, until), hours, most)
     if form == "json":
         from ncclforensics.report.formats.as_json import indented

@@ -82,9 +82,9 @@ def _the_same(store: Store, told: Record) -> tuple[str, ...]:
     since = f" since {first['t']:%Y-%m-%d}" if first["t"] else ""
     where = [f"first in job {first['job']}"] if first["job"] else []
     if first["image"]:
-        where.append(f"{'with' if where else 'first with'} image {first['image']}")
+        where.append(f"{'with' if where else 'first with'} {first['image']}")
     told_where = f", {' '.join(where)}" if where else ""
-    line = f"this failure was seen {count(len(seen) + 1, 'time')}{since}{told_where}"
+    line = f"the same failure {count(len(seen) + 1, 'time')}{since}{told_where}"
     tickets = [row["ticket"] for row in seen if row["ticket"]]
     return (line, *(f"earlier ticket: {ticket}" for ticket in tickets[-1:]))
 
@@ -112,6 +112,8 @@ def ordinal(number: int) -> str:
 
 
 def words(slug: str) -> str:
-    """Return a class as words: "GPU fault"."""
+    """Return a class as words that stand before "of gpu0078": "GPU fault"."""
+    if slug == "node-lost":
+        return "loss"
     parts = slug.split("-")
     return " ".join(part.upper() if part in CAPITALS else part for part in parts)

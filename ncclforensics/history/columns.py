@@ -48,10 +48,10 @@ SCHEMA: dict[str, pl.DataType] = {
     "node_hours": pl.Float64(),
     "replaces": pl.List(ID),
 }
-# a host on a day: analyses of jobs that ran on it, the hours of these jobs, its share
+# a host in a week, by its Monday: analyses of its jobs, the hours of these, its share
 # in their faults if each host is as likely to be named, and GPUs on it at most
 HOURS: dict[str, pl.DataType] = {
-    "day": pl.Date(),
+    "week": pl.Date(),
     "host": pl.String(),
     "analyses": pl.Int64(),
     "hours": pl.Float64(),
@@ -79,10 +79,10 @@ def frame(records: Iterable[Record]) -> pl.DataFrame:
 
 
 def hours(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return what each host took part in, by day, from these rows: see `HOURS`."""
+    """Return what each host took part in, by week, from these rows: see `HOURS`."""
     fault = (pl.col("outcome") == "failure") & pl.col("domain").is_in(OF_A_NODE)
     told = rows.filter(NODES > 0).select(
-        pl.col("t").dt.date().alias("day"),
+        pl.col("t").dt.date().dt.truncate("1w").alias("week"),
         pl.col("nodes").alias("host"),
         SPAN.clip(0).fill_null(0).alias("hours"),
         pl.when(fault).then(1 / NODES).otherwise(0.0).alias("share"),
@@ -93,7 +93,7 @@ def hours(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def summed(hours: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of `HOURS` with those of one host on one day together."""
+    """Return rows of `HOURS` with those of one host in one week together."""
     of = [pl.sum(name) for name in ("analyses", "hours", "share")]
-    found = hours.group_by("day", "host").agg(*of, pl.max("gpus"))
-    return found.select(HOURS.keys()).sort("day", "host")
+    found = hours.group_by("week", "host").agg(*of, pl.max("gpus"))
+    return found.select(HOURS.keys()).sort("week", "host")

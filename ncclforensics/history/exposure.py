@@ -69,7 +69,7 @@ def of_hosts(
     store: Store, span: Span, given: Mapping[str, float] | None, *, gpus: bool
 ) -> Exposure | None:
     """Return the exposure of hosts or of their GPUs; None if no job tells its hosts."""
-    table = _in_days(store.hours(), span)
+    table = _in_weeks(store.hours(), span)
     of = [pl.sum("share"), pl.sum("hours"), pl.max("gpus")]
     table = table.group_by("host").agg(*of)
     if table.is_empty() and not given:
@@ -103,10 +103,11 @@ def jobs(of: pl.Expr) -> pl.Expr:
     return told.drop_nulls().n_unique() + told.null_count()
 
 
-def _in_days(hours: pl.DataFrame, span: Span) -> pl.DataFrame:
-    """Return the days of a span, its first and last day whole."""
-    day = pl.col("day")
-    for end, keep in ((span.since, day.__ge__), (span.until, day.__le__)):
+def _in_weeks(hours: pl.DataFrame, span: Span) -> pl.DataFrame:
+    """Return the weeks of a span, its first and last week whole."""
+    week = pl.col("week")
+    for end, keep in ((span.since, week.__ge__), (span.until, week.__le__)):
         if end is not None:
-            hours = hours.filter(keep(pl.lit(end).cast(columns.TIME).dt.date()))
+            day = pl.lit(end).cast(columns.TIME).dt.date()
+            hours = hours.filter(keep(day.dt.truncate("1w")))
     return hours

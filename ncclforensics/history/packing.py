@@ -110,7 +110,9 @@ def _pruned(root: Path, part: Part, before: int) -> tuple[Part | None, int]:
     kept = rows.filter((pl.col("t") >= then).fill_null(True))
     if kept.height == rows.height:
         return part, 0
-    hours = hours.filter((pl.col("day") >= then.dt.date()).fill_null(True))
+    hours = hours.filter(
+        (pl.col("week") >= then.dt.date().dt.truncate("1w")).fill_null(True)
+    )
     left = write(root, kept, hours) if kept.height else None
     return left, rows.height - kept.height
 

@@ -50,7 +50,7 @@ class Store:
         return (found if where is None else found.filter(where)).select(names).collect()
 
     def hours(self) -> pl.DataFrame:
-        """Return how long each host was in analyzed jobs, by day (`columns.HOURS`)."""
+        """Return how long each host was in analyzed jobs, by week (`columns.HOURS`)."""
         at = self.root / PARTS
         read = [pl.read_parquet(at / part.hours, glob=False) for part in self.parts]
         return pl.concat([*read, columns.hours(revisions.counted(self.new))])

@@ -73,9 +73,9 @@ def node(found: Node, width: int | None, *, colour: bool = False) -> str:
         told = GAP.join([_when(seen), seen.slug or seen.outcome, *filter(None, where)])
         rows.append(Row("", told))
         rows.append(Row("", _cut(f"    {_headline(seen)}", width)))
-        if after := seen.restarted or _advised(seen):
-            rows.append(Row("", _cut(f"    restarted {after}", width)))
-        rows += [Row("", f"    {link}") for link in (seen.ticket, seen.path) if link]
+        # not cut: an address or a path is to be opened
+        if more := [*filter(None, (_went_on(seen), seen.ticket or seen.path))]:
+            rows.append(Row("", f"    {' · '.join(more)}"))
     if mine.incidents > len(found.shown):
         rows.append(Row("", f"{mine.incidents - len(found.shown):,} older: --limit"))
     return paint(rows, colour=colour)
@@ -91,7 +91,7 @@ def counts(found: Counts, width: int | None, *, colour: bool = False) -> str:
     rows += [Row("", line, s) for line, s in zip(lines, marks, strict=True)]
     if found.names > len(found.rows):
         rows.append(Row("", f"{found.names - len(found.rows):,} more: --limit"))
-    if found.measure is not None:
+    if found.measure is not None and found.compared > 1:
         rows += [Row("", line) for line in wrap(_method(found), min(width or 80, 100))]
     return paint(rows, colour=colour)
 
@@ -119,7 +119,7 @@ def _columns(found: Counts) -> list[list[str]]:
             cells += [f"{rate:,.3g}" if rate is not None else "-"]
         kinds = " · ".join(f"{slug} {n:,}" for slug, n in row.classes.items())
         if found.by == "failure":
-            cells[0] = (row.first or "")[:10]
+            cells[0] = (row.first or "-")[:10]
             kinds = f"{next(iter(row.classes))}: {row.headline}"
         cells += [(row.last or "-")[:10], kinds if found.by != "class" else ""]
         rows.append(cells)
@@ -186,10 +186,12 @@ def _headline(seen: Seen) -> str:
     return seen.headline or UNNAMED.get(seen.outcome, "")
 
 
-def _advised(seen: Seen) -> str:
-    """Return what the report advised, where nothing tells how the job went on."""
+def _went_on(seen: Seen) -> str:
+    """Return how the job was restarted; else what the report advised, if anything."""
+    if seen.restarted:
+        return f"restarted {seen.restarted}"
     known = seen.advice not in (None, "", "unknown")
-    return f"is not known here; the advice was: {seen.advice}" if known else ""
+    return f"advice: restart {seen.advice}" if known else ""
 
 
 def _when(seen: Seen) -> str:
