@@ -50,7 +50,7 @@ def upper_tails(counts: Floats, total: int, shares: Floats) -> Floats:
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
     k = np.clip(counts, 0, total).astype(np.int64)
     is_high = k > total * shares  # else the sum over what lies below is the shorter one
-    start = np.where(is_high, k, k - 1)
+    start = np.where(is_high, k, np.maximum(k - 1, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         choices = logs[total] - logs[start] - logs[total - start]
         powers = start * np.log(shares) + (total - start) * np.log1p(-shares)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 KNOWN = ("row", "id", "evidence", "kept", "ticket")
+KEYS = ("id", "evidence")
+Row = dict[str, Any]
 
 
 def resolved(new: pl.DataFrame, packed: Sequence[pl.LazyFrame] = ()) -> pl.DataFrame:
@@ -27,23 +29,18 @@ def resolved(new: pl.DataFrame, packed: Sequence[pl.LazyFrame] = ()) -> pl.DataF
     """
     known = columns.frame(()).select(KNOWN)
     if packed and new.height:
-        either = pl.any_horizontal(
-            pl.col(name).is_in(new[name].implode())
-            for name in ("row", "id", "evidence")
-        )
-        scans = [part.select(KNOWN) for part in packed]
-        known = pl.concat(scans).filter(either).collect()
+        known = _known(new.select(KNOWN), packed)
         new = new.join(known, on="row", how="anti", maintain_order="left")
-    by: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    by: dict[tuple[str, int], list[Row]] = {}
     for row in known.sort("kept").iter_rows(named=True):
         _add(by, row)
     replaces, tickets = [], []
     for row in new.select(KNOWN).iter_rows(named=True):
-        same = {r["row"]: r for key in _keys(row) for r in by.get(key, ())}
-        later = any(r["kept"] > row["kept"] for r in same.values())
-        told = [r["ticket"] for r in same.values() if r["ticket"]]
+        same = _same(by, row)
+        later = any(r["kept"] > row["kept"] for r in same)
+        told = [r["ticket"] for r in same if r["ticket"]]
         row["ticket"] = row["ticket"] or (told[-1] if told else None)
-        replaces.append([row["row"]] if later else [*same])
+        replaces.append([row["row"]] if later else [r["row"] for r in same])
         tickets.append(row["ticket"])
         _add(by, row)
     return new.with_columns(
@@ -52,13 +49,37 @@ def resolved(new: pl.DataFrame, packed: Sequence[pl.LazyFrame] = ()) -> pl.DataF
     )
 
 
-def _keys(row: dict[str, Any]) -> tuple[tuple[str, int], tuple[str, int]]:
-    return ("id", row["id"]), ("evidence", row["evidence"])
+def _known(new: pl.DataFrame, packed: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+    """Return packed rows of the same incidents, also by way of one another."""
+    keys, size = new, -1
+    while size != keys.height:
+        size = keys.height
+        either = pl.any_horizontal(
+            pl.col(name).is_in(keys[name].unique().implode()) for name in KNOWN[:3]
+        )
+        whole = pl.concat([part.select(KNOWN) for part in packed])
+        found = whole.filter(either).collect()
+        keys = pl.concat([new, found]).unique("row")
+    return found
 
 
-def _add(by: dict[tuple[str, int], list[dict[str, Any]]], row: dict[str, Any]) -> None:
-    for key in _keys(row):
-        by.setdefault(key, []).append(row)
+def _same(by: dict[tuple[str, int], list[Row]], row: Row) -> list[Row]:
+    """Return the rows of the same incident so far, the oldest first."""
+    found: dict[int, Row] = {}
+    left = [row]
+    while left:
+        now = left.pop()
+        for key in KEYS:
+            for other in by.get((key, now[key]), ()):
+                if other["row"] not in found:
+                    found[other["row"]] = other
+                    left.append(other)
+    return sorted(found.values(), key=lambda r: (r["kept"], r["row"]))
+
+
+def _add(by: dict[tuple[str, int], list[Row]], row: Row) -> None:
+    for key in KEYS:
+        by.setdefault((key, row[key]), []).append(row)
 
 
 def live(rows: pl.LazyFrame, replaced: pl.Series) -> pl.LazyFrame:
