@@ -102,7 +102,8 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
 
     parquet and csv give a file per frame. trace gives trace.json, which Perfetto opens:
     a process per rank, a track per process group, arrows along the wait graph.
-    openmetrics gives ncclforensics.prom, for a node exporter's textfile collector.
+    openmetrics gives ncclforensics.prom, for a node exporter's textfile collector, and
+    takes a store of incidents as well.
     """
     from ncclforensics.report import bundle as papers
     from ncclforensics.report.export import files
@@ -110,10 +111,11 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is not a folder; -o takes one")
     hushed = quiet or asked.pop("no_progress")
-    made, interrupted = made_of(**asked, hushed=hushed)
+    found = _store(asked["paths"]) if form == "openmetrics" else None
+    made, interrupted = (None, False) if found else made_of(**asked, hushed=hushed)
     try:
         with console.doing(f"writing into {output}", enabled=not hushed):
-            written = list(files(made, form))
+            written = [found] if found else list(files(made, form)) if made else []
         output.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as caught:
         raise UsageError(f"nothing was exported: {caught}") from caught
@@ -122,7 +124,21 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
     for name, data, cut in written:
         told = [f"{name} leaves out {part}" for part in cut]
         _write(output / name, data, told, force=force, quiet=quiet)
+    if made is None:
+        return ExitCode.OK
     return console.ended(made.report, interrupted=interrupted)
+
+
+def _store(paths: Sequence[str]) -> tuple[str, bytes, tuple[str, ...]] | None:
+    """Return the metrics of a store of incidents, as a file; None if it is none."""
+    from ncclforensics.history import metrics, store
+
+    root = Path(paths[0])
+    if len(paths) > 1 or not store.is_one(root):
+        return None
+    with store.damage_told(root):
+        data = metrics.openmetrics(store.load(root)).encode()
+    return "ncclforensics_history.prom", data, ()
 
 
 @click.command(

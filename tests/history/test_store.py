@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import polars as pl
 import pytest
-from history.conftest import DAY, START, incident
 
+from kept_incidents import DAY, START, incident
 from ncclforensics.history import files, manifest, packing, store
 from ncclforensics.model.errors import UsageError
 
@@ -133,7 +133,7 @@ WRITER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from history.conftest import incident
+from kept_incidents import incident
 from ncclforensics.history import packing, store
 print("ready", flush=True)
 sys.stdin.readline()
