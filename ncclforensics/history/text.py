@@ -102,7 +102,7 @@ def _columns(found: Counts) -> list[list[str]]:
     what = "jobs" if found.by in ("user", "image") else "faults"
     title = "what" if found.by == "failure" else found.by
     head = [title, ">seen", *([f">{what}", ">expected"] if tested else [])]
-    head += [">node hours", ">per 1,000 h"] if hours else []
+    head += [">hours", ">per 1,000 h"] if hours else []
     head += ["last", "classes" if found.by != "class" else ""]
     rows = [head]
     for row in found.rows:
