@@ -46,7 +46,7 @@ class Manifest(msgspec.Struct, frozen=True):
 def newest(root: Path) -> tuple[int, Manifest]:
     """Return the newest generation and its number; 0 for a store without any.
 
-    A damaged one counts as not there: what it listed is in the one before.
+    A damaged one is passed over; nothing is packed then, as the next number is taken.
     """
     for name in reversed(files.names(root / LOG, ".json")):
         try:
