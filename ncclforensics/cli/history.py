@@ -39,7 +39,7 @@ PRUNE = "prune"
 @click.option(
     "--hours",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     help="Node hours from accounting: a CSV file of hosts and hours.",
 )
 @click.option(
