@@ -29,8 +29,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One kept analysis. Times are UTC nanoseconds; None is unknown.
 
     `t` is when the job stopped, else the last line. `began` and `ended` are the first
-    and the last time in the evidence of ranks, on the hosts in `nodes`. `hosts` and
-    `devices` are accused. `job`, `user` and `image` are what the person told.
+    and the last time in the evidence of ranks, `nodes` the hosts of the job.
+    `hosts` and `devices` are accused. `job`, `user` and `image` are what the person told.
     """
 
     id: str
@@ -119,6 +119,8 @@ def record(
         call_site=call_site(verdict),
         ranks=who.ranks_folded,
         hosts=who.hosts,
+        # of a host that was lost there may be no log, and it was in the job
+        nodes=tuple(sorted({*report.job.hosts, *who.hosts})),
         devices=who.devices,
         gpu_hours=float(onset.gpu_hours) if onset and onset.gpu_hours else None,
     )

@@ -79,6 +79,11 @@ def test_more_logs_of_the_same_stop_are_the_same_incident(report):
     assert first.row == msgspec.structs.replace(first, kept=9).row
 
 
+def test_an_accused_host_of_which_there_is_no_log_was_in_the_job(report):
+    job = msgspec.structs.replace(report.job, hosts=("gpu0001",))
+    assert record(msgspec.structs.replace(report, job=job), 1, {}).nodes == HOSTS
+
+
 def test_times_keep_their_nanoseconds():
     assert ns("2026-01-01T00:00:00.000000001Z") == 1_767_225_600 * 10**9 + 1
     assert ns("2026-01-01T00:00:01Z") == 1_767_225_601 * 10**9
