@@ -30,7 +30,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     `t` is when the job stopped, else the last line. `began` and `ended` are the first
     and the last time in the evidence of ranks, `nodes` the hosts of the job.
-    `hosts` and `devices` are accused. `job`, `user` and `image` are what the person told.
+    `hosts` and `devices` are accused. The person told `job`, `user` and `image`.
     """
 
     id: str
