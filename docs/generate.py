@@ -24,6 +24,7 @@ from ncclforensics.cli import settings
 from ncclforensics.cli.commands import cli
 from ncclforensics.diagnosers import CLASSES, FAMILIES
 from ncclforensics.fleet import runner, ssh
+from ncclforensics.history import limits, results
 from ncclforensics.model.frame_docs import ROWS
 from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.parsers.logs.grammar import grammar_folder, load_file
@@ -43,6 +44,10 @@ ROOT = HERE.parent
 # of the README; its other sections have pages here, or are for developers
 HOME = ("# ncclforensics", "## Try it", "## Use it", "## What to collect next time")
 EXAMPLE = ROOT / "tests/fixtures/jobs/torch-rank-conditional/evidence"
+ANSWERS = (
+    *(results.Listing, results.Seen, results.Counts, results.Count),
+    *(results.Standing, results.Node),
+)
 GRAMMARS = {file.stem: file for file in sorted(grammar_folder().glob("*.toml"))}
 OF_FAMILY = {
     family: sorted(slug for slug, told in CLASSES.items() if told.family == family)
@@ -86,6 +91,11 @@ def pages() -> dict[str, str]:
         "weights": weights,
         "suspects": suspects,
         "pauses": pauses,
+        "history": limits,
+        "answers": [
+            (s.__name__, inspect.getdoc(s) or "", s.__struct_encode_fields__)
+            for s in ANSWERS
+        ],
         "stories": stories(),
     }
     read = templates.get_template
@@ -107,7 +117,15 @@ def navigation() -> list[Any]:
         {"Failure classes": ["classes/index.md", *classes]},
         "theory.md",
         {"Log messages": ["messages/index.md", *messages]},
-        *("nodes.md", "watch.md", "cli.md", "json.md", "api.md", "agents.md"),
+        *(
+            "nodes.md",
+            "watch.md",
+            "history.md",
+            "cli.md",
+            "json.md",
+            "api.md",
+            "agents.md",
+        ),
     ]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from ncclforensics.cli.commands import cli
 from ncclforensics.diagnosers import CLASSES
+from ncclforensics.history import results
 from ncclforensics.parsers.logs import grammar
 from ncclforensics.report import contract
 from ncclforensics.report.class_docs import HEADINGS, page
@@ -107,6 +108,14 @@ def test_every_field_of_the_report_has_a_meaning_and_no_meaning_is_left_over(pag
     assert found == fields
     meanings = tomllib.loads((DOCS / "report_fields.toml").read_text("utf-8"))
     assert {(n, f) for n, known in meanings.items() for f in known} <= fields
+
+
+def test_every_field_of_the_answers_of_history_is_on_its_page(pages):
+    found = {*re.findall(r"`([^`]+)`", sections(pages["history.md"])["JSON"])}
+    roots = (results.Listing, results.Counts, results.Node)
+    _, schemas = msgspec.json.schema_components(roots, ref_template="{name}")
+    schemas.pop("Tool")
+    assert {f for schema in schemas.values() for f in schema["properties"]} <= found
 
 
 def test_every_command_that_is_listed_has_its_help(pages):

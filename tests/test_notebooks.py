@@ -79,5 +79,6 @@ def test_no_output_is_kept(file):
     assert (ROOT / "notebooks").exists()
 
 
-def test_there_are_three():
-    assert {f.stem for f in NOTEBOOKS} == {"incident", "compare", "questions"}
+def test_there_are_four():
+    names = {"incident", "compare", "questions", "history"}
+    assert {f.stem for f in NOTEBOOKS} == names

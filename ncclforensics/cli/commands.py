@@ -21,7 +21,9 @@ from ncclforensics.cli import (
     compare,
     console,
     explain,
+    history,
     ingest,
+    keeping,
     options,
     publish,
     serving,
@@ -120,7 +122,7 @@ for command in (
     *(publish.report, publish.export, publish.attach, ingest.ingest, compare.diff),
     collect.collect,
     *(explain.explain, explain.classes, explain.schema, explain.grammars),
-    *(serving.serve, serving.mcp, cache.cache, watch.watch),
+    *(serving.serve, serving.mcp, cache.cache, watch.watch, history.history),
     *(before.preflight, before.prepare),
 ):
     cli.add_command(command)
@@ -134,6 +136,7 @@ for command in (
         "kubectl logs job/train | ncclforensics analyze -",
         "ncclforensics analyze ./logs --since 2026-01-02T03:00Z",
         "ncclforensics analyze ./logs --redact all > to-the-vendor.txt",
+        "ncclforensics analyze ./logs --keep /shared/incidents --tag job=$SLURM_JOB_ID",
         "ncclforensics analyze ./logs --exit-code -q || notify-send 'the job failed'",
     )
 )
@@ -148,6 +151,7 @@ for command in (
 @click.option("--rank", metavar="RANKS", help="Show what concerns ranks, as 0-3,617.")
 @click.option("--pg", metavar="NAME", help="Show what concerns a process group.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where a failure is named.")
+@keeping.remembers
 @options.decides
 @options.redacts
 @options.reading
@@ -185,10 +189,13 @@ def analyze(
     except ValueError as caught:
         raise UsageError(f"--rank: {caught}") from caught
     hushed = no_progress or quiet
+    memory = keeping.memory(asked, asked["paths"], redact)
     if redact is None:
         report, interrupted, given = _report(**asked, hushed=hushed)
+        report = memory.told(report)
     else:
-        made, interrupted = publish.made_of(**asked, redact=redact, hushed=hushed)
+        asked |= {"redact": redact, "hushed": hushed, "memory": memory}
+        made, interrupted = publish.made_of(**asked)
         report, given = made.report, NOTHING_GIVEN
     try:
         shown = narrow(report, ranks=ranks, pg=pg)
@@ -207,6 +214,8 @@ def analyze(
     )
     stdout.write(text, utf8=form != "text")
     code = console.ended(report, interrupted=interrupted)
+    if code == ExitCode.OK:
+        memory.kept()
     named = exit_code and report.outcome == "failure"
     return ExitCode.FAILURE_NAMED if named and code == ExitCode.OK else code
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics.cli import analyzed, console, options, stdout
+from ncclforensics.cli import analyzed, console, keeping, options, stdout
 from ncclforensics.cli.options import adds, examples
 from ncclforensics.model.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ncclforensics.cli.keeping import Memory
     from ncclforensics.report.bundle import Paper
     from ncclforensics.report.export import Form as Export
 
@@ -49,6 +50,7 @@ hands_out = adds(
     help="Where to write; the suffix says what.",
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
+@keeping.remembers
 @hands_out
 def report(output: Path, force: bool, quiet: bool, **asked: Any) -> int:
     """Write a report to hand out: .html, .md, .json or .zip.
@@ -62,11 +64,15 @@ def report(output: Path, force: bool, quiet: bool, **asked: Any) -> int:
 
     papers.check(output, force=force)
     hushed = quiet or asked.pop("no_progress")
-    made, interrupted = made_of(**asked, hushed=hushed)
+    memory = keeping.memory(asked, asked["paths"], asked["redact"])
+    made, interrupted = made_of(**asked, hushed=hushed, memory=memory)
     with console.doing(f"writing {output.name}", enabled=not hushed):
         data, cut = made.render(output.suffix.lower())
     _write(output, data, [f"cut {told}" for told in cut], force=force, quiet=quiet)
-    return console.ended(made.report, interrupted=interrupted)
+    code = console.ended(made.report, interrupted=interrupted)
+    if code == ExitCode.OK:
+        memory.kept()
+    return code
 
 
 @click.command(
@@ -96,7 +102,8 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
 
     parquet and csv give a file per frame. trace gives trace.json, which Perfetto opens:
     a process per rank, a track per process group, arrows along the wait graph.
-    openmetrics gives ncclforensics.prom, for a node exporter's textfile collector.
+    openmetrics gives ncclforensics.prom, for a node exporter's textfile collector, and
+    takes a store of incidents as well.
     """
     from ncclforensics.report import bundle as papers
     from ncclforensics.report.export import files
@@ -104,10 +111,11 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is not a folder; -o takes one")
     hushed = quiet or asked.pop("no_progress")
-    made, interrupted = made_of(**asked, hushed=hushed)
+    found = _store(asked["paths"]) if form == "openmetrics" else None
+    made, interrupted = (None, False) if found else made_of(**asked, hushed=hushed)
     try:
         with console.doing(f"writing into {output}", enabled=not hushed):
-            written = list(files(made, form))
+            written = [found] if found else list(files(made, form)) if made else []
         output.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as caught:
         raise UsageError(f"nothing was exported: {caught}") from caught
@@ -116,7 +124,21 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
     for name, data, cut in written:
         told = [f"{name} leaves out {part}" for part in cut]
         _write(output / name, data, told, force=force, quiet=quiet)
+    if made is None:
+        return ExitCode.OK
     return console.ended(made.report, interrupted=interrupted)
+
+
+def _store(paths: Sequence[str]) -> tuple[str, bytes, tuple[str, ...]] | None:
+    """Return the metrics of a store of incidents, as a file; None if it is none."""
+    from ncclforensics.history import metrics, store
+
+    root = Path(paths[0])
+    if len(paths) > 1 or not store.is_one(root):
+        return None
+    with store.damage_told(root):
+        data = metrics.openmetrics(store.load(root)).encode()
+    return "ncclforensics_history.prom", data, ()
 
 
 @click.command(
@@ -131,6 +153,7 @@ def export(output: Path, form: Export, force: bool, quiet: bool, **asked: Any) -
 @click.option("--dry-run", is_flag=True, help="Print the plan as JSON; send nothing.")
 @click.option("--link", metavar="URL", help="Where the full report can be read.")
 @click.option("--new", is_flag=True, help="Write a comment apart for this evidence.")
+@keeping.remembers
 @hands_out
 def attach(
     ticket: str,
@@ -160,12 +183,16 @@ def attach(
     if yes and dry_run:
         raise UsageError("--yes sends and --dry-run does not: give one of them")
     hushed = quiet or asked.pop("no_progress")
-    made, interrupted = made_of(**asked, hushed=hushed)
+    memory = keeping.memory(asked, asked["paths"], asked["redact"])
+    made, interrupted = made_of(**asked, hushed=hushed, memory=memory)
     if interrupted:
         console.warn("nothing was planned and nothing sent")
         return console.ended(made.report, interrupted=True)
     how = Posting(ticket, yes, dry_run, link, new, asked["redact"])
-    return posted(made, how, hushed=hushed, quiet=quiet)
+    sent = posted(made, how, hushed=hushed, quiet=quiet)
+    if yes:
+        memory.kept(sent)
+    return ExitCode.OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +207,11 @@ class Posting:
     redact: str | None = None
 
 
-def posted(made: Paper, how: Posting, *, hushed: bool, quiet: bool) -> ExitCode:
-    """Print the plan to post a report, or send it if that is asked for."""
+def posted(made: Paper, how: Posting, *, hushed: bool, quiet: bool) -> str | None:
+    """Print the plan to post a report, or send it if that is asked for.
+
+    Returns the address of what was sent.
+    """
     from ncclforensics.report.redact import kinds
     from ncclforensics.tickets.plans import as_json, as_text, plan
     from ncclforensics.tickets.post import Post
@@ -193,10 +223,10 @@ def posted(made: Paper, how: Posting, *, hushed: bool, quiet: bool) -> ExitCode:
         from ncclforensics.report.formats.as_json import indented
 
         stdout.write(indented(as_json(planned, os.environ, hidden)), utf8=True)
-        return ExitCode.OK
+        return None
     if not how.yes:
         stdout.write(as_text(planned, os.environ, hidden))
-        return ExitCode.OK
+        return None
     from ncclforensics.tickets.send import send
 
     with console.doing(f"sending to {planned.service}", enabled=not hushed):
@@ -206,7 +236,7 @@ def posted(made: Paper, how: Posting, *, hushed: bool, quiet: bool) -> ExitCode:
     if not quiet:
         console.say(f"{planned.service} {planned.where}: {', '.join(sent.done)}")
     stdout.write(f"{sent.url}\n")
-    return ExitCode.OK
+    return sent.url
 
 
 def _write(
@@ -223,11 +253,17 @@ def _write(
 
 
 def made_of(
-    paths: Sequence[str], *asked: Any, redact: str | None, hushed: bool, **more: Any
+    paths: Sequence[str],
+    *asked: Any,
+    redact: str | None,
+    hushed: bool,
+    memory: Memory | None = None,
+    **more: Any,
 ) -> tuple[Paper, bool]:
     """Analyze the evidence, or load a saved report, and redact it.
 
-    Also returns whether reading was interrupted, so that the paper is partial.
+    What the `memory` knows of the failure is added before. Also returns whether reading
+    was interrupted, so that the paper is partial.
     """
     from ncclforensics.diagnosers import CLASSES
     from ncclforensics.report.bundle import paper
@@ -236,8 +272,9 @@ def made_of(
 
     hidden = kinds(redact)
     saved = load(Path(paths[0])) if len(paths) == 1 else None
+    told = memory.told if memory is not None else lambda report: report
     if saved is not None:
-        return paper(saved, None, (), CLASSES, hidden), False
+        return paper(told(saved), None, (), CLASSES, hidden), False
     found = analyzed.analysis(paths, *asked, **more, hushed=hushed, quote=True)
-    made = paper(found.report, found.frames, found.excerpts, CLASSES, hidden)
+    made = paper(told(found.report), found.frames, found.excerpts, CLASSES, hidden)
     return made, found.interrupted

@@ -20,19 +20,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FILE, PROJECT, TABLE = "ncclforensics.toml", "pyproject.toml", "ncclforensics"
-# A file may come with someone else's folder. It must not send, run or overwrite
+# A file may come with someone else's folder. It must not send, keep, run or overwrite
 # anything, also not elsewhere, hand the evidence to another machine, choose whose
 # processes are looked at, or know the key to their pseudonyms.
 ASKED = frozenset(
     (
         *("yes", "force", "output", "link", "new", "dry-run", "executor", "help"),
         *("exec", "attach", "pid", "match", "redact-key", "slurm", "k8s"),
-        *("namespace", "ssh", "ray"),
+        *("namespace", "ssh", "ray", "keep", "tag", "prune"),
     )
 )
 # what changes an answer is said whenever a file sets it
 DECIDES = frozenset(
-    ("world-size", "select", "ignore", "since", "until", "rank", "pg", "patience")
+    (
+        *("world-size", "select", "ignore", "since", "until", "rank", "pg"),
+        *("patience", "store", "hours"),
+    )
 )
 
 

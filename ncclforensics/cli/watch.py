@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ncclforensics.cli import console, options, publish, stdout
+from ncclforensics.cli import console, keeping, options, publish, stdout
 from ncclforensics.model.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ class Time:
     "--exec", "command", metavar="CMD", help="Then run this in a shell; see above."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print the first two lines only.")
+@keeping.remembers
 @options.redacts
 @options.decides
 @options.reading
@@ -168,11 +169,13 @@ def watch(
     if folder is not None and folder.exists():
         raise UsageError(f"{folder} is there already: --collect makes it")
     hushed = no_progress or quiet
+    memory = keeping.memory(asked, paths, asked["redact"])
     tails, clock = Tails(paths), Time()
 
     def analyze() -> Answered:
         there = [path for path in paths if path not in tails.waited_for]
-        return Answered(*publish.made_of(there, **asked, hushed=hushed))
+        made = publish.made_of(there, **asked, hushed=hushed, memory=memory)
+        return Answered(*made)
 
     def collect() -> Answered:
         assert folder is not None
@@ -207,14 +210,17 @@ def watch(
     if end.answer.interrupted:
         return ExitCode.INTERRUPTED
     if end.word.value == "ended" and end.answer.outcome == "no-failure":
+        memory.kept()
         return ExitCode.OK
     if end.answer.outcome == "no-failure" and not quiet:
         console.say(STILL)
     if command is not None:
         _run(command, end)
+    sent = None
     if ticket is not None:
         how = publish.Posting(ticket, yes, redact=asked["redact"])
-        publish.posted(end.answer.made, how, hushed=hushed, quiet=quiet)
+        sent = publish.posted(end.answer.made, how, hushed=hushed, quiet=quiet)
+    memory.kept(sent)
     return ExitCode.FAILURE_NAMED
 
 

@@ -259,6 +259,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `others` are jobs and attempts that lie beside the one that is explained.
     `clue` leads where the outcome is inconclusive and no class explains it.
     `last_line` is the last line of the culprits' own log before anybody noticed.
+    `earlier` is what a store of incidents knows of this failure, if one was asked.
     """
 
     schema_version: Literal[1]
@@ -277,6 +278,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     others: tuple[Other, ...] = ()
     clue: Clue | None = None
     last_line: Evidence | None = None
+    earlier: tuple[str, ...] = ()
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

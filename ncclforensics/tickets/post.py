@@ -63,6 +63,7 @@ class Post:
         brief = render_text(self.paper.report, quiet=True)
         verdict = self.paper.report.verdict
         parts = [] if verdict is None else [verdict.explanation]
+        parts += self.paper.report.earlier
         parts += [] if verdict is None else [f"  {r}" for r in verdict.remedy]
         suspects = self.suspects()
         if parts or suspects:

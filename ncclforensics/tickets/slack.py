@@ -175,7 +175,7 @@ def _bodies(post: Post) -> tuple[Body, ...]:
     title = {"type": "plain_text", "text": shortened(claim, 150)}
     blocks: list[Any] = [{"type": "header", "text": title}]
     blocks += suspects if comes_first(report) else []
-    told = [verdict.headline, *also(report), verdict.explanation]
+    told = [verdict.headline, *also(report), verdict.explanation, *report.earlier]
     if verdict.collective is not None:
         told.append(call(verdict.collective))
     told.append(sureness(verdict, report))

@@ -106,6 +106,6 @@ def test_no_option_that_writes_or_sends_was_forgotten():
         *("format", "quiet", "verbose", "rank", "pg", "exit-code", "color", "jobs"),
         *("world-size", "select", "ignore", "since", "until", "redact", "no-cache"),
         *("no-progress", "as", "port", "all", "once", "for", "patience"),
-        *("again", "limit", "nonblocking"),
+        *("again", "limit", "nonblocking", "store", "by", "node", "hours"),
         *("node-limit", "parallel", "print", "launcher", "logs"),
     }

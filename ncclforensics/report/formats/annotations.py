@@ -37,7 +37,8 @@ def render_github(report: Report) -> str:
         return command(level, first, "\n".join([second, *suspects, *known]))
     title = " ".join(first.split())
     last = [f"last line: {text}"] if (text := last_line(report)) else []
-    told = [verdict.headline, verdict.explanation, *last, *verdict.remedy]
+    told = [verdict.headline, verdict.explanation, *report.earlier, *last]
+    told += verdict.remedy
     at = 1 if suspect_phrases.comes_first(report) else len(told)
     text = "\n".join([*told[:at], *suspects, *known, *told[at:]])
     lines = [command(level, title, text, verdict.evidence[:1])]

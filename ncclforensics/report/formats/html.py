@@ -76,6 +76,7 @@ def render_html(
         others=others(report),
         restart="" if report.verdict is None else phrases.restart(report.verdict),
         last=last_line(report),
+        earlier=report.earlier,
         around=around_last(report, details),
         onset=None if report.onset is None else phrases.onset(report.onset),
         chain=[(s.part, _step(s)) for s in report.chain[:MOST_OTHERS]],

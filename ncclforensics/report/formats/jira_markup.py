@@ -65,6 +65,7 @@ def render_wiki(report: Report, details: Details, *, quotes: bool = True) -> str
             parts.append(f"call: {escape(call(verdict.collective))}")
         if verdict.first_seen is not None:
             parts.append(f"first seen: {escape(verdict.first_seen)}")
+        parts += map(escape, report.earlier)
         if quotes and (last := last_words(report, details)):
             parts += ["*Its last line*", noformat(last)]
         if verdict.remedy:

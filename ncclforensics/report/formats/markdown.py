@@ -121,6 +121,7 @@ def _verdict(
         facts.append(f"- {escape(onset(report.onset))}")
     elif verdict.first_seen is not None:
         facts.append(f"- first seen: {verdict.first_seen}")
+    facts += [f"- {escape(earlier)}" for earlier in report.earlier]
     if facts:
         blocks.append("\n".join(facts))
     if quotes and (last := last_words(report, details)):

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 MOST = 256  # culprits; each one is a series
 OUTCOMES = ("failure", "no-failure", "inconclusive")
 Sample = tuple[dict[str, str], int]
+Family = tuple[str, str, "Sequence[Sample]"]
 
 
 def render_openmetrics(report: Report) -> tuple[bytes, tuple[str, ...]]:
     """Return the metrics, and a line if culprits were left out."""
     verdict, job = report.verdict, report.job
-    families: list[tuple[str, str, Sequence[Sample]]] = [
+    families: list[Family] = [
         (
             "outcome",
             "1 for the outcome of the analysis, 0 for the others.",
@@ -63,8 +64,13 @@ def render_openmetrics(report: Report) -> tuple[bytes, tuple[str, ...]]:
     ):
         if number is not None:
             families.append((name, told, [({}, number)]))
+    return rendered(families), cut
+
+
+def rendered(families: Sequence[Family]) -> bytes:
+    """Return metric families as a whole exposition."""
     lines = [line for family in families for line in _family(*family)]
-    return ("\n".join([*lines, "# EOF"]) + "\n").encode(), cut
+    return ("\n".join([*lines, "# EOF"]) + "\n").encode()
 
 
 def _family(name: str, told: str, samples: Sequence[Sample]) -> list[str]:

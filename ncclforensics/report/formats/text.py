@@ -118,6 +118,7 @@ def _verdict(verdict: Verdict, report: Report, room: int, given: Given) -> list[
         rows.append(Row("when", f"first seen {verdict.first_seen[:23]}Z"))
     if report.onset is not None:
         rows += labelled("when", wrap(onset(report.onset), prose))
+    rows += labelled("before", _wrapped(report.earlier, prose))
     if report.last_line is not None:
         rows += labelled("last", parts.quote(report.last_line, room, parts.MOST))
     cites = verdict.evidence[: parts.MOST]

@@ -104,6 +104,8 @@ def _of_verdict(
         yield Section(
             "when", _prose(f"first seen {verdict.first_seen[:23]}Z", prose), 1
         )
+    earlier = [wrap(line, prose, hang=2) for line in report.earlier]
+    yield Section("before", _items(earlier), 4, 2)
     if report.last_line is not None:
         yield Section("last", _items([parts.quote(report.last_line, room, 1)]), 2)
     cites = [parts.quote(cite, room, 1) for cite in verdict.evidence]

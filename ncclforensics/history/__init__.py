@@ -1,0 +1,1 @@
+"""Keeps what analyses found, and says what happened before: on a node, or likewise."""

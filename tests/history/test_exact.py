@@ -1,0 +1,78 @@
+"""The tail is the exact one, and a mark is rare where nobody differs."""
+
+import random
+from fractions import Fraction
+from math import comb
+
+import pytest
+
+from ncclforensics.history.exact import marked, upper_tail
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "share"),
+    [(0, 5, 0.2), (3, 10, 0.1), (14, 43, 1 / 63), (30, 40, 0.5), (12, 40, 0.5),
+     (40, 40, 0.5), (1, 1, 0.25), (2, 60, 1e-6)],
+)  # fmt: skip
+def test_the_tail_is_that_of_whole_fractions(count, total, share):
+    p = Fraction(share)
+    terms = (
+        comb(total, i) * p**i * (1 - p) ** (total - i) for i in range(count, total + 1)
+    )
+    assert upper_tail(count, total, share) == pytest.approx(float(sum(terms)), rel=1e-9)
+
+
+def test_a_share_of_all_or_of_nothing():
+    assert upper_tail(3, 3, 1.0) == 1
+    assert upper_tail(3, 1_000_000, 0.5) == 1
+    assert upper_tail(900_000, 1_000_000, 0.5) == 0
+
+
+def test_three_of_sixty_three_nodes_stand_out_and_hide_nobody():
+    hours = {f"gpu{n:02}": 1000.0 for n in range(63)}
+    counts = {"gpu00": 200, "gpu01": 30, "gpu02": 12} | {
+        f"gpu{n:02}": 1 for n in range(3, 40)
+    }
+    marks = marked(counts, hours)
+    assert [n for n, mark in marks.items() if mark.stands_out] == [
+        "gpu00",
+        "gpu01",
+        "gpu02",
+    ]
+    # held against all that the worst one had, 12 of 279 would be no surprise
+    assert upper_tail(12, 279, 1 / 63) * 63 > 0.01
+
+
+def test_two_faults_of_a_node_among_many_are_no_mark():
+    counts = {f"gpu{n:04}": 1 for n in range(50)} | {"gpu0099": 2}
+    marks = marked(counts, {f"gpu{n:04}": 1.0 for n in range(1000)})
+    assert not any(mark.stands_out for mark in marks.values())
+
+
+def test_who_worked_more_has_more():
+    marks = marked(
+        {"busy": 40, "idle": 1}, {"busy": 4000.0, "idle": 100.0, "new": 10.0}
+    )
+    assert not marks["busy"].stands_out
+    assert marked({"busy": 1, "idle": 40}, {"busy": 4000.0, "idle": 100.0})[
+        "idle"
+    ].stands_out
+
+
+def test_nothing_to_hold_against_is_no_mark():
+    assert marked({"alone": 9}, {"alone": 1.0})["alone"].stands_out is False
+    assert marked({"unseen": 9}, {"other": 1.0}) == {}
+    assert marked({}, {}) == {}
+
+
+def test_fleets_in_which_nobody_differs_are_marked_less_often_than_promised():
+    rng = random.Random(7)
+    hours = {str(n): rng.expovariate(1) for n in range(200)}
+    names, weights = [*hours], [*hours.values()]
+    wrong = 0
+    for _ in range(300):
+        counts = {}
+        for name in rng.choices(names, weights, k=60):
+            counts[name] = counts.get(name, 0) + 1
+        wrong += any(m.stands_out for m in marked(counts, hours).values())
+    assert wrong <= 9  # 1 % of 300 are 3; 10 or more would be a chance of 0.1 %
