@@ -235,6 +235,16 @@ class Clue(Struct, frozen=True, forbid_unknown_fields=True):
     needed: tuple[str, ...]
 
 
+class Gain(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom a job that runs well waits for most, and what share of its time that is."""
+
+    ranks: tuple[int, ...]
+    ranks_folded: str
+    hosts: tuple[str, ...]
+    share: Annotated[float, Meta(ge=0, le=1)]
+    text: str
+
+
 class Other(Struct, frozen=True, forbid_unknown_fields=True):
     """Another job or attempt in the same evidence, explained by itself, in short."""
 
@@ -259,6 +269,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `others` are jobs and attempts that lie beside the one that is explained.
     `clue` leads where the outcome is inconclusive and no class explains it.
     `last_line` is the last line of the culprits' own log before anybody noticed.
+    `fastest_gain` is there where nothing failed, and a rank is a little slow.
     """
 
     schema_version: Literal[1]
@@ -277,6 +288,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     others: tuple[Other, ...] = ()
     clue: Clue | None = None
     last_line: Evidence | None = None
+    fastest_gain: Gain | None = None
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

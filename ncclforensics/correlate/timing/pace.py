@@ -1,0 +1,85 @@
+"""Which clock's ranks set the pace of the job: the others' next calls follow theirs.
+
+Two things look alike in the times of calls: a host whose clock is ahead, and a host
+whose ranks come late. But whoever is the last lets all others go, so what it comes
+later or earlier in one step than in another, all others are in the next. A clock that
+is ahead moves nobody.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+FOLLOWED = 0.6  # spread of the others' next calls after it, against that after others
+IN_STEP = 5.0  # how many times further off than other clocks are it must be
+LEAST = 30  # meetings
+FEW = 4  # clocks
+CLOCKS = 3  # at least: of two that differ, nothing tells which is right
+
+
+def ahead_for_real(calls: pl.DataFrame) -> list[int]:
+    """Return the clocks that seem ahead, and whose ranks are late for real.
+
+    `calls` are those of `arrivals`, with `off`, what each clock was taken to be off.
+    """
+    shift = calls.select("clock", "off").unique("clock").drop_nulls().sort("clock")
+    spread = _spread(calls)
+    both = shift.join(spread, on="clock").sort("clock")
+    if both.height < CLOCKS:
+        return []
+    usual = float(str(both["spread"].median()))
+    found = (
+        both.filter(
+            (pl.col("off") > 0)
+            & (pl.col("spread") < FOLLOWED * usual)
+            & (pl.col("meetings") >= LEAST)
+        )
+        .sort("off")["clock"]
+        .to_list()
+    )
+    rest = shift.filter(~pl.col("clock").is_in(found))["off"]
+    apart = float(str((rest - rest.median()).abs().median() or 0.0))
+    far = shift.filter(pl.col("clock").is_in(found))
+    return far.filter(pl.col("off") > IN_STEP * apart)["clock"].to_list()
+
+
+def _spread(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return `clock spread meetings`: how loosely the others' next calls follow it."""
+    kind = ["group", "kind"]
+    told = (
+        calls.with_columns(next=pl.col("made").shift(-1).over("rank"))
+        .filter(pl.col("meets").is_not_null() & pl.col("next").is_not_null())
+        .with_columns(at=pl.col("made").median().over("meets"))
+        .with_columns((pl.col(c) - pl.col("at")).alias(c) for c in ("made", "next"))
+        .with_columns(pl.col("next") - pl.col("next").median().over(*kind, "rank"))
+    )
+    by = ["meets", *kind, "clock"]
+    sides = told.group_by(by).agg(
+        pl.col("made").max(),
+        pl.col("next").sum().alias("theirs"),
+        pl.len().alias("n"),
+        pl.col("next").median(),
+    )
+    others = pl.col("theirs").sum().over("meets") - pl.col("theirs")
+    many = pl.col("n").sum().over("meets") - pl.col("n")
+    # a median is not moved by one long step; of few it is that of the clock itself
+    typical = (
+        pl.when(pl.len().over("meets") > FEW)
+        .then(pl.col("next").median().over("meets"))
+        .otherwise(others / many)
+    )
+    after = (typical - pl.col("made")).alias("after")
+    usual = pl.col("after").median().over(*kind, "clock")
+    after = (
+        sides.filter(many > 0)
+        .with_columns(after)
+        .with_columns(off_by=(pl.col("after") - usual).abs())
+    )
+    each = after.group_by("clock", *kind).agg(
+        pl.col("off_by").median(), pl.len().alias("meetings")
+    )
+    return each.group_by("clock").agg(
+        (pl.col("off_by") * pl.col("meetings")).sum().alias("spread")
+        / pl.col("meetings").sum(),
+        pl.col("meetings").sum(),
+    )
