@@ -112,13 +112,14 @@ def _finding(frames: Frames, told: Slow) -> Finding:
         ),
         explanation=f"In {told.last:,} of {count(told.meetings, 'call')} "
         f"{who}{is_host} came last, by {late} (median), most to {call.op or 'a call'}"
-        f"{where}. By the {how}, {who} {verb} at work {percent(told.share)} of all time "
-        f"longer than ranks that do the same. Over {lasted(told.seconds)} of history, "
+        f"{where}. By the {how}, {who} {verb} at work {percent(told.share)} of "
+        "all time longer than ranks that do the same. Over "
+        f"{lasted(told.seconds)} of history, "
         f"{percent(told.gain)} of each step is lost by waiting for it{cost}.",
         remedy=(
             f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE{at}",
             f"top -b -n 1 | head -20; iostat -x 1 3{at}",
-            "py-spy record -d 30 -o slow.svg -p PID   # of the named rank, and of a peer",
+            "py-spy record -d 30 -o slow.svg -p PID   # of the rank, and of a peer",
         ),
         ranks=told.ranks,
         hosts=hosts,

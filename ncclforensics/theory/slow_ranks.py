@@ -68,7 +68,10 @@ class Slow:
 
 @remembered
 def excess(frames: Frames) -> pl.DataFrame | None:
-    """Return `rank role slice more`: own time above that of the role, in shares."""
+    """Return `rank role clock slice more`: own time above that of the role, in shares.
+
+    A role is what ranks of a stage do that make the same calls.
+    """
     told = own_time(frames)
     if told is None:
         return None
@@ -77,48 +80,50 @@ def excess(frames: Frames) -> pl.DataFrame | None:
         stages(calls, frames["groups"]), on="rank"
     )
     role = pl.struct("role", "stage").rank("dense").alias("role")
-    usual = pl.col("own").quantile(0.5, interpolation="lower").over("role", "slice")
+    clocks = calls.select("rank", "clock").unique()
     return (
         told.slices.join(roles.select("rank", role), on="rank")
-        .with_columns(more=pl.col("own") - usual)
+        .join(clocks, on="rank")
+        .with_columns(more=pl.col("own") - pl.col("own").median().over("role", "slice"))
         .sort("rank", "slice")
     )
 
 
 @remembered
 def slow(frames: Frames) -> Slow | None:
-    """Return the slowest ranks if they cost a share worth a line, else None."""
+    """Return the slowest ranks if they cost a share worth a line, else None.
+
+    Ranks of one clock are compared with each other, and hosts as a whole, whose clocks
+    are less sure. GPU times need no clock: there ranks of all hosts are compared.
+    """
     told, above = own_time(frames), excess(frames)
     if told is None or above is None:
         return None
     ranks = _ranks(above)
-    candidates = ranks.filter(
-        (pl.col("share") >= WORTH) & (pl.col("share") > ERRORS * pl.col("error"))
-    ).sort("share", descending=True)
-    if candidates.is_empty():
+    if told.timed:
+        looks = [_shares(ranks, "role")]
+    else:
+        doubt = told.calls.select("rank", told.doubt.alias("doubt")).unique("rank")
+        whole = pl.col("share").quantile(0.5, interpolation="lower")
+        hosts = ranks.join(doubt, on="rank").with_columns(
+            whole.over("role", "clock"),
+            error=(pl.col("error") ** 2 + pl.col("doubt") ** 2).sqrt(),
+        )
+        looks = [_shares(ranks, "role", "clock"), _shares(hosts, "role")]
+    found = [slowest for look in looks if (slowest := _slowest(look))]
+    if not found:
         return None
-    top = float(str(candidates["share"][0]))
-    named = candidates.filter(pl.col("share") > top / ABOVE)
-    mine = named["rank"].sort()
-    rest = ranks.filter(~pl.col("rank").is_in(mine.implode()))
-    peers = rest.filter(pl.col("role").is_in(named["role"].implode()))
-    many = ranks.filter(pl.col("role").is_in(named["role"].implode())).height
-    if peers.is_empty() or 2 * mine.len() > many:
-        return None
-    # what a few long steps of another rank may be is not held against the others
-    rival = (peers["share"] - peers["error"]).max()
-    if float(str(rival)) * ABOVE > top:
-        return None
-    return _told(told, mine, peers["rank"], float(str(named["share"].mean())))
+    share, mine, peers = max(found, key=lambda one: one[0])
+    return _told(told, mine, peers, share)
 
 
 def _ranks(above: pl.DataFrame) -> pl.DataFrame:
-    """Return `rank role share error`: means over slices, without the extreme ones."""
+    """Return `rank role clock share error`: means over slices, extreme ones clipped."""
     more = pl.col("more")
     low, high = (more.quantile(q) for q in (0.05, 0.95))
     kept = more.clip(low, high)
     return (
-        above.group_by("rank", "role")
+        above.group_by("rank", "role", "clock")
         .agg(
             kept.mean().alias("share"),
             (kept.std() / pl.len().sqrt()).alias("error"),
@@ -127,6 +132,35 @@ def _ranks(above: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("slices") >= LEAST_SLICES)
         .sort("rank")
     )
+
+
+def _shares(ranks: pl.DataFrame, *peers: str) -> pl.DataFrame:
+    """Return `ranks` with their share above the usual one of their `peers`."""
+    usual = pl.col("share").quantile(0.5, interpolation="lower").over(*peers)
+    return ranks.filter(pl.len().over(*peers) > 1).with_columns(
+        pl.col("share") - usual, peers=pl.struct(*peers)
+    )
+
+
+def _slowest(ranks: pl.DataFrame) -> tuple[float, pl.Series, pl.Series] | None:
+    """Return the share of the slow ranks, who they are, and who their peers are."""
+    sure = (pl.col("share") >= WORTH) & (pl.col("share") > ERRORS * pl.col("error"))
+    candidates = ranks.filter(sure)
+    if candidates.is_empty():
+        return None
+    top = float(str(candidates["share"].max()))
+    named = candidates.filter(pl.col("share") > top / ABOVE)
+    mine = named["rank"].sort()
+    all_peers = ranks.filter(pl.col("peers").is_in(named["peers"].implode()))
+    peers = all_peers.filter(~pl.col("rank").is_in(mine.implode()))
+    if peers.is_empty() or 2 * mine.len() > all_peers.height:
+        return None
+    # what a few long steps of another rank may be is not held against the others
+    rest = ranks.filter(~pl.col("rank").is_in(mine.implode()))
+    rival = (rest["share"] - rest["error"]).max()
+    if float(str(rival)) * ABOVE > top:
+        return None
+    return float(str(named["share"].mean())), mine, peers["rank"]
 
 
 def _told(

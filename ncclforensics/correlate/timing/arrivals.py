@@ -17,7 +17,14 @@ from ncclforensics.correlate.timing import pace
 from ncclforensics.correlate.traces.progress import ROOTED, grouped, signature
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    import numpy.typing as npt
+
     from ncclforensics.model.frames import Frames
+
+    Numbers = npt.NDArray[np.float64]
+    Indices = npt.NDArray[np.int64]
 
 KEPT = (
     *("rank", "pg", "pg_desc", "pg_id", "seq", "record_id", "op", "backend", "is_p2p"),
@@ -26,6 +33,7 @@ KEPT = (
 LEAST = 16  # calls of a rank, below which its history tells nothing
 KNOWN = 0.9  # share of the calls that must tell when they ended, or how long they took
 FEW = 4  # meetings in each half of the history
+MEDIAN = 1.9  # standard error of a median, in median deviations
 TIGHT = 1e-4  # seconds: no two ranks come to a call closer together than that
 DRIFT = 2e-4  # seconds a second; no clock gains more, but uneven ranks seem to
 SOME = 0.02  # share of the calls
@@ -97,18 +105,28 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
     together = made.filter(pl.col("meets").is_not_null() & ~pl.col("op").is_in(ROOTED))
     tells_end = together["done"].is_not_null().mean() or 0.0
     by_end = float(str(tells_end)) > KNOWN
-    off = offsets(together, "done" if by_end else "raw")
+    time = "done" if by_end else "raw"
+    told = _corrected(made, offsets(together, time))
+    if by_end:
+        return told
+    for late in pace.ahead_for_real(told):
+        off = offsets(together, time, [late])
+        # nobody leaves a call before the last has come: else the clock was ahead
+        again = _corrected(made, off)
+        if pace.in_step(off, late, told) and (
+            _left_early(again) <= _left_early(told) + SOME
+        ):
+            return again
+    return told
+
+
+def _corrected(made: pl.DataFrame, off: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls with `off`, `drift` and `unsure` of their clocks, and `made`."""
     skew = pl.col("off") + pl.col("drift") * pl.col("raw")
-    corrected = (pl.col("raw") - skew.fill_null(0.0)).alias("made")
-    made = made.join(off, on="clock", how="left", maintain_order="left")
-    made = made.with_columns(corrected)
-    late = [] if by_end else pace.ahead_for_real(made)
-    if not late:
-        return made
-    off = pl.when(pl.col("clock").is_in(late)).then(0.0).otherwise("off")
-    again = made.with_columns(off.alias("off")).with_columns(corrected)
-    # nobody leaves a call before the last has come: else that clock was ahead after all
-    return again if _left_early(again) <= _left_early(made) + SOME else made
+    return made.join(off, on="clock", how="left", maintain_order="left").with_columns(
+        (pl.col("raw") - skew.fill_null(0.0)).alias("made"),
+        pl.col("unsure").fill_null(0.0),
+    )
 
 
 def _left_early(made: pl.DataFrame) -> float:
@@ -120,8 +138,13 @@ def _left_early(made: pl.DataFrame) -> float:
     return float(told or 0.0)
 
 
-def offsets(together: pl.DataFrame, time: str) -> pl.DataFrame:
-    """Return `clock off drift`: by how many seconds each clock is ahead, and gains.
+def offsets(
+    together: pl.DataFrame, time: str, right: Collection[int] = ()
+) -> pl.DataFrame:
+    """Return `clock off drift unsure`: seconds that each clock is ahead, and gains.
+
+    `unsure` is the standard error in seconds. The clocks `right` are taken to be as the
+    others are on the whole, and their calls do not count.
 
     `together` are calls with `meets group kind clock` and `time` in seconds. A host's
     time in a meeting is that of its earlier half, so that one late rank does not move
@@ -157,35 +180,36 @@ def offsets(together: pl.DataFrame, time: str) -> pl.DataFrame:
         slope,
         off=(pl.col("late") + pl.col("late_right")) / 2
         - slope * (pl.col("at") + pl.col("at_right")) / 2,
+        loose=loose,
+        n=pl.col("n"),
         weight=1 / (loose + TIGHT) ** 2,
     )
     if lines.is_empty():
         return pl.DataFrame(
-            schema={"clock": pl.UInt32, "off": pl.Float64, "drift": pl.Float64}
+            schema={"clock": pl.UInt32}
+            | dict.fromkeys(("off", "drift", "unsure"), pl.Float64())
         )
     best = pl.col("weight") == pl.col("weight").max().over("group")
     lines = lines.filter(best).sort("group", "clock")
     clocks = lines["clock"].to_numpy()
     names = lines["group"].rank("dense").cast(pl.Int64).to_numpy() - 1
     weight = lines["weight"].to_numpy() / float(str(lines["weight"].max()))
-    known = int(clocks.max()) + 1
+    known = max(int(clocks.max()), *right, 0) + 1
     found = [
         _joined(lines[c].to_numpy(), weight, clocks, names, known)
         for c in ("off", "drift")
     ]
+    error = MEDIAN * pl.col("loose") / (2 * pl.col("n")).sqrt()
+    unsure = lines.group_by("clock").agg(error.min().alias("unsure"))
     return pl.DataFrame(
         {"clock": np.arange(known), "off": found[0], "drift": found[1]},
         schema_overrides={"clock": pl.UInt32},
-    )
+    ).join(unsure, on="clock", how="left", maintain_order="left")
 
 
 def _joined(
-    late: np.ndarray,
-    weight: np.ndarray,
-    clocks: np.ndarray,
-    groups: np.ndarray,
-    known: int,
-) -> np.ndarray:
+    late: Numbers, weight: Numbers, clocks: Indices, groups: Indices, known: int
+) -> Numbers:
     """Return one number a clock from what it differs by in each of its groups."""
     found = np.zeros(known)
     heavy = np.maximum(np.bincount(clocks, weight, known), 1e-12)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from ncclforensics.correlate.timing.arrivals import KNOWN, LEAST, arrivals
@@ -34,14 +33,20 @@ class OwnTime:
 
     `slices` has `rank slice own`: the share of the time of each slice; `calls` the
     calls as `arrivals` returns them, with `slice`, `late` (s; than its peers) and
-    `blocks` (whether the members wait). `seconds` is the length of the common history, `timed` whether GPU times
-    are known.
+    `blocks` (whether the members wait). `seconds` is the length of the common history,
+    `timed` whether GPU times are known.
     """
 
     slices: pl.DataFrame
     calls: pl.DataFrame
     seconds: float
     timed: bool
+
+    @property
+    def doubt(self) -> pl.Expr:
+        """How much of a rank's own time, as a share, its clock may be wrong about."""
+        met = pl.col("meets").is_not_null() & pl.col("blocks").fill_null(False)
+        return (pl.col("unsure") * met.sum()).over("rank") / self.seconds
 
 
 @remembered
@@ -137,9 +142,3 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
             & (pl.col("waited") > AHEAD),
         )
     )
-
-
-def matrix(told: OwnTime) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ranks, and a row for each rank of its own time in each slice."""
-    wide = told.slices.pivot("slice", index="rank", values="own").sort("rank")
-    return wide["rank"].to_numpy(), wide.drop("rank").to_numpy()

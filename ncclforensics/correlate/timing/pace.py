@@ -14,33 +14,41 @@ FOLLOWED = 0.6  # spread of the others' next calls after it, against that after 
 IN_STEP = 5.0  # how many times further off than other clocks are it must be
 LEAST = 30  # meetings
 FEW = 4  # clocks
+TRIED = 2
+MANY, MOST = 6, 0.9  # of so many clocks so large a share must agree
 CLOCKS = 3  # at least: of two that differ, nothing tells which is right
 
 
 def ahead_for_real(calls: pl.DataFrame) -> list[int]:
-    """Return the clocks that seem ahead, and whose ranks are late for real.
+    """Return the clocks that seem ahead, and whose ranks set the pace; best first.
 
     `calls` are those of `arrivals`, with `off`, what each clock was taken to be off.
     """
-    shift = calls.select("clock", "off").unique("clock").drop_nulls().sort("clock")
-    spread = _spread(calls)
-    both = shift.join(spread, on="clock").sort("clock")
+    shift = calls.select("clock", "off").unique("clock").drop_nulls()
+    both = shift.join(_spread(calls), on="clock")
     if both.height < CLOCKS:
         return []
     usual = float(str(both["spread"].median()))
-    found = (
-        both.filter(
-            (pl.col("off") > 0)
-            & (pl.col("spread") < FOLLOWED * usual)
-            & (pl.col("meetings") >= LEAST)
-        )
-        .sort("off")["clock"]
-        .to_list()
+    found = both.filter(
+        (pl.col("off") > 0)
+        & (pl.col("spread") < FOLLOWED * usual)
+        & (pl.col("meetings") >= LEAST)
     )
-    rest = shift.filter(~pl.col("clock").is_in(found))["off"]
-    apart = float(str((rest - rest.median()).abs().median() or 0.0))
-    far = shift.filter(pl.col("clock").is_in(found))
-    return far.filter(pl.col("off") > IN_STEP * apart)["clock"].to_list()
+    return found.sort("spread", "clock")["clock"].to_list()[:TRIED]
+
+
+def in_step(off: pl.DataFrame, late: int, told: pl.DataFrame) -> bool:
+    """Whether all clocks agree with each other if `late` is taken as right.
+
+    Then what it seems to be ahead by, in `told`, is what its ranks come late.
+    """
+    rest = off.filter(pl.col("clock") != late)["off"]
+    ahead = told.filter(pl.col("clock") == late)["off"][0]
+    far = (rest - rest.median()).abs()
+    # who waited for the late one in another group comes late as well
+    most = far.quantile(MOST, "lower") if far.len() >= MANY else far.max()
+    apart = float(str(most or 0.0))
+    return float(ahead) > IN_STEP * apart
 
 
 def _spread(calls: pl.DataFrame) -> pl.DataFrame:
@@ -68,11 +76,10 @@ def _spread(calls: pl.DataFrame) -> pl.DataFrame:
         .then(pl.col("next").median().over("meets"))
         .otherwise(others / many)
     )
-    after = (typical - pl.col("made")).alias("after")
     usual = pl.col("after").median().over(*kind, "clock")
     after = (
         sides.filter(many > 0)
-        .with_columns(after)
+        .with_columns(after=typical - pl.col("made"))
         .with_columns(off_by=(pl.col("after") - usual).abs())
     )
     each = after.group_by("clock", *kind).agg(
