@@ -85,7 +85,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 def _finding(frames: Frames, told: Slow) -> Finding:
     hosts = common.hosts_of(frames, told.ranks)
     who = common.ranks(told.ranks)
-    every = len(told.ranks) > 1 and common.ranks_on(frames, hosts) == told.ranks
+    every = len(told.ranks) > len(hosts) and told.ranks == common.ranks_on(
+        frames, hosts
+    )
     is_host = f", all of {common.named(hosts)}," if every else common.on(hosts)
     # of hundreds of calls one number would tell nothing
     call = replace(common.collective(frames, told.worst), seq=None)

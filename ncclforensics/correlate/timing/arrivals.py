@@ -17,7 +17,7 @@ from ncclforensics.correlate.timing import pace
 from ncclforensics.correlate.traces.progress import ROOTED, grouped, signature
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -110,12 +110,20 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
     if by_end:
         return told
     for late in pace.ahead_for_real(told):
-        off = offsets(together, time, [late])
-        # nobody leaves a call before the last has come: else the clock was ahead
-        again = _corrected(made, off)
-        if pace.in_step(off, late, told) and (
-            _left_early(again) <= _left_early(told) + SOME
-        ):
+        apart = pace.apart(offsets(together, time, [late]), late, told)
+        if apart is None:
+            continue
+        # the clocks agree: who is further off comes late, or waits for one that does
+        shift = told.select("clock", "off", "drift").unique("clock").sort("clock")
+        kept = pl.when(pl.col("off").abs() <= apart)
+        right = shift.select(
+            "clock",
+            *(kept.then(c).otherwise(0.0).alias(c) for c in ("off", "drift")),
+            unsure=pl.lit(apart),
+        )
+        again = _corrected(made, right)
+        # nobody leaves a call before the last has come: else that clock was ahead
+        if _left_early(again) <= _left_early(told) + SOME:
             return again
     return told
 
@@ -139,12 +147,11 @@ def _left_early(made: pl.DataFrame) -> float:
 
 
 def offsets(
-    together: pl.DataFrame, time: str, right: Collection[int] = ()
+    together: pl.DataFrame, time: str, without: Sequence[int] = ()
 ) -> pl.DataFrame:
     """Return `clock off drift unsure`: seconds that each clock is ahead, and gains.
 
-    `unsure` is the standard error in seconds. The clocks `right` are taken to be as the
-    others are on the whole, and their calls do not count.
+    `unsure` is the standard error in seconds. The clocks `without` are left out.
 
     `together` are calls with `meets group kind clock` and `time` in seconds. A host's
     time in a meeting is that of its earlier half, so that one late rank does not move
@@ -153,9 +160,8 @@ def offsets(
     middle = pl.col(time).quantile(0.5, interpolation="lower")
     of = ["group", "kind", "clock"]
     host = (
-        together.filter(
-            pl.col(time).is_not_null() & (pl.col("clock").n_unique().over("meets") > 1)
-        )
+        together.filter(pl.col(time).is_not_null() & ~pl.col("clock").is_in(without))
+        .filter(pl.col("clock").n_unique().over("meets") > 1)
         .group_by("meets", *of)
         .agg(middle)
         .with_columns(
@@ -194,7 +200,7 @@ def offsets(
     clocks = lines["clock"].to_numpy()
     names = lines["group"].rank("dense").cast(pl.Int64).to_numpy() - 1
     weight = lines["weight"].to_numpy() / float(str(lines["weight"].max()))
-    known = max(int(clocks.max()), *right, 0) + 1
+    known = int(clocks.max()) + 1
     found = [
         _joined(lines[c].to_numpy(), weight, clocks, names, known)
         for c in ("off", "drift")
@@ -204,7 +210,7 @@ def offsets(
     return pl.DataFrame(
         {"clock": np.arange(known), "off": found[0], "drift": found[1]},
         schema_overrides={"clock": pl.UInt32},
-    ).join(unsure, on="clock", how="left", maintain_order="left")
+    ).join(unsure, on="clock", maintain_order="left")
 
 
 def _joined(

@@ -16,6 +16,7 @@ LEAST = 30  # meetings
 FEW = 4  # clocks
 TRIED = 2
 MANY, MOST = 6, 0.9  # of so many clocks so large a share must agree
+SYNCED = 0.02  # seconds; fewer clocks that are further apart may agree by chance
 CLOCKS = 3  # at least: of two that differ, nothing tells which is right
 
 
@@ -37,18 +38,21 @@ def ahead_for_real(calls: pl.DataFrame) -> list[int]:
     return found.sort("spread", "clock")["clock"].to_list()[:TRIED]
 
 
-def in_step(off: pl.DataFrame, late: int, told: pl.DataFrame) -> bool:
-    """Whether all clocks agree with each other if `late` is taken as right.
+def apart(off: pl.DataFrame, late: int, told: pl.DataFrame) -> float | None:
+    """Return how far the other clocks are apart in seconds, if it is far less.
 
-    Then what it seems to be ahead by, in `told`, is what its ranks come late.
+    That is, than the clock `late` seems to be ahead in `told`. `off` are the offsets of
+    the other clocks among themselves.
     """
-    rest = off.filter(pl.col("clock") != late)["off"]
-    ahead = told.filter(pl.col("clock") == late)["off"][0]
-    far = (rest - rest.median()).abs()
+    ahead = float(told.filter(pl.col("clock") == late)["off"][0])
+    far = (off["off"] - off["off"].median()).abs()
     # who waited for the late one in another group comes late as well
     most = far.quantile(MOST, "lower") if far.len() >= MANY else far.max()
-    apart = float(str(most or 0.0))
-    return float(ahead) > IN_STEP * apart
+    if far.is_empty() or ahead <= IN_STEP * float(str(most)):
+        return None
+    if far.len() < MANY and float(str(most)) > SYNCED:
+        return None
+    return float(str(most))
 
 
 def _spread(calls: pl.DataFrame) -> pl.DataFrame:
