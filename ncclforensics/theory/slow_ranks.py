@@ -35,7 +35,7 @@ LONG = (
     3.0  # times the usual loss in a call; what one long step costs beyond is left out
 )
 HAIR = 0.25  # share of the mean loss in a call, up to which being last does not count
-LEAST_SLICES = 4
+BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
 MOSTLY = 0.6  # share of the calls that one stage comes last to
 
 
@@ -119,17 +119,21 @@ def slow(frames: Frames) -> Slow | None:
 
 def _ranks(above: pl.DataFrame) -> pl.DataFrame:
     """Return `rank role clock share error`: means over slices, extreme ones clipped."""
-    more = pl.col("more")
-    low, high = (more.quantile(q) for q in (0.05, 0.95))
-    kept = more.clip(low, high)
+    own, more = ("rank", "role", "clock"), pl.col("more")
+    low, high = (more.quantile(q).over(own) for q in (0.05, 0.95))
+    # slices may cut the steps of two ranks at other places: some together do not
+    batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)
     return (
-        above.group_by("rank", "role", "clock")
+        above.with_columns(more.clip(low, high), batch=batch)
+        .group_by(*own, "batch")
+        .agg(more.mean(), pl.len().alias("slices"))
+        .group_by(own)
         .agg(
-            kept.mean().alias("share"),
-            (kept.std() / pl.len().sqrt()).alias("error"),
-            pl.len().alias("slices"),
+            ((more * pl.col("slices")).sum() / pl.col("slices").sum()).alias("share"),
+            (more.std() / pl.len().sqrt()).alias("error"),
+            pl.len().alias("batches"),
         )
-        .filter(pl.col("slices") >= LEAST_SLICES)
+        .filter(pl.col("batches") >= LEAST_BATCHES)
         .sort("rank")
     )
 
@@ -241,7 +245,7 @@ def last_stage(frames: Frames) -> Stage | None:
         .group_by("meets")
         .agg(pl.col("role").sort_by("late").last())
     )
-    if last.height < LEAST_SLICES:
+    if last.height < LEAST_BATCHES:
         return None
     role, many = last["role"].value_counts().sort("count", "role").row(-1)
     share = many / last.height

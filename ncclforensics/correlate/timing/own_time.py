@@ -57,26 +57,38 @@ def own_time(frames: Frames) -> OwnTime | None:
         return None
     timed = float(str(calls["took"].is_not_null().mean())) > KNOWN
     calls = _timed(calls) if timed else _untimed(calls)
-    spans = calls.group_by("rank").agg(
-        pl.col("made").min().alias("first"),
-        pl.col("made").max().alias("last"),
-        pl.len().alias("calls"),
-    )
-    first, last = float(str(spans["first"].max())), float(str(spans["last"].min()))
-    many = min(MOST_SLICES, int(str(spans["calls"].min())) // CALLS_A_SLICE)
-    if last <= first or many < 2:
+    inside = _sliced(calls)
+    if inside.is_empty():
         return None
-    length = (last - first) / many
-    came = pl.coalesce(pl.col("made").max().over("meets"), "made")
-    met = pl.when(pl.col("meets").is_not_null()).then(came).otherwise("made")
-    # slices have as many calls on each rank: by time, a call at an edge would count
-    turn = pl.int_range(pl.len()).over("rank") * many // pl.len().over("rank")
-    inside = calls.filter(met.is_between(first, last)).with_columns(slice=turn)
-    busy = (
-        (1 - pl.col("wait").sum() / length) if timed else pl.col("own").sum() / length
-    )
+    made = pl.col("made")
+    span = (made.max() - made.min()).alias("span")
+    spans = inside.group_by("rank").agg(span)
+    length = span / pl.col("slice").n_unique()
+    inside = inside.with_columns(length.over("rank").alias("length"))
+    waits, works = pl.col("wait").sum(), pl.col("own").sum()
+    length = pl.col("length").first()
+    busy = 1 - waits / length if timed else works / length
     slices = inside.group_by("rank", "slice").agg(busy.alias("own"))
-    return OwnTime(slices.sort("rank", "slice"), inside, last - first, timed)
+    seconds = float(str(spans["span"].median()))
+    return OwnTime(slices.sort("rank", "slice"), inside, seconds, timed)
+
+
+def _sliced(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return the last calls of each rank with their `slice`; none of too few calls.
+
+    Slices are counted back from the last call that all came to, with as many calls on
+    each rank: cut by time, a call at an edge would count on one rank and not on others.
+    """
+    ends = pl.col("place").filter(pl.col("meets").is_not_null()).max().over("rank")
+    calls = calls.filter(pl.col("place") <= ends)
+    least = int(str(calls.group_by("rank").len()["len"].min() or 0))
+    many = min(MOST_SLICES, least // CALLS_A_SLICE)
+    if many < 2:
+        return calls.clear()
+    size = (pl.len() / many).round().cast(pl.Int64).over("rank")
+    back = pl.len().over("rank") - 1 - pl.int_range(pl.len()).over("rank")
+    calls = calls.with_columns(slice=many - 1 - back // size)
+    return calls.filter(pl.col("slice") >= 0)
 
 
 def _timed(calls: pl.DataFrame) -> pl.DataFrame:
