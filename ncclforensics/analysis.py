@@ -165,6 +165,7 @@ def explain(
     ):
         report = conclude(correlate(frames, job_, attempt), None, select, ignore)[1]
         others.append(other(report, job_, attempt))
+    joined = slow_ranks.with_lateness(joined)
     return joined, ranked, msgspec.structs.replace(built, others=tuple(others))
 
 

@@ -9,7 +9,6 @@ came earlier.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -19,12 +18,10 @@ from ncclforensics.correlate.timing.own_time import OwnTime, own_time
 from ncclforensics.correlate.timing.stages import stages
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Gain
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import Frames, remembered
+from ncclforensics.model.tables import conform
 from ncclforensics.model.words import percent
 from ncclforensics.theory import rank_roles, weigh
-
-if TYPE_CHECKING:
-    from ncclforensics.model.frames import Frames
 
 NAMED = 0.06  # share of all time: 10 % of a step, of which the rest may be transfers
 WORTH = 0.02  # share of the time that is worth a line
@@ -261,6 +258,16 @@ def runs(frames: Frames) -> bool:
     if job.signs_of_failure(frames) or job.is_unseen(frames):
         return False
     return frames["calls"].is_empty() or weigh.is_moving(frames)
+
+
+def with_lateness(frames: Frames) -> Frames:
+    """Return the frames with `lateness`, if the job runs and has a history."""
+    above = excess(frames) if runs(frames) else None
+    if above is None:
+        return frames
+    told = above.select("rank", "slice", pl.col("more").alias("share"))
+    tables = {**frames.tables, "lateness": conform("lateness", told)}
+    return Frames(tables, frames.messages)
 
 
 def cost(frames: Frames, told: Slow) -> str:

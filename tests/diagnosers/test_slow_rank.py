@@ -3,8 +3,8 @@
 import random
 
 import pytest
-import slowness
 
+import slowness
 from ncclforensics.analysis import analyze
 
 
