@@ -24,7 +24,7 @@ from ncclforensics.model.words import percent
 from ncclforensics.theory import rank_roles, weigh
 
 NAMED = 0.06  # share of all time: 10 % of a step, of which the rest may be transfers
-WORTH = 0.02  # share of the time that is worth a line
+WORTH = 0.03  # share of the time that is worth a line
 ERRORS = 4.0  # standard errors that it must be above zero
 ABOVE = 2.0  # times the most that any other rank of the role is above
 LAST = 1.5  # times as much time lost by being last as by any other rank of the role
@@ -198,6 +198,8 @@ def _told(
     if np.clip(ahead, 0, most).sum() < LAST * float(str(theirs)):
         return None
     gain = float(np.clip(ahead, 0, None).sum()) / told.seconds
+    if gain < WORTH:
+        return None
     mean = pl.col("late") * (pl.col("late") > 0)
     worst = (
         met.filter(is_mine & pl.col("meets").is_in(sides["meets"].implode()))

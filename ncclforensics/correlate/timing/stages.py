@@ -19,16 +19,14 @@ def stages(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
     ranks = calls["rank"].unique().sort()
     head = {rank: rank for rank in ranks}
     own = ["rank", "pg", "pg_desc"]
+    seats = groups.lazy().unique(own).select(*own, "members")
     pairs = (
         calls.lazy()
         .filter(pl.col("is_p2p"))
         .select(*own, "src", "dst")
         .unique()
-        .join(groups.lazy().unique(own).select(*own, "members"), on=own)
-        .select(
-            pl.col("members").list.get(pl.col(side), null_on_oob=True).alias(side)
-            for side in ("src", "dst")
-        )
+        .join(seats, on=own, how="left", nulls_equal=True)
+        .select(_at(side).alias(side) for side in ("src", "dst"))
         .drop_nulls()
         .unique()
         .sort("src", "dst")
@@ -47,3 +45,10 @@ def stages(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame({"rank": ranks, "pipe": pipe}).select(
         "rank", (pl.col("rank").rank("ordinal").over("pipe") - 1).alias("stage")
     )
+
+
+def _at(side: str) -> pl.Expr:
+    """Return the rank at a place; Gloo lists no members, and is mostly used with all."""
+    seat = pl.col("members").list.get(pl.col(side), null_on_oob=True)
+    listed = pl.col("members").list.len() > 0
+    return pl.when(listed.fill_null(False)).then(seat).otherwise(side)
