@@ -28,7 +28,7 @@ from ncclforensics.parsers.logs import last_words, second_look
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
-from ncclforensics.theory import suspects, uncollected, weigh
+from ncclforensics.theory import slow_ranks, suspects, uncollected, weigh
 from ncclforensics.verdict import actions, clue, onset, own_log, quotes, ranking, retold
 from ncclforensics.verdict.statements import statements
 
@@ -170,6 +170,7 @@ def explain(
     ):
         report = conclude(correlate(frames, job_, attempt), None, select, ignore)[1]
         others.append(other(report, job_, attempt))
+    joined = slow_ranks.with_lateness(joined)
     return joined, ranked, msgspec.structs.replace(built, others=tuple(others))
 
 
@@ -204,6 +205,7 @@ def conclude(
         told_of,
         clue=clue.of(joined, ranked),
         last_line=own_log.last_line(joined, ranked, told_of.onset, sources),
+        gain=slow_ranks.gain(joined) if ranked.outcome == "no-failure" else None,
     )
     ranked = actions.completed(joined, ranked, told_of.last_line)
     if ranked.verdict is None:

@@ -71,6 +71,7 @@ ORDER = (
     "socket_error",
     "thermal_throttle",
     "slow_network",
+    "slow_rank",
     "timeout_masking",
 )
 

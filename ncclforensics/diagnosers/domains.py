@@ -55,6 +55,7 @@ DOMAINS: dict[str, tuple[str, str]] = {
     "crashed-rank": (UNKNOWN, UNKNOWN),
     "missing-rank": (UNKNOWN, UNKNOWN),
     "straggler": (UNKNOWN, UNKNOWN),
+    "slow-rank": (UNKNOWN, UNKNOWN),
     "gpu-stall": (UNKNOWN, UNKNOWN),
     "stuck-in-collective": (UNKNOWN, UNKNOWN),
     "timeout-masking": (UNKNOWN, UNKNOWN),

@@ -51,7 +51,7 @@ FAMILY = "network"
 NEEDS = ("nccl.", step_times.TIMED)
 MISSING = "no NCCL_DEBUG=INFO log"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on every rank"
-EXPLAINS = ("straggler", "timeout-masking")
+EXPLAINS = ("straggler", "timeout-masking", "slow-rank")
 SPREADS = True
 
 CHANGE, CARD = "nccl.ib.speed_change", "nccl.ib.device"

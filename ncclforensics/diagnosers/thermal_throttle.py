@@ -47,7 +47,7 @@ FAMILY = "platform"
 NEEDS = ("nvidia.smi.",)
 MISSING = "no nvidia-smi -q output"
 NEXT_TIME = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE of every host while it is slow"
-EXPLAINS = ("straggler", "timeout-masking", "slow-network")
+EXPLAINS = ("straggler", "timeout-masking", "slow-network", "slow-rank")
 SPREADS = True
 
 THROTTLE, GPU, XML = "nvidia.smi.throttle", "nvidia.smi.gpu", "nvidia.smi.gpu_xml"

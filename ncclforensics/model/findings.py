@@ -183,12 +183,25 @@ class Clue:
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """What makes a job that runs faster at once: whom it waits for, and how much.
+
+    `share` is that of all time which the job would gain.
+    """
+
+    text: str
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Course:
     """The course of a failure, in addition to its findings.
 
     `held` are the ranks that wait for the culprits, according to dumps. `clue` is there
     if nobody is accused. `last_line` is the last line that the culprits printed before
-    anybody noticed.
+    anybody noticed. `gain` is there if nothing failed and some rank is slow.
     """
 
     onset: Onset | None = None
@@ -196,3 +209,4 @@ class Course:
     held: Seen | None = None
     clue: Clue | None = None
     last_line: Cite | None = None
+    gain: Gain | None = None

@@ -20,6 +20,7 @@ ROWS = {
     "calls": "a call that blocks some rank, and the state of each member in it",
     "roots": "a rank that others wait for and that waits for none",
     "looks": "whether a rank moved between two observations",
+    "lateness": "how much longer than its peers a rank worked in a slice of its time",
     "others": "a job or attempt that was left out of this analysis",
     "last_lines": "of a dataset: the last line of a log above its first trouble",
     "notes": "what was damaged, skipped or assumed",

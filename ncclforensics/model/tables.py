@@ -237,6 +237,13 @@ SCHEMAS: dict[str, Schema] = {
         "earlier_source": pl.String(),
         **CITE,
     },
+    # correlated, of a job that runs: in each slice of its history the share of the time
+    # that a rank works longer than the ranks of its role
+    "lateness": {
+        "rank": pl.Int64(),
+        "slice": pl.Int64(),
+        "share": pl.Float64(),
+    },
     # jobs and attempts whose rows `correlate` left out; a null stands for the others.
     # An attempt ran from `first_step` to `step`, according to the cited line
     "others": {

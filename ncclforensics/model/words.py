@@ -61,3 +61,9 @@ def name_groups(names: Sequence[str | None], description: str | None) -> str:
 def short_name(name: str) -> str:
     """Return the name of a group, of a hash its first digits."""
     return name[:HASH_DIGITS] if _HASH.fullmatch(name) else name
+
+
+def percent(share: float) -> str:
+    """Return a share as "12 %", below 10 % with one place: "4.5 %"."""
+    told = 100 * share
+    return f"{told:.0f} %" if told >= 9.95 else f"{told:.1f}".removesuffix(".0") + " %"

@@ -70,6 +70,7 @@ def build(
         onset=causal_chain.onset(course.onset, evidence),
         clue=_clue(course.clue),
         last_line=next(iter(evidence([c for c in [course.last_line] if c])), None),
+        fastest_gain=_gain(course.gain),
     )
     unread = interrupted(report) is not None or not recognised(report)
     if report.outcome == "no-failure" and (unread or refused(report)):
@@ -174,6 +175,15 @@ def _clue(clue: findings.Clue | None) -> c.Clue | None:
         ),
         needed=tuple(line(what, REASON) for what in clue.needed),
     )
+
+
+def _gain(gain: findings.Gain | None) -> c.Gain | None:
+    """Convert a gain; its share is rounded to three places."""
+    if gain is None:
+        return None
+    folded, share = fold_ranks(gain.ranks), round(min(gain.share, 1.0), 3)
+    text = line(gain.text, HEADLINE)
+    return c.Gain(gain.ranks, folded, _names(gain.hosts), share, text)
 
 
 def evidence(cites: Sequence[findings.Cite]) -> tuple[c.Evidence, ...]:

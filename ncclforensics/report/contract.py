@@ -235,6 +235,16 @@ class Clue(Struct, frozen=True, forbid_unknown_fields=True):
     needed: tuple[str, ...]
 
 
+class Gain(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom a job that runs well waits for most, and what share of its time that is."""
+
+    ranks: tuple[int, ...]
+    ranks_folded: str
+    hosts: tuple[str, ...]
+    share: Annotated[float, Meta(ge=0, le=1)]
+    text: str
+
+
 class Other(Struct, frozen=True, forbid_unknown_fields=True):
     """Another job or attempt in the same evidence, explained by itself, in short."""
 
@@ -260,6 +270,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `clue` leads where the outcome is inconclusive and no class explains it.
     `last_line` is the last line of the culprits' own log before anybody noticed.
     `earlier` is what a store of incidents knows of this failure, if one was asked.
+    `fastest_gain` is there where nothing failed, and a rank is a little slow.
     """
 
     schema_version: Literal[1]
@@ -279,6 +290,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     clue: Clue | None = None
     last_line: Evidence | None = None
     earlier: tuple[str, ...] = ()
+    fastest_gain: Gain | None = None
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

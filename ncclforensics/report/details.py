@@ -16,6 +16,7 @@ from msgspec import Struct
 from ncclforensics.model.folding import fold_ranks
 from ncclforensics.model.tables import FAILING
 from ncclforensics.model.words import name_group
+from ncclforensics.report.late_ranks import LateRanks, late_ranks
 from ncclforensics.report.rank_calls import RankCalls, rank_calls
 from ncclforensics.report.sanitize import line
 from ncclforensics.report.wait_groups import WaitGroups, wait_groups
@@ -84,6 +85,7 @@ class Details(Struct, frozen=True):
     calls: tuple[Call, ...] = ()
     more_calls: int = 0
     rank_calls: RankCalls | None = None
+    late_ranks: LateRanks | None = None
     waits: WaitGroups | None = None
     signs: tuple[Sign, ...] = ()
     more_signs: int = 0
@@ -100,6 +102,7 @@ def details(
         calls=tuple(_call(row) for row in calls[:MOST_CALLS]),
         more_calls=max(len(calls) - MOST_CALLS, 0),
         rank_calls=rank_calls(report, frames),
+        late_ranks=late_ranks(report, frames),
         waits=wait_groups(report, frames),
         signs=signs[:MOST_SIGNS],
         more_signs=max(len(signs) - MOST_SIGNS, 0),

@@ -231,7 +231,12 @@ def sureness(finding: Verdict, report: Report) -> str:
 
 
 def clue(report: Report) -> list[tuple[str, str]]:
-    """Return (label, text): who was heard, where each rank stood, what is needed."""
+    """Return (label, text): who was heard, where each rank stood, what is needed.
+
+    Where nothing failed, it is what would be gained fastest.
+    """
+    if report.fastest_gain is not None:
+        return [("gain", f"fastest gain: {report.fastest_gain.text}")]
     if report.clue is None:
         return []
     told = {

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncclforensics.model.folding import count
-from ncclforensics.report.formats.svg import lost_time, rank_calls, signs, waits
+from ncclforensics.report.formats.svg import (
+    late_ranks,
+    lost_time,
+    rank_calls,
+    signs,
+    waits,
+)
 from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
@@ -45,6 +51,11 @@ def pictures(report: Report, details: Details) -> list[Picture]:
         states = tuple(rank_calls.legend(told))
         drawn = rank_calls.rank_calls(told)
         found.append(Picture("What each rank did", drawn, states, _about(told)))
+    if (late := details.late_ranks) is not None:
+        more = f"{count(late.more_rows, 'row')} left out, of faster ranks"
+        notes = (more,) * bool(late.more_rows)
+        drawn, levels = late_ranks.late_ranks(late), tuple(late_ranks.legend())
+        found.append(Picture("Who is slower than its peers", drawn, levels, notes))
     if (groups := details.waits) is not None:
         said = _leads(report, groups)
         drawn = waits.waits(groups, said)

@@ -1,0 +1,226 @@
+"""When each rank came to each call of its history, on one clock for all hosts.
+
+A call's time is that of its own host. Hosts are put on one clock by their meetings:
+where the dumps tell when calls ended, that is the same moment for all members. Without
+it, a host's clock is taken to be off by what its ranks are late on the whole, so that a
+clock that is off, or drifts, never looks like a rank that is slow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from ncclforensics.correlate.timing import pace
+from ncclforensics.correlate.traces.progress import ROOTED, grouped, signature
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from ncclforensics.model.frames import Frames
+
+    Numbers = npt.NDArray[np.float64]
+    Indices = npt.NDArray[np.int64]
+
+KEPT = (
+    *("rank", "pg", "pg_desc", "pg_id", "seq", "record_id", "op", "backend", "is_p2p"),
+    *("src", "dst", "t", "t_completed", "duration_ms", "stack", "source", "line"),
+)
+LEAST = 16  # calls of a rank, below which its history tells nothing
+KNOWN = 0.9  # share of the calls that must tell when they ended, or how long they took
+FEW = 4  # meetings in each half of the history
+MEDIAN = 1.9  # standard error of a median, in median deviations
+TIGHT = 1e-4  # seconds: no two ranks come to a call closer together than that
+DRIFT = 2e-4  # seconds a second; no clock gains more, but uneven ranks seem to
+SOME = 0.02  # share of the calls
+ROUNDS = 60  # of the fit; each halves the error of hosts that meet through others
+
+
+def arrivals(frames: Frames) -> pl.DataFrame:
+    """Return the calls of all ranks with a history, in order, as `made` s.
+
+    Columns: `rank group op place clock label kind is_p2p meets`, `made` (f64,
+    seconds on one clock), `raw` (on the host's own), `took` (s), `source line stack`.
+    `meets` numbers the collectives to which all members came whose dumps are here;
+    `clock` the hosts, or the ranks whose host is unknown.
+    """
+    told = pl.struct(signature(), "stack").hash(seed=0).alias("kind")
+    made = frames.scan("collectives").select(*KEPT, told).collect()
+    made = made.filter(pl.col("t").is_not_null() & pl.col("rank").is_not_null())
+    made = made.filter(pl.len().over("rank") >= LEAST)
+    if made["rank"].n_unique() < 2:
+        return made.clear().with_columns(meets=pl.lit(0), made=pl.lit(0.0))
+    first = made["t"].min()
+    seconds = {"raw": "t", "done": "t_completed"}
+    hosts = frames["ranks"].select("rank", "host").unique("rank", keep="first")
+    off = (pl.col("dst") - pl.col("src")).sign()
+    made = (
+        grouped(made, frames["group_names"])
+        .join(hosts, on="rank", how="left")
+        .sort("rank", "record_id", "line")
+        .with_columns(
+            *(
+                ((pl.col(c) - first).dt.total_nanoseconds() / 1e9).alias(name)
+                for name, c in seconds.items()
+            ),
+            took=pl.col("duration_ms") / 1e3,
+            is_p2p=pl.col("is_p2p").fill_null(False),
+            clock=pl.coalesce("host", pl.format("rank {}", "rank")).rank("dense") - 1,
+            label=pl.struct("pg_desc", "op", off).hash(seed=0),
+            kind=pl.struct("group", "kind").hash(seed=0),
+            place=pl.int_range(pl.len()).over("rank"),
+        )
+        .drop("t_completed", "duration_ms", "pg_id")
+    )
+    return _on_one_clock(_met(made))
+
+
+def _met(made: pl.DataFrame) -> pl.DataFrame:
+    """Add `meets`, a number for each collective that all known members made once."""
+    call = ["group", "seq"]
+    alone = ~pl.col("is_p2p") & pl.col("group").is_not_null()
+    sides = (
+        made.filter(alone)
+        .group_by(call)
+        .agg(pl.len().alias("rows"), pl.col("rank").n_unique().alias("ranks"))
+        .with_columns(pl.col("ranks").max().over("group").alias("all"))
+        .filter((pl.col("ranks") == pl.col("all")) & (pl.col("rows") == pl.col("all")))
+        .filter(pl.col("all") > 1)
+        .sort(call)
+        .with_row_index("meets")
+        .select(*call, pl.col("meets").cast(pl.Int64))
+    )
+    meets = pl.when(alone).then("meets").alias("meets")
+    return made.join(sides, on=call, how="left", maintain_order="left").with_columns(
+        meets
+    )
+
+
+def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
+    """Add `made` and `ended`, the times without what each clock is off and drifts."""
+    together = made.filter(pl.col("meets").is_not_null() & ~pl.col("op").is_in(ROOTED))
+    tells_end = together["done"].is_not_null().mean() or 0.0
+    by_end = float(str(tells_end)) > KNOWN
+    time = "done" if by_end else "raw"
+    told = _corrected(made, offsets(together, time))
+    if by_end:
+        return told
+    for late in pace.ahead_for_real(told):
+        apart = pace.apart(offsets(together, time, [late]), late, told)
+        if apart is None:
+            continue
+        # the clocks agree: who is further off comes late, or waits for one that does
+        shift = told.select("clock", "off", "drift").unique("clock").sort("clock")
+        kept = pl.when(pl.col("off").abs() <= apart)
+        right = shift.select(
+            "clock",
+            *(kept.then(c).otherwise(0.0).alias(c) for c in ("off", "drift")),
+            unsure=pl.lit(apart),
+        )
+        again = _corrected(made, right)
+        # nobody leaves a call before the last has come: else that clock was ahead
+        if _left_early(again) <= _left_early(told) + SOME:
+            return again
+    return told
+
+
+def _corrected(made: pl.DataFrame, off: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls with `off`, `drift` and `unsure` of their clocks, and `made`."""
+    skew = pl.col("off") + pl.col("drift") * pl.col("raw")
+    return made.join(off, on="clock", how="left", maintain_order="left").with_columns(
+        (pl.col("raw") - skew.fill_null(0.0)).alias("made"),
+        pl.col("unsure").fill_null(0.0),
+    )
+
+
+def _left_early(made: pl.DataFrame) -> float:
+    """Return the share of the calls that a member left before the last had come."""
+    come = pl.col("made").max().over("meets")
+    early = pl.col("made").shift(-1).over("rank") < come - TIGHT
+    met = pl.col("meets").is_not_null() & ~pl.col("op").is_in(ROOTED)
+    told = made.select(early.filter(met).mean()).item()
+    return float(told or 0.0)
+
+
+def offsets(
+    together: pl.DataFrame, time: str, without: Sequence[int] = ()
+) -> pl.DataFrame:
+    """Return `clock off drift unsure`: seconds that each clock is ahead, and gains.
+
+    `unsure` is the standard error in seconds. The clocks `without` are left out.
+
+    `together` are calls with `meets group kind clock` and `time` in seconds. A host's
+    time in a meeting is that of its earlier half, so that one late rank does not move
+    it. The steadiest kind of call of a group tells most: ranks come to it together.
+    """
+    middle = pl.col(time).quantile(0.5, interpolation="lower")
+    of = ["group", "kind", "clock"]
+    host = (
+        together.filter(pl.col(time).is_not_null() & ~pl.col("clock").is_in(without))
+        .filter(pl.col("clock").n_unique().over("meets") > 1)
+        .group_by("meets", *of)
+        .agg(middle)
+        .with_columns(
+            late=pl.col(time) - pl.col(time).median().over("meets"),
+            half=pl.col(time) > pl.col(time).median().over("group", "kind"),
+        )
+    )
+    median = pl.col("late").median()
+    halves = host.group_by(*of, "half").agg(
+        median,
+        (pl.col("late") - median).abs().median().alias("spread"),
+        pl.col(time).median().alias("at"),
+        pl.len().alias("n"),
+    )
+    both = halves.filter("half").join(halves.filter(~pl.col("half")), on=of)
+    apart = pl.col("at") - pl.col("at_right")
+    gains = ((pl.col("late") - pl.col("late_right")) / apart).alias("drift")
+    slope = gains.clip(-DRIFT, DRIFT)
+    loose = (pl.col("spread") + pl.col("spread_right")).mean().over("group", "kind")
+    lines = both.filter((apart > 0) & (pl.col("n") >= FEW)).select(
+        *("group", "clock"),
+        slope,
+        off=(pl.col("late") + pl.col("late_right")) / 2
+        - slope * (pl.col("at") + pl.col("at_right")) / 2,
+        loose=loose,
+        n=pl.col("n"),
+        weight=1 / (loose + TIGHT) ** 2,
+    )
+    if lines.is_empty():
+        return pl.DataFrame(
+            schema={"clock": pl.UInt32}
+            | dict.fromkeys(("off", "drift", "unsure"), pl.Float64())
+        )
+    best = pl.col("weight") == pl.col("weight").max().over("group")
+    lines = lines.filter(best).sort("group", "clock")
+    clocks = lines["clock"].to_numpy()
+    names = lines["group"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    weight = lines["weight"].to_numpy() / float(str(lines["weight"].max()))
+    known = int(clocks.max()) + 1
+    found = [
+        _joined(lines[c].to_numpy(), weight, clocks, names, known)
+        for c in ("off", "drift")
+    ]
+    error = MEDIAN * pl.col("loose") / (2 * pl.col("n")).sqrt()
+    unsure = lines.group_by("clock").agg(error.min().alias("unsure"))
+    return pl.DataFrame(
+        {"clock": np.arange(known), "off": found[0], "drift": found[1]},
+        schema_overrides={"clock": pl.UInt32},
+    ).join(unsure, on="clock", maintain_order="left")
+
+
+def _joined(
+    late: Numbers, weight: Numbers, clocks: Indices, groups: Indices, known: int
+) -> Numbers:
+    """Return one number a clock from what it differs by in each of its groups."""
+    found = np.zeros(known)
+    heavy = np.maximum(np.bincount(clocks, weight, known), 1e-12)
+    size = np.bincount(groups)
+    for _ in range(ROUNDS):
+        level = np.bincount(groups, found[clocks] - late) / size
+        found = np.bincount(clocks, weight * (late + level[groups]), known) / heavy
+    return found - np.median(found)

@@ -1,0 +1,156 @@
+"""How much of the time each rank is at work itself, and how much it waits for others.
+
+Ranks that meet take equally long in all: who works longer waits less, and the others
+wait longer for it. So a slow rank is the one with the most own time among ranks of its
+role, and whoever is late because it waited elsewhere is not. Where dumps tell how long
+calls took on the GPU, own time is all time outside them. Else it is the time from the
+moment that the last member came to a call, to the rank's next call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.timing.arrivals import KNOWN, LEAST, arrivals
+from ncclforensics.correlate.traces.progress import ROOTED
+from ncclforensics.model.frames import remembered
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+MOST_SLICES = 128
+CALLS_A_SLICE = 3
+CARRIED = 0.5  # share of a lateness left at the next call, if the call does not block
+AHEAD = 0.9  # share of the calls that a waiter must not leave before the last has come
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTime:
+    """Own time of ranks over the common history.
+
+    `slices` has `rank slice own`: the share of the time of each slice; `calls` the
+    calls as `arrivals` returns them, with `slice`, `late` (s; than its peers) and
+    `blocks` (whether the members wait). `seconds` is the length of the common history,
+    `timed` whether GPU times are known.
+    """
+
+    slices: pl.DataFrame
+    calls: pl.DataFrame
+    seconds: float
+    timed: bool
+
+    @property
+    def doubt(self) -> pl.Expr:
+        """How much of a rank's own time, as a share, its clock may be wrong about."""
+        met = pl.col("meets").is_not_null() & pl.col("blocks").fill_null(False)
+        return (pl.col("unsure") * met.sum()).over("rank") / self.seconds
+
+
+@remembered
+def own_time(frames: Frames) -> OwnTime | None:
+    """Return the own time of each rank; None without a history of several ranks."""
+    calls = arrivals(frames)
+    if calls.height < 2 * LEAST:
+        return None
+    timed = float(str(calls["took"].is_not_null().mean())) > KNOWN
+    calls = _timed(calls) if timed else _untimed(calls)
+    inside = _sliced(calls)
+    if inside.is_empty():
+        return None
+    made = pl.col("made")
+    span = (made.max() - made.min()).alias("span")
+    spans = inside.group_by("rank").agg(span)
+    length = span / pl.col("slice").n_unique()
+    inside = inside.with_columns(length.over("rank").alias("length"))
+    waits, works = pl.col("wait").sum(), pl.col("own").sum()
+    length = pl.col("length").first()
+    busy = 1 - waits / length if timed else works / length
+    slices = inside.group_by("rank", "slice").agg(busy.alias("own"))
+    seconds = float(str(spans["span"].median()))
+    return OwnTime(slices.sort("rank", "slice"), inside, seconds, timed)
+
+
+def _sliced(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return the last calls of each rank with their `slice`; none of too few calls.
+
+    Slices are counted back from the last call that all came to, with as many calls on
+    each rank: cut by time, a call at an edge would count on one rank and not on others.
+    """
+    ends = pl.col("place").filter(pl.col("meets").is_not_null()).max().over("rank")
+    calls = calls.filter(pl.col("place") <= ends)
+    least = int(str(calls.group_by("rank").len()["len"].min() or 0))
+    many = min(MOST_SLICES, least // CALLS_A_SLICE)
+    if many < 2:
+        return calls.clear()
+    size = (pl.len() / many).round().cast(pl.Int64).over("rank")
+    back = pl.len().over("rank") - 1 - pl.int_range(pl.len()).over("rank")
+    calls = calls.with_columns(slice=many - 1 - back // size)
+    return calls.filter(pl.col("slice") >= 0)
+
+
+def _timed(calls: pl.DataFrame) -> pl.DataFrame:
+    """Add `wait`: what a call took on the GPU, transfer included."""
+    late = pl.col("took").max().over("meets") - pl.col("took")
+    return calls.with_columns(
+        wait=pl.col("took").fill_null(0.0),
+        late=pl.when(pl.col("meets").is_not_null()).then(late),
+        blocks=pl.lit(True),
+    )
+
+
+def _untimed(calls: pl.DataFrame) -> pl.DataFrame:
+    """Add `late`, `wait` and `own`, from when the members came.
+
+    `own` is the time before a call since the rank's last one let it go. It is null
+    after a message, as nothing tells when the other side came.
+    """
+    come = pl.col("made").max().over("meets")
+    usual = pl.col("made").median().over("meets")
+    met = pl.col("meets").is_not_null()
+    calls = calls.with_columns(
+        left=pl.when(met).then(come - pl.col("made")),
+        late=pl.when(met).then(pl.col("made") - usual),
+        next=pl.col("made").shift(-1).over("rank"),
+    ).with_columns(next_late=pl.col("late").shift(-1).over("rank"))
+    blocks = _blocking(calls)
+    calls = calls.join(blocks, on="kind", how="left", maintain_order="left")
+    gap = pl.col("next") - pl.col("made")
+    # who roots a broadcast does not wait: what may be waiting is not counted as work
+    at_most = pl.min_horizontal("left", pl.max_horizontal(gap, 0.0))
+    waits = pl.when(pl.col("op").is_in(ROOTED)).then(at_most).otherwise("left")
+    wait = pl.when(pl.col("blocks").fill_null(False)).then(waits).otherwise(0.0)
+    calls = calls.with_columns(wait=pl.when(met).then(wait))
+    told = pl.when(~pl.col("is_p2p")).then(gap - pl.col("wait"))
+    return calls.with_columns(own=told.shift(1).over("rank"))
+
+
+def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return `kind blocks`: whether ranks wait in such calls until all have come.
+
+    Then nobody is at its next call before the last member has come, and whoever came
+    late is not late at the next call for that reason.
+    """
+    later = pl.col("next") - (pl.col("made") + pl.col("left"))
+    own = pl.col("late") - pl.col("late").median().over("kind", "rank")
+    after = pl.col("next_late") - pl.col("next_late").median().over("kind", "rank")
+    known = calls.filter(pl.col("left").is_not_null() & pl.col("next").is_not_null())
+    scale = pl.col("late").abs().mean()
+    return (
+        known.with_columns(later=later, own=own, after=after)
+        .group_by("kind")
+        .agg(
+            pl.len().alias("many"),
+            carried=(pl.col("own") * pl.col("after")).sum()
+            / (pl.col("own") ** 2).sum().clip(1e-18),
+            waited=(pl.col("later") > -0.1 * scale).mean(),
+        )
+        .select(
+            "kind",
+            blocks=(pl.col("many") >= LEAST)
+            & (pl.col("carried").fill_null(0.0) < CARRIED)
+            & (pl.col("waited") > AHEAD),
+        )
+    )

@@ -1,0 +1,130 @@
+"""One rank is slower than its peers all the time, and every step waits for it.
+
+What it means
+    Nothing fails. In call after call one rank comes last, and all others wait for it:
+    the whole job goes at its pace. Causes are a GPU that lowers its clocks, a process
+    beside it that takes its CPU, a disk or data loader that is slower than elsewhere,
+    or a larger share of the work.
+
+How we know
+    Over the history that Flight Recorder dumps hold, the rank works longer between its
+    calls than the ranks that do the same work, by a share of all time that counts (from
+    10 % of a step on), and it is the last to come far more often than they are. Counted
+    is its own time alone: whoever is late because it waited for another rank is not
+    meant. With `TORCH_NCCL_ENABLE_TIMING=1` the GPU's times tell it, else the times of
+    the calls, in calls that ranks wait in. Clocks of hosts are compared through the
+    calls in which they meet, and a clock that is off blames nobody. If all ranks of a
+    host are slow, its host is named.
+
+What to do
+    Compare the named host with the others: `nvidia-smi -q -d PERFORMANCE,CLOCK` for
+    clocks, `top` for other processes, the speed of its disks. `py-spy record` shows
+    where the rank spends its time. A host that stays slow is best drained.
+
+Looks like
+    Stages of a pipeline wait for each other by design: one stage that is always last is
+    a bubble or an uneven split, and no fault of a rank. Uneven batches make every rank
+    the last at times. A rank that came after its peers' timeout is a `straggler`. If
+    all ranks are slow alike, it is `slow-network`, or nothing.
+
+References
+    TORCH_FR_BUFFER_SIZE, TORCH_NCCL_ENABLE_TIMING; pytorch#71303.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ncclforensics.evidence import common
+from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
+from ncclforensics.model.folding import count
+from ncclforensics.model.words import lasted, percent
+from ncclforensics.theory import slow_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.frames import Frames
+    from ncclforensics.theory.slow_ranks import Slow
+
+FAMILY = "desync"
+NEEDS = ("sources",)
+MISSING = "no history of calls of several ranks"
+NEXT_TIME = (
+    "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_ENABLE_TIMING=1, and dump while it runs"
+)
+EXPLAINS = ()
+SPREADS = False
+
+OFTEN = (
+    0.5  # share of the calls that it comes last to, from which on nobody else can be
+)
+
+
+def diagnose(frames: Frames) -> Iterator[Statement]:
+    """Name the ranks that others wait for all the time, in a job that runs."""
+    if not slow_ranks.runs(frames):
+        return
+    if slow_ranks.excess(frames) is None:
+        yield NotChecked("slow-rank", MISSING, NEXT_TIME)
+        return
+    told = slow_ranks.slow(frames)
+    if told is not None and told.is_named:
+        yield _finding(frames, told)
+    elif told is None and (stage := slow_ranks.last_stage(frames)) is not None:
+        yield RuledOut(
+            "slow-rank",
+            f"{common.ranks(stage.ranks)} come last to {percent(stage.share)} of the "
+            "calls of several pipeline stages, and all of a stage alike: a pipeline "
+            "bubble or an uneven split, no fault of a rank",
+        )
+
+
+def _finding(frames: Frames, told: Slow) -> Finding:
+    hosts = common.hosts_of(frames, told.ranks)
+    who = common.ranks(told.ranks)
+    every = len(told.ranks) > len(hosts) and told.ranks == common.ranks_on(
+        frames, hosts
+    )
+    is_host = f", all of {common.named(hosts)}," if every else common.on(hosts)
+    # of hundreds of calls one number would tell nothing
+    call = replace(common.collective(frames, told.worst), seq=None)
+    late = lasted(told.late)
+    cost = slow_ranks.cost(frames, told)
+    where = f" at {call.call_site}" if call.call_site else ""
+    how = "GPU times of the calls" if told.timed else "times of the calls"
+    at = f"   # on {common.some(hosts)}" if hosts else ""
+    sure = told.last > OFTEN * told.meetings and (told.timed or told.is_beside)
+    verb = "is" if len(told.ranks) == 1 else "are"
+    return Finding(
+        slug="slow-rank",
+        confidence="certain" if sure else "likely",
+        headline=f"{who}{is_host} {verb} slow: others wait {percent(told.gain)} of the "
+        f"time{cost}",
+        evidence=(
+            Cite(
+                str(told.worst["source"]),
+                int(str(told.worst["line"])),
+                f"{common.ranks((int(str(told.worst['rank'])),))} came "
+                f"{lasted(float(str(told.worst['late'])))} after the others",
+                "entry",
+            ),
+        ),
+        explanation=f"In {told.last:,} of {count(told.meetings, 'call')} "
+        f"{who}{is_host} came last, by {late} (median), most to {call.op or 'a call'}"
+        f"{where}. By the {how}, {who} {verb} at work {percent(told.share)} of "
+        "all time longer than ranks that do the same. Over "
+        f"{lasted(told.seconds)} of history, "
+        f"{percent(told.gain)} of each step is lost by waiting for it{cost}.",
+        remedy=(
+            f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE{at}",
+            f"top -b -n 1 | head -20; iostat -x 1 3{at}",
+            "py-spy record -d 30 -o slow.svg -p PID   # of the rank, and of a peer",
+        ),
+        ranks=told.ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, told.ranks),
+        collective=call,
+    )

@@ -1,0 +1,297 @@
+"""Which ranks make a job slow that runs: by how much, and who else could be meant.
+
+A rank is slow if its own time is above that of the ranks of its role by a share of the
+time that counts, all through the history, and if it is the last to come far more often
+than they are. The share of all time that would be gained is what the next of the others
+came earlier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.timing.own_time import OwnTime, own_time
+from ncclforensics.correlate.timing.stages import stages
+from ncclforensics.evidence import common
+from ncclforensics.model.findings import Gain
+from ncclforensics.model.frames import Frames, remembered
+from ncclforensics.model.tables import conform
+from ncclforensics.model.words import percent
+from ncclforensics.theory import rank_roles, weigh
+
+NAMED = 0.06  # share of all time: 10 % of a step, of which the rest may be transfers
+WORTH = 0.03  # share of the time that is worth a line
+ERRORS = 4.0  # standard errors that it must be above zero
+ABOVE = 2.0  # times the most that any other rank of the role is above
+LAST = 1.5  # times as much time lost by being last as by any other rank of the role
+LONG = (
+    3.0  # times the usual loss in a call; what one long step costs beyond is left out
+)
+HAIR = 0.25  # share of the mean loss in a call, up to which being last does not count
+BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
+MOSTLY = 0.6  # share of the calls that one stage comes last to
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """The slow `ranks`, and what they cost.
+
+    `share` is how much longer than its peers a rank works, as share of all time, `gain`
+    how much of all time would be gained; `last` of `meetings` calls it came to last, by
+    `late` seconds (the median). `is_beside`: a peer that is not slow has its clock.
+    `worst` is the row of the call it came latest to, of the kind that costs most.
+    """
+
+    ranks: tuple[int, ...]
+    share: float
+    gain: float
+    last: int
+    meetings: int
+    late: float
+    seconds: float
+    timed: bool
+    is_beside: bool
+    worst: dict[str, object]
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the share is large enough for a verdict."""
+        return self.share >= NAMED
+
+
+@remembered
+def excess(frames: Frames) -> pl.DataFrame | None:
+    """Return `rank role clock slice more`: own time above that of the role, in shares.
+
+    A role is what ranks of a stage do that make the same calls.
+    """
+    told = own_time(frames)
+    if told is None:
+        return None
+    calls = told.calls
+    roles = rank_roles.roles(calls, "label").join(
+        stages(calls, frames["groups"]), on="rank"
+    )
+    role = pl.struct("role", "stage").rank("dense").alias("role")
+    clocks = calls.select("rank", "clock").unique()
+    return (
+        told.slices.join(roles.select("rank", role), on="rank")
+        .join(clocks, on="rank")
+        .with_columns(more=pl.col("own") - pl.col("own").median().over("role", "slice"))
+        .sort("rank", "slice")
+    )
+
+
+@remembered
+def slow(frames: Frames) -> Slow | None:
+    """Return the slowest ranks if they cost a share worth a line, else None.
+
+    Ranks of one clock are compared with each other, and hosts as a whole, whose clocks
+    are less sure. GPU times need no clock: there ranks of all hosts are compared.
+    """
+    told, above = own_time(frames), excess(frames)
+    if told is None or above is None:
+        return None
+    ranks = _ranks(above)
+    if told.timed:
+        looks = [_shares(ranks, "role")]
+    else:
+        doubt = told.calls.select("rank", told.doubt.alias("doubt")).unique("rank")
+        whole = pl.col("share").quantile(0.5, interpolation="lower")
+        hosts = ranks.join(doubt, on="rank").with_columns(
+            whole.over("role", "clock"),
+            error=(pl.col("error") ** 2 + pl.col("doubt") ** 2).sqrt(),
+        )
+        looks = [_shares(ranks, "role", "clock"), _shares(hosts, "role")]
+    found = [slowest for look in looks if (slowest := _slowest(look))]
+    if not found:
+        return None
+    share, mine, peers = max(found, key=lambda one: one[0])
+    return _told(told, mine, peers, share)
+
+
+def _ranks(above: pl.DataFrame) -> pl.DataFrame:
+    """Return `rank role clock share error`: means over slices, extreme ones clipped."""
+    own, more = ("rank", "role", "clock"), pl.col("more")
+    low, high = (more.quantile(q).over(own) for q in (0.05, 0.95))
+    # slices may cut the steps of two ranks at other places: some together do not
+    batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)
+    return (
+        above.with_columns(more.clip(low, high), batch=batch)
+        .group_by(*own, "batch")
+        .agg(more.mean(), pl.len().alias("slices"))
+        .group_by(own)
+        .agg(
+            ((more * pl.col("slices")).sum() / pl.col("slices").sum()).alias("share"),
+            (more.std() / pl.len().sqrt()).alias("error"),
+            pl.len().alias("batches"),
+        )
+        .filter(pl.col("batches") >= LEAST_BATCHES)
+        .sort("rank")
+    )
+
+
+def _shares(ranks: pl.DataFrame, *peers: str) -> pl.DataFrame:
+    """Return `ranks` with their share above the usual one of their `peers`."""
+    usual = pl.col("share").quantile(0.5, interpolation="lower").over(*peers)
+    return ranks.filter(pl.len().over(*peers) > 1).with_columns(
+        pl.col("share") - usual, peers=pl.struct(*peers)
+    )
+
+
+def _slowest(ranks: pl.DataFrame) -> tuple[float, pl.Series, pl.Series] | None:
+    """Return the share of the slow ranks, who they are, and who their peers are."""
+    sure = (pl.col("share") >= WORTH) & (pl.col("share") > ERRORS * pl.col("error"))
+    candidates = ranks.filter(sure)
+    if candidates.is_empty():
+        return None
+    top = float(str(candidates["share"].max()))
+    named = candidates.filter(pl.col("share") > top / ABOVE)
+    mine = named["rank"].sort()
+    all_peers = ranks.filter(pl.col("peers").is_in(named["peers"].implode()))
+    peers = all_peers.filter(~pl.col("rank").is_in(mine.implode()))
+    if peers.is_empty() or 2 * mine.len() > all_peers.height:
+        return None
+    # what a few long steps of another rank may be is not held against the others
+    rest = ranks.filter(~pl.col("rank").is_in(mine.implode()))
+    rival = (rest["share"] - rest["error"]).max()
+    if float(str(rival)) * ABOVE > top:
+        return None
+    return float(str(named["share"].mean())), mine, peers["rank"]
+
+
+def _told(
+    told: OwnTime, mine: pl.Series, peers: pl.Series, share: float
+) -> Slow | None:
+    """Return what the calls say of slow ranks; None if others are last as often."""
+    is_mine = pl.col("rank").is_in(mine.implode())
+    come = pl.col("late")
+    met = told.calls.filter(pl.col("meets").is_not_null() & pl.col("blocks"))
+    sides = (
+        met.with_columns(mine=is_mine)
+        .group_by("meets")
+        .agg(
+            come.filter("mine").max().alias("own"),
+            come.filter(~pl.col("mine")).max().alias("next"),
+        )
+        .drop_nulls()
+    )
+    if sides.is_empty():
+        return None
+    ahead = (sides["own"] - sides["next"]).to_numpy()
+    # being last by a hair, as somebody always is, costs nothing
+    is_last = ahead > HAIR * share * told.seconds / sides.height
+    last = int(is_last.sum())
+    if last == 0:
+        return None
+    most = LONG * float(np.median(ahead[is_last]))
+    lead = pl.col("late").max() - pl.col("late").top_k(2).min()
+    each = met.group_by("meets").agg(
+        pl.col("rank").sort_by("late").last(), lead.clip(0, most).alias("led")
+    )
+    led = each.group_by("rank").agg(pl.col("led").sum())
+    theirs = led.filter(pl.col("rank").is_in(peers.implode()))["led"].max() or 0.0
+    if np.clip(ahead, 0, most).sum() < LAST * float(str(theirs)):
+        return None
+    gain = float(np.clip(ahead, 0, None).sum()) / told.seconds
+    if gain < WORTH:
+        return None
+    mean = pl.col("late") * (pl.col("late") > 0)
+    worst = (
+        met.filter(is_mine & pl.col("meets").is_in(sides["meets"].implode()))
+        .with_columns(mean.sum().over("kind").alias("sum"))
+        .sort("sum", "late", "rank", "place", descending=[True, True, False, False])
+        .row(0, named=True)
+    )
+    clocks = met.filter(is_mine)["clock"]
+    beside = met.filter(pl.col("rank").is_in(peers.implode()))["clock"]
+    return Slow(
+        ranks=tuple(mine.to_list()),
+        share=share,
+        gain=min(gain, share),
+        last=last,
+        meetings=sides.height,
+        late=float(np.median(ahead[is_last])),
+        seconds=told.seconds,
+        timed=told.timed,
+        is_beside=bool(clocks.is_in(beside.implode()).all()),
+        worst=worst,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The ranks of a pipeline stage, and the share of calls that they come last to."""
+
+    ranks: tuple[int, ...]
+    share: float
+
+
+def last_stage(frames: Frames) -> Stage | None:
+    """Return the stage that comes last to most calls of several stages, if one does."""
+    told, above = own_time(frames), excess(frames)
+    if told is None or above is None:
+        return None
+    roles = above.select("rank", "role").unique()
+    last = (
+        told.calls.filter(pl.col("meets").is_not_null())
+        .join(roles, on="rank")
+        .filter(pl.col("role").n_unique().over("meets") > 1)
+        .group_by("meets")
+        .agg(pl.col("role").sort_by("late").last())
+    )
+    if last.height < LEAST_BATCHES:
+        return None
+    role, many = last["role"].value_counts().sort("count", "role").row(-1)
+    share = many / last.height
+    if share < MOSTLY:
+        return None
+    ranks = roles.filter(pl.col("role") == role)["rank"].sort()
+    return Stage(tuple(ranks.to_list()), share)
+
+
+@remembered
+def runs(frames: Frames) -> bool:
+    """Whether the job ran well as far as its lines and dumps tell."""
+    if job.signs_of_failure(frames) or job.is_unseen(frames):
+        return False
+    return frames["calls"].is_empty() or weigh.is_moving(frames)
+
+
+def with_lateness(frames: Frames) -> Frames:
+    """Return the frames with `lateness`, if the job runs and has a history."""
+    above = excess(frames) if runs(frames) else None
+    if above is None:
+        return frames
+    told = above.select("rank", "slice", pl.col("more").alias("share"))
+    tables = {**frames.tables, "lateness": conform("lateness", told)}
+    return Frames(tables, frames.messages)
+
+
+def cost(frames: Frames, told: Slow) -> str:
+    """Return ", 38 GPU hours a day" for what a job loses; "" if its size is unknown."""
+    size = job.facts(frames)["world_size"]
+    if not isinstance(size, int):
+        return ""
+    hours = 24 * size * told.gain
+    return f", {hours:,.0f} GPU hours a day" if hours >= 1 else ""
+
+
+def gain(frames: Frames) -> Gain | None:
+    """Return what is gained fastest in a job that runs well; None if nothing is."""
+    told = slow(frames) if runs(frames) else None
+    if told is None:
+        return None
+    hosts = common.hosts_of(frames, told.ranks)
+    verb = "costs" if len(told.ranks) == 1 else "cost"
+    return Gain(
+        text=f"{common.ranks(told.ranks)}{common.on(hosts)} {verb} "
+        f"{percent(told.gain)} of each step{cost(frames, told)}",
+        ranks=told.ranks,
+        hosts=hosts,
+        share=told.gain,
+    )

@@ -1,0 +1,104 @@
+"""slow-rank names who makes a job slow that runs, and never a clock or a bubble."""
+
+import random
+
+import pytest
+
+import slowness
+from ncclforensics.analysis import analyze
+
+
+class Steady(slowness.Job):
+    """A job of eight ranks on two hosts, of which nothing is drawn by chance."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.world, self.per_host, self.step, self.steps = 8, 4, 1.0, 60
+        self.calls, self.even, self.sigma, self.spikes = 2, False, 0.01, 0.0
+        self.transfer, self.tensor, self.timed, self.often = 0.02, 1, False, 1.0
+        self.offset = self.drift = [0.0] * 8
+        self.bias = [0.0] * 8
+        self.slow = {5} if self.share else set()
+
+
+def report(tmp_path, fault="slow 10 %", **other):
+    """Analyze the dumps of one job."""
+    job = Steady(random.Random(1), fault)
+    for name, value in other.items():
+        setattr(job, name, value)
+    played = slowness.Recorder(job)
+    played.play()
+    played.write(tmp_path)
+    return analyze([str(tmp_path)]).report
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_a_rank_that_is_slower_than_its_peers_is_named(tmp_path, timed, tensor):
+    told = report(tmp_path, timed=timed, tensor=tensor)
+    assert told.outcome == "failure"
+    assert told.verdict.slug == "slow-rank"
+    assert told.verdict.culprits.ranks == (5,)
+    assert told.verdict.culprits.hosts == ("gpu0002",)
+    assert "GPU hours a day" in told.verdict.headline
+
+
+def test_a_rank_that_is_a_little_slower_is_the_fastest_gain(tmp_path):
+    told = report(tmp_path, "slow 5 %")
+    assert (told.outcome, told.verdict) == ("no-failure", None)
+    assert told.fastest_gain.ranks == (5,)
+    assert 0.03 < told.fastest_gain.share < 0.05
+    assert "rank 5 on gpu0002 costs " in told.fastest_gain.text
+
+
+def test_all_ranks_of_a_host_are_named_with_their_host(tmp_path):
+    told = report(tmp_path, slow={4, 5, 6, 7}, timed=True)
+    assert told.verdict.culprits.ranks == (4, 5, 6, 7)
+    assert "all of gpu0002" in told.verdict.headline
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_nobody_is_named_in_a_steady_or_an_uneven_job(tmp_path, timed):
+    for n, sigma in enumerate((0.01, 0.3)):
+        told = report(tmp_path / str(n), "steady", sigma=sigma, timed=timed)
+        assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+def test_a_clock_that_is_off_and_drifts_is_no_slow_rank(tmp_path):
+    off = {"offset": [0.0, 0.3], "drift": [0.0, 2e-5]}
+    told = report(tmp_path, "steady", **off)
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+def test_a_clock_that_is_off_does_not_hide_a_slow_rank(tmp_path):
+    told = report(tmp_path, offset=[0.3, 0.0], drift=[0.0, 2e-5])
+    assert told.verdict.culprits.ranks == (5,)
+
+
+def test_a_stage_that_is_always_last_is_a_bubble_and_said_so(tmp_path):
+    told = report(tmp_path, "pipeline", stages=2, weight=[0.8, 1.2])
+    assert told.outcome == "no-failure"
+    said = {r.slug: r.why for r in told.ruled_out}
+    assert "no fault of a rank" in said["slow-rank"]
+
+
+def test_without_a_history_it_is_not_checked(tmp_path):
+    told = report(tmp_path, steps=2)
+    assert told.outcome == "no-failure"
+    assert "slow-rank" in {n.slug for n in told.not_checked}
+
+
+def test_a_job_that_hangs_has_its_own_verdict(tmp_path):
+    job = Steady(random.Random(1), "slow 30 %")
+    played = slowness.Recorder(job)
+    played.play()
+    for rank, made in enumerate(played.entries):
+        if rank != 2:  # it never comes to the next call
+            last = made[-1]
+            number = last["collective_seq_id"] + 1
+            made.append({**last, "collective_seq_id": number, "retired": False})
+            made[-1]["record_id"] += 1
+    played.write(tmp_path)
+    told = analyze([str(tmp_path)]).report
+    assert "slow-rank" not in {f.slug for f in told.findings}
+    assert told.fastest_gain is None
