@@ -44,6 +44,7 @@ def test_keys_stand_in_the_order_of_the_contract(report: Report) -> None:
         "others",
         "clue",
         "last_line",
+        "fastest_gain",
     ]
     assert list(document["verdict"]) == [
         "class",
