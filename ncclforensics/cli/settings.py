@@ -27,7 +27,7 @@ ASKED = frozenset(
     (
         *("yes", "force", "output", "link", "new", "dry-run", "executor", "help"),
         *("exec", "attach", "pid", "match", "redact-key", "slurm", "k8s"),
-        *("namespace", "ssh", "ray", "keep", "tag", "prune"),
+        *("namespace", "ssh", "ray", "keep", "tag", "prune", "collect"),
     )
 )
 # what changes an answer is said whenever a file sets it

@@ -24,8 +24,10 @@ What to do
 Looks like
     Stages of a pipeline wait for each other by design: one stage that is always last is
     a bubble or an uneven split, and no fault of a rank. Uneven batches make every rank
-    the last at times. A rank that came after its peers' timeout is a `straggler`. If
-    all ranks are slow alike, it is `slow-network`, or nothing.
+    the last at times. Where half of the ranks are late, or one later than the next,
+    they wait for each other in calls that no dump has. A rank that came after its
+    peers' timeout is a `straggler`. If all ranks are slow alike, it is `slow-network`,
+    or nothing.
 
 References
     TORCH_FR_BUFFER_SIZE, TORCH_NCCL_ENABLE_TIMING; pytorch#71303.

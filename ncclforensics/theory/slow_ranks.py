@@ -27,6 +27,7 @@ NAMED = 0.06  # share of all time: 10 % of a step, of which the rest may be tran
 WORTH = 0.03  # share of the time that is worth a line
 ERRORS = 4.0  # standard errors that it must be above zero
 ABOVE = 2.0  # times the most that any other rank of the role is above
+APART = 1.5  # times as far from the others as most of these are from each other
 LAST = 1.5  # times as much time lost by being last as by any other rank of the role
 LONG = (
     3.0  # times the usual loss in a call; what one long step costs beyond is left out
@@ -107,7 +108,7 @@ def slow(frames: Frames) -> Slow | None:
             error=(pl.col("error") ** 2 + pl.col("doubt") ** 2).sqrt(),
         )
         looks = [_shares(ranks, "role", "clock"), _shares(hosts, "role")]
-    found = [slowest for look in looks if (slowest := _slowest(look))]
+    found = [slowest for look in looks if (slowest := _slowest(look, told.timed))]
     if not found:
         return None
     share, mine, peers = max(found, key=lambda one: one[0])
@@ -143,8 +144,15 @@ def _shares(ranks: pl.DataFrame, *peers: str) -> pl.DataFrame:
     )
 
 
-def _slowest(ranks: pl.DataFrame) -> tuple[float, pl.Series, pl.Series] | None:
-    """Return the share of the slow ranks, who they are, and who their peers are."""
+def _slowest(
+    ranks: pl.DataFrame, timed: bool
+) -> tuple[float, pl.Series, pl.Series] | None:
+    """Return the share of the slow ranks, who they are, and who their peers are.
+
+    They must stand apart from the others. Where ranks are late in turn, one more than
+    the next, or half of them are, they wait for each other in what no dump tells: Gloo
+    records no messages.
+    """
     sure = (pl.col("share") >= WORTH) & (pl.col("share") > ERRORS * pl.col("error"))
     candidates = ranks.filter(sure)
     if candidates.is_empty():
@@ -154,12 +162,17 @@ def _slowest(ranks: pl.DataFrame) -> tuple[float, pl.Series, pl.Series] | None:
     mine = named["rank"].sort()
     all_peers = ranks.filter(pl.col("peers").is_in(named["peers"].implode()))
     peers = all_peers.filter(~pl.col("rank").is_in(mine.implode()))
-    if peers.is_empty() or 2 * mine.len() > all_peers.height:
+    of_role = ranks.filter(pl.col("role").is_in(named["role"].implode())).height
+    if peers.is_empty() or 2 * mine.len() + (not timed) > of_role:
         return None
     # what a few long steps of another rank may be is not held against the others
     rest = ranks.filter(~pl.col("rank").is_in(mine.implode()))
     rival = (rest["share"] - rest["error"]).max()
     if float(str(rival)) * ABOVE > top:
+        return None
+    low, high = (rest["share"].quantile(q, "linear") or 0.0 for q in (0.1, 0.9))
+    gap = float(str(named["share"].min())) - high
+    if gap < APART * (high - low):
         return None
     return float(str(named["share"].mean())), mine, peers["rank"]
 

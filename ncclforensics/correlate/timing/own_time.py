@@ -134,8 +134,8 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
     late is not late at the next call for that reason.
     """
     later = pl.col("next") - (pl.col("made") + pl.col("left"))
-    own = pl.col("late") - pl.col("late").median().over("kind", "rank")
-    after = pl.col("next_late") - pl.col("next_late").median().over("kind", "rank")
+    # from one such call of a rank to its next, as a rank may become slow at some time
+    own, after = (pl.col(c).diff().over("kind", "rank") for c in ("late", "next_late"))
     known = calls.filter(pl.col("left").is_not_null() & pl.col("next").is_not_null())
     scale = pl.col("late").abs().mean()
     return (
@@ -143,8 +143,8 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
         .group_by("kind")
         .agg(
             pl.len().alias("many"),
-            carried=(pl.col("own") * pl.col("after")).sum()
-            / (pl.col("own") ** 2).sum().clip(1e-18),
+            carried=(pl.col("after") * pl.col("own").sign()).median()
+            / pl.col("own").abs().median().clip(1e-9),
             waited=(pl.col("later") > -0.1 * scale).mean(),
         )
         .select(

@@ -48,7 +48,7 @@ def stages(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
 
 
 def _at(side: str) -> pl.Expr:
-    """Return the rank at a place; Gloo lists no members, and is mostly used by all."""
+    """Return the rank at a place; Gloo lists no members, and mostly all are."""
     seat = pl.col("members").list.get(pl.col(side), null_on_oob=True)
     listed = pl.col("members").list.len() > 0
     return pl.when(listed.fill_null(False)).then(seat).otherwise(side)

@@ -45,6 +45,7 @@ def test_keys_stand_in_the_order_of_the_contract(report: Report) -> None:
         "clue",
         "last_line",
         "earlier",
+        "fastest_gain",
     ]
     assert list(document["verdict"]) == [
         "class",
