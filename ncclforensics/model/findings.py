@@ -50,7 +50,7 @@ class Finding:
     `headline` is one self-contained line. `ranks` are global ranks; `ranks`, `hosts`
     and `devices` are empty if the evidence names none. `first_seen` is UTC nanoseconds.
     `own`: the evidence itself says that no other rank caused this. `reports`: `hosts`
-    only report it, so that their ranks are not to blame. `remedy` is what to
+    only report it: their ranks are not to blame, and draining them may not help. `remedy` is what to
     do, the best first; only a ranked finding has it in words.
     """
 
