@@ -75,7 +75,7 @@ MANY = 2  # lines without a time count as early if this many hosts fail together
 INVALID = (19, 22, 61)  # no such device, no such GID: this side's own configuration
 INVALID_SAYS = r"(?i)^(?:invalid argument|no such device|no data available)"
 LOCAL = (1, 2, 4, 8)  # length, queue, protection, access: errors of this side
-REPORTS = "It reports the failure; no line names the peer."
+REPORTS = "Only that host reports it, and no line names its peer; either may be broken."
 FAILED = (
     *(*COMPLETION, *CONNECT, *CALLS, *FABRIC),
     *("c10d.watchdog.timeout", "nccl.ib.comm_fatal"),
@@ -111,16 +111,17 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     cards = common.strings(mine["hca"])
     down = _down(frames, common.strings(told["hca"]))
     which = f" ({common.some(cards)})" if cards else ""
-    where = f" at {common.named(hosts)}{which}" if hosts else ""
+    reports = why == REPORTS
+    where = f" at {common.named(hosts)}{which}" if hosts and not reports else ""
+    says = f", as {common.named(hosts)} reports{which}" if reports else ""
     what = _what(own, failed)
     # the ranks that use the failed port lose their transfers, too
     reporting = told if len(hosts) == 1 else own.select(SHARED)
     ranks = common.numbers(reporting.filter(pl.col("host").is_in(hosts))["rank"])
-    reports = why == REPORTS
     yield Finding(
         slug="ib-error",
         confidence=confidence,
-        headline=f"IB or RoCE failed{where}: {what}",
+        headline=f"IB or RoCE failed{where}: {what}{says}"[:200],
         evidence=(
             *common.cites(own, 4),
             *common.cites(failed, 4),

@@ -126,7 +126,9 @@ def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
         remedy=tuple(line(str(item), PROSE) for item in finding.remedy),
         references=references(entry.doc),
         domain=cast("c.Domain", entry.domain),
-        restart=_restart(entry.restart, _names(finding.hosts)),
+        restart=_restart(
+            entry.restart, () if finding.reports else _names(finding.hosts)
+        ),
     )
 
 

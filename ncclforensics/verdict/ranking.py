@@ -125,8 +125,9 @@ def _ordered(
 
 
 def _is_open(verdict: Finding, placed: Sequence[tuple[Role, Finding]]) -> bool:
-    """Whether the best finding is a mere witness, or one of several that compete."""
-    return verdict.slug in WITNESSES or _are_equal(placed)
+    """Whether the best finding settles nothing."""
+    nobody = verdict.confidence == "possible" and not (verdict.ranks or verdict.hosts)
+    return verdict.slug in WITNESSES or nobody or _are_equal(placed)
 
 
 def _are_equal(placed: Sequence[tuple[Role, Finding]]) -> bool:

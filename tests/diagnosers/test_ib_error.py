@@ -63,17 +63,28 @@ def test_a_link_that_both_ends_report_names_both(analyzed):
     assert (finding.hosts, finding.confidence) == (("gpu1", "gpu2"), "possible")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        FLUSH.format("10.0.0.2"),
-        "NET/OFI Request 0x7f00 completed with error. RC: 5. Error: unknown",
-    ],
-)
-def test_a_transfer_that_tells_no_reason_accuses_nobody(analyzed, text):
-    analysis = analyzed({"a.log": warn("gpu1", text)})
+def test_flushed_transfers_alone_accuse_nobody(analyzed):
+    analysis = analyzed({"a.log": warn("gpu1", FLUSH.format("10.0.0.2"))})
     (finding,) = found(analysis, SLUG)
     assert (finding.ranks, finding.hosts) == ((), ())
+
+
+OFI = "NET/OFI Request 0x7f00 completed with error. RC: 5. Error: unknown"
+
+
+def test_where_no_line_names_a_peer_the_host_that_reports_is_named_as_such(analyzed):
+    analysis = analyzed({"rank_8.log": warn("gpu1", OFI)})
+    (finding,) = found(analysis, SLUG)
+    assert (finding.ranks, finding.hosts, finding.reports) == ((), ("gpu1",), True)
+    assert "as gpu1 reports" in finding.headline
+    # the other end may be the broken one
+    assert analysis.report.verdict.restart == "unknown"
+
+
+def test_of_two_hosts_that_report_without_a_peer_none_is_named(analyzed):
+    files = {f"{host}.log": warn(host, OFI) for host in ("gpu1", "gpu2")}
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ()
 
 
 def test_a_flush_beside_the_failure_that_brought_it_says_nothing(analyzed):
@@ -191,11 +202,12 @@ def test_of_queue_pairs_the_shared_gid_is_named_and_of_one_pair_nobody(analyzed)
     assert finding.hosts == ("10.0.0.2",)
 
 
-def test_a_queue_pair_that_names_no_peer_accuses_nobody(analyzed):
+def test_a_queue_pair_that_names_no_peer_accuses_no_rank(analyzed):
     text = "Call to ibv_modify_qp failed with error Network is unreachable"
     analysis = analyzed({"a.log": warn("gpu1", text)})
     (finding,) = found(analysis, SLUG)
-    assert (finding.hosts, analysis.ranked.outcome) == ((), "failure")
+    assert (finding.ranks, finding.hosts, finding.reports) == ((), ("gpu1",), True)
+    assert analysis.ranked.outcome == "failure"
 
 
 def test_before_2_19_the_reason_tells_whose_set_up_it_is(analyzed):
@@ -205,22 +217,24 @@ def test_before_2_19_the_reason_tells_whose_set_up_it_is(analyzed):
 
 
 @pytest.mark.parametrize(
-    ("line", "card"),
+    ("line", "card", "hosts"),
     [
         (
             "[gpu1:31180:0:31180] ib_mlx5_log.c:143  Transport retry count exceeded on "
             "mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)\n",
             "mlx5_0",
+            ("gpu1",),
         ),
         (
             "CQE ERROR wr_id=3 status=12(transport retry counter exceeded) opcode=1\n",
             "ibstat",
+            (),
         ),
     ],
 )
-def test_other_users_of_the_cards_are_read_too_and_accuse_nobody(analyzed, line, card):
+def test_other_users_of_the_cards_are_read_too(analyzed, line, card, hosts):
     (finding,) = found(analyzed({"a.log": line}), SLUG)
-    assert finding.hosts == ()
+    assert (finding.ranks, finding.hosts) == ((), hosts)
     assert any(card in step for step in finding.remedy)
 
 

@@ -86,11 +86,6 @@ def test_two_that_are_only_possible_compete_unless_they_are_at_two_ends():
     assert both.verdict is not None
 
 
-def test_what_is_only_possible_and_blames_nobody_is_a_verdict_all_the_same():
-    found = ranked(finding("gpu-oom", confidence="possible"))
-    assert (found.outcome, found.verdict.slug) == ("failure", "gpu-oom")
-
-
 def test_of_two_that_explain_each_other_the_one_listed_first_is_the_cause():
     found = ranked(finding("missing-rank", 3), finding("crashed-rank", 3))
     assert found.verdict.slug == "crashed-rank"

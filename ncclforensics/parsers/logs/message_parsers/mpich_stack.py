@@ -11,20 +11,20 @@ import re
 
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
-COLUMNS = ("call", "network", "error")
+COLUMNS = ("mpi_call", "network", "error")
 _CALL = re.compile(r"\bP?(MPI_[A-Z]\w+)", re.ASCII)
 _NETWORK = re.compile(r"\bMPIDI_(OFI|UCX)_\w+")
 _ERROR = re.compile(r":MPIDI_\w+:\s*([^)]+)\)|MPIDI_UCX_\w+ ([A-Z][a-z/ ]+)\)")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row: the `call` of the program, `network` and its `error`, or null."""
+    """Return one row: the program's `mpi_call`, `network` and its `error`, or null."""
     cut = capped(text)
     call, network = _CALL.search(cut), _NETWORK.search(cut)
     error = _ERROR.search(cut)
     return [
         {
-            "call": call[1] if call else None,
+            "mpi_call": call[1] if call else None,
             "network": network[1] if network else None,
             "error": (error[1] or error[2]).strip() if network and error else None,
         }
