@@ -44,7 +44,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 what=side.what,
                 costs=(
                     *sides.blame(case, end, "mismatch", ranks),
-                    *(sides.claimed(case, ranks) if side.aspect == "op" else ()),
+                    *_claimed(case, side.aspect, ranks),
                     ("known elsewhere", _extra(case, end, ranks)),
                     ("barrier", 3.0 * ("barrier" in side.what.lower())),
                     ("named place", 2.0 * _is_named(case, end, ranks)),
@@ -52,6 +52,14 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                     ("culprit", float(len(call["unseen"] or ()) > 0)),
                 ),
             )
+
+
+def _claimed(
+    case: Case, aspect: str, ranks: tuple[int, ...]
+) -> Iterator[tuple[str, float]]:
+    """Yield what it costs that ranks made no unusual call; without history, nothing."""
+    if aspect == "op":
+        yield from (c for c in sides.claimed(case, ranks) if c[0] == "no surprise")
 
 
 def _side(case: Case, end: End, ranks: tuple[int, ...]) -> sides.Side | None:
