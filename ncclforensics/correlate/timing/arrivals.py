@@ -34,6 +34,7 @@ LEAST = 16  # calls of a rank, below which its history tells nothing
 KNOWN = 0.9  # share of the calls that must tell when they ended, or how long they took
 FEW = 4  # meetings in each half of the history
 MEDIAN = 1.9  # standard error of a median, in median deviations
+ERRORS = 4.0  # standard errors in the most that clocks are apart
 TIGHT = 1e-4  # seconds: no two ranks come to a call closer together than that
 DRIFT = 2e-4  # seconds a second; no clock gains more, but uneven ranks seem to
 SOME = 0.02  # share of the calls
@@ -119,7 +120,7 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
         right = shift.select(
             "clock",
             *(kept.then(c).otherwise(0.0).alias(c) for c in ("off", "drift")),
-            unsure=pl.lit(apart),
+            unsure=pl.lit(apart / ERRORS),
         )
         again = _corrected(made, right)
         # nobody leaves a call before the last has come: else that clock was ahead
