@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from ncclforensics.correlate.runs import job
@@ -195,22 +194,23 @@ def _told(
     )
     if sides.is_empty():
         return None
-    ahead = (sides["own"] - sides["next"]).to_numpy()
+    ahead = sides["own"] - sides["next"]
     # being last by a hair, as somebody always is, costs nothing
-    is_last = ahead > HAIR * share * told.seconds / sides.height
-    last = int(is_last.sum())
+    leads = ahead.filter(ahead > HAIR * share * told.seconds / sides.height)
+    last = leads.len()
     if last == 0:
         return None
-    most = LONG * float(np.median(ahead[is_last]))
+    late = float(str(leads.median()))
+    most = LONG * late
     lead = pl.col("late").max() - pl.col("late").top_k(2).min()
     each = met.group_by("meets").agg(
         pl.col("rank").sort_by("late").last(), lead.clip(0, most).alias("led")
     )
     led = each.group_by("rank").agg(pl.col("led").sum())
     theirs = led.filter(pl.col("rank").is_in(peers.implode()))["led"].max() or 0.0
-    if np.clip(ahead, 0, most).sum() < LAST * float(str(theirs)):
+    if ahead.clip(0, most).sum() < LAST * float(str(theirs)):
         return None
-    gain = float(np.clip(ahead, 0, None).sum()) / told.seconds
+    gain = float(ahead.clip(0).sum()) / told.seconds
     if gain < WORTH:
         return None
     mean = pl.col("late") * (pl.col("late") > 0)
@@ -228,7 +228,7 @@ def _told(
         gain=min(gain, share),
         last=last,
         meetings=sides.height,
-        late=float(np.median(ahead[is_last])),
+        late=late,
         seconds=told.seconds,
         timed=told.timed,
         is_beside=bool(clocks.is_in(beside.implode()).all()),

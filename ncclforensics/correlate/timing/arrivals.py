@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from ncclforensics.correlate.timing import pace
@@ -19,6 +18,7 @@ from ncclforensics.correlate.traces.progress import ROOTED, grouped, signature
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     import numpy.typing as npt
 
     from ncclforensics.model.frames import Frames
@@ -206,18 +206,21 @@ def offsets(
         _joined(lines[c].to_numpy(), weight, clocks, names, known)
         for c in ("off", "drift")
     ]
+    every = pl.int_range(known, dtype=pl.UInt32, eager=True)
     error = MEDIAN * pl.col("loose") / (2 * pl.col("n")).sqrt()
     unsure = lines.group_by("clock").agg(error.min().alias("unsure"))
-    return pl.DataFrame(
-        {"clock": np.arange(known), "off": found[0], "drift": found[1]},
-        schema_overrides={"clock": pl.UInt32},
-    ).join(unsure, on="clock", maintain_order="left")
+    return pl.DataFrame({"clock": every, "off": found[0], "drift": found[1]}).join(
+        unsure, on="clock", maintain_order="left"
+    )
 
 
 def _joined(
     late: Numbers, weight: Numbers, clocks: Indices, groups: Indices, known: int
 ) -> Numbers:
     """Return one number a clock from what it differs by in each of its groups."""
+    # importing numpy starts threads, after which workers must not be forked
+    import numpy as np
+
     found = np.zeros(known)
     heavy = np.maximum(np.bincount(clocks, weight, known), 1e-12)
     size = np.bincount(groups)
