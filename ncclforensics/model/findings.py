@@ -50,8 +50,8 @@ class Finding:
     `headline` is one self-contained line. `ranks` are global ranks; `ranks`, `hosts`
     and `devices` are empty if the evidence names none. `first_seen` is UTC nanoseconds.
     `own`: the evidence itself says that no other rank caused this. `reports`: `hosts`
-    only report it: their ranks are not to blame, and draining them may not help. `remedy` is what to
-    do, the best first; only a ranked finding has it in words.
+    only report it: their ranks are not to blame, and draining them may not help.
+    `remedy` is what to do, the best first; only a ranked finding has it in words.
     """
 
     slug: str
