@@ -143,7 +143,8 @@ def _is_open(ranked: Ranked, frames: Frames) -> bool:
 
 def _is_unread(frames: Frames) -> bool:
     """Whether no line and no call was recognised, whatever the names of files tell."""
-    return not any(frames.has(name) for name in ("events", "collectives", "positions"))
+    read = ("events", "collectives", "positions", "looks", "stacks")
+    return not any(frames.has(name) for name in read)
 
 
 def explain(

@@ -131,13 +131,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 def _elsewhere(frames: Frames) -> Finding | None:
     """Return the finding for two sides whose tensors stall on each other in Horovod."""
     lines, ranks = horovod_stalls.elsewhere(frames)
-    if lines.is_empty():
+    if not ranks:
         return None
-    who = common.ranks(ranks) if ranks else "two sides"
+    who = common.ranks(ranks)
     return Finding(
         slug="collective-mismatch",
-        confidence="likely" if ranks else "certain",
-        headline=f"{who} submitted other tensors than the others",
+        confidence="likely",
+        headline=f"{who} submitted other tensors than the others"[:200],
         evidence=common.cites(lines),
         explanation="Horovod's list shows two sides: each submitted what the other "
         "lacks, so they make different calls and wait for each other.",

@@ -38,7 +38,9 @@ OF_LIBRARY = r"\b(?:[Hh]ccl|HCCL|XCCL|oneCCL|ccl::|MPI_|MPIDI_)"
 FRAME = "python.frame.collective"
 ABOVE = 12  # lines between the frame of the call and what was raised
 PIECE = 40  # leading characters by which a text is recognized
-OPEN = r"^\w+: \[/[^\]]*$"  # a C++ throw location whose end is missing
+# a C++ throw location whose end, or whose words behind it, are missing
+OPEN = r"^\w+: \[/[^\]]*\]?\s*$"
+WORDLESS = "RuntimeError"  # of which only `RuntimeError:` is left, its words are not
 # an exception is about others if its text is a message of these roles, or says so
 ABOUT_OTHERS = ("victim", "agent", "either")
 
@@ -248,9 +250,12 @@ def _of_others(frames: Frames, raised: pl.DataFrame) -> pl.Series:
 def _torn(frames: Frames, tracebacks: pl.DataFrame) -> pl.DataFrame:
     """Add `torn`: whether the end of the text, which shows the cause, is missing.
 
-    A truncated file has lost it, or a line ends inside what C++ puts in brackets.
+    A truncated file has lost it, or a line ends inside what C++ puts in brackets or
+    behind the colon.
     """
-    inside = pl.col("said").str.contains(OPEN)
+    # Python prints the colon only in front of words
+    wordless = (pl.col("message_text") == "") & (pl.col("exception") == WORDLESS)
+    inside = pl.col("said").str.contains(OPEN) | wordless.fill_null(False)
     if "span" not in tracebacks.columns:
         return tracebacks.with_columns(inside.alias("torn"))
     cut = frames["sources"].filter("cut")

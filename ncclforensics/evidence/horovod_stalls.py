@@ -33,7 +33,8 @@ def elsewhere(frames: Frames) -> tuple[pl.DataFrame, tuple[int, ...]]:
     """Return the lines of two sides that wait for each other, and the smaller side.
 
     Each rank came to one of two sets of tensors and lacks the other, so both sides
-    called something else. Without two such sides, or if they are equal, no rank.
+    called something else. Without two such sides, or if they are equal, no rank: these
+    may make the same calls in another order.
     """
     listed = frames.message(*MISSING, READY)
     column = "missing" if "missing" in listed.columns else "ready"

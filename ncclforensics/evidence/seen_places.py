@@ -69,11 +69,11 @@ def shows_motion(frames: Frames, ranks: Iterable[int]) -> bool:
 
 
 def idle(frames: Frames) -> bool:
-    """Whether stacks were dumped, and none of them shows a program that runs.
+    """Whether the stack of one process alone was dumped, which does not run.
 
-    Stacks are dumped because a job hangs.
+    Of its peers nothing is known, and stacks are dumped because a job hangs.
     """
-    return call_sites.looked(frames).height > 0 and not running(frames)
+    return call_sites.looked(frames).height == 1 and not running(frames)
 
 
 def nameless(frames: Frames) -> str:

@@ -78,8 +78,7 @@ def test_of_two_sides_that_lack_each_other_s_tensors_the_smaller_is_the_odd_one(
     tie = ready.replace("ready ranks: 3]", "ready ranks: 2, 3]").replace(
         "0, 1, 2", "0, 1"
     )
-    (finding,) = found(analyzed({"job.log": tie}), "collective-mismatch")
-    assert finding.ranks == ()
+    assert analyzed({"job.log": tie}).ranked.outcome == "inconclusive"
     # rank 4 came to neither: the sides do not hold all ranks
     third = ready + "Stalled ops: other_0 [ready ranks: 4]\n"
     assert not found(analyzed({"job.log": third}), "collective-mismatch")

@@ -92,3 +92,17 @@ def test_the_calls_of_a_signal_handler_are_teardown(analyzed):
     found = analyzed(files | {"rank_0.log": raised(0, lost, HANDLER)}).ranked.verdict
     assert (found.slug, found.ranks) == ("missing-rank", (0,))
     assert "When a signal came, rank 0 was in train.py:8 step" in found.explanation
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "RuntimeError: ",
+        "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/buffer.cc:129]",
+        "RuntimeError: InnerRunOpApi:OpParamMaker.cpp:281 HcclAllreduce failed",
+    ],
+)
+def test_words_that_are_lost_or_of_a_library_accuse_nobody(analyzed, last):
+    found = analyzed({"rank_2.log": raised(2, last, "")})
+    assert accused(found) == []
+    assert found.ranked.outcome == "inconclusive"

@@ -77,15 +77,15 @@ _RAISED = re.compile(
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row for the first traceback in `text`, or an empty list.
 
-    Row: `exception` (its type as printed), `message` (its first line), `file`,
-    `file_line` and `function` of the user's last frame, `op` (the torch.distributed
-    function that was called, if visible), `raised_in` (the file of the innermost
-    frame, user code or not), `by_launcher` (whether it was raised in a launcher, which
-    is not a rank), `signalled` (whether it was raised in a signal handler, whose frames
-    are left out), `chained` (whether it led to another exception), `span` (its number
-    of lines), `said_at` (the line of `text`, from 0, with the exception),
-    `goes_on` (null: see `captures`). Truncated values are null, and so
-    is `raised_in` where somebody left out the last frames.
+    Row: `exception` (its type as printed), `message` (its first line, null if it has no
+    colon), `file`, `file_line` and `function` of the user's last frame, `op` (the
+    torch.distributed function that was called, if visible), `raised_in` (the file of
+    the innermost frame, user code or not), `by_launcher` (whether it was raised in a
+    launcher, which is not a rank), `signalled` (whether it was raised in a signal
+    handler, whose frames are left out), `chained` (whether it led to another
+    exception), `span` (its number of lines), `said_at` (the line of `text`, from 0,
+    with the exception), `goes_on` (null: see `captures`). Truncated values are null,
+    and so is `raised_in` where somebody left out the last frames.
     """
     before, head, after = capped(text).partition(HEAD)
     if not head:
@@ -118,7 +118,7 @@ def parse(text: str) -> list[dict[str, object]]:
     return [
         {
             "exception": raised["exception"] if raised else None,
-            "message": (raised["message"] or "").strip() if raised else None,
+            "message": _stripped(raised["message"]) if raised else None,
             **_call_site(frames),
             "op": _op(frames),
             "raised_in": frames[-1]["file"] if frames and not shortened else None,
@@ -130,6 +130,10 @@ def parse(text: str) -> list[dict[str, object]]:
             "goes_on": None,
         }
     ]
+
+
+def _stripped(text: str | None) -> str | None:
+    return None if text is None else text.strip()
 
 
 def _indented(lines: list[str]) -> list[str]:
