@@ -11,7 +11,8 @@ How we know
     kind of interface that cannot reach another host, in a job of several hosts; or
     hosts whose interfaces share no subnet with the rest, or with the address in
     NCCL_COMM_ID; or hosts that use Socket while the others use IB. The hosts with the
-    odd choice are named. Or Open MPI connects to the address that Docker's own bridge has everywhere.
+    odd choice are named. Or Open MPI connects to the address that Docker's own bridge
+    has on every host.
 
 What to do
     Name the right interface on every host: `export NCCL_SOCKET_IFNAME=eth0`. Or exclude
