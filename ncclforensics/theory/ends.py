@@ -56,21 +56,25 @@ def ends_of(case: Case) -> tuple[End, ...]:
 
 
 def _closed(case: Case, found: list[End]) -> list[End]:
-    """Return the ends; those that are a call with one rank in it, as cycles.
+    """Return the ends; a call with one rank in it, as a cycle.
 
     Other members of that call have to exist, and nothing lists them. If all ranks of
-    the job wait, they are among those.
+    the job wait, and no other such call has members of its own, they are among those.
     """
+    unlisted = [end for end in found if _is_unlisted(case, end)]
+    if len(unlisted) != 1 or len(unlisted[0].ranks) != 1:
+        return found
     waits = {rank for end in found for rank in end.blocked} | case.waited | case.mute
     waits |= {rank for end in found if end.kind not in OTHERS for rank in end.ranks}
-    if not world.is_everyone(case.frames, waits):
+    gap = len(waits) <= max(waits)
+    if gap or not world.is_everyone(case.frames, waits):
         return found
-    return [_with_callers(case, end) if _is_alone(case, end) else end for end in found]
+    return [_with_callers(case, end) if end in unlisted else end for end in found]
 
 
-def _is_alone(case: Case, end: End) -> bool:
-    """Whether an end is one rank in a call of a group whose members nothing lists."""
-    if end.kind != "full" or len(end.ranks) != 1:
+def _is_unlisted(case: Case, end: End) -> bool:
+    """Whether an end is a call that all came to, in a group that nothing lists."""
+    if end.kind != "full":
         return False
     return str(case.calls[end.calls[0]]["group"]).endswith(UNLISTED)
 
