@@ -11,8 +11,7 @@ How we know
     kind of interface that cannot reach another host, in a job of several hosts; or
     hosts whose interfaces share no subnet with the rest, or with the address in
     NCCL_COMM_ID; or hosts that use Socket while the others use IB. The hosts with the
-    odd choice are named. Or Open MPI connects to the address that Docker's own bridge
-    has on every host.
+    odd choice are named. Or Open MPI connects to the address of Docker's own bridge.
 
 What to do
     Name the right interface on every host: `export NCCL_SOCKET_IFNAME=eth0`. Or exclude

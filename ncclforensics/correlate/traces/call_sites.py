@@ -136,8 +136,8 @@ def looked(frames: Frames) -> pl.DataFrame:
     """Return where each process stood when it was looked at, one row per look.
 
     Columns `source line rank host pid t`, `op` (the call that it is in), `synchronizes`
-    (it waits for its GPU, or for what no frame shows), `is_active` (py-spy saw it run)
-    and SITE.
+    (it waits for its GPU, for its group to be made, or for what no frame shows),
+    `is_active` (py-spy saw it run) and SITE.
     """
     seen = process_stacks.looks(frames)
     who = ("rank", "host", "pid", "t", "op", "is_active")
@@ -188,7 +188,9 @@ def _told(lines: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
         .group_by(*CITE, maintain_order=True)
         .agg(
             *columns,
-            code_places.on_device().any().alias("synchronizes"),
+            (code_places.on_device().any() | code_places.in_torch()).alias(
+                "synchronizes"
+            ),
             pl.coalesce(pl.struct(SITE).filter(p).first() for p in best).alias("site"),
         )
         .unnest("site")

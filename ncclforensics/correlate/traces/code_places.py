@@ -38,6 +38,7 @@ ROOTED = r"^(?:broadcast|reduce|gather|scatter)(?:_object(?:_list|s)?)?$"
 # the host waits for its GPU
 DEVICE = r"torch/cuda/(?:__init__|streams)\.py$"
 ON_DEVICE = r"^(?:cuda|cu|hip)(?:Stream|Event|Device|Ctx)Synchronize"
+GROUPS = r"(?:^|/)torch/distributed/"
 # not user code: torch itself, Python's own modules, Ray's workers
 LIBRARY = (
     r"(?:^|/)(?:site-packages|dist-packages)/(?:torch|torchvision|ray)/"
@@ -86,6 +87,13 @@ def on_device() -> pl.Expr:
     """Whether the host waits in a frame for its GPU."""
     asks = pl.col("file").str.contains(DEVICE) & (pl.col("function") == "synchronize")
     return asks.fill_null(False) | pl.col("function").str.contains(ON_DEVICE)
+
+
+def in_torch() -> pl.Expr:
+    """Whether the innermost frame of Python is of torch.distributed, in any function."""
+    return (
+        pl.col("file").filter(is_python()).first().str.contains(GROUPS).fill_null(False)
+    )
 
 
 def places() -> list[pl.Expr]:
