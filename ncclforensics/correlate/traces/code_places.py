@@ -90,10 +90,9 @@ def on_device() -> pl.Expr:
 
 
 def in_torch() -> pl.Expr:
-    """Whether the innermost frame of Python is of torch.distributed, in any function."""
-    return (
-        pl.col("file").filter(is_python()).first().str.contains(GROUPS).fill_null(False)
-    )
+    """Whether the innermost frame of Python is of torch.distributed."""
+    innermost = pl.col("file").filter(is_python()).first()
+    return innermost.str.contains(GROUPS).fill_null(False)
 
 
 def places() -> list[pl.Expr]:
