@@ -55,8 +55,7 @@ def test_who_only_saw_the_others_signal_is_whom_they_waited_for(analyzed):
 
 def test_ranks_that_miss_different_tensors_wait_for_each_other(analyzed):
     log = STALL + "0: [allreduce.decoder]\n1: [allreduce.encoder]\n"
-    found = verdict(analyzed({"job.log": log}))
-    assert found == ("collective-mismatch", (), ())
+    assert verdict(analyzed({"job.log": log})) == "inconclusive"
 
 
 def test_a_stall_that_training_got_over_accuses_nobody(analyzed):
