@@ -39,8 +39,7 @@ def running(frames: Frames) -> frozenset[int]:
     """
     looks = call_sites.looked(frames).drop_nulls("rank")
     on_cpu = looks.filter(pl.col("op").is_null() & pl.col("is_active").fill_null(False))
-    moved = frames["looks"].filter((pl.col("kind") == "stack") & pl.col("moved"))
-    return frozenset(on_cpu["rank"]) | frozenset(moved["rank"])
+    return frozenset(on_cpu["rank"]) | _moved(frames)
 
 
 def at_work(frames: Frames) -> frozenset[int]:
@@ -51,8 +50,13 @@ def at_work(frames: Frames) -> frozenset[int]:
     looked = frozenset(call_sites.looked(frames)["rank"].drop_nulls())
     works = process_motion.at_work(frames)
     ranks = works.filter(~pl.col("spins") | pl.col("rank").is_in(list(looked)))["rank"]
-    looks = frames["looks"].filter((pl.col("kind") == "stack") & pl.col("moved"))
-    return (frozenset(ranks) | frozenset(looks["rank"])) - held(frames)
+    return (frozenset(ranks) | _moved(frames)) - held(frames)
+
+
+def _moved(frames: Frames) -> frozenset[int]:
+    """Return the ranks whose second stack is another one."""
+    moved = frames["looks"].filter((pl.col("kind") == "stack") & pl.col("moved"))
+    return frozenset(moved["rank"])
 
 
 def shows_motion(frames: Frames, ranks: Iterable[int]) -> bool:

@@ -248,10 +248,8 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
 
     None if it is not sure enough to report.
     """
-    if not story.slug or margin < weights.POSSIBLE:
+    if not story.slug or margin < weights.POSSIBLE or _may_be_others(case, end, story):
         return None
-    if story.what in SIDES and (end.unseen or end.kind == "unseen"):
-        return None  # an unseen rank may be on either side
     standing, motion = (
         f(case.frames) for f in (standstill.standing, standstill.motion)
     )
@@ -264,15 +262,6 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     if not stands and seen_places.shows_motion(case.frames, story.ranks):
         return None
     # that the others stood there meanwhile does not make a slow rank a stuck one
-    # stacks show a message, but not of whom: any of several may owe it
-    talk = [c for n in end.calls if (c := case.calls[n])["is_p2p"]]
-    if len(story.ranks) > 1 and any(c["seq"] is None and c["pg"] is None for c in talk):
-        return None
-    stopped = {*blocked_processes.stopped(case.frames)["rank"]}
-    if story.slug != "missing-rank" and not stopped.isdisjoint(
-        end.blocked | {*end.ranks}
-    ):
-        return None  # its peers wait for it, whatever call it is in
     works = seen_places.at_work(case.frames)
     if (not stands or looked_twice) and not works.isdisjoint(story.ranks):
         return None
@@ -282,3 +271,18 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     if margin >= weights.CERTAIN and story.ranks and not heard:
         return "certain"
     return "likely" if margin >= weights.LIKELY else "possible"
+
+
+def _may_be_others(case: Case, end: End, story: Story) -> bool:
+    """Whether the evidence leaves open whom a story has to blame."""
+    # an unseen rank may be on either side
+    if story.what in SIDES and (end.unseen or end.kind == "unseen"):
+        return True
+    # stacks show a message, but not of whom: any of several may owe it
+    talk = [c for n in end.calls if (c := case.calls[n])["is_p2p"]]
+    if len(story.ranks) > 1 and any(c["seq"] is None and c["pg"] is None for c in talk):
+        return True
+    # the peers of a stopped process wait for it, whatever call it is in
+    stopped = {*blocked_processes.stopped(case.frames)["rank"]}
+    here = end.blocked | {*end.ranks}
+    return story.slug != "missing-rank" and not stopped.isdisjoint(here)

@@ -3,20 +3,6 @@
 import json
 import sys
 
-import pytest
-
-from ncclforensics.cli import commands
-
-
-@pytest.fixture
-def run(capfdbinary):
-    def call(*args):
-        code = commands.main(args)
-        out, err = capfdbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return call
-
 
 def test_json_is_the_whole_and_hides_what_is_asked(run, jobs):
     sides = [

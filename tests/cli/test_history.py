@@ -6,21 +6,7 @@ import re
 import pytest
 
 from kept_incidents import incident
-from ncclforensics.cli import commands
 from ncclforensics.history import store
-
-
-@pytest.fixture
-def run(capfdbinary, monkeypatch):
-    for name in ("NCCLFORENSICS_KEEP", "NCCLFORENSICS_STORE"):
-        monkeypatch.delenv(name, raising=False)
-
-    def call(*args):
-        code = commands.main([str(arg) for arg in args])
-        out, err = capfdbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return call
 
 
 @pytest.fixture

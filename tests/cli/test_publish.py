@@ -10,24 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ncclforensics.cli import commands
 from ncclforensics.report.formats.as_json import decode
 
 JOBS = Path(__file__).parents[1] / "fixtures" / "jobs"
 HUNG = str(JOBS / "torch-missing-rank-two-hosts" / "evidence")
-
-
-@pytest.fixture
-def run(capfdbinary, monkeypatch):
-    for name in ("GH_TOKEN", "GITHUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-
-    def call(*args):
-        code = commands.main([str(arg) for arg in args])
-        out, err = capfdbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return call
 
 
 def test_report_writes_by_suffix_and_says_so(run, tmp_path):

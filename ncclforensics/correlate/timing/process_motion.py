@@ -79,6 +79,7 @@ def worked(frames: Frames) -> pl.DataFrame:
     return tables.conform("looks", rows.select(*tables.SCHEMAS["looks"]))
 
 
+@remembered
 def _pairs(frames: Frames) -> pl.DataFrame:
     """Return the last look at each rank's process with the previous one (`…_a`)."""
     told = frames.message(alive.PROCESS)

@@ -39,7 +39,8 @@ def failed_last(frames: Frames, collectives: pl.DataFrame) -> pl.Series:
     torn = call_summary.dumps(frames).filter("cut")["rank"].drop_nulls()
     whole = collectives.filter(~pl.col("rank").is_in(torn.implode()))
     # one that sends messages, which Gloo does not record, may have failed in one
-    own = failed(frames).filter(~failed(frames).is_in(list(mute(collectives))))
+    told = failed(frames)
+    own = told.filter(~told.is_in(list(mute(collectives))))
     parts = own, given_up(collectives), unmet(whole, frames["groups"])
     ranks = pl.concat(parts).unique().sort()
     return ranks.filter(~ranks.is_in(torn.implode()))
