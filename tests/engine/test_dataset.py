@@ -269,10 +269,10 @@ def test_a_share_that_ends_its_reader_is_a_note_and_the_others_are_read(
     ingest(tmp_path / "a.log", to=tmp_path)
     (first,) = (tmp_path / "positions").iterdir()
     (share,) = (f for f in (tmp_path / "shares").iterdir() if f.name != first.name)
-    bomb = pl.select(pl.repeat("x", 1 << 24).alias("source"))
+    bomb = pl.select(pl.repeat("x", 1 << 26).alias("source"))
     forge(share, "sources", bomb)
     assert len((tmp_path / "sources" / share.name).read_bytes()) < 1 << 20
-    monkeypatch.setattr(untrusted, "MAX_SHARE_BYTES", 1 << 28)
+    monkeypatch.setattr(untrusted, "MAX_SHARE_BYTES", 1 << 29)
     found = analysis.analyze([str(tmp_path)]).report
     assert found.verdict == before.verdict
     (told,) = (note.text for note in found.notes if note not in before.notes)
