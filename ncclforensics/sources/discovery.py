@@ -16,6 +16,7 @@ from ncclforensics.sources import (
     layouts,
     limits,
     path_check,
+    per_host,
 )
 from ncclforensics.sources.compression import compression_of, open_file
 from ncclforensics.sources.files import Found
@@ -46,7 +47,7 @@ def discover(paths: Sequence[str], scratch: Path) -> Discovery:
         stage.take_stdin()
     for file in found:
         stage.take(file, depth=0)
-    placed = collected.placed(stage.sources)
+    placed = collected.placed(stage.settled())
     ordered = sorted(placed, key=lambda source: (source.name, str(source.path)))
     names = unique(source.name for source in ordered)
     return Discovery(
@@ -62,6 +63,8 @@ class _Stage:
     scratch: Scratch
     notes: list[Note]
     sources: list[Source] = field(default_factory=list)
+    # why the rank that a path tells may be another number, by place in `sources`
+    doubted: dict[int, str] = field(default_factory=dict)
 
     def note(self, text: str, name: str) -> None:
         self.notes.append(Note("sources", text, name))
@@ -131,9 +134,24 @@ class _Stage:
         who: dict[str, Any] = dict(layouts.read(file.layout, kind))
         if kind == "log":
             for said, reason in path_check.objections(head, who).items():
-                text = f"the path says {said} {who.pop(said)}, but {reason}"
-                self.note(f"{text}: the path is ignored", file.name)
+                if said == "rank" and path_check.is_of_one_rank(head):
+                    self.doubted[len(self.sources)] = reason
+                else:
+                    self._object(file.name, said, who.pop(said), reason)
         self.sources.append(replace(source, kind=kind, why=why, **who))
+
+    def _object(self, name: str, said: str, value: object, reason: str) -> None:
+        self.note(f"the path says {said} {value}, but {reason}: it is ignored", name)
+
+    def settled(self) -> list[Source]:
+        """Return the sources without the ranks that their own lines contradict."""
+        told = per_host.recounted(self.sources)
+        for place, why in self.doubted.items():
+            source = told[place]
+            if source.rank is not None:
+                self._object(source.name, "rank", source.rank, why)
+                told[place] = replace(source, rank=None)
+        return told
 
 
 def _ends(path: Path) -> tuple[str | None, bytes, bytes, str | None]:

@@ -45,6 +45,11 @@ def objections(head: bytes, who: Mapping[str, int | str]) -> dict[str, str]:
     return against
 
 
+def is_of_one_rank(head: bytes) -> bool:
+    """Whether torch labels the lines in `head` with one rank."""
+    return len(set(_RANK.findall(head))) == 1
+
+
 def _hosts(head: bytes, headers: Iterable[re.Match[bytes]]) -> set[str]:
     before = {
         head[max(0, h.start() - 80) : h.start()].rpartition(b"\n")[2] for h in headers

@@ -53,10 +53,10 @@ def identify(frames: Frames) -> Frames:
     if claims["attempt"].drop_nulls().n_unique() <= 1:
         # within one attempt, a host and local rank belong to one rank
         place = ["host", "local_rank"]
-        ranked = _filled(ranked, _owners(claims, place), place)
+        ranked = _filled(ranked, _owners(claims, place), place, skip=frozenset())
         for node in ("source", "host"):
             turns = node_order.owners(_claims(ranked), node)
-            ranked = _filled(ranked, turns, [node, "local_rank"])
+            ranked = _filled(ranked, turns, [node, "local_rank"], skip=frozenset())
         claims = _claims(ranked)
         claims = node_order.placed(claims, _owners(claims, place))
     # all rows read from one line belong to one rank

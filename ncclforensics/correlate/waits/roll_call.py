@@ -199,7 +199,7 @@ def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[
     """Return the ranks whose output would be in this evidence, if there was any."""
     logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty"]))
     emptied = logs.filter(_is_emptied(frames))
-    files = ranks_of(_current(frames, logs)) | _at_places(frames, logs)
+    files = ranks_of(_current(frames, logs))
     beside = frozenset(uncollected.beside_others(frames, own))
     # a program that prints its rank in a file where other ranks time out writes to that
     # file
@@ -207,7 +207,7 @@ def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[
     said = said.filter(pl.col("source").is_in(own["source"].implode()))
     beside |= {*said["told"]}
     unheard = frozenset(uncollected.unheard(frames))
-    unheard |= ranks_of(emptied) | _at_places(frames, emptied)
+    unheard |= ranks_of(emptied)
     return (ranks_of(lines) | files | beside) - unheard
 
 
@@ -220,13 +220,6 @@ def _is_emptied(frames: Frames) -> pl.Expr:
     tells = pl.col("source").is_in(began.implode())
     full = pl.col("kind") == "log"
     return (pl.col("kind") == "empty") & tells.filter(full).all().over("stream")
-
-
-def _at_places(frames: Frames, logs: pl.DataFrame) -> frozenset[int]:
-    """Return the ranks whose own files `logs` are, by host and local rank."""
-    place = ["host", "local_rank"]
-    owners = frames["ranks"].drop_nulls(place).select(*place, pl.col("rank").alias("_"))
-    return frozenset(logs.join(owners, on=place)["_"])
 
 
 def _ended(
