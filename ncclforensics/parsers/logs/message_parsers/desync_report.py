@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pyparsing as pp
 
+from ncclforensics.parsers.limits import MAX_STRUCTURE_ROWS
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 from ncclforensics.parsers.logs.message_parsers.rank_set import (
     BRACKETED,
@@ -61,13 +62,16 @@ def parse(text: str) -> list[dict[str, object]]:
 
     Rows: `group_rank`, `kind` (timed_out, never_joined, joined_not_finished,
     finished_not_joined, started, finished), `seq` (counted from 1 as printed; the call
-    not joined for finished_not_joined), `last_finished`, `op`.
+    not joined for finished_not_joined), `last_finished`, `op`. Lines below more than
+    MAX_STRUCTURE_ROWS rows are not read.
     """
     # reports that went through repr() have escaped line breaks and tabs
     text = capped(text.replace("\\n", "\n").replace("\\t", "\t"))
     rows: list[dict[str, object]] = []
     section: object = None
     for line in text.splitlines():
+        if len(rows) > MAX_STRUCTURE_ROWS:  # each line may name all ranks of a job
+            break
         try:
             found = _LINE.parse_string(line.lstrip(" \t-"))
         except pp.ParseException:
