@@ -66,7 +66,7 @@ KINDS: dict[str, list[tuple[object, str, Any]]] = {
         (Case, "deviation", _nothing),
         (Case, "laggards", property(lambda _: frozenset())),
     ],
-    "signatures": [(Case, "sides", property(_none))],
+    "signatures": [(Case, "signatures", property(_none))],
     "sums of exchanges": [(Case, "unbalanced", property(_none))],
     "counts of halves": [(p2p_balance, "is_short", _nothing)],
     "places in the code": [(call_sites, "of", _nowhere)],
