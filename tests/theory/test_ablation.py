@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import ablation
 import pytest
+
+import ablation
 
 
 @pytest.mark.parametrize("kind", ablation.KINDS)
