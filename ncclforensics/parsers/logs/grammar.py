@@ -192,23 +192,20 @@ def _capture(lines: pl.DataFrame, message: Message) -> pl.DataFrame:
     matching = lines.filter(pl.col("text").str.contains(message.regex))
     if not message.columns or not matching.height:
         return matching
-    groups = matching.select(
-        pl.col("text").str.extract_groups(message.regex).alias("groups")
-    ).unnest("groups")
-    return matching.with_columns(
-        _kept(groups[name], kind, matching) for name, kind in message.columns.items()
-    )
+    groups = pl.col("text").str.extract_groups(message.regex)
+    captured = matching.with_columns(groups.alias("_groups"))
+    return captured.with_columns(
+        _kept(name, kind, matching) for name, kind in message.columns.items()
+    ).drop("_groups")
 
 
-def _kept(column: pl.Series, kind: str, lines: pl.DataFrame) -> pl.Series:
+def _kept(name: str, kind: str, lines: pl.DataFrame) -> pl.Expr:
     """Type a capture; where it is null, use the line's column of the same name."""
-    typed = _typed(column, kind)
-    if column.name in lines.columns:
-        return pl.select(pl.coalesce(typed, lines[column.name])).to_series()
-    return typed
+    typed = _typed(pl.col("_groups").struct.field(name), kind)
+    return (pl.coalesce(typed, name) if name in lines.columns else typed).alias(name)
 
 
-def _typed(column: pl.Series, kind: str) -> pl.Series:
+def _typed(column: pl.Expr, kind: str) -> pl.Expr:
     match kind:
         case "int":
             return column.cast(pl.Int64, strict=False)

@@ -386,7 +386,7 @@ def placed(frames: Frames, sources: Sequence[Source]) -> Frames:
         return frame.with_columns(
             *(pl.col(c) % FILE for c in NUMBERS if c in frame.columns),
             *(
-                pl.select(pl.coalesce(frame[c], here[c])).to_series().alias(c)
+                pl.coalesce(c, here[c]).alias(c)
                 for c in here.columns
                 if c in frame.columns and here[c].null_count() < here.height
             ),
