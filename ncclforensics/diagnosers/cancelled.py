@@ -132,7 +132,9 @@ def _interrupts(frames: Frames) -> pl.DataFrame:
     if "signal" in agents.columns:
         agents = agents.filter(pl.col("signal").str.contains(INTERRUPT))
     raised = frames.message(*exceptions.TRACEBACKS)
-    if "exception" in raised.columns:
+    if "exception" not in raised.columns:  # none was read to its end
+        raised = raised.clear()
+    else:
         # if one rank raised something else, its agent may have interrupted the others
         own = pl.col("exception").str.contains(SENT)
         alike = raised.select(own.fill_null(False).all()).item()

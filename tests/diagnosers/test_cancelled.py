@@ -106,6 +106,11 @@ def test_ctrl_c_reaches_every_rank(analyzed):
     assert analysis.ranked.verdict.confidence == "likely"
 
 
+def test_a_traceback_whose_exception_is_lost_is_no_interrupt(analyzed):
+    cut = "[rank1]: Traceback (most recent call last):\n"
+    assert verdict(analyzed({"job.log": JOB + cut}))[0] != "cancelled"
+
+
 def test_an_agent_may_interrupt_the_peers_of_a_rank_that_raised(analyzed):
     files = {
         "rank_0.log": traceback(0, "ValueError: loss is nan"),

@@ -1,4 +1,4 @@
-"""Prefixes that only the habit of a file shows: stern's, and the host name of pdsh.
+"""Prefixes that only the habit of a file shows: stern's, a pid, pdsh's host name.
 
 Such words may also begin a sentence, or name a logger. They are a prefix in a file most
 of whose lines begin so, with few names; they are written as prefixes that `framing`
@@ -18,6 +18,8 @@ STERN = (
     r"^([a-z0-9][a-z0-9-]{0,250}-(?:\d+|[a-z0-9]{5})) "
     r"([a-z][a-z0-9-]{2,62}) "
 )
+# a launcher of the site's own may put `(4711) ` in front of each line of a process
+PID = ascii_only(r"^\((\d{1,7})\) ")
 _SENTENCE = (
     r"^\S+ (?:has|was|did|had|failed|exited|lost|died|joined|left|not|with|and) "
 )
@@ -36,6 +38,7 @@ def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
     raw, colourless = pl.col("raw"), pl.col("raw").str.replace_all(ANSI, "")
     sentence = raw.str.contains(_SENTENCE)
     lines = _written_as(lines, STERN, 2, "[pod/$1/$2] ", colourless, ~sentence)
+    lines = _written_as(lines, PID, 1, "(pid=$1) ", colourless, pl.lit(True))
     behind = lines.filter(raw.str.contains(_TORCH, literal=True))["raw"]
     if behind.is_empty():
         return lines
