@@ -55,3 +55,17 @@ def test_a_name_alone_in_front_of_each_line_is_no_host(last):
     assert tasks["host"].null_count() == 3
     told = habit("train: step 1", "train: step 2", last)
     assert told["host"].null_count() == 3
+
+
+def test_a_pid_in_front_of_the_lines_of_a_file_is_peeled_off():
+    lines = [f"({4121 + n % 2}) [rank{n % 2}]: step {n}" for n in range(6)]
+    told = habit(*lines)
+    assert told["pid"].to_list() == [4121, 4122] * 3
+    assert told["rank"].to_list() == [0, 1] * 3
+    assert told["text"].to_list() == [f"step {n}" for n in range(6)]
+
+
+def test_numbers_of_a_list_are_no_pids():
+    told = habit(*(f"({n}) check the cable" for n in range(1, 7)))
+    assert told["pid"].null_count() == 6
+    assert told["text"][0] == "(1) check the cable"

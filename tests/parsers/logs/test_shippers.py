@@ -214,7 +214,6 @@ NAMELESS = {
     ),
     "srun -l": text(lambda n, r: f" {r}: "),
     "determined": text(lambda n, r: f"[{at(n)}] f6114bb{r} [rank={r}] || ERROR: "),
-    "a launcher's pid": text(lambda n, r: f"({4121 + r}) "),
     "determined's wrapper": text(lambda n, r: f"[rank={r}] "),
 }
 SKY = {"skypilot": text(lambda n, r: f"(worker{r + 1}, rank={r + 1}, pid={41 + r}) ")}
