@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.model.findings import Statement
     from ncclforensics.model.frames import Frames
+    from ncclforensics.theory.weigh import Told
 
 FAMILY = "runtime"
 NEEDS = ("standings", "c10d.heartbeat")
@@ -73,22 +74,24 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     poor = _poor(frames)
     # an absent rank with a dump like its peers' is the one to look at first
     found = [
-        (told.story.call, told.story.ranks, len(told.end.blocked))
+        told
         for told in weighed(frames).of("missing-rank", "crashed-rank", "node-lost")
         if told.story.call is not None and {*told.story.ranks} <= poor.keys()
     ]
     if not found:
         yield from heartbeat_monitor.stuck(frames)
         return
-    call, _, blocked = found[0]
-    ranks = tuple(sorted({rank for _, some, _ in found for rank in some}))
+    call, blocked = found[0].story.call, len(found[0].end.blocked)
+    assert call is not None
+    ranks = tuple(sorted({rank for told in found for rank in told.story.ranks}))
     failing = common.collective(frames, call)
     who = common.ranks(ranks)
     lacks = poor[ranks[0]]
     sources = call_summary.dumps(frames).filter(pl.col("rank").is_in(ranks))
     yield Finding(
         slug="gil-deadlock",
-        confidence="likely",
+        # a dump may lack them for other reasons, and the job may run
+        confidence="possible" if _are_only_possible(found) else "likely",
         headline=f"{who} {are(len(ranks))} stuck, with a dump that has no {lacks}: "
         f"{common.call_words(failing)} waits",
         evidence=(
@@ -108,6 +111,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         collective=failing,
         first_seen=wording.onset(frames, call),
     )
+
+
+def _are_only_possible(found: list[Told]) -> bool:
+    """Whether nothing proves that the job stands in the calls of these stories."""
+    return all(told.confidence == "possible" for told in found)
 
 
 def _poor(frames: Frames) -> dict[int, str]:

@@ -40,7 +40,9 @@ def of(frames: Frames, ranked: Ranked) -> Clue | None:
     known |= {*common.numbers(frames["calls"]["members"].explode())}
     stood = _stood(frames)
     return Clue(
-        text=_of_suspects(ranked.suspects) or _of_timeouts(roll.timed_out, stood),
+        text=_of_suspects(ranked.suspects)
+        or _of_timeouts(roll.timed_out, stood)
+        or _of_nothing(frames),
         ranks=len(known) or None,
         heard=tuple(sorted(heard)),
         silent=tuple(sorted(known - heard)),
@@ -75,6 +77,14 @@ def _of_timeouts(timed_out: frozenset[int], stood: tuple[Stood, ...]) -> str:
     who = common.ranks(sorted(timed_out))
     it = "it" if len(timed_out) == 1 else "they"
     return f"{who} timed out{where}; this evidence does not show whom {it} waited for"
+
+
+def _of_nothing(frames: Frames) -> str:
+    """Say that the dumps are empty, where nothing else tells of a call; "" if not."""
+    told = ("events", "collectives", "positions", "looks", "stacks")
+    if not frames.has("groups") or any(frames.has(name) for name in told):
+        return ""
+    return "the dumps hold no call, so nothing shows that the job had stopped"
 
 
 def _heard(frames: Frames) -> frozenset[int]:

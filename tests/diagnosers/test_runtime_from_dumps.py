@@ -1,5 +1,6 @@
 """gpu-stall and gil-deadlock on simulated dumps, and what looks like them."""
 
+import os
 import pickle
 
 import pytest
@@ -71,6 +72,15 @@ def test_a_dump_without_stacks_or_entries_on_the_absent_rank(seed, tmp_path):
     assert judging.named(found) == ("gil-deadlock", tuple(case.ranks))
     lacks = "entries" if case.mute else "stacks"
     assert lacks in found.ranked.verdict.headline
+
+
+def test_without_proof_that_the_job_stopped_it_is_only_possible(tmp_path):
+    case = judging.played("gil", 1)
+    assert judging.analysis(case, tmp_path).ranked.verdict.confidence == "likely"
+    for file in tmp_path.iterdir():  # as they come from an archive without times
+        os.utime(file, (1.7e9, 1.7e9))
+    found = analyze([str(tmp_path)]).ranked.verdict
+    assert found is None or found.confidence == "possible"
 
 
 def test_an_absent_rank_with_a_whole_dump_is_only_missing(tmp_path):

@@ -1,8 +1,11 @@
 """An open outcome never stands beside a word of certainty, and its clue leads."""
 
+import pickle
+
 import pytest
 
 from known_jobs import known
+from ncclforensics.analysis import analyze
 from ncclforensics.diagnosers import CLASSES
 from ncclforensics.report.bundle import paper
 from ncclforensics.report.formats.annotations import render_github
@@ -72,6 +75,16 @@ def test_a_lone_timeout_is_told_and_nobody_is_suspected_for_it():
     assert report.suspects == ()
     assert "dump" in second  # every rank's stderr is there already
     assert max(len(first), len(second)) <= 80
+
+
+def test_dumps_without_a_call_do_not_show_that_anything_stopped(tmp_path):
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
+    for rank in range(2):
+        told = {"version": "2.10", "pg_config": config, "pg_status": {}, "entries": []}
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(told, 2))
+    first, _ = opening(analyze([str(tmp_path)]).report)
+    assert first.startswith("inconclusive: the dumps hold no call")
+    assert "something stopped" not in first
 
 
 def test_where_a_class_explains_the_failure_there_is_no_clue():
