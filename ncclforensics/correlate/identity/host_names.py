@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity import node_folders
+
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
@@ -94,7 +96,8 @@ def _by_path(frames: Frames) -> Frames:
     counts: `gpu-1` is part of `gpu-1-2`. Where files are named by the hosts that their
     lines tell, `a01.log` and `a02.log`, a file `a03.log` is named by its host as well.
     """
-    known = pl.concat([_known(frames), _named_alike(frames)]).unique()
+    told = [_known(frames), _named_alike(frames), node_folders.names(frames)]
+    known = pl.concat(told).unique()
     if known.is_empty():
         return frames
     heard = frames["events"].drop_nulls("host")["source"].unique()

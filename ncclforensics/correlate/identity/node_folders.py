@@ -1,0 +1,61 @@
+"""Folders that hold the files of one node each: `node0/`, `node1/`, named by no line.
+
+Launchers number ranks node by node. So where the ranks of each folder beside others lie
+in a block of ranks of its own, the folders are the nodes, and their names the best that
+is known of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+MOST_FOLDERS = 6  # nesting depth
+LEAST = 2  # ranks of a node: folders of one rank each are named by rank
+NAME = r"^[A-Za-z][A-Za-z0-9._-]*$"
+# parts of a job that hold blocks of ranks as well, and usual names of folders
+NO_NODE = (
+    r"(?i)^(?:stage|pp|tp|dp|ep|cp|sp|pg|group|shard|replica|ranks?|local|attempt|try"
+    r"|run|job|step|epoch|iter|part|phase|batch|exp|test|logs?|out|err|stdout|stderr"
+    r"|dumps?|fr|traces?)[._-]?\d*$"
+)
+
+
+def names(frames: Frames) -> pl.Series:
+    """Return the names of the folders that each hold a block of ranks, as String.
+
+    The largest folder gives the size of a block; smaller ones lack files. Empty if two
+    folders share a block, or if one has ranks of several.
+    """
+    told = [frames[name].select("source", "rank") for name in ("sources", "events")]
+    files = pl.concat(told).drop_nulls().unique()
+    parts = pl.col("source").str.split("/")
+    for depth in range(MOST_FOLDERS):
+        inside = files.filter(parts.list.len() > depth + 1)
+        if inside.is_empty():
+            break
+        name = parts.list.get(depth).alias("name")
+        held = inside.group_by(parts.list.head(depth + 1).alias("folder"), name).agg(
+            pl.col("rank").unique()
+        )
+        if held.height > 1:
+            return held["name"] if _are_nodes(held) else held["name"].clear()
+    return pl.Series("name", [], pl.String)
+
+
+def _are_nodes(held: pl.DataFrame) -> bool:
+    """Whether the folders `name`, with a list `rank`, hold a block of ranks each."""
+    size = held["rank"].list.len().max()
+    if not isinstance(size, int) or size < LEAST:
+        return False
+    block = held.select(
+        (pl.col("rank").list.min() // size).alias("first"),
+        (pl.col("rank").list.max() // size).alias("last"),
+    )
+    named = held["name"].str.contains(NAME) & ~held["name"].str.contains(NO_NODE)
+    whole = bool((block["first"] == block["last"]).all())
+    return whole and bool(named.all()) and bool(block["first"].is_unique().all())

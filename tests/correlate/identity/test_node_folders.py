@@ -1,0 +1,47 @@
+"""Folders of one node each are named by nobody but themselves."""
+
+import pytest
+
+from log_lines import timeout, traceback
+
+
+def hosts(analysis):
+    known = analysis.frames["ranks"].drop_nulls("host")
+    return dict(known.select("rank", "host").iter_rows())
+
+
+def job(folder, ranks=8, missing=()):
+    """Each rank logs into the folder that `folder` gives it; rank 5 raises."""
+    return {
+        f"{folder(rank)}/rank_{rank}.log": traceback(5, "ValueError: bad batch")
+        if rank == 5
+        else timeout(rank)
+        for rank in range(ranks)
+        if rank not in missing
+    }
+
+
+def test_folders_with_a_block_of_ranks_each_are_nodes(analyzed):
+    analysis = analyzed(job(lambda rank: f"node{rank // 4}"))
+    assert hosts(analysis) == {rank: f"node{rank // 4}" for rank in range(8)}
+    assert analysis.ranked.verdict.hosts == ("node1",)
+
+
+def test_a_file_that_was_not_collected_hides_no_node(analyzed):
+    found = hosts(analyzed(job(lambda rank: f"logs/h{rank // 4}/fr", missing=(6,))))
+    assert (found[5], found[7]) == ("h1", "h1")
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        lambda rank: f"stage{rank // 4}",  # of a pipeline
+        lambda rank: f"{rank // 4}",
+        lambda rank: f"node{rank % 2}",  # in turns: which ranks, no line tells
+        lambda rank: f"box{rank}",  # one rank each
+        lambda rank: "node0",
+    ],
+    ids=["stages", "numbers", "in turns", "one each", "one folder"],
+)
+def test_other_folders_are_no_nodes(analyzed, folder):
+    assert hosts(analyzed(job(folder))) == {}
