@@ -8,7 +8,9 @@ What it means
 How we know
     Agents on several hosts that were started for the same run, and yet each is node 0
     of 1. Or, in a job that failed: one log in which processes of several hosts hold the
-    same rank of equally large communicators, and no communicator spans the hosts.
+    same rank of equally large communicators, and no communicator spans the hosts. So do
+    logs of several hosts that each begin with the same command for several nodes,
+    whether or not anything failed.
 
 What to do
     Give every node the same endpoint, by a name that means the same host everywhere,
@@ -36,7 +38,7 @@ from ncclforensics.model.findings import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.findings import Confidence, Statement
     from ncclforensics.model.frames import Frames
 
 FAMILY = "launch"
@@ -93,9 +95,11 @@ def _agents(frames: Frames) -> Finding | None:
 
 
 def _communicators(frames: Frames) -> Finding | None:
-    """Find one log in which several hosts each hold all ranks of a world."""
+    """Find logs in which several hosts each hold all ranks of a world."""
     inits = frames.message("nccl.init.complete")
-    if inits.is_empty() or not signs_of_failure(frames):
+    asked = _asked(frames, inits)
+    failed = bool(signs_of_failure(frames))
+    if inits.is_empty() or not (failed or asked) or _is_wider(frames, inits):
         return None
     largest = inits.filter(
         (pl.col("nranks") == pl.col("nranks").max()) & (pl.col("nranks") > 1)
@@ -114,17 +118,46 @@ def _communicators(frames: Frames) -> Finding | None:
     hosts = common.hosts(wholes["host"])
     spanning = largest.group_by("comm_id").agg(pl.col("host").n_unique())
     spans = spanning.filter(pl.col("host") > 1).height
-    if len(hosts) < 2 or wholes["source"].n_unique() > 1 or spans:
+    if len(hosts) < 2 or (wholes["source"].n_unique() > 1 and not asked) or spans:
         return None
+    meant = (
+        f" Each was started for {asked:,} nodes by the same command." if asked else ""
+    )
     return _finding(
         wholes.select("text", "source", "line"),
         (),
         f"{len(hosts):,} hosts each formed a world of their own",
         f"{common.named(hosts)} each hold every rank of a communicator as large as any "
-        "here, and none spans two hosts.",
+        f"here, and none spans two hosts.{meant}",
         None,
         _remedy(f"{len(hosts)}", f"{hosts[0]}:29500", "job"),
+        # a wider communicator may be made later
+        "likely" if failed else "possible",
     )
+
+
+def _is_wider(frames: Frames, inits: pl.DataFrame) -> bool:
+    """Whether a communicator that was begun is larger than all of `inits`."""
+    begun = frames.message("nccl.init.start")
+    return "nranks" in begun.columns and bool(
+        (begun["nranks"] > inits["nranks"].max()).any()
+    )
+
+
+def _asked(frames: Frames, inits: pl.DataFrame) -> int:
+    """Return for how many nodes one command in all logs of `inits` starts the job.
+
+    0 if a log begins with another command or with none, or if one node is enough.
+    """
+    told = frames.message("torchelastic.command")
+    if "asked_nodes" not in told.columns:
+        return 0
+    theirs = told.filter(pl.col("source").is_in(inits["source"].implode()))
+    whole = theirs["source"].n_unique() == inits["source"].n_unique()
+    own_rank = r"--node[_-]rank[= ]\d+"
+    same = theirs["text"].str.replace(own_rank, "").n_unique() == 1
+    nodes = int(str(theirs["asked_nodes"].min() or 0))
+    return nodes if whole and same and nodes > 1 else 0
 
 
 def _reachable(endpoint: str, agents: pl.DataFrame) -> str:
@@ -148,11 +181,12 @@ def _finding(
     why: str,
     first_seen: int | None,
     remedy: tuple[str, ...],
+    confidence: Confidence = "likely",
 ) -> Finding:
     named = f" ({common.named(hosts)})" if hosts else ""
     return Finding(
         slug="split-rendezvous",
-        confidence="likely",
+        confidence=confidence,
         headline=f"{headline}{named}"[:200],
         evidence=common.cites(lines),
         explanation=why,

@@ -21,7 +21,7 @@ Who = dict[str, int | str]
 # an unambiguous host name; `gpu3` may be a device and `node1` a label
 SHORT_HOST = (
     r"(?:(?:gpu-?node|compute|node|host|dgx|hgx|nid|cn|gn)-?[a-z]?\d{2,}|gpu-?\d{3,}"
-    r"|(?:gpu-node|compute-node|gpu-host)-[a-z0-9]+|ip(?:-\d{1,3}){4})"
+    r"|gpu-[a-z]\d{2,}|(?:gpu-node|compute-node|gpu-host)-[a-z0-9]+|ip(?:-\d{1,3}){4})"
 )
 HOST = SHORT_HOST + r"(?:[.-][a-z0-9][a-z0-9.-]*)?"
 # a host where only a host can be: has a letter, and is not a usual word of file names
@@ -53,6 +53,7 @@ FOLDERS = (
 PATHS = (
     # torchrun --log-dir: the index is the rank on that node, not in the job
     r"/attempt_\d+/(?P<local_rank>\d+)/[^/]+$",
+    r"[._-]pid[._=-]?(?P<pid>\d{2,7})(?=[._-]|$)(?=[^/]*$)",
     # kubelet: <namespace>_<pod>_<uid>/<container>/<restart>.log
     r"/pods/[^/_]+_(?P<host>[^/_]+)_[0-9a-f-]{8,}/[^/]+/(?P<attempt>\d+)\.log[^/]*$",
     r"[/._-](?P<stream>stdout|stderr)(?:\.(?:log|txt|out))?$",

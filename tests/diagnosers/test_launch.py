@@ -322,6 +322,38 @@ def test_two_whole_worlds_in_one_failed_log_are_split(analyzed):
     assert not found(analysis, "split-rendezvous")
 
 
+def worlds_of_their_own(command="+ torchrun --nnodes=2 train.py\n", begun=""):
+    """Two nodes, started by one command, that each hold a world of two ranks."""
+    return {
+        f"gpu000{n}.log": command
+        + "".join(
+            init(r, 2, host=f"gpu000{n}", pid=50 + r, comm=f"0x{n}a") for r in (0, 1)
+        )
+        + begun
+        for n in (1, 2)
+    }
+
+
+def test_nodes_that_were_to_meet_and_each_formed_a_world_may_be_split(analyzed):
+    analysis = analyzed(worlds_of_their_own())
+    told = analysis.ranked.verdict
+    assert (told.slug, told.confidence) == ("split-rendezvous", "possible")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        worlds_of_their_own(command=""),
+        worlds_of_their_own(command="+ torchrun --nnodes=1 train.py\n"),
+        # each node's group comes before that of all ranks
+        worlds_of_their_own(begun=init(0, 4, comm="0xff", phase="START")),
+    ],
+    ids=["no command", "for one node", "a wider one is begun"],
+)
+def test_a_group_within_each_node_is_no_split(analyzed, files):
+    assert not found(analyzed(files), "split-rendezvous")
+
+
 def test_elastic_horovod_that_gives_up_names_the_hosts_it_lost(analyzed):
     log = (
         "WARNING:root:blacklist failing host: gpu0002\n"

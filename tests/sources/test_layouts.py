@@ -58,6 +58,8 @@ LOGS = {
     },
     f"job-0_ml_pytorch-{ID * 2}.log": {"host": "job-0"},
     "user_logs/std_log_process_3.txt": {"rank": 3},
+    "gpu-a17.rank2.pid7938.log": {"host": "gpu-a17", "rank": 2, "pid": 7938},
+    "dmesg-gpu-a17.txt": {"host": "gpu-a17"},
     f"10.0.0.6/session_2026-08-20_10-00-00_1_2/logs/worker-{ID}-01000000-4711.out": {
         "host": "10.0.0.6",
         "pid": 4711,
@@ -72,7 +74,7 @@ SAY_NOTHING = (
     *("node_rank_1.log", "noderank1.log", "tp_rank_2.log", "dp-rank-2.log"),
     *("rank_0-7.log", "ranks_5.log", "crank_5.log", "frank5.log"),
     *("gpu3/x.log", "node1/x.log", "run12/x.log", "step-100/x.log", "gpu3.log"),
-    *("local_ranks_of_all.log", "host_rank2.log"),
+    *("local_ranks_of_all.log", "host_rank2.log", "rapid4711.log", "pids.log"),
     *(
         "dmesg.log",
         "dmesg-T.log",
