@@ -70,7 +70,10 @@ UNWINDS = ("nccl.backtrace", "nccl.backtrace.header_file")
 SYSTEM_ERROR = 2
 # a process prints one of these when it lost a peer, or when it shuts down in order
 TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
-NO_ANSWER = r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
+NO_ANSWER = (
+    r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
+    r"|connect to \S+ failed ?: software caused connection abort"
+)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
