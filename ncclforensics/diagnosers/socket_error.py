@@ -78,15 +78,13 @@ NO_ANSWER = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the peer that the other ranks lost."""
-    lines = frames.message(*LOST)
-    lines = lines.filter(
-        pl.col("level").ne_missing("INFO") & ~pl.col("text").str.contains(NO_ANSWER)
-    )
+    told = frames.message(*LOST).filter(pl.col("level").ne_missing("INFO"))
     if job.ended_in_order(frames):
         return
-    if lines.is_empty():
+    if told.is_empty():
         yield from _unwound(frames)
         return
+    lines = told.filter(~pl.col("text").str.contains(NO_ANSWER))
     lines = lost_peers.with_hosts(frames, teardown.before(frames, lines))
     if lines.is_empty():
         return

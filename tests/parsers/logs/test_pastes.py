@@ -177,3 +177,38 @@ def test_the_report_says_what_was_undone(tmp_path):
     assert any("in front of the lines" in text for text in said)
     assert any("broken at" in text for text in said)
     assert told["events"].filter(message="c10d.watchdog.timeout").height == 1
+
+
+LOST = "Unable to determine the device handle for GPU0000:1B:00.0: Unknown Error"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "ada@gpu0001:~/job$ nvidia-smi",
+        "(venv) ada@gpu0001:/data$ ./train.sh",
+        "root@gpu0001:/# dmesg",
+        "[ada@gpu0001 job]$ python train.py",
+        "ada@gpu0001 ~ % nvidia-smi",
+    ],
+)
+def test_a_prompt_tells_the_host_of_its_output(prompt):
+    below = ["ada@gpu0002:~$ cat other.log", LOST]
+    mine = f"[host/gpu0001] {LOST}"
+    assert restored([LOST, prompt, LOST, "```", LOST]) == [LOST, prompt, mine, "```", LOST]
+    assert restored([prompt, LOST, *below]) == [prompt, mine, *below]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ada@login1:~/job$ cat slurm-123.out",
+        "ada@login1:~/job$ ssh gpu0001 nvidia-smi",
+        "ada@login1:~/job$",
+        "git@github.com:org/repo.git is cloned",
+        "loss@epoch 3 is 40 % higher",
+        "mail ada@gpu0001 for $ 5",
+    ],
+)
+def test_what_shows_no_host_of_the_output_is_no_such_prompt(line):
+    assert restored([line, LOST]) == [line, LOST]
