@@ -212,3 +212,21 @@ def test_a_prompt_tells_the_host_of_its_output(prompt):
 )
 def test_what_shows_no_host_of_the_output_is_no_such_prompt(line):
     assert restored([line, LOST]) == [line, LOST]
+
+
+RUN_ON = (
+    "[E ProcessGroupNCCL.cpp:455] Some NCCL operations have failed or timed out. Due to "
+    "the asynchronous nature of CUDA kernels, subsequent GPU operations might run on "
+    "corrupted/incomplete data. terminate called after throwing an instance of "
+    "'std::runtime_error' what(): NCCL error: remote process exited or there was a "
+    "network error, NCCL version 2.14.3 ncclRemoteError: A call failed possibly due to a "
+    "network error or a remote process exiting prematurely. Last error: NET/IB : Got "
+    "completion from peer 10.20.0.12<39138> with error 12, opcode 0, len 0, vendor err 129"
+)
+
+
+def test_what_a_process_says_of_its_end_in_one_line_is_split():
+    (last,) = [line for line in restored([RUN_ON]) if line.startswith("NET/IB")]
+    assert last.endswith("vendor err 129")
+    short = "what(): NCCL error Last error: none, terminate called after that"
+    assert restored([short]) == [short]
