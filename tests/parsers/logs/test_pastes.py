@@ -194,9 +194,9 @@ LOST = "Unable to determine the device handle for GPU0000:1B:00.0: Unknown Error
 )
 def test_a_prompt_tells_the_host_of_its_output(prompt):
     below = ["ada@gpu0002:~$ cat other.log", LOST]
-    mine = f"[host/gpu0001] {LOST}"
-    assert restored([LOST, prompt, LOST, "```", LOST]) == [LOST, prompt, mine, "```", LOST]
-    assert restored([prompt, LOST, *below]) == [prompt, mine, *below]
+    mine = [f"[host/gpu0001] {line}" for line in (prompt, LOST)]
+    assert restored([LOST, prompt, LOST, "```", LOST]) == [LOST, *mine, "```", LOST]
+    assert restored([prompt, LOST, *below]) == [*mine, *below]
 
 
 @pytest.mark.parametrize(

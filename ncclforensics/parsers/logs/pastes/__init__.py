@@ -76,5 +76,4 @@ def restored(lines: pl.DataFrame, plan: Plan) -> pl.DataFrame:
 
 def notes(plan: Plan) -> Iterator[str]:
     """Yield what was undone, in words."""
-    for name, how in plan:
-        yield STEPS[name].says(how)
+    yield from filter(None, (STEPS[name].says(how) for name, how in plan))

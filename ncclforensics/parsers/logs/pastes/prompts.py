@@ -36,20 +36,19 @@ def found(lines: pl.DataFrame) -> bool | None:
 
 
 def undone(lines: pl.DataFrame, _how: bool) -> pl.DataFrame:
-    """Write the host in front of the output, as `framing` knows it."""
-    prompt = pl.col("raw").str.contains(_PROMPT)
-    ends = prompt | pl.col("raw").str.contains(_FENCE)
-    block = ends.cum_sum()
+    """Write the host in front of the command and its output, as `framing` knows it."""
+    fence = pl.col("raw").str.contains(_FENCE)
+    block = (fence | pl.col("raw").str.contains(_PROMPT)).cum_sum()
     host = _host().first().over(block)
-    speaks = ~ends & pl.col("raw").str.contains(r"\S")
+    speaks = ~fence & pl.col("raw").str.contains(r"\S")
     named = pl.when(speaks & host.is_not_null())
     told = named.then(pl.format("[host/{}] {}", host, "raw")).otherwise("raw")
     return lines.with_columns(told.alias("raw"))
 
 
 def says(_how: bool) -> str:
-    """Say what was read of the prompts."""
-    return "the prompts of a shell tell the host of the output below them"
+    """Say nothing: a prompt is no damage."""
+    return ""
 
 
 def _host() -> pl.Expr:
