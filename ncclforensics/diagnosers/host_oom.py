@@ -100,7 +100,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
     if kernel.height:
         ours = pl.col("name").fill_null("").str.contains(exit_records.OURS)
-        # a limited group is a job's or a container's; a cut line does not name the process
+        # a limited group is a job's or a container's; a cut line names no process
         unnamed = pl.lit(False)
         if "constraint" in kernel.columns:
             of_group = pl.col("constraint") == "CONSTRAINT_MEMCG"

@@ -292,8 +292,8 @@ def _absent(
 ) -> tuple[int, ...]:
     """Return the ranks that did not join, if they are as many as the store misses.
 
-    Those that JAX's coordination service lists; those that tried to connect in vain; else those that print nothing at all, where all
-    others do.
+    Those that JAX's service lists; or those that tried to connect in vain; else those
+    that print nothing at all, where all others do.
     """
     if "tasks" in told.columns:
         return common.numbers(told["tasks"].explode())

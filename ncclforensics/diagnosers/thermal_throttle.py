@@ -60,7 +60,9 @@ BRAKE = "HW Power Brake Slowdown"
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the GPUs that are slowed down."""
-    lines = pl.concat([_with_gpu(frames), _listed(frames), _in_xml(frames), _by_dcgm(frames)])
+    lines = pl.concat(
+        [_with_gpu(frames), _listed(frames), _in_xml(frames), _by_dcgm(frames)]
+    )
     headers = frames.message(GPU, XML)
     if lines.is_empty():
         if headers.height:
@@ -82,8 +84,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="likely" if heat else "possible",
         headline=f"{which}{where} is throttled: {causes}",
         evidence=common.cites(lines),
-        explanation=f"{_reporter(frames)} reports {causes} as active for {which}{where}. Its "
-        "rank computes longer than the others, who wait for it.",
+        explanation=f"{_reporter(frames)} reports {causes} as active for {which}"
+        f"{where}. Its rank computes longer than the others, who wait for it.",
         remedy=(
             f"nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK -i {gpu}"
             + (f"   # on {hosts[0]}" if hosts else ""),

@@ -8,11 +8,12 @@ What it means
 How we know
     `Connect to ADDRESS failed : No route to host`, `Network is unreachable` or
     `Connection timed out`; the same as the reason why NCCL gave up its retries; retries
-    that go on to the end of the log; a connect given up in NCCL's bootstrap; Gloo's `connectFullMesh failed`. The host that
-    several others cannot reach is named, or the host that reaches none while others
-    reach its peer; for a single pair, the address that did not answer. Or two looks of
-    `collect`: connections that are not made, or bytes that stand in the queue of one
-    end and never reach the other, though its process lives.
+    that go on to the end of the log; a connect given up in NCCL's bootstrap; Gloo's
+    `connectFullMesh failed`. The host that several others cannot reach is named, or the
+    host that reaches none while others reach its peer; for a single pair, the address
+    that did not answer. Or two looks of `collect`: connections that are not made, or
+    bytes that stand in the queue of one end and never reach the other, though its
+    process lives.
 
 What to do
     From the host that prints the error: `ip route get ADDRESS`, `ping -c 3 ADDRESS` and

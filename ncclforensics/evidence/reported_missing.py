@@ -177,7 +177,11 @@ def _of_jax(frames: Frames) -> Finding | None:
     lines = frames.message("jax.barrier_timeout")
     if "missing" not in lines.columns:
         return None
-    told = lines.filter(~pl.col("barrier").str.contains(JAX_START)).drop_nulls("missing").head(1)
+    told = (
+        lines.filter(~pl.col("barrier").str.contains(JAX_START))
+        .drop_nulls("missing")
+        .head(1)
+    )
     ranks = common.numbers(told["missing"].explode())
     call = Collective(op=f"barrier {told['barrier'][0]}") if told.height else None
     why = "JAX's coordination service lists it"

@@ -86,6 +86,8 @@ def test_a_line_that_names_its_host_outranks_the_prompt_above_it(analyzed):
         f"ada@gpu0002:~$ sudo dmesg\n[ 1843.305512] {lost}\n"
     )
     (finding,) = [
-        f for _, f in analyzed({"paste.txt": text}).ranked.findings if f.slug == "gpu-fault"
+        f
+        for _, f in analyzed({"paste.txt": text}).ranked.findings
+        if f.slug == "gpu-fault"
     ]
     assert finding.hosts == ("gpu0001", "gpu0002")

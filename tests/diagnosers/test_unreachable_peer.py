@@ -182,7 +182,10 @@ PENDING = " (Operation now in progress)"
 
 def test_a_connect_given_up_in_the_bootstrap_never_came_about(analyzed):
     text = unwound(
-        "gpu1", ("misc/socket.cc:505", PENDING), ("bootstrap.cc:275", ""), ("init.cc:9", "")
+        "gpu1",
+        ("misc/socket.cc:505", PENDING),
+        ("bootstrap.cc:275", ""),
+        ("init.cc:9", ""),
     )
     (finding,) = found(analyzed({"a.log": text}), SLUG)
     assert (finding.hosts, finding.ranks) == ((), ())
@@ -191,7 +194,9 @@ def test_a_connect_given_up_in_the_bootstrap_never_came_about(analyzed):
 @pytest.mark.parametrize(
     "text",
     [
-        unwound("gpu1", ("misc/socket.cc:505", PENDING), ("transport/net_socket.cc:9", "")),
+        unwound(
+            "gpu1", ("misc/socket.cc:505", PENDING), ("transport/net_socket.cc:9", "")
+        ),
         unwound("gpu1", ("misc/socket.cc:47", ""), ("bootstrap.cc:275", "")),
         init("gpu1", 0, 2)
         + unwound("gpu1", ("misc/socket.cc:505", PENDING), ("bootstrap.cc:275", "")),

@@ -180,7 +180,11 @@ def test_ethtool_of_the_named_host_is_told_and_accuses_nobody(analyzed):
 
 @pytest.mark.parametrize(
     ("setters", "hosts", "ranks"),
-    [(("gpu0007",), ("gpu0007",), ()), (("gpu0007", "gpu0008"), (), (0,)), ((), (), (0,))],
+    [
+        (("gpu0007",), ("gpu0007",), ()),
+        (("gpu0007", "gpu0008"), (), (0,)),
+        ((), (), (0,)),
+    ],
 )
 def test_who_repeats_the_error_is_not_whose_setting_it_is(
     analyzed, setters, hosts, ranks

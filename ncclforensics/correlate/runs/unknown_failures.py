@@ -17,8 +17,8 @@ BY_WORDS, OF_PERSON = "uncaught.failure", "uncaught.hang"
 BY_LEVEL = ("uncaught.level", "uncaught.record")
 # advice, and what is said not to happen
 SUPPOSED = (
-    r"(?i)\b(?:if|when|whenever|unless|until|whether|never|no longer|not|avoids?|prevents?)"
-    r"\b[^.;!?]{0,80}\b(?:hangs|freezes|stuck)\b"
+    r"(?i)\b(?:if|when|whenever|unless|until|whether|never|no longer|not|avoids?"
+    r"|prevents?)\b[^.;!?]{0,80}\b(?:hangs|freezes|stuck)\b"
 )
 BAD_LEVELS = ("E", "F", "ERROR", "FATAL", "CRITICAL", "C")
 QUOTED = 160  # characters of a line
@@ -30,7 +30,8 @@ def lines(frames: Frames) -> pl.DataFrame:
 
     A line with a header counts by its level, one without by its words. The job survived
     a line if its file shows a later step or line of the program, or if all processes
-    ended well; what a person says of a log stands above it as well. Where known lines tell of a failure, these add nothing.
+    ended well; what a person says of a log stands above it as well. Where known lines
+    tell of a failure, these add nothing.
     """
     told = frames.message(BY_WORDS, OF_PERSON, *BY_LEVEL)
     of_person = pl.col("message") == OF_PERSON
