@@ -78,13 +78,13 @@ NO_ANSWER = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the peer that the other ranks lost."""
-    told = frames.message(*LOST).filter(pl.col("level").ne_missing("INFO"))
+    lost = frames.message(*LOST).filter(pl.col("level").ne_missing("INFO"))
     if job.ended_in_order(frames):
         return
-    if told.is_empty():
+    if lost.is_empty():
         yield from _unwound(frames)
         return
-    lines = told.filter(~pl.col("text").str.contains(NO_ANSWER))
+    lines = lost.filter(~pl.col("text").str.contains(NO_ANSWER))
     lines = lost_peers.with_hosts(frames, teardown.before(frames, lines))
     if lines.is_empty():
         return
