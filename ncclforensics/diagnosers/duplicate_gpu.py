@@ -10,7 +10,9 @@ How we know
     `Duplicate GPU detected : rank A and rank B both on CUDA device …` names the ranks.
     NCCL 2.30 says only that some ranks share a GPU; then the ranks of that communicator
     whose `Init START` lines show the same host and bus id are named. If a communicator
-    does not span the job, its ranks are named only where its members are known.
+    does not span the job, its ranks are named only where its members are known. If
+    NCCL's line is lost, two ranks with one bus id on one host that aborted their
+    communicator before it was complete are enough.
 
 What to do
     Call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first CUDA
@@ -66,9 +68,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that share a GPU."""
     named = frames.message(*NAMED)
     lines = named if named.height else frames.message(*UNNAMED)
+    shared = _sharing(frames, lines) if lines.height else _aborted(frames)
+    if lines.is_empty():
+        lines = shared
     if lines.is_empty():
         return
-    shared = _sharing(frames, lines)
     ranks = common.numbers(shared["rank"])
     if named.height:
         ranks = _named(frames, named) or ranks
@@ -80,7 +84,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     who += f"{where} share " + _gpus(named if named.height else shared)
     yield Finding(
         slug="duplicate-gpu",
-        confidence="certain",
+        confidence="certain" if lines is not shared else "likely",
         headline=who,
         evidence=(*common.cites(lines, 4), *common.cites(shared, 4)),
         explanation=f"{who[:1].upper()}{who[1:]}. Of those on one GPU all but one are "
@@ -129,6 +133,27 @@ def _named(frames: Frames, named: pl.DataFrame) -> tuple[int, ...]:
     if known.is_empty() and members.is_empty():
         return tuple(sorted(told))
     return common.numbers(known["rank"])
+
+
+def _aborted(frames: Frames) -> pl.DataFrame:
+    """Return the `Abort` lines of ranks that share a GPU and were never connected.
+
+    The lines do not say which communicator it was: lines of one size, with each rank
+    once, are one's. Where no other is known, it is taken to span the job.
+    """
+    aborts = frames.message("nccl.comm.abort")
+    if "bus_id" not in aborts.columns or frames.message("nccl.init.complete").height:
+        return aborts.with_columns(pl.lit(None, pl.String).alias("bus_id")).clear()
+    if frames.message(*STARTED).is_empty():
+        aborts = aborts.with_columns(pl.coalesce("rank", "comm_rank").alias("rank"))
+    one = aborts.unique(["source", "host", "pid", "comm"], keep="last").sort("line")
+    comm, gpu = ["source", "nranks"], ["source", "nranks", "host", "bus_id"]
+    alone = pl.len().over(*comm, "comm_rank") == 1
+    return one.drop_nulls([*gpu, "pid"]).filter(
+        alone.all().over(comm)
+        & (pl.col("pid").n_unique().over(gpu) > 1)
+        & (pl.col("comm_rank").n_unique().over(gpu) > 1)
+    )
 
 
 def _sharing(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:

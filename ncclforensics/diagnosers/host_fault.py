@@ -7,12 +7,12 @@ What it means
 
 How we know
     The kernel's `Kernel panic - not syncing` (from the serial console, kdump or
-    netconsole), `Machine Check Exception`, `UE` of EDAC, `event severity: fatal`, a
-    hard LOCKUP, a lost disk, or `due to hardware memory corruption` with the process
-    that was killed. Or the management controller's event log, at the time of the
-    failure. All but a panic and a killed process are taken as the cause only if the
-    ranks that others wait for, or that ended first, ran on that host, or if nothing but
-    that kernel log was given.
+    netconsole), `Machine Check Exception`, `UE` of EDAC or a machine check whose status
+    says so (bit 61), `event severity: fatal`, a hard LOCKUP, a lost disk, or `due to
+    hardware memory corruption` with the process that was killed. Or the management
+    controller's event log, at the time of the failure. All but a panic and a killed
+    process are taken as the cause only if the ranks that others wait for, or that ended
+    first, ran on that host, or if nothing but that kernel log was given.
 
 What to do
     Drain the host. Read its event log (`ipmitool sel elist`) and the kernel's last
@@ -64,6 +64,7 @@ STOPPED = {
 BROKE = {
     "kernel.machine_check": "machine check of a processor",
     "kernel.memory_uncorrected": "uncorrectable memory error",
+    "kernel.edac_uncorrected": "uncorrectable memory error",
     "kernel.hardware_fatal": "fatal hardware error",
     "kernel.hard_lockup": "a processor locked up",
     "kernel.disk_lost": "it lost a disk",

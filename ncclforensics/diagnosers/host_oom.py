@@ -100,8 +100,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
     if kernel.height:
         ours = pl.col("name").fill_null("").str.contains(exit_records.OURS)
+        # a limited group is a job's or a container's; a cut line names no process
+        unnamed = pl.lit(False)
+        if "constraint" in kernel.columns:
+            of_group = pl.col("constraint") == "CONSTRAINT_MEMCG"
+            unnamed = (of_group & pl.col("name").is_null()).fill_null(False)
         kernel = kernel.filter(
-            ours | pl.col("rank").is_not_null() | bool(killed.height)
+            ours | unnamed | pl.col("rank").is_not_null() | bool(killed.height)
         )
     lines = pl.concat([_in_columns(kernel), keepers])
     if lines.is_empty():

@@ -61,7 +61,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         numbered = pl.col("errno").fill_null(IN_USE) == IN_USE
         store = store.filter(named | (pl.col("error").is_null() & numbered))
     # after a failed bind to one address family comes the other family, or `listen`
-    failed = store.filter(pl.col("listen").is_not_null()) if store.height else store
+    failed = store.filter(_nowhere()) if store.height else store
     other = frames.message(*OTHERS)
     lines = pl.concat([failed, other], how="diagonal_relaxed")
     if lines.is_empty():
@@ -99,6 +99,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         hosts=hosts,
         first_seen=common.first_seen(lines),
     )
+
+
+def _nowhere() -> pl.Expr:
+    """Whether a process listens in no address family: it says so, or both failed."""
+    is_ipv6 = pl.col("address").str.contains(":", literal=True)
+    both = is_ipv6.drop_nulls().n_unique().over("source", "rank", "port") > 1
+    return pl.col("listen").is_not_null() | (pl.col("port").is_not_null() & both)
 
 
 def _by_srun(frames: Frames) -> tuple[str, ...]:

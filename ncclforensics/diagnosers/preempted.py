@@ -106,6 +106,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         told = lines["preempted"].drop_nulls().str.extract_all(r"\d+").explode()
         ranks = common.numbers(told.cast(pl.Int64, strict=False)) or ranks
     hosts = hosts or pods or common.hosts_of(frames, ranks)
+    if not hosts and "drained" in lines.columns:
+        # Ray's own name of a node, where nothing maps it to a host
+        listed = lines["drained"].drop_nulls().str.extract_all(r"\w+").explode()
+        hosts = common.strings(listed)
     where = common.on(hosts)
     where += f" with {common.ranks(ranks)}" if ranks else ""
     yield Finding(

@@ -37,6 +37,7 @@ import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS
 from ncclforensics.evidence import common, pods
+from ncclforensics.evidence.reported_missing import JAX_START
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import noun
 from ncclforensics.model.shell import at_host, is_host
@@ -108,11 +109,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             [_without_way(frames), _waiting(frames), _raised(frames)],
             how="diagonal_relaxed",
         )
+    jax = _of_jax(frames)
     agents = frames.message(AGENTS)
     failed = frames["exits"].filter(pl.col("code") != 0).height
     if agents.height and (failed or frames.message(*STOPPED).height):
         agents = agents.filter(~pl.col("error").is_in(list(AFTERMATH)))
-    told = pl.concat([lines, agents], how="diagonal_relaxed")
+    told = pl.concat([lines, jax, agents], how="diagonal_relaxed")
     if told.is_empty():
         return
     joined, of = _came(told) or (0, 0)
@@ -224,6 +226,18 @@ def _without_way(frames: Frames) -> pl.DataFrame:
     return lost.clear() if frames.message(*STEPS, PASSED).height else lost
 
 
+def _of_jax(frames: Frames) -> pl.DataFrame:
+    """Return the timeouts of the barrier in which JAX's processes first meet.
+
+    `tasks` are those that did not come.
+    """
+    lines = frames.message("jax.barrier_timeout")
+    if "missing" not in lines.columns:
+        return lines.clear()
+    starts = lines.filter(pl.col("barrier").str.contains(JAX_START))
+    return starts.drop_nulls("missing").head(1).rename({"missing": "tasks"})
+
+
 def _raised(frames: Frames) -> pl.DataFrame:
     """Return the exceptions raised in rendezvous code that give only a system error.
 
@@ -278,9 +292,11 @@ def _absent(
 ) -> tuple[int, ...]:
     """Return the ranks that did not join, if they are as many as the store misses.
 
-    Those that tried to connect in vain; else those that print nothing at all, where all
-    others do.
+    Those that JAX's service lists; or those that tried to connect in vain; else those
+    that print nothing at all, where all others do.
     """
+    if "tasks" in told.columns:
+        return common.numbers(told["tasks"].explode())
     missing = of - joined
     if missing <= 0:
         return ()

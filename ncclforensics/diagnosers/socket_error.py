@@ -70,20 +70,21 @@ UNWINDS = ("nccl.backtrace", "nccl.backtrace.header_file")
 SYSTEM_ERROR = 2
 # a process prints one of these when it lost a peer, or when it shuts down in order
 TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
-NO_ANSWER = r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
+NO_ANSWER = (
+    r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
+    r"|connect to \S+ failed ?: software caused connection abort"
+)
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the peer that the other ranks lost."""
-    lines = frames.message(*LOST)
-    lines = lines.filter(
-        pl.col("level").ne_missing("INFO") & ~pl.col("text").str.contains(NO_ANSWER)
-    )
+    lost = frames.message(*LOST).filter(pl.col("level").ne_missing("INFO"))
     if job.ended_in_order(frames):
         return
-    if lines.is_empty():
+    if lost.is_empty():
         yield from _unwound(frames)
         return
+    lines = lost.filter(~pl.col("text").str.contains(NO_ANSWER))
     lines = lost_peers.with_hosts(frames, teardown.before(frames, lines))
     if lines.is_empty():
         return

@@ -12,6 +12,7 @@ How we know
     Power Brake Slowdown` count as well, as they halve the clocks. The GPU whose section
     contains the line is named with its host. The same from nvidia-smi's CSV, by the
     column's name or as a bit of `clocks_event_reasons.active` (0x8, 0x20, 0x40, 0x80).
+    Or DCGM's `due to thermal violation in GPU N`.
 
 What to do
     Run `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK -i GPU` on the named host. Check
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "platform"
-NEEDS = ("nvidia.smi.",)
+NEEDS = ("nvidia.smi.", "nvidia.dcgm.")
 MISSING = "no nvidia-smi -q output"
 NEXT_TIME = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE of every host while it is slow"
 EXPLAINS = ("straggler", "timeout-masking", "slow-network", "slow-rank")
@@ -53,12 +54,15 @@ SPREADS = True
 THROTTLE, GPU, XML = "nvidia.smi.throttle", "nvidia.smi.gpu", "nvidia.smi.gpu_xml"
 CSV = ("nvidia.smi.throttle_csv", "nvidia.smi.event_csv")
 SHARED = ["cause", "pci", "text", "t", "rank", "host", "source", "line"]
+DCGM = "nvidia.dcgm.thermal"
 BRAKE = "HW Power Brake Slowdown"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the GPUs that are slowed down."""
-    lines = pl.concat([_with_gpu(frames), _listed(frames), _in_xml(frames)])
+    lines = pl.concat(
+        [_with_gpu(frames), _listed(frames), _in_xml(frames), _by_dcgm(frames)]
+    )
     headers = frames.message(GPU, XML)
     if lines.is_empty():
         if headers.height:
@@ -80,8 +84,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="likely" if heat else "possible",
         headline=f"{which}{where} is throttled: {causes}",
         evidence=common.cites(lines),
-        explanation=f"nvidia-smi reports {causes} as active for {which}{where}. Its "
-        "rank computes longer than the others, who wait for it.",
+        explanation=f"{_reporter(frames)} reports {causes} as active for {which}"
+        f"{where}. Its rank computes longer than the others, who wait for it.",
         remedy=(
             f"nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK -i {gpu}"
             + (f"   # on {hosts[0]}" if hosts else ""),
@@ -94,6 +98,21 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         devices=common.devices_of(frames, ranks),
         first_seen=common.first_seen(lines),
     )
+
+
+def _reporter(frames: Frames) -> str:
+    return "DCGM" if frames.message(DCGM).height else "nvidia-smi"
+
+
+def _by_dcgm(frames: Frames) -> pl.DataFrame:
+    """Return what DCGM's health watch says of hot GPUs, in `SHARED`."""
+    lines = frames.message(DCGM)
+    if "index" not in lines.columns:
+        return _listed(frames).clear()
+    return lines.with_columns(
+        pl.lit("Thermal violation").alias("cause"),
+        pl.col("index").cast(pl.String).alias("pci"),
+    ).select(SHARED)
 
 
 def _with_gpu(frames: Frames) -> pl.DataFrame:

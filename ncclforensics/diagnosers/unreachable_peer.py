@@ -8,11 +8,12 @@ What it means
 How we know
     `Connect to ADDRESS failed : No route to host`, `Network is unreachable` or
     `Connection timed out`; the same as the reason why NCCL gave up its retries; retries
-    that go on to the end of the log; Gloo's `connectFullMesh failed`. The host that
-    several others cannot reach is named, or the host that reaches none while others
-    reach its peer; for a single pair, the address that did not answer. Or two looks of
-    `collect`: connections that are not made, or bytes that stand in the queue of one
-    end and never reach the other, though its process lives.
+    that go on to the end of the log; a connect given up in NCCL's bootstrap; Gloo's
+    `connectFullMesh failed`. The host that several others cannot reach is named, or the
+    host that reaches none while others reach its peer; for a single pair, the address
+    that did not answer. Or two looks of `collect`: connections that are not made, or
+    bytes that stand in the queue of one end and never reach the other, though its
+    process lives.
 
 What to do
     From the host that prints the error: `ip route get ADDRESS`, `ping -c 3 ADDRESS` and
@@ -76,10 +77,12 @@ RETRY = ("nccl.socket.connect_retry",)
 REASONS = ("error", "timeout", "poll_error", "errno", "what")
 NO_ANSWER = (
     r"(?i)no route to host|network is unreachable|host is unreachable"
-    r"|timed out|timeouts|^connect timeout"
+    r"|timed out|timeouts|^connect timeout|software caused connection abort"
     # Gloo gives up on a pair of ranks without an error of the system
     r"|\] (?:no error|connect timeout)"
 )
+SOCKET, BOOTSTRAP = r"(?:^|/)socket\.cc$", r"(?:^|/)bootstrap\.cc$"
+PENDING = "(Operation now in progress)"
 # this many attempts in a row take longer than resolving an address
 TRIES = 5
 # up to 2.17 attempts are not counted, and each that times out takes two minutes
@@ -92,6 +95,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     failed = _without_answer(frames.message(*FAILED))
     failed = teardown.before(frames, failed.filter(pl.col("level").ne_missing("INFO")))
     lines = failed if failed.height else _still_trying(frames)
+    lines = lines if lines.height else _never_made(frames)
     if lines.is_empty():
         yield from _undelivered(frames)
         return
@@ -159,6 +163,25 @@ def _without_answer(lines: pl.DataFrame) -> pl.DataFrame:
     return lines.with_columns(reason.alias("reason")).filter(
         pl.col("reason").str.contains(NO_ANSWER)
     )
+
+
+def _never_made(frames: Frames) -> pl.DataFrame:
+    """Return where processes gave up a connect in the bootstrap, its WARN line lost.
+
+    A failure unwinds from the inside: out of the socket code into the bootstrap's. The
+    errno that is left is that of a connect whose answer has not come.
+    """
+    told = frames.message("nccl.backtrace").sort("source", "line")
+    if "file" not in told.columns or frames.message("nccl.init.complete").height:
+        return told.clear()
+    key = ["source", "host", "pid"]
+    within = pl.col("file").str.contains(BOOTSTRAP).any().over(key)
+    inner = told.filter(within).unique(key, keep="first", maintain_order=True)
+    mine = inner.filter(
+        pl.col("file").str.contains(SOCKET) & (pl.col("tail") == PENDING)
+    )
+    reason = pl.col("tail").str.strip_chars("()")
+    return mine.with_columns(reason.alias("reason"), peer=pl.lit(None, pl.String))
 
 
 def _still_trying(frames: Frames) -> pl.DataFrame:

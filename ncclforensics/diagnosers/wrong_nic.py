@@ -117,6 +117,11 @@ def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
     named = instead = ""
     if asked.height:
         asked = asked.filter(pl.col("variable") == "NCCL_SOCKET_IFNAME")
+        # a rank that only repeats the error does not say whose setting it is
+        theirs = asked.drop_nulls("host").select("host", rank=pl.lit(None, pl.Int64))
+        if lines["host"].is_null().all() and theirs["host"].n_unique() == 1:
+            whose = theirs.head(1)
+            lines = lines.drop("host", "rank").join(whose, how="cross")
         values = common.strings(asked["value"])
         if len(values) == 1:
             instead = values[0]

@@ -18,6 +18,8 @@ from ncclforensics.model.folding import count
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
+UNKNOWN = "a code that is cut off"
+
 
 def suspects(frames: Frames) -> tuple[Suspect, ...]:
     """Return at most eight ranks that exited by themselves first, in order.
@@ -26,15 +28,18 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
     blame, and the cause that is not in this evidence has one too.
     """
     failed = exit_records.by_themselves(frames).drop_nulls("rank")
+    failed = pl.concat([_cut(frames), failed], how="diagonal_relaxed")
     timed = failed.drop_nulls("t")
     if timed["rank"].n_unique() == failed["rank"].n_unique():
         failed = timed.filter(pl.col("t") == pl.col("t").min())
-    first = failed.sort("rank", "source", "line").unique(
+    called = pl.col("code").is_not_null()  # a table's cut entry is its first failure
+    first = failed.sort(called, "rank", "source", "line").unique(
         "rank", keep="first", maintain_order=True
     )
     heard = exit_records.ranks_of(frames["events"].filter(pl.col("role") != "agent"))
-    others = exit_records.ended(frames)["rank"].drop_nulls().n_unique() - first.height
-    words = first.select(common.exit_words(pl.col("code")).alias("words"))["words"]
+    others = len(exit_records.ranks_of(exit_records.ended(frames)) - {*first["rank"]})
+    said = pl.coalesce(common.exit_words(pl.col("code")), pl.lit(UNKNOWN))
+    words = first.select(said.alias("words"))["words"]
     return tuple(
         Suspect(
             row["rank"],
@@ -46,4 +51,15 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
             (Cite(row["source"], row["line"], row["text"] or said),),
         )
         for row, said in zip(first.head(MOST_SUSPECTS).to_dicts(), words, strict=False)
+    )
+
+
+def _cut(frames: Frames) -> pl.DataFrame:
+    """Return the rank that an agent saw fail first, if its entry is cut at its code."""
+    roots = frames.message("torchelastic.child_failed")
+    if not {"entry", "code"} <= set(roots.columns):
+        return pl.DataFrame(schema=exit_records.SCHEMA)
+    cut = roots.filter(pl.col("code").is_null() & (pl.col("entry") == 0))
+    return cut.drop_nulls("rank").select(
+        c for c in exit_records.SCHEMA if c in cut.columns
     )

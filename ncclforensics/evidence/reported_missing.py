@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 # store key under which a rank publishes its address to the others (torch 2.13, Gloo)
 ADDRESS = r"^/default_pg/\d+//cpu//\d+/(\d+)$"
 
+# the barrier in which JAX's processes meet at their start; `rendezvous_failed` reads it
+JAX_START = r"^PjRT_Client_Connect|\[Init\]Wait_for_all_tasks_to_register"
+
 REMEDY = (OWN_LOG, STACK, DUMPS)
 
 
@@ -174,7 +177,11 @@ def _of_jax(frames: Frames) -> Finding | None:
     lines = frames.message("jax.barrier_timeout")
     if "missing" not in lines.columns:
         return None
-    told = lines.drop_nulls("missing").head(1)
+    told = (
+        lines.filter(~pl.col("barrier").str.contains(JAX_START))
+        .drop_nulls("missing")
+        .head(1)
+    )
     ranks = common.numbers(told["missing"].explode())
     call = Collective(op=f"barrier {told['barrier'][0]}") if told.height else None
     why = "JAX's coordination service lists it"

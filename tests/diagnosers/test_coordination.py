@@ -1,5 +1,7 @@
 """JAX's coordination service and HCCL tell for whom the others waited."""
 
+import pytest
+
 from log_lines import verdict
 
 TASK = "/job:jax_worker/replica:0/task:{}\n"
@@ -67,3 +69,12 @@ def test_an_exception_under_the_frames_of_a_collective_accuses_nobody(analyzed):
     assert analysis.ranked.outcome == "inconclusive"
     own = words.replace("RuntimeError", "[rank1]: ValueError")[9:]
     assert verdict(analyzed({"job.log": own}))[:2] == ("crashed-rank", (1,))
+
+
+@pytest.mark.parametrize(
+    ("barrier", "slug"),
+    [("PjRT_Client_Connect", "rendezvous-failed"), ("save_4", "missing-rank")],
+)
+def test_the_barrier_of_the_start_is_a_rendezvous(analyzed, barrier, slug):
+    text = BARRIER.replace("save_4", barrier) + TASK.format(1) + TASK.format(2)
+    assert verdict(analyzed({"job.log": text}))[:2] == (slug, (1, 2))

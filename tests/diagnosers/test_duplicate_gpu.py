@@ -2,7 +2,7 @@
 
 import pytest
 
-from nccl_lines import found, init, warn
+from nccl_lines import found, info, init, warn
 
 SLUG = "duplicate-gpu"
 NAMED = "Duplicate GPU detected : rank {} and rank {} both on CUDA device {}"
@@ -89,3 +89,36 @@ def test_sharing_on_purpose_is_healthy(analyzed):
     analysis = analyzed(files)
     assert not found(analysis, SLUG)
     assert analysis.ranked.outcome == "no-failure"
+
+
+def aborted(host, rank, bus, pid, nranks=2):
+    return info(
+        host,
+        f"comm 0x55{pid} rank {rank} nranks {nranks} cudaDev 0 busId {bus} - Abort COMPLETE",
+        pid=pid,
+    )
+
+
+def test_ranks_that_aborted_on_one_gpu_are_named_without_nccls_line(analyzed):
+    text = aborted("gpu1", 0, "86000", 41) + aborted("gpu1", 1, "86000", 42)
+    (finding,) = found(analyzed({"job.log": text}), SLUG)
+    assert (finding.ranks, finding.hosts) == ((0, 1), ("gpu1",))
+    assert finding.confidence == "likely"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        aborted("gpu1", 0, "86000", 41) + aborted("gpu1", 1, "c6000", 42),
+        aborted("gpu1", 0, "86000", 41) + aborted("gpu2", 1, "86000", 42),
+        aborted("gpu1", 0, "86000", 41) + aborted("gpu1", 0, "86000", 42),
+        aborted("gpu1", 0, "86000", 41) + aborted("gpu1", 1, "86000", 42, nranks=4),
+        init("gpu1", 0, 2, pid=41, bus="86000")
+        + init("gpu1", 1, 2, pid=42, bus="86000")
+        + aborted("gpu1", 0, "86000", 41)
+        + aborted("gpu1", 1, "86000", 42),
+    ],
+    ids=["two GPUs", "two hosts", "one rank twice", "two sizes", "complete"],
+)
+def test_aborts_that_show_no_sharing_name_nobody(analyzed, text):
+    assert not found(analyzed({"job.log": text}), SLUG)

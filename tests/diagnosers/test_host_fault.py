@@ -15,6 +15,7 @@ KILLED = "Memory failure: 0x3f1a2b0: Sending SIGBUS to python:{pid} due to hardw
 BROKE = {
     "mce": "mce: [Hardware Error]: CPU 12: Machine Check Exception: 5 Bank 7: be0000",
     "edac": "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+    "bank": "EDAC skx MC1: CPU 4: Machine Check Event: 0 Bank 7: bd80000000100094",
     "ghes": "{1}[Hardware Error]: event severity: fatal",
     "lockup": "watchdog: Watchdog detected hard LOCKUP on cpu 12",
     "disk": "EXT4-fs (nvme0n1p2): Remounting filesystem read-only",
@@ -22,6 +23,7 @@ BROKE = {
 CORRECTED = {
     "mce": "mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 9: 8c00004000010090",
     "edac": "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+    "bank": "EDAC skx MC1: CPU 4: Machine Check Event: 0 Bank 7: cc00104000010090",
     "ghes": "{1}[Hardware Error]: event severity: corrected",
     "recovered": "{1}[Hardware Error]: event severity: recoverable",
     "soft": "watchdog: BUG: soft lockup - CPU#12 stuck for 22s! [python:501]",

@@ -84,3 +84,17 @@ def test_srun_names_the_task_where_each_task_is_a_rank(analyzed):
 def test_a_container_that_was_not_killed_is_no_failure(analyzed):
     text = '            "OOMKilled": false,\n'
     assert verdict(analyzed({"job.log": JOB, "inspect.txt": text})) == "no-failure"
+
+
+CUT = "oom-kill:constraint={},nodemask=(null),cpuset=3f2a,mems_allowed=0-1,o"
+
+
+@pytest.mark.parametrize(
+    ("constraint", "slugs"),
+    [("CONSTRAINT_MEMCG", ["host-oom"]), ("CONSTRAINT_NONE", [])],
+)
+def test_a_cut_line_counts_where_a_group_was_limited(analyzed, constraint, slugs):
+    analysis = analyzed({"dmesg.log": kernel(CUT.format(constraint), "gpu0002")})
+    told = found(analysis, "host-oom")
+    assert [f.slug for _, f in told] == slugs
+    assert all((f.ranks, f.hosts) == ((), ("gpu0002",)) for _, f in told)

@@ -160,6 +160,22 @@ def test_a_port_that_is_taken_is_named_in_every_wording(analyzed, form):
 
 
 @pytest.mark.parametrize(
+    ("addresses", "slugs"),
+    [(("[::]", "0.0.0.0"), ["port-in-use"]), (("[::]",), []), (("[::]", "[::]"), [])],
+)
+def test_a_server_that_can_bind_in_no_family_listens_nowhere(
+    analyzed, addresses, slugs
+):
+    line = (
+        "[W socket.cpp:426] [c10d] The server socket has failed to bind to {}:25641 "
+        "(errno: 98 - Address already in use).\n"
+    )
+    text = "".join(line.format(address) for address in addresses)
+    told = found(analyzed({"torchrun.log": text}), "port-in-use")
+    assert [f.slug for _, f in told] == slugs
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "gpu0001:4121:4302 [0] NCCL INFO RAS failed to establish a client listening "

@@ -78,7 +78,7 @@ def test_ranks_that_ray_takes_back_are_preempted(tmp_path):
         "preempted_node_ids=['5ad7fa5dd64f'], preempted_ranks=[1, 3], deadline=178\n"
     )
     (tmp_path / "job.log").write_text(line)
-    assert verdict(analyze([str(tmp_path)]))[:2] == ("preempted", (1, 3))
+    assert verdict(analyze([str(tmp_path)])) == ("preempted", (1, 3), ("5ad7fa5dd64f",))
 
 
 def test_a_gloo_mesh_that_is_whole_is_well(tmp_path):

@@ -47,9 +47,9 @@ def test_a_prompt_names_the_host_of_its_file(analyzed, prompt):
     assert verdict(analyzed({"paste.txt": text}))[2] == ("node7",)
 
 
-def test_prompts_of_two_hosts_name_none(analyzed):
+def test_each_prompt_names_the_host_of_its_own_output(analyzed):
     text = "".join(f"root@{host}:~# dmesg -T\n" + XID for host in ("node7", "node8"))
-    assert verdict(analyzed({"paste.txt": text}))[2] == ()
+    assert verdict(analyzed({"paste.txt": text}))[2] == ("node7", "node8")
 
 
 def test_nodes_that_ray_marks_dead_are_named_by_their_address(analyzed):
@@ -76,3 +76,18 @@ def test_the_model_of_a_gpu_is_no_host(analyzed):
 
 def test_a_suffix_is_no_part_of_a_host(analyzed):
     assert verdict(analyzed({"cn-118.dmesg": XID}))[2] == ("cn-118",)
+
+
+def test_a_line_that_names_its_host_outranks_the_prompt_above_it(analyzed):
+    lost = "NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus."
+    text = (
+        "ada@login1:~$ journalctl -k\n"
+        f"Aug 20 10:00:00 gpu0001 kernel: {lost}\n"
+        f"ada@gpu0002:~$ sudo dmesg\n[ 1843.305512] {lost}\n"
+    )
+    (finding,) = [
+        f
+        for _, f in analyzed({"paste.txt": text}).ranked.findings
+        if f.slug == "gpu-fault"
+    ]
+    assert finding.hosts == ("gpu0001", "gpu0002")

@@ -81,3 +81,13 @@ def test_a_slowdown_whose_reason_is_not_told_is_taken_for_heat(analyzed):
     power = smi(["HW Slowdown", "HW Power Brake Slowdown"])
     (finding,) = found(analyzed({"smi.txt": power}), SLUG)
     assert finding.confidence == "possible"
+
+
+@pytest.mark.parametrize(("why", "cards"), [("thermal", ["GPU 5"]), ("power", [])])
+def test_the_gpu_that_dcgm_finds_hot_is_named(analyzed, why, cards):
+    text = (
+        f"ERROR [411:413] [[Health]] Detected a WARNING in health system Thermal: "
+        f"'Detected clocks event due to {why} violation in GPU 5. Verify the cooling.\n"
+    )
+    told = found(analyzed({"nv-hostengine.log": text}), SLUG)
+    assert [f.headline.partition(" is ")[0] for f in told] == cards

@@ -171,3 +171,46 @@ def test_gloo_that_connects_no_pair_is_no_crash_of_its_own(
 ):
     ranked = analyzed({"job.log": f"RuntimeError: {error}\n"}).ranked
     assert (ranked.verdict.slug, ranked.verdict.hosts) == (slug, hosts)
+
+
+def unwound(host, *frames, pid=7):
+    return info(host, *(f"{frame} -> 2{tail}" for frame, tail in frames), pid=pid)
+
+
+PENDING = " (Operation now in progress)"
+
+
+def test_a_connect_given_up_in_the_bootstrap_never_came_about(analyzed):
+    text = unwound(
+        "gpu1",
+        ("misc/socket.cc:505", PENDING),
+        ("bootstrap.cc:275", ""),
+        ("init.cc:9", ""),
+    )
+    (finding,) = found(analyzed({"a.log": text}), SLUG)
+    assert (finding.hosts, finding.ranks) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        unwound(
+            "gpu1", ("misc/socket.cc:505", PENDING), ("transport/net_socket.cc:9", "")
+        ),
+        unwound("gpu1", ("misc/socket.cc:47", ""), ("bootstrap.cc:275", "")),
+        init("gpu1", 0, 2)
+        + unwound("gpu1", ("misc/socket.cc:505", PENDING), ("bootstrap.cc:275", "")),
+    ],
+    ids=["later", "another error", "connected before"],
+)
+def test_other_unwinding_is_no_connect_in_the_bootstrap(analyzed, text):
+    assert not found(analyzed({"a.log": text}), SLUG)
+
+
+def test_gloos_timeout_to_an_address_is_nobody_answering(analyzed):
+    text = (
+        "RuntimeError: [/build/third_party/gloo/gloo/transport/tcp/pair.cc:611] "
+        "Connect timeout [10.20.0.12]:41023\n"
+    )
+    (finding,) = found(analyzed({"a.log": text}), SLUG)
+    assert "10.20.0.12" in finding.headline

@@ -176,3 +176,27 @@ def test_ethtool_of_the_named_host_is_told_and_accuses_nobody(analyzed):
     (finding,) = found(analyzed(odd | looked))
     assert "eno1 of gpu0002 runs at 1000Mb/s" in finding.explanation
     assert "gpu0001 runs" not in finding.explanation
+
+
+@pytest.mark.parametrize(
+    ("setters", "hosts", "ranks"),
+    [
+        (("gpu0007",), ("gpu0007",), ()),
+        (("gpu0007", "gpu0008"), (), (0,)),
+        ((), (), (0,)),
+    ],
+)
+def test_who_repeats_the_error_is_not_whose_setting_it_is(
+    analyzed, setters, hosts, ranks
+):
+    files = {
+        f"{host}.log": log(host, "NCCL_SOCKET_IFNAME set by environment to eth9")
+        for host in setters
+    }
+    files["job.log"] = (
+        "[rank0]:ncclInternalError: Internal check failed.\n[rank0]:Last error:\n"
+        "[rank0]:ncclSocketInit: connecting to address  with family 51022 is neither "
+        "AF_INET(2) nor AF_INET6(10)\n"
+    )
+    (finding,) = found(analyzed(files))
+    assert (finding.hosts, finding.ranks) == (hosts, ranks)

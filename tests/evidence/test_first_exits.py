@@ -47,3 +47,15 @@ def test_of_several_at_once_none_is_first(analyzed):
 def test_nobody_is_suspected_of_a_job_that_ended_well(analyzed):
     found = analyzed({"rank_1.log": "[rank1]: step 3 loss 2.5\n"})
     assert (found.ranked.outcome, found.ranked.suspects) == ("no-failure", ())
+
+
+def test_the_first_failure_of_a_cut_table_is_the_first_suspect(analyzed):
+    """The root entry stands last; what the agent killed later is no suspect."""
+    rows = table((0, 1, 500), (3, 1, 503), (2, -9, 502), (1, -15, 501))
+    head, _, tail = rows.partition("Root Cause")
+    late = head.replace("10:00:00", "10:00:31").replace("10:00:31", "10:00:00", 1)
+    cut = late + "Root Cause" + tail.partition("  exitcode")[0]
+    cut = cut.replace("org/docs\n", "org/docs/stable/elastic/errors.html\n")
+    suspects = told(analyzed({"torchrun.log": cut}))
+    assert list(suspects) == [0, 3]
+    assert "a code that is cut off, 2 ranks after it" in suspects[0].why

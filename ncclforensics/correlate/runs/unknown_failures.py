@@ -13,7 +13,13 @@ from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.notes import UNKNOWN
 
-BY_WORDS, BY_LEVEL = "uncaught.failure", ("uncaught.level", "uncaught.record")
+BY_WORDS, OF_PERSON = "uncaught.failure", "uncaught.hang"
+BY_LEVEL = ("uncaught.level", "uncaught.record")
+# advice, and what is said not to happen
+SUPPOSED = (
+    r"(?i)\b(?:if|when|whenever|unless|until|whether|never|no longer|not|avoids?"
+    r"|prevents?)\b[^.;!?]{0,80}\b(?:hangs|freezes|stuck)\b"
+)
 BAD_LEVELS = ("E", "F", "ERROR", "FATAL", "CRITICAL", "C")
 QUOTED = 160  # characters of a line
 
@@ -24,12 +30,16 @@ def lines(frames: Frames) -> pl.DataFrame:
 
     A line with a header counts by its level, one without by its words. The job survived
     a line if its file shows a later step or line of the program, or if all processes
-    ended well. Where known lines tell of a failure, these add nothing.
+    ended well; what a person says of a log stands above it as well. Where known lines
+    tell of a failure, these add nothing.
     """
-    told = frames.message(BY_WORDS, *BY_LEVEL)
+    told = frames.message(BY_WORDS, OF_PERSON, *BY_LEVEL)
+    of_person = pl.col("message") == OF_PERSON
+    nobodys = pl.all_horizontal(pl.col("level", "rank", "t").is_null())
+    claimed = nobodys & ~pl.col("text").str.contains(SUPPOSED)
     bad = pl.col("level").is_in(BAD_LEVELS).fill_null(False)
     by_words = (pl.col("message") == BY_WORDS) & pl.col("level").is_null()
-    told = told.filter(bad | by_words)
+    told = told.filter(pl.when(of_person).then(claimed).otherwise(bad | by_words))
     known = job.ended_in_order(frames) or job.signs_of_failure(frames)
     if told.is_empty() or known:
         return told.clear()
@@ -37,7 +47,7 @@ def lines(frames: Frames) -> pl.DataFrame:
     last = own.group_by("source").agg(pl.col("line").max().alias("own_line"))
     return (
         told.join(last, on="source", how="left", maintain_order="left")
-        .filter((pl.col("line") > pl.col("own_line")).fill_null(True))
+        .filter(of_person | (pl.col("line") > pl.col("own_line")).fill_null(True))
         .sort("t", "source", "line", nulls_last=True, maintain_order=True)
     )
 

@@ -33,6 +33,7 @@ KINDS: Mapping[str, pl.DataType] = {
 # type names in grammars
 CAPTURED: Mapping[str, pl.DataType] = {
     "int": pl.Int64(),
+    "rank": pl.Int64(),
     "hex": pl.Int64(),
     "float": pl.Float64(),
     "bool": pl.Boolean(),

@@ -74,10 +74,10 @@ def taken(
     odd: set[str] = set()
     for message_id, taken_ in found.items():
         message = by_id[message_id]
-        whole = frame = _believed(taken_, odd)
+        whole = frame = _believed(taken_, message, odd)
         if message.inner:
             whole, is_cut = structured(frame, message, lines, room)
-            whole = _believed(whole, odd)
+            whole = _believed(whole, message, odd)
             full += [message_id] if is_cut else []
         told = row = _event(whole, message)
         quoted = told
@@ -97,8 +97,7 @@ def taken(
             f"more of {', '.join(full)} than is read: their details are incomplete"
         )
     if odd:
-        beyond = ", ".join(f"{c} beyond {_most(c):,}" for c in sorted(odd))
-        notes.append(f"{beyond}: damage, not read")
+        notes.append(f"{', '.join(sorted(odd))}: damage, not read")
     if notes:
         conforming["notes"] = tables.noted(Note("parsers", text) for text in notes)
     return Frames(conforming, frames)
@@ -121,24 +120,26 @@ def _at_own_line(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _believed(frame: pl.DataFrame, odd: set[str]) -> pl.DataFrame:
+def _believed(frame: pl.DataFrame, message: Message, odd: set[str]) -> pl.DataFrame:
     """Replace implausible ranks, world sizes and durations by null.
 
-    Adds the names of the affected columns to `odd`.
+    Adds the affected columns, in words, to `odd`.
     """
-    bounded = [c for c in frame.columns if RANKS.search(c) or SPANS.search(c)]
-    beyond = {c for c in bounded if _highest(frame[c]) >= _most(c)}
+    most = {c: _most(c, message.columns.get(c)) for c in frame.columns}
+    beyond = {c for c, end in most.items() if end and _highest(frame[c]) >= end}
     if not beyond:
         return frame
-    odd |= beyond
+    odd |= {f"{c} beyond {most[c]:,}" for c in beyond}
     return frame.with_columns(
-        pl.when(pl.col(c) < _most(c)).then(c).alias(c) for c in beyond
+        pl.when(pl.col(c) < most[c]).then(c).alias(c) for c in beyond
     )
 
 
-def _most(column: str) -> int:
-    """Return the value from which a column of ranks or durations is damage."""
-    return limits.MAX_RANK if RANKS.search(column) else limits.MAX_MS
+def _most(column: str, kind: str | None) -> int:
+    """Return the value from which a column of ranks or durations is damage, else 0."""
+    if kind == "rank" or RANKS.search(column):
+        return limits.MAX_RANK
+    return limits.MAX_MS if SPANS.search(column) else 0
 
 
 def _highest(numbers: pl.Series) -> int:

@@ -61,7 +61,9 @@ DECORATIONS = {
     "loki": r"\{(?P<labels>(?:[A-Za-z_]\w*=\"[^\"\n]*\"(?:, ?)?)*)\} ",
     # the stream of a SageMaker job in `aws logs tail`, behind its time
     "cloudwatch": r"[\w.-]+/(?P<algo>algo-\d{1,5})-\d{8,} ",
-    "kernel": r"(?:[a-z]+ *:[a-z]+ *: +)?(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
+    # grep puts the name of the file, and maybe the number of the line, in front
+    "kernel": r"(?:[a-z]+ *:[a-z]+ *: +|[\w./-]{1,120}?[:-](?:\d{1,9}[:-])?)?"
+    r"(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
     r"\d\d:\d\d:\d\d)|(?P<sys_iso>\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)) "
     r"(?P<sys_host>[\w.-]+) "
     r"(?:(?:kernel|systemd|nv-fabricmanager|slurmstepd|slurmd|kubelet)(?:\[\d+\])?"

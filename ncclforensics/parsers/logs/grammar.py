@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 ROLES = ("culprit", "victim", "either", "agent", "neutral")
-KINDS = ("int", "str", "float", "hex", "bool")
+KINDS = ("int", "rank", "str", "float", "hex", "bool")
 NET = "uncaught."  # messages that take whatever reads as a failure
 _START = re.compile(r"(?<![\[\\])\^")  # of a line, in a pattern
 BEHIND = r"""(?:^|[\s:>|\])}"'=-])"""  # what a message may follow
@@ -207,7 +207,7 @@ def _kept(name: str, kind: str, lines: pl.DataFrame) -> pl.Expr:
 
 def _typed(column: pl.Expr, kind: str) -> pl.Expr:
     match kind:
-        case "int":
+        case "int" | "rank":
             return column.cast(pl.Int64, strict=False)
         case "hex":
             digits = column.str.strip_prefix("0x")

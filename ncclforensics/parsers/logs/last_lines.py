@@ -41,7 +41,7 @@ def last(source: Source, end: int | None) -> tuple[int, str] | None:
     put together.
     """
     try:
-        if log_reader.is_in_pieces(source):
+        if log_reader.is_put_together(source):
             return None
         with source.open() as stream:
             lines = _tail(stream, end)

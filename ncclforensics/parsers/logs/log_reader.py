@@ -188,6 +188,13 @@ def is_in_pieces(source: Source) -> bool:
     return record_files.form(begins) is not None or bool(scan.paste(begins))
 
 
+def is_put_together(source: Source) -> bool:
+    """Whether the lines that are read of a log are others than those of its file."""
+    begins = head(source)
+    steps = {name for name, _ in scan.paste(begins)}
+    return record_files.form(begins) is not None or bool(steps - {"prompts"})
+
+
 def head(source: Source) -> bytes:
     """Return the first bytes of a log, as UTF-8."""
     with source.open() as stream:

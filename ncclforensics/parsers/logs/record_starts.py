@@ -24,12 +24,22 @@ _PROGRAM = (
 )
 # what people put where they left lines out
 GAP = r"(?:# ?)?(?:[\[(<] ?)?(?:\.{2,}|…|snip(?:ped)?)(?: ?[\])>])?\s*$"
+# a shell's prompt and its host: of bash, of bash on Red Hat, of zsh
+_HOST = r"[\w.-]+@([A-Za-z0-9][\w.-]*)"
+PROMPT = (
+    rf"(?:\([\w.-]+\) ?)?(?:{_HOST}:[~/][^\s$#]* *[$#]"
+    rf"|\[{_HOST} [^\]\s]+\] ?[$#]|{_HOST} [~/\w][^\s%]* %)(?: |$)"
+)
+# an entry of torchelastic's table
+_ENTRY = r"\[\d{1,7}\]:\s*$"
 _RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+][-=+]"  # of a table, too
 # of headers that may be cut themselves
 _HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"
 # quotation marks are stripped before; what is left is the second half of `<42>`
 _LAUNCHERS = "|".join(v for k, v in framing.DECORATIONS.items() if k != "quote")
-_ANYWHERE = "|".join((*_TRACEBACK, _STACK, _LEVEL, _PROGRAM, GAP, _RULE, _HEADS))
+_ANYWHERE = "|".join(
+    (*_TRACEBACK, _STACK, _LEVEL, _PROGRAM, GAP, PROMPT, _ENTRY, _RULE, _HEADS)
+)
 BEGINS = ascii_only(
     rf"^\s*(?:{_ANYWHERE})|^[ \t]*{headers.ANY}|^[ \t]*(?:{_LAUNCHERS})"
 )

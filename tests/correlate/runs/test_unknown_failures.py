@@ -87,3 +87,32 @@ def test_a_rank_that_prints_a_line_of_its_own_afterwards_survived(analyzed, said
 def test_without_such_a_line_it_died(analyzed, said):
     verdict = analyzed({"rank_3.log": f"{RAISED}{said}\n"}).ranked.verdict
     assert (verdict.slug, verdict.ranks) == ("crashed-rank", (3,))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The run hangs after the sixth step.",
+        "on two nodes it gets stuck --",
+        "It starts, but freezes right after NCCL is initialized",
+    ],
+)
+def test_a_person_who_says_that_it_hangs_is_believed(analyzed, words):
+    for log in (f"{words}\n{STEPS}", f"{STEPS}{words}\n"):
+        found = analyzed({"issue.md": log})
+        assert (found.ranked.outcome, found.ranked.verdict) == ("inconclusive", None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "If it hangs, set NCCL_P2P_DISABLE=1.",
+        "with this setting it never hangs",
+        "the first stage freezes the encoder",
+        "2026-11-20 10:00:00,123 train INFO a worker is stuck at 3 for 2 s, retrying",
+        'gpu0001:41:41 [0] init.cc:179 NCCL WARN Missing "iommu=pt" from kernel command '
+        "line which can lead to system instablity or hang!",
+    ],
+)
+def test_advice_and_what_programs_say_of_hangs_is_harmless(analyzed, words):
+    assert analyzed({"job.log": f"{words}\n{STEPS}"}).ranked.outcome == "no-failure"

@@ -164,3 +164,17 @@ def test_a_rank_s_line_behind_a_progress_bar_is_a_line_of_its_own(read):
     text += "[rank3]: ValueError: the batch is empty\n"
     (row,) = read(text).message("python.traceback").select("rank", "exception").rows()
     assert row == (3, "ValueError")
+
+
+NOTIFY = (
+    "EI0002: The wait execution of the Notify register times out. Reason: The Notify "
+    "register has not received the Notify record from remote rank [{}].base information\n"
+)
+
+
+@pytest.mark.parametrize(("rank", "read_as"), [(3, 3), (4294967295, None)])
+def test_a_number_that_no_job_reaches_is_no_rank_in_any_capture(read, rank, read_as):
+    frames = read(NOTIFY.format(rank))
+    assert frames.message("hccl.notify_timeout")["missing"].to_list() == [read_as]
+    told = [text for text in frames["notes"]["text"] if "missing beyond" in text]
+    assert bool(told) is (read_as is None)

@@ -145,6 +145,11 @@ DECORATED = [
     ("> > boom", {}),
     ("\x1b[31mboom\x1b[0m", {}),
     ("Aug  9 15:36:05 gpu0003 kernel: boom", {"host": "gpu0003"}),
+    ("messages:Aug  9 15:36:05 gpu0003 kernel: boom", {"host": "gpu0003"}),
+    (
+        "/var/log/messages.1-88-Aug  9 15:36:05 gpu0003 kernel: boom",
+        {"host": "gpu0003"},
+    ),
     ("[ 1843.305512] boom", {}),
     ("[Thu Feb 14 05:03:41 2026] boom", {}),
     ("kern  :warn  : 2026-01-21T04:41:44,285060+00:00 boom", {}),

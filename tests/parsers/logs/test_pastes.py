@@ -177,3 +177,56 @@ def test_the_report_says_what_was_undone(tmp_path):
     assert any("in front of the lines" in text for text in said)
     assert any("broken at" in text for text in said)
     assert told["events"].filter(message="c10d.watchdog.timeout").height == 1
+
+
+LOST = "Unable to determine the device handle for GPU0000:1B:00.0: Unknown Error"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "ada@gpu0001:~/job$ nvidia-smi",
+        "(venv) ada@gpu0001:/data$ ./train.sh",
+        "root@gpu0001:/# dmesg",
+        "[ada@gpu0001 job]$ python train.py",
+        "ada@gpu0001 ~ % nvidia-smi",
+    ],
+)
+def test_a_prompt_tells_the_host_of_its_output(prompt):
+    below = ["ada@gpu0002:~$ cat other.log", LOST]
+    mine = [f"[host/gpu0001] {line}" for line in (prompt, LOST)]
+    assert restored([LOST, prompt, LOST, "```", LOST]) == [LOST, *mine, "```", LOST]
+    assert restored([prompt, LOST, *below]) == [*mine, *below]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ada@login1:~/job$ cat slurm-123.out",
+        "ada@login1:~/job$ ssh gpu0001 nvidia-smi",
+        "ada@login1:~/job$",
+        "git@github.com:org/repo.git is cloned",
+        "loss@epoch 3 is 40 % higher",
+        "mail ada@gpu0001 for $ 5",
+    ],
+)
+def test_what_shows_no_host_of_the_output_is_no_such_prompt(line):
+    assert restored([line, LOST]) == [line, LOST]
+
+
+RUN_ON = (
+    "[E ProcessGroupNCCL.cpp:455] Some NCCL operations have failed or timed out. Due to "
+    "the asynchronous nature of CUDA kernels, subsequent GPU operations might run on "
+    "corrupted/incomplete data. terminate called after throwing an instance of "
+    "'std::runtime_error' what(): NCCL error: remote process exited or there was a "
+    "network error, NCCL version 2.14.3 ncclRemoteError: A call failed possibly due to a "
+    "network error or a remote process exiting prematurely. Last error: NET/IB : Got "
+    "completion from peer 10.20.0.12<39138> with error 12, opcode 0, len 0, vendor err 129"
+)
+
+
+def test_what_a_process_says_of_its_end_in_one_line_is_split():
+    (last,) = [line for line in restored([RUN_ON]) if line.startswith("NET/IB")]
+    assert last.endswith("vendor err 129")
+    short = "what(): NCCL error Last error: none, terminate called after that"
+    assert restored([short]) == [short]

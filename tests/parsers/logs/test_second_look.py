@@ -94,6 +94,8 @@ def test_inside_a_word_no_message_begins(analyzed):
         "gpu0001:73:387 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",
         "Epoch 3:  42%|####2     | 420/1000 [02:11<03:02,  3.18it/s, v_num=7]",
         "INFO:root:Reducer buckets have been rebuilt in this iteration.",
+        "Epoch: [3][ 120/5005]  Time  0.212 ( 0.230)   Loss 2.2511e+00",
+        "[default0]:No stragglers detected.",
     ],
 )
 def test_a_job_at_work_is_a_log_in_which_nothing_failed(analyzed, line):

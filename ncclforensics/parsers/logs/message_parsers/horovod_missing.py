@@ -16,7 +16,7 @@ COLUMNS = ("missing", "tensor", "given_up")
 _OF_HYDRA = pp.Suppress(pp.Optional(pp.Regex(r"\[\d{1,9}\](?= )")))
 _LINE = (
     _OF_HYDRA
-    + pp.Regex(r"\d{1,9}")("missing")
+    + pp.Regex(r"\d{1,6}")("missing")
     + pp.Optional("!")("given_up")
     + pp.Suppress(pp.Literal(": ["))
     + pp.Regex(r"[^\s,\]]+")("tensor")

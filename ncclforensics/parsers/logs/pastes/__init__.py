@@ -15,6 +15,7 @@ from ncclforensics.parsers.logs.pastes import (
     characters,
     chats,
     doubling,
+    prompts,
     quoting,
     running_on,
     wrapping,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 STEPS = {
     module.__name__.rpartition(".")[2]: module
-    for module in (characters, chats, quoting, doubling, running_on, wrapping)
+    for module in (characters, chats, quoting, doubling, running_on, wrapping, prompts)
 }
 # What happens to large logs too; what people paste or type is small.
 OF_LARGE = ("quoting", "doubling", "wrapping")
@@ -75,5 +76,4 @@ def restored(lines: pl.DataFrame, plan: Plan) -> pl.DataFrame:
 
 def notes(plan: Plan) -> Iterator[str]:
     """Yield what was undone, in words."""
-    for name, how in plan:
-        yield STEPS[name].says(how)
+    yield from filter(None, (STEPS[name].says(how) for name, how in plan))

@@ -22,6 +22,7 @@ _RECORD = (
     rf"(?:{_PREFIX})?{headers.ANY}|{_PREFIX}|Traceback \(most recent call"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|During handling of the above"
     r"|The above exception was|Exception raised from |frame #\d+: |={8,}|-{8,}"
+    r"|terminate called after |what\(\): |Last error: "
 )
 _JSON = r"^\s*[\[{]\s*[\"{]"
 _BEGINS = ascii_only(rf" +({_RECORD})")
@@ -29,6 +30,8 @@ _FRAME = ascii_only(r' +(File "[^"\n]{1,500}", line \d{1,7}, in \S{1,200}) ')
 _CAUSE = ascii_only(
     r" +((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt): )"
 )
+# NCCL's last error stands on a line of its own
+_LAST = r"(?m)^(Last error:) +"
 _PREFIXED = ascii_only(rf"(?m)^({_PREFIX})(File \")")
 
 
@@ -54,6 +57,7 @@ def undone(lines: pl.DataFrame, how: str) -> pl.DataFrame:
         raw.str.replace_all(how, "\n$1")
         .str.replace_all(_FRAME, "\n  $1\n    ")
         .str.replace_all(_CAUSE, "\n$1")
+        .str.replace_all(_LAST, "$1\n")
         .str.split("\n")
     )
     return lines.with_columns(
