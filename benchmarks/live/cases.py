@@ -177,6 +177,57 @@ CASES = (
         starts=False,
         harm="never",
     ),
+    Case(
+        *("saver", "rank 2 joins its saving thread, whose queue is full"),
+        *(MISSING, (2,)),
+    ),
+    Case(
+        *("fifo", "rank 3 opens a named pipe into which nobody writes"),
+        *((*MISSING, "storage-stall"), (3,)),
+        launch="torchrun",
+    ),
+    Case(
+        *("store-key", "rank 1 waits for a key of the store that nobody sets"),
+        *((*MISSING, "rank-conditional-collective"), (1,)),
+    ),
+    Case(
+        *("raised", "rank 1 raises, and a thread keeps its process alive"),
+        *(("crashed-rank", *MISSING), (1,)),
+    ),
+    Case(
+        *("full-pipe", "rank 0 prints into a pipe that nobody reads", MISSING, (0,)),
+        nodes=2,
+    ),
+    Case(
+        *("skipped-call", "rank 2 leaves out one all_reduce and is one call ahead"),
+        *(("collective-mismatch", "rank-conditional-collective"), (2,)),
+    ),
+    Case(
+        *("wrong-peer", "rank 2 receives from rank 0 what rank 1 sends"),
+        *(("unmatched-p2p",), (2,)),
+    ),
+    Case(
+        "frozen", "rank 1 is frozen by its control group", MISSING, (1,), harm="freeze"
+    ),
+    Case(
+        *("traced", "a debugger stopped rank 1 and was left there", MISSING, (1,)),
+        nodes=2,
+        harm="trace",
+    ),
+    Case(
+        *("lost-route", "node 2 throws away what goes to node 3", NETWORK, (1,)),
+        harm="lose_a_route",
+        by_host=True,
+    ),
+    Case(
+        *("stopped-node", "all ranks of node 2 get SIGSTOP", MISSING, (2, 3)),
+        nodes=2,
+        launch="srun",
+        harm="stop_node_2",
+    ),
+    Case(
+        "healthy-compile", "all ranks wait for compilers for a minute", (), (), nodes=2
+    ),
     Case("healthy-evaluation", "rank 0 evaluates for a minute", (), ()),
     Case("healthy-checkpoint", "rank 0 saves for a minute", (), (), nodes=2),
     Case("healthy-loading", "samples come unevenly", (), ()),
