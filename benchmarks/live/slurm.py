@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from contextlib import contextmanager
@@ -53,6 +54,7 @@ def cluster(nodes: Sequence[Node], folder: Path) -> Iterator[None]:
     answers = subprocess.run(["munge", "-n"], capture_output=True, check=False)
     if answers.returncode:
         SOCKET.parent.mkdir(exist_ok=True)
+        shutil.chown(SOCKET.parent, "munge", "munge")
         SOCKET.unlink(missing_ok=True)
         munged = subprocess.Popen(["munged", "-F"], user="munge", group="munge")
         time.sleep(1)

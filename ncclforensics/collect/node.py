@@ -150,7 +150,9 @@ def _looks(
     states = looks.take(share, found, until, folder, also=also, **how)
     compared = time.monotonic()
     _mounts(share, until)
-    for answer in ask_all(peers.questions(peers.addresses(found, states)), until):
+    pings, why_not = peers.questions(peers.addresses(found, states))
+    share.miss(why_not)
+    for answer in ask_all(pings, until):
         share.keep(answer)
     taken = [{"folder": folder, "start": iso(first), "end": iso(time.time())}]
     if pause is not None:

@@ -127,20 +127,24 @@ def _undelivered(frames: Frames) -> Iterator[Finding]:
     if not (awaited.hangs(frames) or process_motion.standing(frames)):
         return
     host = undelivered.odd_host(frames)
-    mine = pl.col("host") == host
-    ranks = common.numbers(pl.concat([lines.filter(mine)["rank"]]))
+    ranks = common.numbers(lines.filter(pl.col("host").eq_missing(host))["rank"])
     ranks = ranks or common.ranks_on(frames, [host] if host else [])
     pairs = lines.select("host", "peer_host").unique().sort("host", "peer_host")
     told = common.some([f"{a} to {b}" for a, b in pairs.iter_rows()])
     who = f"{host} and its peers" if host else "hosts"
+    lost = undelivered.without_route(frames).filter(pl.col("host").eq_missing(host))
+    routes = common.some(
+        [f"{row['asked']}: {row['why_not']}" for row in lost.to_dicts()]
+    )
     yield Finding(
         slug="unreachable-peer",
         confidence="likely",
         headline=f"nothing comes through between {who}",
-        evidence=common.cites(lines, 4),
+        evidence=(*common.cites(lost, 2), *common.cites(lines, 4)),
         explanation=f"In two looks the same connections stood: from {told}. The bytes "
         "were sent and never arrived, though the processes of both ends live."
-        + (f" All of this has {host} in common." if host else ""),
+        + (f" All of this has {host} in common." if host else "")
+        + (f" {host} itself cannot send there ({routes})." if lost.height else ""),
         remedy=(
             f"ip -br link; ip -br addr; ip route   # on {host or 'these hosts'}",
             *_remedy(lost_peers.with_hosts(frames, lines)),
