@@ -103,7 +103,12 @@ CASES = (
         *("gil", "rank 2 holds the GIL in C"),
         *(("gil-deadlock", "missing-rank"), (2,)),
     ),
-    Case("loop", "rank 1 never ends a loop of Python", MISSING, (1,)),
+    # within seconds the same as `healthy-evaluation`: to be suspected, not accused
+    Case(
+        *("loop", "rank 1 never ends a loop of Python", MISSING, (1,)),
+        at_most="possible",
+        suspected=True,
+    ),
     Case(
         *("starved", "rank 1 gets 2 % of a core: slow, not stuck"),
         *(("straggler", "missing-rank"), (1,)),
@@ -176,6 +181,7 @@ CASES = (
         *(("rendezvous-failed", "missing-rank"), (3,)),
         starts=False,
         harm="never",
+        suspected=True,  # one that starts later looks the same
     ),
     Case(
         *("saver", "rank 2 joins its saving thread, whose queue is full"),

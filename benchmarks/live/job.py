@@ -24,6 +24,10 @@ STALLED = LIVE.parents[1] / "tests/lab/stalled_mount.py"
 START_S, STEP = 240, 20
 SECRET = "0123456789abcdef0123456789abcdef01234567"
 ENDS_S = 60
+SILENT_RESOLVER = """import socket, time
+asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asked.bind(("127.0.0.1", 53))
+time.sleep(3600)"""
 # all nodes share a kernel: its log is told on the node at fault, from the job on
 KERNEL = """#!/bin/sh
 grep -qw "$(hostname)" {job}/kernel || exit 0
@@ -93,9 +97,9 @@ class Job:
             "storage": f"exec {self.fuse} {STALLED} {self.folder}/storage",
             "full-disk": f"mount -t tmpfs -o size=1m none {self.folder}/full",
             "file-lock": f"exec flock {self.folder}/cache.lock sleep infinity",
-            "resolver": "echo 'nameserver 10.1.2.9\noptions timeout:30 attempts:5' "
+            "resolver": "echo 'nameserver 127.0.0.1\noptions timeout:30 attempts:5' "
             f"> {self.folder}/resolv; mount --bind {self.folder}/resolv "
-            "/etc/resolv.conf",
+            f"/etc/resolv.conf; exec {sys.executable} -c '{SILENT_RESOLVER}'",
         }
         if line := mounts.get(self.case.name):
             for name in ("storage", "full"):
