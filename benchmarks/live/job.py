@@ -209,14 +209,14 @@ class Job:
             words = ["-m", "ncclforensics", "collect", "-o", output, "--again", again]
             words += ["--ssh", hosts, "--no-progress"]
             begun = time.monotonic()
-            asked = self.nodes[0].start(sys.executable, *words, env=own)
-            asked.wait()
+            self.nodes[0].start(sys.executable, *words, env=own).wait()
             return {"all": time.monotonic() - begun}
         words = ["-m", "ncclforensics.collect", "-o", output, "--again", again, "-q"]
         begun = time.monotonic()
         asked_all = {n: n.start(sys.executable, *words, env=own) for n in self.nodes}
         took = {}
         for node, asked in asked_all.items():
-            asked.wait()
+            if asked.wait():
+                raise RuntimeError(f"collect on {node.name} ended with an error")
             took[node.name] = time.monotonic() - begun
         return took

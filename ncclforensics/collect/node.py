@@ -59,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(f"error: {mistake}")
         return 2
     for number in ENDS:
-        signal.signal(number, lambda *_: sys.exit(143))
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, lambda *_: sys.exit(143))
     umask = os.umask(0o077)  # nobody else is to read what is written
     try:
         return _written(asked)
