@@ -51,6 +51,12 @@ CASES = (
     ),
     Case("lock", "rank 1 waits for a lock of its own", MISSING, (1,)),
     Case("lock-mpirun", "the same", MISSING, (1,), nodes=2, launch="mpirun"),
+    Case(
+        *("lock-ray", "the same", MISSING, (1,)),
+        nodes=2,
+        launch="ray",
+        gathers="by ray",
+    ),
     Case("storage", "rank 3 writes to a mount that hangs", ("storage-stall",), (3,)),
     Case(
         *("loader-stuck", "rank 1 waits for its data loader's worker", MISSING, (1,)),
@@ -229,6 +235,7 @@ CASES = (
         *("stopped-node", "all ranks of node 2 get SIGSTOP", MISSING, (2, 3)),
         nodes=2,
         launch="srun",
+        gathers="by slurm",
         harm="stop_node_2",
     ),
     Case(

@@ -83,7 +83,7 @@ def remove_groups() -> None:
     """Remove the control groups that were made."""
     for base in (CPU, MEMORY, FREEZER):
         group = base / f"live-{os.getpid()}"
-        with suppress(FileNotFoundError):
+        if base == FREEZER and group.exists():
             (group / "freezer.state").write_text("THAWED")
         for _ in range(20):
             with suppress(FileNotFoundError):

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from live import harm, nodes, slurm
+from live import harm, nodes, ray_cluster, slurm
 from live.cases import RANKS
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Job:
         (folder / "logs").mkdir(parents=True)
         self.stack = ExitStack()
         self.launched: list[subprocess.Popen[bytes]] = []
+        self.ray = ""  # the address of its head
 
     def __enter__(self) -> Job:
         *self.nodes, self.switch = self.stack.enter_context(
@@ -148,10 +149,16 @@ class Job:
         with (self.folder / "logs" / "slurm-1.out").open("wb") as log:
             self._launch(self.nodes[0], words, log)
 
+    def _by_ray(self) -> None:
+        self.ray = ray_cluster.start(self.nodes, self.folder, self.environment())
+        words = [sys.executable, LIVE / "ray_ranks.py", str(RANKS)]
+        with (self.folder / "logs" / "ray-driver.log").open("wb") as log:
+            self._launch(self.nodes[0], words, log)
+
     def _launch(
         self, node: nodes.Node, words: list[Any], log: Any, rank: int | None = None
     ) -> None:
-        own = self.environment(rank)
+        own = {**self.environment(rank), **self._address()}
         own["PATH"] = f"{self.path}:{own['PATH']}"
         # a terminal that nobody types at
         keeps = ["sh", "-c", 'exec "$@" <> /dev/ptmx', "sh"]
@@ -159,6 +166,9 @@ class Job:
             keeps = []
         process = node.start(*keeps, *words, env=own, stdout=log, stderr=log)
         self.launched.append(process)
+
+    def _address(self) -> dict[str, str]:
+        return {"RAY_ADDRESS": self.ray} if self.ray else {}
 
     def pid(self, rank: int) -> int:
         """Return the process of a rank, as this machine sees it."""
@@ -175,7 +185,8 @@ class Job:
             return
         until = time.monotonic() + START_S
         while time.monotonic() < until:
-            logs = (self.folder / "logs").rglob("*.*")
+            logs = [*(self.folder / "logs").rglob("*.*")]
+            logs += (self.folder / "ray").glob("session_2*/logs/worker-*.out")
             told = "".join(log.read_text() for log in logs if log.is_file())
             if told.count(f"step {STEP} loss") >= RANKS:
                 return
@@ -203,11 +214,13 @@ class Job:
         """Collect as the case says; returns how many seconds each node took."""
         shutil.rmtree(output, ignore_errors=True)
         own = {**os.environ, "PATH": f"{self.path}:{os.environ['PATH']}"}
-        if self.case.gathers == "by ssh":
-            hosts = self.folder / "hosts.txt"
-            hosts.write_text("".join(f"{node.name}\n" for node in self.nodes))
+        own |= self._address()
+        hosts = self.folder / "hosts.txt"
+        hosts.write_text("".join(f"{node.name}\n" for node in self.nodes))
+        ways = {"by ssh": ("--ssh", hosts), "by slurm": ("--slurm", "1")}
+        if way := (ways | {"by ray": ("--ray",)}).get(self.case.gathers):
             words = ["-m", "ncclforensics", "collect", "-o", output, "--again", again]
-            words += ["--ssh", hosts, "--no-progress"]
+            words += [*way, "--no-progress"]
             begun = time.monotonic()
             self.nodes[0].start(sys.executable, *words, env=own).wait()
             return {"all": time.monotonic() - begun}
