@@ -136,6 +136,7 @@ CASES = (
         *("dead-interface", "node 2 uses an interface that leads nowhere"),
         *(("wrong-nic", "unreachable-peer"), (1,)),
         odd={"GLOO_SOCKET_IFNAME": "dead0"},
+        dies=True,  # the others do
         starts=False,
         by_host=True,
     ),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ncclforensics.collect.processes import Process
 
 LIMIT_S = 60.0
+WIDE = 80  # columns of a terminal
 
 
 def parser() -> argparse.ArgumentParser:
@@ -242,8 +243,10 @@ def _summary(share: Share, found: list[Process], seconds: float) -> None:
         if row.get("why_not"):
             missed.setdefault(row["why_not"], []).append(row["asked"])
     for why, names in missed.items():
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        _say(f"not there: {', '.join(names[:3])}{more}: {why}")
+        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        line = f"  not there: {why}: {', '.join(names[:2])}{more}"
+        # the whole of it is in the manifest
+        sys.stderr.write(f"{line if len(line) <= WIDE else line[: WIDE - 1] + '…'}\n")
 
 
 def _say(text: str) -> None:

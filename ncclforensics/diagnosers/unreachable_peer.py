@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.timing import process_motion
 from ncclforensics.evidence import (
     common,
@@ -220,12 +221,22 @@ def _others_possible(started: pl.DataFrame, printer: str | None) -> bool:
 
 
 def _silent(frames: Frames, lines: pl.DataFrame) -> lost_peers.Blame | None:
-    """Return the only host that prints no error, if the lines do not tell of whom."""
-    printers = {*common.hosts(lines["host"])}
-    left = {*common.hosts(frames["ranks"]["host"])} - printers
-    if lines["peer_host"].null_count() < lines.height or len(printers) < MANY:
+    """Return the host of the only one without an error, if no line tells of whom.
+
+    Hosts are compared, or ranks where the lines do not show their hosts.
+    """
+    if lines["peer_host"].null_count() < lines.height:
         return None
-    return lost_peers.Blame((left.pop(),), "silent") if len(left) == 1 else None
+    hosts = {*common.hosts(lines["host"])}
+    left = {*common.hosts(frames["ranks"]["host"])} - hosts
+    many = len(hosts)
+    if not hosts:
+        ranks = {*common.numbers(lines["rank"])}
+        silent = world.ranks(frames) - ranks
+        left = {*common.hosts_of(frames, silent)} if len(silent) == 1 else set()
+        many = len(ranks)
+    alone = many >= MANY and len(left) == 1
+    return lost_peers.Blame((left.pop(),), "silent") if alone else None
 
 
 def _words(blame: lost_peers.Blame | None, found: pl.DataFrame) -> str:

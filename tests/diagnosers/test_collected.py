@@ -527,3 +527,21 @@ def test_of_two_ends_the_one_without_a_route_is_named(analyzed, why_not, hosts):
             files[f"gpu000{node}/look-{number}/stacks/rank_{node - 1}.txt"] = stack
     verdict = analyzed(files).report.verdict
     assert (verdict.slug, verdict.culprits.hosts) == ("unreachable-peer", hosts)
+
+
+GLOO = (
+    '[rank{0}]: Traceback (most recent call last):\n[rank{0}]:   File "train.py", line 9, '
+    "in main\n[rank{0}]: RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/"
+    "transport/tcp/socket.cc:142] rv != -1. -1 vs -1. connect: {1}\n"
+)
+
+
+@pytest.mark.parametrize(("failed", "hosts"), [((0, 1, 3), ("gpu0001",)), ((0, 1), ())])
+def test_the_only_rank_that_all_others_cannot_reach_is_named(analyzed, failed, hosts):
+    files = look(1, [process(2, local_world_size=1, local_rank=0)])
+    files["manifest.json"] = job()["manifest.json"]
+    files = {f"gpu0001/{k}": v for k, v in files.items() if "stacks" not in k}
+    for rank in failed:
+        files[f"rank_{rank}.log"] = GLOO.format(rank, "Network is unreachable")
+    verdict = analyzed(files).report.verdict
+    assert (verdict.slug, verdict.culprits.hosts) == ("unreachable-peer", hosts)
