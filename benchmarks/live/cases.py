@@ -182,7 +182,10 @@ CASES = (
         *("subprocess", "rank 3 waits for a command that hangs", MISSING, (3,)),
         launch="torchrun",
     ),
-    Case("resolver", "rank 1 waits for a resolver", MISSING, (1,)),
+    Case(
+        *("resolver", "rank 1 waits for a resolver", MISSING, (1,)),
+        harm="lose_the_resolver",
+    ),
     Case(
         *("rendezvous", "rank 3 was never started"),
         *(("rendezvous-failed", "missing-rank"), (3,)),

@@ -108,6 +108,14 @@ def cut_node_3(job: Job) -> None:
     job.on_switch("ip link set port3 down")
 
 
+def lose_the_resolver(job: Job) -> None:
+    """Let node 2 ask a resolver that answers nobody; at the start all use theirs."""
+    text = "nameserver 127.0.0.1\noptions timeout:30 attempts:5\n"
+    (job.folder / "resolv").write_text(text)
+    job.nodes[1].run(f"mount --bind {job.folder}/resolv /etc/resolv.conf")
+    (job.folder / "silent").touch()
+
+
 def hold_file(job: Job) -> None:
     """Nothing more: the lock was taken before the job began."""
 

@@ -98,9 +98,7 @@ class Job:
             "storage": f"exec {self.fuse} {STALLED} {self.folder}/storage",
             "full-disk": f"mount -t tmpfs -o size=1m none {self.folder}/full",
             "file-lock": f"exec flock {self.folder}/cache.lock sleep infinity",
-            "resolver": "echo 'nameserver 127.0.0.1\noptions timeout:30 attempts:5' "
-            f"> {self.folder}/resolv; mount --bind {self.folder}/resolv "
-            f"/etc/resolv.conf; exec {sys.executable} -c '{SILENT_RESOLVER}'",
+            "resolver": f"exec {sys.executable} -c '{SILENT_RESOLVER}'",
         }
         if line := mounts.get(self.case.name):
             for name in ("storage", "full"):
