@@ -142,10 +142,10 @@ def _undelivered(frames: Frames) -> Iterator[Finding]:
         confidence="likely",
         headline=f"nothing comes through between {who}",
         evidence=(*common.cites(lost, 2), *common.cites(lines, 4)),
-        explanation=f"In two looks the same connections stood: from {told}. The bytes "
+        explanation=(f"{host} cannot send there: {routes}. " if lost.height else "")
+        + f"In two looks the same connections stood: from {told}. The bytes "
         "were sent and never arrived, though the processes of both ends live."
-        + (f" All of this has {host} in common." if host else "")
-        + (f" {host} itself cannot send there ({routes})." if lost.height else ""),
+        + (f" All of this has {host} in common." if host else ""),
         remedy=(
             f"ip -br link; ip -br addr; ip route   # on {host or 'these hosts'}",
             *_remedy(lost_peers.with_hosts(frames, lines)),
