@@ -56,7 +56,9 @@ def job(ranks: int, log: Path) -> Iterator[list[str]]:
     words = [sys.executable, __file__, "--train", str(log)]
     started = [
         subprocess.Popen(
-            words, env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            words,
+            env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.DEVNULL,  # each loses its peers at the end
         )
         for rank in range(ranks)
     ]

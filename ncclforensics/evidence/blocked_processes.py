@@ -38,7 +38,7 @@ def stopped(frames: Frames) -> pl.DataFrame:
     if told.is_empty():
         return told
     lines = told.filter(pl.col("state") == "T")
-    return lines if 2 * lines.height < told.height else lines.clear()
+    return lines if lines.height < told.height else lines.clear()
 
 
 def words(frames: Frames, ranks: Iterable[int]) -> str:

@@ -183,6 +183,14 @@ def test_a_stopped_process_is_said_to_be_stopped(analyzed):
     assert "stopped" not in analyzed(job()).report.verdict.explanation
 
 
+def test_of_a_stopped_node_all_ranks_are_named(analyzed):
+    both = [process(r) for r in range(4)]
+    both[2:] = [process(r, state="T", wchan="do_signal_stop") for r in (2, 3)]
+    files = {"manifest.json": job()["manifest.json"]}
+    analysis = analyzed(files | look(1, both) | look(2, both, 30))
+    assert named(analysis)[:2] == ("missing-rank", (2, 3))
+
+
 def test_two_looks_into_storage_make_it_likely_and_one_does_not(analyzed):
     stuck = {"state": "D", "wchan": "request_wait_answer", "kernel_stack": FUSE}
     assert named(analyzed(job(**stuck))) == ("storage-stall", (2,), "likely")
