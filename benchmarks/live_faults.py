@@ -8,8 +8,9 @@ class, the ranks and nobody else are named, and whether a secret was collected.
     python benchmarks/live_faults.py FOLDER [--only NAME,NAME] [--judge]
 
 Needs root, Linux, iproute2, util-linux, openssh-server and py-spy on the PATH; also
-Open MPI and Slurm with munge for `…-mpirun` and `…-srun`, control groups of version 1
-for `starved` and `host-oom`, and for `storage` a Python with fusepy in LAB_FUSE.
+Open MPI, Slurm with munge, and Ray for `…-mpirun`, `…-srun` and `…-ray`, control groups
+of version 1 for `starved`, `frozen` and `host-oom`, and for `storage` a Python with
+fusepy in LAB_FUSE.
 About 40 seconds a case.
 """
 

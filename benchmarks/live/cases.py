@@ -51,6 +51,12 @@ CASES = (
     ),
     Case("lock", "rank 1 waits for a lock of its own", MISSING, (1,)),
     Case("lock-mpirun", "the same", MISSING, (1,), nodes=2, launch="mpirun"),
+    Case(
+        *("lock-ray", "the same", MISSING, (1,)),
+        nodes=2,
+        launch="ray",
+        gathers="by ray",
+    ),
     Case("storage", "rank 3 writes to a mount that hangs", ("storage-stall",), (3,)),
     Case(
         *("loader-stuck", "rank 1 waits for its data loader's worker", MISSING, (1,)),
@@ -103,7 +109,12 @@ CASES = (
         *("gil", "rank 2 holds the GIL in C"),
         *(("gil-deadlock", "missing-rank"), (2,)),
     ),
-    Case("loop", "rank 1 never ends a loop of Python", MISSING, (1,)),
+    # within seconds the same as `healthy-evaluation`: to be suspected, not accused
+    Case(
+        *("loop", "rank 1 never ends a loop of Python", MISSING, (1,)),
+        at_most="possible",
+        suspected=True,
+    ),
     Case(
         *("starved", "rank 1 gets 2 % of a core: slow, not stuck"),
         *(("straggler", "missing-rank"), (1,)),
@@ -125,6 +136,7 @@ CASES = (
         *("dead-interface", "node 2 uses an interface that leads nowhere"),
         *(("wrong-nic", "unreachable-peer"), (1,)),
         odd={"GLOO_SOCKET_IFNAME": "dead0"},
+        dies=True,  # the others do
         starts=False,
         by_host=True,
     ),
@@ -170,12 +182,68 @@ CASES = (
         *("subprocess", "rank 3 waits for a command that hangs", MISSING, (3,)),
         launch="torchrun",
     ),
-    Case("resolver", "rank 1 waits for a resolver", MISSING, (1,)),
+    Case(
+        *("resolver", "rank 1 waits for a resolver", MISSING, (1,)),
+        harm="lose_the_resolver",
+    ),
     Case(
         *("rendezvous", "rank 3 was never started"),
         *(("rendezvous-failed", "missing-rank"), (3,)),
         starts=False,
         harm="never",
+        suspected=True,  # one that starts later looks the same
+    ),
+    Case(
+        *("saver", "rank 2 joins its saving thread, whose queue is full"),
+        *(MISSING, (2,)),
+    ),
+    Case(
+        *("fifo", "rank 3 opens a named pipe into which nobody writes"),
+        *((*MISSING, "storage-stall"), (3,)),
+        launch="torchrun",
+    ),
+    Case(
+        *("store-key", "rank 1 waits for a key of the store that nobody sets"),
+        *((*MISSING, "rank-conditional-collective"), (1,)),
+    ),
+    Case(
+        *("raised", "rank 1 raises, and a thread keeps its process alive"),
+        *(("crashed-rank", *MISSING), (1,)),
+    ),
+    Case(
+        *("full-pipe", "rank 0 prints into a pipe that nobody reads", MISSING, (0,)),
+        nodes=2,
+    ),
+    Case(
+        *("skipped-call", "rank 2 leaves out one all_reduce and is one call ahead"),
+        *(("collective-mismatch", "rank-conditional-collective"), (2,)),
+    ),
+    Case(
+        *("wrong-peer", "rank 2 receives from rank 0 what rank 1 sends"),
+        *(("unmatched-p2p",), (2,)),
+    ),
+    Case(
+        "frozen", "rank 1 is frozen by its control group", MISSING, (1,), harm="freeze"
+    ),
+    Case(
+        *("traced", "a debugger stopped rank 1 and was left there", MISSING, (1,)),
+        nodes=2,
+        harm="trace",
+    ),
+    Case(
+        *("lost-route", "node 2 throws away what goes to node 3", NETWORK, (1,)),
+        harm="lose_a_route",
+        by_host=True,
+    ),
+    Case(
+        *("stopped-node", "all ranks of node 2 get SIGSTOP", MISSING, (2, 3)),
+        nodes=2,
+        launch="srun",
+        gathers="by slurm",
+        harm="stop_node_2",
+    ),
+    Case(
+        "healthy-compile", "all ranks wait for compilers for a minute", (), (), nodes=2
     ),
     Case("healthy-evaluation", "rank 0 evaluates for a minute", (), ()),
     Case("healthy-checkpoint", "rank 0 saves for a minute", (), (), nodes=2),

@@ -10,10 +10,13 @@ import ctypes
 import fcntl
 import multiprocessing
 import os
+import queue
 import socket
 import subprocess
+import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +114,85 @@ def reduce_another_shape(rank: int) -> None:
 
 def send(rank: int, activations: torch.Tensor) -> None:
     """Send to the next rank; behind STEP rank 1 leaves one message out."""
-    if not (rank == 1 and SKIPPED):
+    if not (rank == 1 and SKIPPED and FAULT == "unmatched-p2p"):
         dist.send(activations, rank + 1)
     SKIPPED.clear()
 
 
 def skip_a_message(rank: int) -> None:
     SKIPPED.append(True)
+
+
+def receive(rank: int, activations: torch.Tensor) -> None:
+    """Receive from the rank before; behind STEP rank 2 of `wrong-peer` from rank 0."""
+    is_wrong = FAULT == "wrong-peer" and rank == 2 and bool(SKIPPED)
+    dist.recv(activations, 0 if is_wrong else rank - 1)
+
+
+def skip_a_call(rank: int) -> None:
+    if rank == 2:
+        SKIPPED.append(True)
+
+
+def reduce(sample: torch.Tensor) -> None:
+    """Reduce; rank 2 of `skipped-call` leaves it out once."""
+    if FAULT == "skipped-call" and SKIPPED:
+        SKIPPED.clear()
+    else:
+        dist.all_reduce(sample)
+
+
+def save_in_a_thread(rank: int) -> None:
+    """Rank 2 waits for its saver, which waits for room in a queue that nobody reads."""
+    if rank != 2:
+        return
+    parts: queue.Queue[bytes] = queue.Queue(maxsize=1)
+
+    def save() -> None:
+        for _ in range(3):
+            parts.put(b"part")
+
+    saver = threading.Thread(target=save, name="saver", daemon=True)
+    saver.start()
+    saver.join()
+
+
+def read_a_pipe(rank: int) -> None:
+    if rank == 3:
+        os.mkfifo(HERE / "samples.fifo")
+        (HERE / "samples.fifo").read_bytes()
+
+
+def wait_for_a_key(rank: int) -> None:
+    """Rank 1 waits for a key of the store that nobody sets."""
+    if rank == 1:
+        store = dist.distributed_c10d._get_default_store()
+        store.wait(["vocabulary"], timedelta(seconds=NEVER_S))
+
+
+def raise_beside_a_thread(rank: int) -> None:
+    """Rank 1 raises; its process does not end, as a thread of it never does."""
+    if rank == 1:
+        threading.Thread(target=time.sleep, args=(NEVER_S,), name="uploader").start()
+        raise ValueError("loss is not finite")
+
+
+def print_into_a_full_pipe(rank: int) -> None:
+    """Rank 0 prints into a pipe whose reader has stopped reading."""
+    if rank != 0:
+        return
+    reader, writer = os.pipe()
+    subprocess.Popen(["sleep", str(NEVER_S)], stdin=reader)
+    os.close(reader)
+    os.dup2(writer, 1)
+    for step in range(10**6):
+        print(f"sample {step} is too long", flush=True)
+
+
+def compile_a_kernel(rank: int) -> None:
+    """All ranks wait for compilers, which work for a minute."""
+    work = f"import time\nend = time.time() + 60\nwhile time.time() < end: {rank}"
+    subprocess.run([sys.executable, "-c", work], check=True)
 
 
 def hold_the_gil(rank: int) -> None:
@@ -156,6 +231,8 @@ def run_a_command(rank: int) -> None:
 
 
 def resolve_a_name(rank: int) -> None:
+    while rank == 1 and not (HERE / "silent").exists():
+        time.sleep(0.1)
     if rank == 1:
         socket.getaddrinfo("data.example.org", 443)
 
@@ -190,6 +267,8 @@ FAULTS: dict[str, Any] = {
     "begin": begin,
     "end": end,
     "send": send,
+    "receive": receive,
+    "reduce": reduce,
     "lock": log_metrics,
     "storage": save_to_storage,
     "full-disk": save_to_full_disk,
@@ -201,6 +280,14 @@ FAULTS: dict[str, Any] = {
     "conditional": evaluate_on_first_rank,
     "shape": reduce_another_shape,
     "unmatched-p2p": skip_a_message,
+    "wrong-peer": skip_a_message,
+    "skipped-call": skip_a_call,
+    "saver": save_in_a_thread,
+    "fifo": read_a_pipe,
+    "store-key": wait_for_a_key,
+    "raised": raise_beside_a_thread,
+    "full-pipe": print_into_a_full_pipe,
+    "healthy-compile": compile_a_kernel,
     "gil": hold_the_gil,
     "loop": resample,
     "host-oom": fill_memory,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -13,10 +14,37 @@ if TYPE_CHECKING:
     from live.job import Job
 
 CPU, MEMORY = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup/memory")
+FREEZER = Path("/sys/fs/cgroup/freezer")
+PTRACE_ATTACH = 16
 
 
 def stop(job: Job) -> None:
     os.kill(job.pid(2), signal.SIGSTOP)
+
+
+def stop_node_2(job: Job) -> None:
+    for rank in (2, 3):
+        os.kill(job.pid(rank), signal.SIGSTOP)
+
+
+def freeze(job: Job) -> None:
+    """Freeze rank 1, as `docker pause` does."""
+    group = FREEZER / f"live-{os.getpid()}"
+    group.mkdir()
+    (group / "cgroup.procs").write_text(str(job.pid(1)))
+    (group / "freezer.state").write_text("FROZEN")
+
+
+def trace(job: Job) -> None:
+    """Attach to rank 1 as a debugger does, and leave it stopped."""
+    calls = ctypes.CDLL(None, use_errno=True)
+    if calls.ptrace(PTRACE_ATTACH, job.pid(1), None, None):
+        raise OSError(ctypes.get_errno(), "ptrace")
+
+
+def lose_a_route(job: Job) -> None:
+    """Let node 2 throw away what goes to node 3."""
+    job.nodes[1].run("ip route add blackhole 10.78.0.3/32")
 
 
 def kill(job: Job) -> None:
@@ -53,8 +81,10 @@ def limit_memory(job: Job) -> None:
 
 def remove_groups() -> None:
     """Remove the control groups that were made."""
-    for base in (CPU, MEMORY):
+    for base in (CPU, MEMORY, FREEZER):
         group = base / f"live-{os.getpid()}"
+        if base == FREEZER and group.exists():
+            (group / "freezer.state").write_text("THAWED")
         for _ in range(20):
             with suppress(FileNotFoundError):
                 for pid in (group / "cgroup.procs").read_text().split():
@@ -76,6 +106,14 @@ def cut(job: Job) -> None:
 
 def cut_node_3(job: Job) -> None:
     job.on_switch("ip link set port3 down")
+
+
+def lose_the_resolver(job: Job) -> None:
+    """Let node 2 ask a resolver that answers nobody; at the start all use theirs."""
+    text = "nameserver 127.0.0.1\noptions timeout:30 attempts:5\n"
+    (job.folder / "resolv").write_text(text)
+    job.nodes[1].run(f"mount --bind {job.folder}/resolv /etc/resolv.conf")
+    (job.folder / "silent").touch()
 
 
 def hold_file(job: Job) -> None:

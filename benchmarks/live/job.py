@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from live import harm, nodes, slurm
+from live import harm, nodes, ray_cluster, slurm
 from live.cases import RANKS
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ STALLED = LIVE.parents[1] / "tests/lab/stalled_mount.py"
 START_S, STEP = 240, 20
 SECRET = "0123456789abcdef0123456789abcdef01234567"
 ENDS_S = 60
+SILENT_RESOLVER = """import socket, time
+asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asked.bind(("127.0.0.1", 53))
+time.sleep(3600)"""
 # all nodes share a kernel: its log is told on the node at fault, from the job on
 KERNEL = """#!/bin/sh
 grep -qw "$(hostname)" {job}/kernel || exit 0
@@ -42,6 +46,7 @@ class Job:
         (folder / "logs").mkdir(parents=True)
         self.stack = ExitStack()
         self.launched: list[subprocess.Popen[bytes]] = []
+        self.ray = ""  # the address of its head
 
     def __enter__(self) -> Job:
         *self.nodes, self.switch = self.stack.enter_context(
@@ -93,9 +98,7 @@ class Job:
             "storage": f"exec {self.fuse} {STALLED} {self.folder}/storage",
             "full-disk": f"mount -t tmpfs -o size=1m none {self.folder}/full",
             "file-lock": f"exec flock {self.folder}/cache.lock sleep infinity",
-            "resolver": "echo 'nameserver 10.1.2.9\noptions timeout:30 attempts:5' "
-            f"> {self.folder}/resolv; mount --bind {self.folder}/resolv "
-            "/etc/resolv.conf",
+            "resolver": f"exec {sys.executable} -c '{SILENT_RESOLVER}'",
         }
         if line := mounts.get(self.case.name):
             for name in ("storage", "full"):
@@ -144,10 +147,16 @@ class Job:
         with (self.folder / "logs" / "slurm-1.out").open("wb") as log:
             self._launch(self.nodes[0], words, log)
 
+    def _by_ray(self) -> None:
+        self.ray = ray_cluster.start(self.nodes, self.folder, self.environment())
+        words = [sys.executable, LIVE / "ray_ranks.py", str(RANKS)]
+        with (self.folder / "logs" / "ray-driver.log").open("wb") as log:
+            self._launch(self.nodes[0], words, log)
+
     def _launch(
         self, node: nodes.Node, words: list[Any], log: Any, rank: int | None = None
     ) -> None:
-        own = self.environment(rank)
+        own = {**self.environment(rank), **self._address()}
         own["PATH"] = f"{self.path}:{own['PATH']}"
         # a terminal that nobody types at
         keeps = ["sh", "-c", 'exec "$@" <> /dev/ptmx', "sh"]
@@ -155,6 +164,9 @@ class Job:
             keeps = []
         process = node.start(*keeps, *words, env=own, stdout=log, stderr=log)
         self.launched.append(process)
+
+    def _address(self) -> dict[str, str]:
+        return {"RAY_ADDRESS": self.ray} if self.ray else {}
 
     def pid(self, rank: int) -> int:
         """Return the process of a rank, as this machine sees it."""
@@ -171,7 +183,8 @@ class Job:
             return
         until = time.monotonic() + START_S
         while time.monotonic() < until:
-            logs = (self.folder / "logs").rglob("*.*")
+            logs = [*(self.folder / "logs").rglob("*.*")]
+            logs += (self.folder / "ray").glob("session_2*/logs/worker-*.out")
             told = "".join(log.read_text() for log in logs if log.is_file())
             if told.count(f"step {STEP} loss") >= RANKS:
                 return
@@ -199,20 +212,22 @@ class Job:
         """Collect as the case says; returns how many seconds each node took."""
         shutil.rmtree(output, ignore_errors=True)
         own = {**os.environ, "PATH": f"{self.path}:{os.environ['PATH']}"}
-        if self.case.gathers == "by ssh":
-            hosts = self.folder / "hosts.txt"
-            hosts.write_text("".join(f"{node.name}\n" for node in self.nodes))
+        own |= self._address()
+        hosts = self.folder / "hosts.txt"
+        hosts.write_text("".join(f"{node.name}\n" for node in self.nodes))
+        ways = {"by ssh": ("--ssh", hosts), "by slurm": ("--slurm", "1")}
+        if way := (ways | {"by ray": ("--ray",)}).get(self.case.gathers):
             words = ["-m", "ncclforensics", "collect", "-o", output, "--again", again]
-            words += ["--ssh", hosts, "--no-progress"]
+            words += [*way, "--no-progress"]
             begun = time.monotonic()
-            asked = self.nodes[0].start(sys.executable, *words, env=own)
-            asked.wait()
+            self.nodes[0].start(sys.executable, *words, env=own).wait()
             return {"all": time.monotonic() - begun}
         words = ["-m", "ncclforensics.collect", "-o", output, "--again", again, "-q"]
         begun = time.monotonic()
         asked_all = {n: n.start(sys.executable, *words, env=own) for n in self.nodes}
         took = {}
         for node, asked in asked_all.items():
-            asked.wait()
+            if asked.wait():
+                raise RuntimeError(f"collect on {node.name} ended with an error")
             took[node.name] = time.monotonic() - begun
         return took

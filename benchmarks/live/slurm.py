@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from contextlib import contextmanager
@@ -53,13 +54,17 @@ def cluster(nodes: Sequence[Node], folder: Path) -> Iterator[None]:
     answers = subprocess.run(["munge", "-n"], capture_output=True, check=False)
     if answers.returncode:
         SOCKET.parent.mkdir(exist_ok=True)
+        shutil.chown(SOCKET.parent, "munge", "munge")
         SOCKET.unlink(missing_ok=True)
-        munged = subprocess.Popen(["munged", "-F"], user="munge", group="munge")
+        munged = subprocess.Popen(
+            ["munged", "-F"], user="munge", group="munge", stderr=subprocess.DEVNULL
+        )
         time.sleep(1)
     for node in nodes:
         node.run(f"mount --bind {state} /etc/slurm")
-    started = [nodes[0].start("slurmctld", "-D")]
-    started += [node.start("slurmd", "-D", "-N", node.name) for node in nodes]
+    quiet = {"stderr": subprocess.DEVNULL}  # they log to files
+    started = [nodes[0].start("slurmctld", "-D", **quiet)]
+    started += [node.start("slurmd", "-D", "-N", node.name, **quiet) for node in nodes]
     try:
         until = time.monotonic() + STARTS_S
         while time.monotonic() < until:

@@ -81,22 +81,28 @@ def pass_activations() -> None:
     """Receive from the rank before and send to the next one, as a pipeline does."""
     activations = torch.ones(64)
     if RANK > 0:
-        dist.recv(activations, RANK - 1)
+        FAULTS["receive"](RANK, activations)
     if RANK < WORLD - 1:
         FAULTS["send"](RANK, activations)
 
 
 def reduce_gradients(sample: torch.Tensor) -> None:
-    dist.all_reduce(sample)
+    FAULTS["reduce"](sample)
+
+
+def share_metrics() -> None:
+    dist.broadcast(torch.ones(8), 0)
 
 
 def train() -> None:
     """Make steps until somebody ends the job."""
     for step, sample in enumerate(batches()):
-        if FAULT == "unmatched-p2p":
+        if FAULT in ("unmatched-p2p", "wrong-peer"):
             pass_activations()
         time.sleep(0.05)  # computes
         reduce_gradients(sample.clone())
+        if FAULT == "skipped-call" and step % 5 == 4:
+            share_metrics()
         print(f"step {step} loss {1 / (step + 1):.4f}", flush=True)
         if step == STEP and FAULT in FAULTS and FAULTS[FAULT](RANK) == "leave":
             break

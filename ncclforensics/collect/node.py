@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ncclforensics.collect.processes import Process
 
 LIMIT_S = 60.0
+WIDE = 80  # columns of a terminal
 
 
 def parser() -> argparse.ArgumentParser:
@@ -59,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(f"error: {mistake}")
         return 2
     for number in ENDS:
-        signal.signal(number, lambda *_: sys.exit(143))
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, lambda *_: sys.exit(143))
     umask = os.umask(0o077)  # nobody else is to read what is written
     try:
         return _written(asked)
@@ -150,7 +152,9 @@ def _looks(
     states = looks.take(share, found, until, folder, also=also, **how)
     compared = time.monotonic()
     _mounts(share, until)
-    for answer in ask_all(peers.questions(peers.addresses(found, states)), until):
+    pings, why_not = peers.questions(peers.addresses(found, states))
+    share.miss(why_not)
+    for answer in ask_all(pings, until):
         share.keep(answer)
     taken = [{"folder": folder, "start": iso(first), "end": iso(time.time())}]
     if pause is not None:
@@ -239,8 +243,10 @@ def _summary(share: Share, found: list[Process], seconds: float) -> None:
         if row.get("why_not"):
             missed.setdefault(row["why_not"], []).append(row["asked"])
     for why, names in missed.items():
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        _say(f"not there: {', '.join(names[:3])}{more}: {why}")
+        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        line = f"  not there: {why}: {', '.join(names[:2])}{more}"
+        # the whole of it is in the manifest
+        sys.stderr.write(f"{line if len(line) <= WIDE else line[: WIDE - 1] + '…'}\n")
 
 
 def _say(text: str) -> None:

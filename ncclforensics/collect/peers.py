@@ -21,6 +21,8 @@ MOST = 16
 LIMIT_S = 4.0
 HEADERS = 28  # bytes of IPv4 and ICMP
 SMALL = 56  # bytes, as ping sends by default
+FILE, SMALL_FILE = "commands/ping-", "commands/ping-small-"
+FILE, SMALL_FILE = "commands/ping-", "commands/ping-small-"
 SIOCGIFADDR, SIOCGIFMTU = 0x8915, 0x8921
 _ADDRESS = re.compile(r"^((?:\d{1,3}\.){3}\d{1,3}):\d+$")
 
@@ -62,29 +64,34 @@ def interfaces() -> dict[str, tuple[str, int]]:
     return found
 
 
-def questions(peers: list[str]) -> list[Question]:
+def questions(peers: list[str]) -> tuple[list[Question], dict[str, str]]:
     """Return two pings per peer: a small one, and one as large as the interface allows.
 
-    Only a peer that answers the small one shows that the way is too narrow.
+    Only a peer that answers the small one shows that the way is too narrow. The second
+    value says why a peer cannot be asked: this node's routes lead nowhere.
     """
     mtus = dict(interfaces().values())
-    asked = []
+    asked, why_not = [], {}
     for peer in peers:
-        mtu = mtus.get(_source(peer), 0)
+        try:
+            mtu = mtus.get(_source(peer), 0)
+        except OSError as error:
+            why_not[f"route to {peer}"] = error.strerror or "none"
+            continue
         if mtu > HEADERS:
-            for name, size in (("", mtu - HEADERS), ("-small", SMALL)):
+            for file, size in ((FILE, mtu - HEADERS), (SMALL_FILE, SMALL)):
                 ping = ("ping", "-M", "do", "-c", "2", "-i", "0.2", "-W", "1", "-s")
                 argv = (*ping, str(size), peer)
-                file = f"commands/ping{name}-{peer}.txt"
-                asked.append(Question(" ".join(argv), argv, LIMIT_S, file))
-    return asked
+                name = " ".join(argv)
+                asked.append(Question(name, argv, LIMIT_S, f"{file}{peer}.txt"))
+    return asked, why_not
 
 
 def _source(peer: str) -> str:
-    """Return the address that packets to `peer` come from; nothing is sent."""
+    """Return the address that packets to `peer` come from; nothing is sent.
+
+    Raises OSError where no route leads there.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        try:
-            asked.connect((peer, 9))
-        except OSError:
-            return ""
+        asked.connect((peer, 9))
         return str(asked.getsockname()[0])

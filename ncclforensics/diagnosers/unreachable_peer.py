@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.timing import process_motion
 from ncclforensics.evidence import (
     common,
@@ -131,18 +132,22 @@ def _undelivered(frames: Frames) -> Iterator[Finding]:
     if not (awaited.hangs(frames) or process_motion.standing(frames)):
         return
     host = undelivered.odd_host(frames)
-    mine = pl.col("host") == host
-    ranks = common.numbers(pl.concat([lines.filter(mine)["rank"]]))
+    ranks = common.numbers(lines.filter(pl.col("host").eq_missing(host))["rank"])
     ranks = ranks or common.ranks_on(frames, [host] if host else [])
     pairs = lines.select("host", "peer_host").unique().sort("host", "peer_host")
     told = common.some([f"{a} to {b}" for a, b in pairs.iter_rows()])
     who = f"{host} and its peers" if host else "hosts"
+    lost = undelivered.without_route(frames).filter(pl.col("host").eq_missing(host))
+    routes = common.some(
+        [f"{row['asked']}: {row['why_not']}" for row in lost.to_dicts()]
+    )
     yield Finding(
         slug="unreachable-peer",
         confidence="likely",
         headline=f"nothing comes through between {who}",
-        evidence=common.cites(lines, 4),
-        explanation=f"In two looks the same connections stood: from {told}. The bytes "
+        evidence=(*common.cites(lost, 2), *common.cites(lines, 4)),
+        explanation=(f"{host} cannot send there: {routes}. " if lost.height else "")
+        + f"In two looks the same connections stood: from {told}. The bytes "
         "were sent and never arrived, though the processes of both ends live."
         + (f" All of this has {host} in common." if host else ""),
         remedy=(
@@ -239,12 +244,22 @@ def _others_possible(started: pl.DataFrame, printer: str | None) -> bool:
 
 
 def _silent(frames: Frames, lines: pl.DataFrame) -> lost_peers.Blame | None:
-    """Return the only host that prints no error, if the lines do not tell of whom."""
-    printers = {*common.hosts(lines["host"])}
-    left = {*common.hosts(frames["ranks"]["host"])} - printers
-    if lines["peer_host"].null_count() < lines.height or len(printers) < MANY:
+    """Return the host of the only one without an error, if no line tells of whom.
+
+    Hosts are compared, or ranks where the lines do not show their hosts.
+    """
+    if lines["peer_host"].null_count() < lines.height:
         return None
-    return lost_peers.Blame((left.pop(),), "silent") if len(left) == 1 else None
+    hosts = {*common.hosts(lines["host"])}
+    left = {*common.hosts(frames["ranks"]["host"])} - hosts
+    many = len(hosts)
+    if not hosts:
+        ranks = {*common.numbers(lines["rank"])}
+        silent = world.ranks(frames) - ranks
+        left = {*common.hosts_of(frames, silent)} if len(silent) == 1 else set()
+        many = len(ranks)
+    alone = many >= MANY and len(left) == 1
+    return lost_peers.Blame((left.pop(),), "silent") if alone else None
 
 
 def _words(blame: lost_peers.Blame | None, found: pl.DataFrame) -> str:

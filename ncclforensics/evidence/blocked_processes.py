@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 HUNG = "kernel.hung_task"
+BETWEEN = ("process", "gpu", "network")  # kinds of looks
 STOPPED = {"T": "stopped by a signal", "t": "held by a debugger"}
 
 
@@ -37,7 +38,7 @@ def stopped(frames: Frames) -> pl.DataFrame:
     if told.is_empty():
         return told
     lines = told.filter(pl.col("state") == "T")
-    return lines if 2 * lines.height < told.height else lines.clear()
+    return lines if lines.height < told.height else lines.clear()
 
 
 def words(frames: Frames, ranks: Iterable[int]) -> str:
@@ -62,12 +63,14 @@ def words(frames: Frames, ranks: Iterable[int]) -> str:
 
 
 def _between(frames: Frames, ranks: list[int]) -> str:
-    """Return what the processes of `ranks` did between two looks, or "".
+    """Return what processes and nodes of `ranks` did between two looks, or "".
 
     That tells slow from stuck.
     """
-    looks = frames["looks"].filter(
-        (pl.col("kind") == "process") & pl.col("rank").is_in(ranks)
+    looks = (
+        frames["looks"]
+        .filter(pl.col("kind").is_in(BETWEEN) & pl.col("rank").is_in(ranks))
+        .sort("kind", descending=True)
     )
     did = looks.select(common.sentence("rank ", pl.col("rank"), " ", pl.col("what")))
     return (

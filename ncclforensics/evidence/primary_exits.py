@@ -70,7 +70,8 @@ def of_own(frames: Frames) -> pl.DataFrame:
     words = pl.concat([exceptions.uncaught(frames), _reported(frames)])
     words = words.filter(~external_stop.after_stop(frames, words))
     words = _of_only_one(frames, words)
-    echoing = words.filter("echo")
+    # what a launcher raises when it ends is no echo of its rank's own
+    echoing = words.filter(pl.col("echo") & ~pl.col("by_launcher").fill_null(False))
     # an exception whose text is lost cannot be called the rank's own
     unread = words.filter(pl.col("echo").is_null())
     ended = _exits(frames, pl.concat([echoing, unread]))

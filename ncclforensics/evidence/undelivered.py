@@ -17,7 +17,8 @@ from ncclforensics.model.frames import remembered
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-SOCKET = "collect.socket"
+SOCKET, MANIFEST = "collect.socket", "collect.manifest"
+ROUTE = "route to "
 ENDS = ["local", "remote"]
 
 
@@ -59,8 +60,25 @@ def sockets(frames: Frames) -> pl.DataFrame:
 
 
 def odd_host(frames: Frames) -> str | None:
-    """Return the host that all such connections have in common, if it is one."""
+    """Return the host that all such connections have in common, if it is one.
+
+    Of two ends, the one whose own routes do not lead to the other.
+    """
     ends = sockets(frames).select("host", "peer_host").unique()
     common = [{*row} for row in ends.iter_rows()]
     shared = set.intersection(*common) if common else set()
+    if len(shared) > 1:
+        shared &= {*without_route(frames)["host"]}
     return shared.pop() if len(shared) == 1 else None
+
+
+def without_route(frames: Frames) -> pl.DataFrame:
+    """Return what `collect` said of peers to which a node has no route, by `host`."""
+    told = frames.message(MANIFEST)
+    if told.is_empty():
+        return told
+    peers = sockets(frames)["remote"].str.replace(r":\d+$", "")
+    address = pl.col("asked").str.strip_prefix(ROUTE)
+    return told.filter(
+        pl.col("asked").str.starts_with(ROUTE) & address.is_in(peers.implode())
+    )

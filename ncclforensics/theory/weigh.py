@@ -279,9 +279,11 @@ def _may_be_others(case: Case, end: End, story: Story) -> bool:
     if story.what in SIDES and (end.unseen or end.kind == "unseen"):
         return True
     # stacks show a message, but not of whom: any of several may owe it
-    talk = [c for n in end.calls if (c := case.calls[n])["is_p2p"]]
-    if len(story.ranks) > 1 and any(c["seq"] is None and c["pg"] is None for c in talk):
-        return True
+    for call in (case.calls[n] for n in end.calls):
+        if call["is_p2p"] and call["seq"] is None and call["pg"] is None:
+            blamed, waits = {*story.ranks}, {*call["waiting"]}
+            if len(blamed if waits <= blamed else {*call["members"]} - waits) > 1:
+                return True
     # the peers of a stopped process wait for it, whatever call it is in
     stopped = {*blocked_processes.stopped(case.frames)["rank"]}
     here = end.blocked | {*end.ranks}

@@ -304,3 +304,17 @@ def test_a_stopped_rank_is_not_asked_for_a_dump_nor_a_silent_one_again():
     asked, why_not = dumps.questions(ranks, states, {dump(1): False, dump(2): True})
     assert [question.name for question in asked] == [dump(2)]
     assert [*why_not] == [dump(0)]
+
+
+@pytest.mark.parametrize(("before", "kept"), [("SIG_IGN", True), ("SIG_DFL", False)])
+def test_a_hangup_that_nohup_ignores_stays_ignored(tmp_path, before, kept):
+    code = (
+        "import signal, sys; from ncclforensics.collect import node\n"
+        f"signal.signal(signal.SIGHUP, signal.{before})\n"
+        "node.main(['-q', '-o', sys.argv[1], '--pid', '0'])\n"
+        "print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "out")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.stdout == f"{kept}\n"

@@ -91,6 +91,56 @@ def test_a_rank_that_ran_proves_nothing_and_one_that_reads_moves(analyzed, does,
     assert looks(analyzed(job(second=second, **first)))[2] is moved
 
 
+GPU = """<?xml version="1.0" ?>
+<nvidia_smi_log>
+	<gpu id="00000000:9B:00.0">
+		<utilization>
+			<gpu_util>{} %</gpu_util>
+			<memory_util>0 %</memory_util>
+		</utilization>
+	</gpu>
+</nvidia_smi_log>
+"""
+LINK = (
+    '[{{"ifindex":{},"ifname":"{}","flags":["BROADCAST","UP"],"mtu":9000,"stats64":'
+    '{{"rx":{{"bytes":{},"packets":1}},"tx":{{"bytes":{},"packets":1}}}}}}]'
+)
+
+
+@pytest.mark.parametrize(
+    ("busy", "moved"), [((0, 0), False), ((0, 100), None), ((100, 100), None)]
+)
+def test_a_gpu_that_runs_nothing_excuses_no_process(analyzed, busy, moved):
+    both = [process(r, uses_gpu=True) for r in range(4)]
+    files = look(1, both) | look(2, both, 30)
+    for number, percent in enumerate(busy, 1):
+        files[f"look-{number}/commands/nvidia-smi.xml"] = GPU.format(percent)
+    analysis = analyzed({"manifest.json": job()["manifest.json"]} | files)
+    assert looks(analysis) == dict.fromkeys(range(4), moved)
+    told = analysis.frames["looks"].filter(analysis.frames["looks"]["kind"] == "gpu")
+    assert told["moved"].null_count() == told.height == 4
+    assert ("ran nothing" in told["what"][0]) is (busy == (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "bytes_", "told"),
+    [("eth0", 5_000_000, "10.0 MB"), ("eth0", 0, "0.0 MB"), ("lo", 5_000_000, None)],
+)
+def test_what_interfaces_carry_is_told_and_proves_nothing(analyzed, name, bytes_, told):
+    files = job()
+    for number in (0, 1):
+        counted = 7_000 + number * bytes_
+        text = LINK.format(2, name, counted, counted)
+        files[f"look-{number + 1}/commands/ip-link.json"] = text
+    analysis = analyzed(files)
+    rows = analysis.frames["looks"].filter(
+        analysis.frames["looks"]["kind"] == "network"
+    )
+    assert rows["moved"].null_count() == rows.height == (4 if told else 0)
+    assert named(analysis) == ("missing-rank", (2,), "likely")
+    assert (told or "carried") in analysis.report.verdict.explanation or not told
+
+
 @pytest.mark.parametrize(("used", "moved"), [(0.0, False), (20.0, None), (None, None)])
 def test_what_a_worker_of_a_rank_does_counts_for_the_rank(analyzed, used, moved):
     worker = process(2, pid=900, is_main=False)
@@ -131,6 +181,14 @@ def test_a_stopped_process_is_said_to_be_stopped(analyzed):
     analysis = analyzed(job(state="T", wchan="do_signal_stop"))
     assert "stopped by a signal" in analysis.report.verdict.explanation
     assert "stopped" not in analyzed(job()).report.verdict.explanation
+
+
+def test_of_a_stopped_node_all_ranks_are_named(analyzed):
+    both = [process(r) for r in range(4)]
+    both[2:] = [process(r, state="T", wchan="do_signal_stop") for r in (2, 3)]
+    files = {"manifest.json": job()["manifest.json"]}
+    analysis = analyzed(files | look(1, both) | look(2, both, 30))
+    assert named(analysis)[:2] == ("missing-rank", (2, 3))
 
 
 def test_two_looks_into_storage_make_it_likely_and_one_does_not(analyzed):
@@ -415,3 +473,83 @@ def test_bytes_that_move_or_that_nobody_reads_are_no_fault_of_a_network(
 ):
     files = connected(1, **first) | connected(2, second=30, **later)
     assert not found(analyzed(files), "unreachable-peer")
+
+
+INIT = """Process {pid}: python train.py
+
+Thread {pid} (idle): "MainThread"
+    init_process_group (torch/distributed/distributed_c10d.py:1899)
+    wrapper (torch/distributed/c10d_logger.py:83)
+    main (train.py:20)
+"""
+
+
+@pytest.mark.parametrize("polls", [0, 500])
+def test_a_rank_that_never_joined_is_suspected(analyzed, polls):
+    """Of a job of four, three are there: they wait for the one of which nothing is.
+
+    The rank that serves the store polls it.
+    """
+    files = {"manifest.json": job()["manifest.json"]}
+    for number in (1, 2):
+        seen = [process(r, local_world_size=3) for r in range(3)]
+        seen[0]["switches"] += polls * number
+        of_look = look(number, seen, 30 * (number - 1))
+        del of_look[f"look-{number}/stacks/rank_3.txt"]
+        for rank in range(3):
+            stack = INIT.format(pid=500 + rank)
+            of_look[f"look-{number}/stacks/rank_{rank}.txt"] = stack
+        files |= of_look
+    analysis = analyzed(files)
+    assert named(analysis) in (None, ("crashed-rank", (3,), "possible"))
+    assert analysis.report.outcome != "no-failure"
+    assert [suspect.rank for suspect in analysis.report.suspects] == [3]
+
+
+@pytest.mark.parametrize(
+    ("why_not", "hosts"),
+    [
+        ({}, ()),
+        ({1: "route to 10.0.0.2"}, ("gpu0001",)),
+        ({1: "route to 10.0.0.2", 2: "route to 10.0.0.1"}, ()),
+        ({1: "route to 10.0.0.9"}, ()),
+    ],
+)
+def test_of_two_ends_the_one_without_a_route_is_named(analyzed, why_not, hosts):
+    files = {}
+    for node in (1, 2):
+        asked = [{"asked": why_not[node], "why_not": "none"}] if node in why_not else []
+        told = {"collected_by": "x", "host": f"gpu000{node}", "asked": asked}
+        files[f"gpu000{node}/manifest.json"] = json.dumps(told)
+        rank = process(node - 1, local_rank=0, world_size=2, local_world_size=1)
+        rank["sockets"] = [
+            socket(f"10.0.0.{node}:40", f"10.0.0.{3 - node}:41", send_queue=96),
+            socket(f"10.0.0.{node}:40", "0.0.0.0:0", "LISTEN"),
+        ]
+        for number, second in ((1, 0), (2, 30)):
+            of_look = look(number, [rank], second)
+            told = json.loads(of_look[f"look-{number}/processes.json"])
+            text = json.dumps(told | {"host": f"gpu000{node}"})
+            files[f"gpu000{node}/look-{number}/processes.json"] = text
+            stack = WAITS.format(pid=rank["pid"])
+            files[f"gpu000{node}/look-{number}/stacks/rank_{node - 1}.txt"] = stack
+    verdict = analyzed(files).report.verdict
+    assert (verdict.slug, verdict.culprits.hosts) == ("unreachable-peer", hosts)
+
+
+GLOO = (
+    '[rank{0}]: Traceback (most recent call last):\n[rank{0}]:   File "train.py", line 9, '
+    "in main\n[rank{0}]: RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/"
+    "transport/tcp/socket.cc:142] rv != -1. -1 vs -1. connect: {1}\n"
+)
+
+
+@pytest.mark.parametrize(("failed", "hosts"), [((0, 1, 3), ("gpu0001",)), ((0, 1), ())])
+def test_the_only_rank_that_all_others_cannot_reach_is_named(analyzed, failed, hosts):
+    files = look(1, [process(2, local_world_size=1, local_rank=0)])
+    files["manifest.json"] = job()["manifest.json"]
+    files = {f"gpu0001/{k}": v for k, v in files.items() if "stacks" not in k}
+    for rank in failed:
+        files[f"rank_{rank}.log"] = GLOO.format(rank, "Network is unreachable")
+    verdict = analyzed(files).report.verdict
+    assert (verdict.slug, verdict.culprits.hosts) == ("unreachable-peer", hosts)

@@ -3,7 +3,7 @@
 Ranks are numbered without gaps, so a rank that is seen implies all below it. A group is
 no larger than the job, and the input and output sizes of an all_gather or
 reduce_scatter give the size of its group. Agents report how many processes they had,
-and many programs print `rank 3 of 8`.
+launchers tell each process the size of the job, and many programs print `rank 3 of 8`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.exits import agent_processes
+from ncclforensics.correlate.exits import agent_processes, alive
 from ncclforensics.correlate.runs import job
 from ncclforensics.model.frames import remembered
 
@@ -41,6 +41,8 @@ def told_size(frames: Frames) -> int:
     """Return the largest world size that any evidence states, 0 if none does."""
     told = [int(str(job.facts(frames)["world_size"] or 0)), *_gathered(frames)]
     told += said(frames)["world_size"].to_list()
+    if (mains := alive.seen(frames)).height:
+        told += mains["world_size"].drop_nulls().to_list()
     return max(told)
 
 

@@ -2,7 +2,7 @@
 
 A process whose main thread was never put on a CPU in between did nothing, wherever it
 stands. One that ran may wait in a loop, as NCCL does, and proves nothing; nor does a
-process with a GPU, which may work while its host waits. Bytes to or from storage are
+process whose GPU may work while its host waits. Bytes to or from storage are
 work.
 """
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import alive
+from ncclforensics.correlate.timing import machine_motion
 from ncclforensics.correlate.timing.duplicate_files import LEAST_MS
 from ncclforensics.model import tables
 from ncclforensics.model.frames import remembered
@@ -45,7 +46,7 @@ def worked(frames: Frames) -> pl.DataFrame:
         (used >= 0)
         & (used * 1000 < STILL * apart)
         & (apart >= LEAST_MS)
-        & ~pl.col("uses_gpu")
+        & ~_waits_for_gpu(frames)
     )
     still &= (pl.col("switches") == pl.col("switches_a")).fill_null(False)
     is_moving = passed >= LEAST_BYTES
@@ -122,7 +123,13 @@ def at_work(frames: Frames) -> pl.DataFrame:
         pl.col("switches") - pl.col("switches_a") >= AGAIN_AND_AGAIN * seconds,
     ).fill_null(False)
     works = pairs.filter((_apart() >= LEAST_MS) & (computes | did))
-    return works.select("rank", (~did & pl.col("uses_gpu")).alias("spins"))
+    return works.select("rank", (~did & _waits_for_gpu(frames)).alias("spins"))
+
+
+def _waits_for_gpu(frames: Frames) -> pl.Expr:
+    """Whether a process may wait for its GPU: it has one that was not idle."""
+    idle = pl.col("host").is_in(list(machine_motion.idle(frames)))
+    return pl.col("uses_gpu") & ~idle
 
 
 def steps(frames: Frames) -> frozenset[int]:

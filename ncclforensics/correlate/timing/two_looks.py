@@ -14,6 +14,7 @@ from ncclforensics.correlate.timing import (
     dump_series,
     duplicate_files,
     log_motion,
+    machine_motion,
     process_motion,
 )
 from ncclforensics.correlate.traces import call_summary, process_stacks
@@ -38,6 +39,7 @@ def last(frames: Frames) -> Frames:
         log_motion.reported(frames),
         log_motion.logged(frames),
         process_motion.worked(frames),
+        machine_motion.seen(frames),
     ]
     kept = _without_stacks(frames, spied)
     dumps = _several(frames)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ncclforensics.collect import peers
-from ncclforensics.collect.children import Answer, Question, ask_all
+from ncclforensics.collect.children import Answer, ask_all
 
 NET, IB = Path("/sys/class/net"), Path("/sys/class/infiniband")
 CONNECT_S = 3.0
@@ -145,22 +145,23 @@ def reached(addresses: list[str], until: float) -> list[dict[str, str]]:
     "narrow": small packets come through, large ones do not. A large packet is as large
     as the interface to it allows, and may not be fragmented.
     """
-    large = _by_address(ask_all(peers.questions(addresses), until))
-    rest = [a for a in addresses if not _came(large.get(a))]
-    small = _by_address(ask_all([_small(address) for address in rest], until))
+    asked, no_route = peers.questions(addresses)
+    sizes: dict[bool, list[Answer]] = {False: [], True: []}
+    for answer in ask_all(asked, until):
+        is_small = str(answer.question.file).startswith(peers.SMALL_FILE)
+        sizes[is_small].append(answer)
+    large, small = map(_by_address, sizes.values())
     return [
         {
             "address": address,
-            "answer": _answer(large.get(address), small.get(address)),
-            "why": _said(small.get(address) or large.get(address)),
+            "answer": "none"
+            if f"route to {address}" in no_route
+            else _answer(large.get(address), small.get(address)),
+            "why": no_route.get(f"route to {address}")
+            or _said(small.get(address) or large.get(address)),
         }
         for address in addresses
     ]
-
-
-def _small(address: str) -> Question:
-    argv = ("ping", "-c", "2", "-i", "0.2", "-W", "1", "-s", "56", address)
-    return Question(" ".join(argv), argv, peers.LIMIT_S)
 
 
 def _by_address(answers: list[Answer]) -> dict[str, Answer]:

@@ -19,8 +19,9 @@ from xml.etree import ElementTree as ET
 
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
-COLUMNS = ("uncorrectable", "remap", "width", "width_max", "state", "status", "cause")
-KINDS = {"uncorrectable": "int", "width": "int", "width_max": "int"}
+NUMBERS = ("uncorrectable", "width", "width_max", "utilization")
+COLUMNS = (*NUMBERS, "remap", "state", "status", "cause")
+KINDS = dict.fromkeys(NUMBERS, "int")
 _LINE = re.compile(r"(?P<depth>\s*)(?P<name>\S.*?)(?:\s+: ?(?P<value>.*?))?\s*$")
 _NEXT = re.compile(r"GPU [0-9A-Fa-f]{8}:|\S")
 _COUNT = re.compile(r"[0-9]{1,15}$")
@@ -38,7 +39,8 @@ def parse(text: str) -> list[dict[str, object]]:
 
     Row: `uncorrectable` (errors of its memory since the driver was loaded), `remap`
     ("pending" or "failed", of memory rows), `width` and `width_max` of its PCIe link in
-    lanes, `state` and `status` of its NVLink fabric, `cause` of lowered clocks.
+    lanes, `utilization` in %, `state` and `status` of its NVLink fabric, `cause` of
+    lowered clocks.
     """
     whole = capped(text)
     told = _of_xml(whole) if "<gpu " in whole.partition("\n")[0] else _of_text(whole)
@@ -53,6 +55,9 @@ def parse(text: str) -> list[dict[str, object]]:
         elif "link width" in section and _COUNT.match(value.removesuffix("x")):
             lanes = int(value.removesuffix("x"))
             row |= {"width_max" if "max" in name else "width": lanes}
+        elif section == "utilization" and name in ("gpu", "gpu util"):
+            percent = value.removesuffix("%").strip()
+            row["utilization"] = int(percent) if _COUNT.match(percent) else None
         elif section == "fabric" and name in ("state", "status"):
             row[name] = value
         elif value == "Active" and name in _SLOW:
