@@ -20,7 +20,7 @@ from ncclforensics.model.findings import Gain
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import conform
 from ncclforensics.model.words import percent
-from ncclforensics.theory import rank_roles, weigh
+from ncclforensics.theory import rank_roles, standstill, weigh
 
 NAMED = 0.055  # share of all time: 10 % of the work, in steps nearly twice as long
 WORTH = 0.03  # share of the time that is worth a line
@@ -275,9 +275,22 @@ def runs(frames: Frames) -> bool:
     return frames["calls"].is_empty() or weigh.is_moving(frames)
 
 
+def may_run(frames: Frames) -> bool:
+    """Whether the job ran well, or nothing tells that it stands still."""
+    if runs(frames):
+        return True
+    told = job.signs_of_failure(frames) or job.is_unseen(frames)
+    return not told and standstill.standing(frames).answer != "yes"
+
+
+def goes_on(frames: Frames) -> bool:
+    """Whether the calls that ranks are in are those of a job that runs well."""
+    return not frames["calls"].is_empty() and runs(frames)
+
+
 def with_lateness(frames: Frames) -> Frames:
-    """Return the frames with `lateness`, if the job runs and has a history."""
-    above = excess(frames) if runs(frames) else None
+    """Return the frames with `lateness`, if the job may run and has a history."""
+    above = excess(frames) if may_run(frames) else None
     if above is None:
         return frames
     told = above.select("rank", "slice", pl.col("more").alias("share"))
@@ -295,8 +308,8 @@ def cost(frames: Frames, told: Slow) -> str:
 
 
 def gain(frames: Frames) -> Gain | None:
-    """Return what is gained fastest in a job that runs well; None if nothing is."""
-    told = slow(frames) if runs(frames) else None
+    """Return what is gained fastest in a job that may run; None if nothing is."""
+    told = slow(frames) if may_run(frames) else None
     if told is None:
         return None
     hosts = common.hosts_of(frames, told.ranks)
