@@ -141,7 +141,7 @@ def _motion(frames: Frames) -> Iterator[Fact]:
         yield Fact("fresh", "yes", why, _cite(fresh))
     ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
     passed = _passed(frames, calls)
-    if _moments(passed, frames) and not _stood_since(ages, passed):
+    if _are_many(passed, frames) and not _stood_since(ages, passed):
         why = f"{count(passed.height, 'rank')} moved on while the dumps were taken"
         yield Fact("passed", "yes", why, _cite(passed))
     if dump_mtime.are_early(ages):
@@ -208,14 +208,15 @@ def _passed(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
     return found.sort("rank", "seq", "line").unique("rank", maintain_order=True)
 
 
-def _moments(passed: pl.DataFrame, frames: Frames) -> bool:
+def _are_many(passed: pl.DataFrame, frames: Frames) -> bool:
     """Whether more than one old file has to be among the dumps.
 
     One dump, or those of one host, may be of an earlier moment. Of ranks that
     stand in several places one after another, or of most ranks, that is not so.
     """
     places = passed.select("group", "seq").unique().height
-    return places > 1 or 2 * passed.height >= call_summary.dumps(frames).height
+    dumps = call_summary.dumps(frames).height
+    return places > 1 or 2 * passed.height >= max(dumps, 1)
 
 
 def _stood_since(ages: pl.DataFrame, passed: pl.DataFrame) -> bool:
