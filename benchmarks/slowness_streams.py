@@ -1,6 +1,6 @@
 """Who makes a job slow, where calls are asynchronous? Simulated streams, and a verdict.
 
-    python benchmarks/slowness_streams.py [--jobs N] [--seed N] [--fault NAME…] [--ended]
+    python benchmarks/slowness_streams.py [--jobs N] [--seed N] [--fault …] [--ended]
 
 Beside `slowness.py`, in which a call holds its rank until it ends. Here a rank has a
 CPU, which runs ahead, and a GPU with a stream for its work and one for its calls: what
