@@ -142,7 +142,7 @@ class Play:
         done = max(ready.values()) + job.transfer * part
         for r in members:
             one = self.ranks[r]
-            self.note(r, group, op, size, one.cpu, ready[r], done)
+            self._note(r, group, op, size, one.cpu, ready[r], done)
             one.comm[group] = done
             one.work = max(one.work, done) if joined else one.work
             one.cpu = done if job.backend == "gloo" else one.cpu
@@ -159,13 +159,13 @@ class Play:
             (b, members[dst], f"recv {dst}<-{src}", starts[1]),
         ):
             one.cpu += 5e-5
-            self.note(r, group, op, 4096, one.cpu, start, done, p2p=True)
+            self._note(r, group, op, 4096, one.cpu, start, done, p2p=True)
             one.comm[key] = done
         b.work = max(b.work, done)
         if self.job.backend == "gloo":
             a.cpu, b.cpu = max(a.cpu, starts[0]), max(b.cpu, done)
 
-    def note(  # type: ignore[no-untyped-def]
+    def _note(  # type: ignore[no-untyped-def]
         self, r, group, op, size, made, start, done, p2p=False
     ) -> None:
         if p2p and self.job.backend == "gloo":

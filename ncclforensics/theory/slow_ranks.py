@@ -321,6 +321,14 @@ def goes_on(frames: Frames) -> bool:
     return not frames["calls"].is_empty() and runs(frames)
 
 
+def shows_gpus(frames: Frames) -> bool:
+    """Whether a slow GPU shows: by its times, or where the CPU waits for it."""
+    told = own_time(frames)
+    return told is not None and (
+        told.timed or not told.calls["backend"].eq("nccl").any()
+    )
+
+
 def with_lateness(frames: Frames) -> Frames:
     """Return the frames with `lateness`, if the job may run and has a history."""
     above = excess(frames) if may_run(frames) else None
