@@ -206,7 +206,7 @@ def conclude(
         told_of,
         clue=clue.of(joined, ranked),
         last_line=own_log.last_line(joined, ranked, told_of.onset, sources),
-        gain=slow_ranks.gain(joined) if ranked.outcome == "no-failure" else None,
+        gain=slow_ranks.gain(joined) if ranked.outcome != "failure" else None,
     )
     ranked = actions.completed(joined, ranked, told_of.last_line)
     if ranked.verdict is None:

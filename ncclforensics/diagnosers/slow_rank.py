@@ -9,12 +9,14 @@ What it means
 How we know
     Over the history that Flight Recorder dumps hold, the rank works longer between its
     calls than the ranks that do the same work, by a share of all time that counts (from
-    10 % of a step on), and it is the last to come far more often than they are. Counted
-    is its own time alone: whoever is late because it waited for another rank is not
-    meant. With `TORCH_NCCL_ENABLE_TIMING=1` the GPU's times tell it, else the times of
-    the calls, in calls that ranks wait in. Clocks of hosts are compared through the
-    calls in which they meet, and a clock that is off blames nobody. If all ranks of a
-    host are slow, its host is named.
+    10 % of a step on), and being last it costs more than any rank would by chance, by a
+    permutation test. Counted is its own time alone: whoever is late because it waited
+    for another rank is not meant, and of calls that overlap with work only the one
+    counts that ends their row. With `TORCH_NCCL_ENABLE_TIMING=1` the GPU's times tell
+    it, else the times of the calls, in calls that ranks wait in: these show a slow CPU,
+    but on NCCL no slow GPU. Clocks of hosts are compared through the calls in which
+    they meet, and a clock that is off blames nobody. If all ranks of a host are slow,
+    its host is named.
 
 What to do
     Compare the named host with the others: `nvidia-smi -q -d PERFORMANCE,CLOCK` for
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 FAMILY = "desync"
 NEEDS = ("sources",)
 MISSING = "no history of calls of several ranks"
+UNTIMED = "no times of the GPU, without which a slow GPU does not show"
 NEXT_TIME = (
     "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_ENABLE_TIMING=1, and dump while it runs"
 )
@@ -82,6 +85,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             "calls of several pipeline stages, and all of a stage alike: a pipeline "
             "bubble or an uneven split, no fault of a rank",
         )
+    elif told is None and not slow_ranks.shows_gpus(frames):
+        yield NotChecked("slow-rank", UNTIMED, NEXT_TIME)
 
 
 def _finding(frames: Frames, told: Slow) -> Finding:

@@ -2,8 +2,8 @@
 
 A host or GPU is tested on what can be its fault: hardware, network, storage, platform.
 A crash or a missing rank may be the code's, which puts rank 0 on the same host day by
-day. The same failure again within a day is one event: jobs restart into the same fault.
-A user or an image is tested on the jobs that failed. Classes and failures only differ.
+day. A user or an image is tested on the jobs that failed. Classes and failures are
+only counted.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics import __version__
-from ncclforensics.history import columns, exposure
+from ncclforensics.history import columns, exposure, tallies
 from ncclforensics.history.exact import marked
-from ncclforensics.history.exposure import ON
-from ncclforensics.history.limits import ONE_EVENT_S
 from ncclforensics.history.results import Count, Counts, Standing
 from ncclforensics.report.contract import Tool
 from ncclforensics.report.rfc3339 import rfc3339
@@ -31,17 +29,6 @@ if TYPE_CHECKING:
     from ncclforensics.history.store import Store
 
 TOOL = Tool("ncclforensics", __version__)
-FAILED = pl.col("outcome") == "failure"
-READ: dict[By, tuple[str, ...]] = {
-    "host": ("hosts", "domain", "same"),
-    "gpu": ("hosts", "devices", "domain", "same"),
-    "class": (),
-    "user": ("user", "job", "node_hours", "domain"),
-    "image": ("image", "job", "node_hours", "domain"),
-    "failure": ("same", "headline"),
-}
-# a time limit or a preemption is no failure of a job
-A_FAILURE = FAILED & (pl.col("domain") != "scheduler")
 
 
 def counts(
@@ -56,32 +43,35 @@ def counts(
 
     `given` are node hours by host from the site's accounting.
     """
-    rows = store.rows("t", "class", "outcome", *READ[by], where=within(span))
-    named = _named(rows, by)
-    table = _counted(named.filter(FAILED), by)
+    where = within(span) if by in tallies.OF_JOBS else within(span) & tallies.FAILED
+    rows = store.rows("t", "class", "outcome", *tallies.READ[by], where=where)
+    named = tallies.named(rows, by)
+    table = tallies.tally(named, by)
     held: Exposure | None = None
     if by in ("host", "gpu"):
         held = exposure.of_hosts(store, span, given, gpus=by == "gpu")
-    elif by in ("user", "image"):
-        held = exposure.of_jobs(named)
-    events: dict[str, int] = dict(table.select("name", "events").iter_rows())
+    elif by in tallies.OF_JOBS:
+        held = exposure.of_jobs(
+            named.rows.with_columns(named.text(pl.col("name")).alias("name"))
+        )
+    events: dict[str, int] = dict(table.select("text", "events").iter_rows())
     marks: dict[str, Mark] = {}
     if held is not None:
         marks = marked(events, held.chances(events), held.compared)
     out = [name for name, mark in marks.items() if mark.stands_out]
-    first = pl.col("name").is_in(out)
+    first = pl.col("text").is_in(out)
     ordered = table.sort(
-        *(first, "events", "incidents", "name"), descending=[True, True, True, False]
+        *(first, "events", "incidents", "text"), descending=[True, True, True, False]
     )
-    mine = pl.col("name").is_in([*only]) if only else pl.lit(True)
+    mine = pl.col("text").is_in([*only]) if only else pl.lit(True)
     shown = ordered.filter(mine).head(len(ordered) if most is None else most)
-    classes = _classes(named.filter(FAILED), shown["name"])
+    classes = tallies.classes(named, shown)
     return Counts(
         tool=TOOL,
         by=by,
         since=rfc3339(span.since),
         until=rfc3339(span.until),
-        incidents=rows.filter(FAILED).height,
+        incidents=int(rows.select(tallies.FAILED.sum()).item()),
         events=sum(events.values()),
         names=table.height,
         compared=0 if held is None else held.compared,
@@ -105,71 +95,13 @@ def naming(hosts: Iterable[str]) -> pl.Expr:
     return pl.any_horizontal(pl.col("hosts").list.contains(host) for host in hosts)
 
 
-def _named(rows: pl.DataFrame, by: By) -> pl.DataFrame:
-    """Return a row for each name that an incident is counted under, as `name`."""
-    match by:
-        case "host":
-            named = rows.rename({"hosts": "name"}).explode("name")
-        case "gpu":
-            # of several hosts nothing says whose the GPUs are
-            alone = rows.filter(pl.col("hosts").list.len() == 1)
-            name = pl.format("{}" + ON + "{}", "hosts", "devices").alias("name")
-            named = alone.explode("hosts").explode("devices").with_columns(name)
-        case "failure":
-            named = rows.rename({"same": "name"})
-        case _:
-            named = rows.with_columns(pl.col(by).alias("name"))
-    return named.drop_nulls("name")
-
-
-def _counted(rows: pl.DataFrame, by: By) -> pl.DataFrame:
-    """Return for each name its incidents and events, the first and the last time."""
-    told = [pl.first(c) for c in ("headline",) if c in rows.columns]
-    more = [exposure.jobs(A_FAILURE).alias("events")] if "job" in rows.columns else []
-    table = rows.group_by("name").agg(
-        *(pl.len().alias("incidents"), pl.min("t").alias("first")),
-        *(pl.max("t").alias("last"), *told, *more),
-    )
-    if by in ("host", "gpu"):
-        return table.join(_events(rows), on="name", how="left").with_columns(
-            pl.col("events").fill_null(0)
-        )
-    return table if more else table.with_columns(pl.col("incidents").alias("events"))
-
-
-def _events(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return how many faults of a node each name has, one for repeated ones."""
-    faults = rows.filter(pl.col("domain").is_in(columns.OF_A_NODE)).select(
-        "name", "t", pl.struct("name", "same").hash().alias("key")
-    )
-    of_one = faults.sort("key", "t")
-    day = pl.duration(seconds=ONE_EVENT_S)
-    apart = (pl.col("t").diff() >= day) | (pl.col("key") != pl.col("key").shift())
-    fresh = of_one.filter(apart.fill_null(True))
-    return fresh.group_by("name").agg(pl.len().alias("events"))
-
-
-def _classes(rows: pl.DataFrame, names: pl.Series) -> dict[Any, dict[str, int]]:
-    """Return for each of the names how many incidents of which class, most first."""
-    mine = rows.filter(pl.col("name").is_in(names.implode()))
-    found: dict[Any, dict[str, int]] = {}
-    table = (
-        mine.group_by("name", "class")
-        .len()
-        .sort("len", "class", descending=[True, False])
-    )
-    for name, slug, number in table.iter_rows():
-        found.setdefault(name, {})[slug] = number
-    return found
-
-
 def _row(
     row: Mapping[str, Any],
     classes: Mapping[Any, dict[str, int]],
     marks: Mapping[str, Mark],
     held: Exposure | None,
 ) -> Count:
-    name = row["name"]
+    name = row["text"]
     hours = None if held is None else held.hours_of(name)
     return Count(
         name=f"{name:016x}" if isinstance(name, int) else name,

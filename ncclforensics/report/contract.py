@@ -270,7 +270,7 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `clue` leads where the outcome is inconclusive and no class explains it.
     `last_line` is the last line of the culprits' own log before anybody noticed.
     `earlier` is what a store of incidents knows of this failure, if one was asked.
-    `fastest_gain` is there where nothing failed, and a rank is a little slow.
+    `fastest_gain` is there where nothing is known to have failed, and a rank is slow.
     """
 
     schema_version: Literal[1]

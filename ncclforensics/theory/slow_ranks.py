@@ -20,14 +20,15 @@ from ncclforensics.model.findings import Gain
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import conform
 from ncclforensics.model.words import percent
-from ncclforensics.theory import rank_roles, weigh
+from ncclforensics.theory import rank_roles, standstill, weigh
 
 NAMED = 0.055  # share of all time: 10 % of the work, in steps nearly twice as long
 WORTH = 0.03  # share of the time that is worth a line
 ERRORS = 4.0  # standard errors that it must be above zero
 ABOVE = 2.0  # times the most that any other rank of the role is above
 APART = 1.5  # times as far from the others as most of these are from each other
-LAST = 1.5  # times as much time lost by being last as by any other rank of the role
+CHANCE = 0.01  # that any rank costs as much by being last, if none differs
+SHUFFLES = 999  # to estimate it
 LONG = (
     3.0  # times the usual loss in a call; what one long step costs beyond is left out
 )
@@ -201,14 +202,9 @@ def _told(
     if last == 0:
         return None
     late = float(str(leads.median()))
-    most = LONG * late
-    lead = pl.col("late").max() - pl.col("late").top_k(2).min()
-    each = met.group_by("meets").agg(
-        pl.col("rank").sort_by("late").last(), lead.clip(0, most).alias("led")
-    )
-    led = each.group_by("rank").agg(pl.col("led").sum())
-    theirs = led.filter(pl.col("rank").is_in(peers.implode()))["led"].max() or 0.0
-    if ahead.clip(0, most).sum() < LAST * float(str(theirs)):
+    compared = pl.col("rank").is_in(pl.concat([mine, peers]).implode())
+    compared &= pl.col("meets").is_in(sides["meets"].implode())
+    if _chance(met.filter(compared), mine, LONG * late) > CHANCE:
         return None
     gain = float(ahead.clip(0).sum()) / told.seconds
     if gain < WORTH:
@@ -234,6 +230,43 @@ def _told(
         is_beside=bool(clocks.is_in(beside.implode()).all()),
         worst=worst,
     )
+
+
+def _chance(met: pl.DataFrame, mine: pl.Series, most: float) -> float:
+    """Return the chance that any ranks cost as much as `mine` by being last.
+
+    What a call costs is how far its last rank is behind the next, at `most` so many
+    seconds. A permutation test in blocks: if no rank differs, what each slice lost is
+    anybody's; the largest sum of any is compared with that of `mine`, so that it is
+    right for as many ranks as there are (Westfall and Young 1993, maxT).
+    """
+    # importing numpy starts threads, after which workers must not be forked
+    import numpy as np
+
+    # slow ranks of one host are one
+    who = pl.when(~pl.col("rank").is_in(mine.implode())).then("rank").alias("who")
+    late = pl.col("late")
+    cost = (
+        met.group_by("meets", who)
+        .agg(late.max(), pl.col("slice").median())
+        .group_by("meets")
+        .agg(
+            pl.col("who").sort_by("late").last(),
+            pl.col("slice").median(),
+            led=(late.max() - late.top_k(2).min()).clip(0, most),
+        )
+        .group_by("slice", "who")
+        .agg(pl.col("led").sum())
+        .sort("slice", "who")
+    )
+    own = float(cost.filter(pl.col("who").is_null())["led"].sum())
+    units = max(met["rank"].n_unique() // mine.len(), 2)
+    led, draw = cost["led"].to_numpy(), np.random.default_rng(0)
+    sums = (
+        np.bincount(draw.integers(0, units, len(led)), led, units).max()
+        for _ in range(SHUFFLES)
+    )
+    return (1 + sum(float(one) >= own for one in sums)) / (SHUFFLES + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,9 +308,30 @@ def runs(frames: Frames) -> bool:
     return frames["calls"].is_empty() or weigh.is_moving(frames)
 
 
+def may_run(frames: Frames) -> bool:
+    """Whether the job ran well, or nothing tells that it stands still."""
+    if runs(frames):
+        return True
+    told = job.signs_of_failure(frames) or job.is_unseen(frames)
+    return not told and standstill.standing(frames).answer != "yes"
+
+
+def goes_on(frames: Frames) -> bool:
+    """Whether the calls that ranks are in are those of a job that runs well."""
+    return not frames["calls"].is_empty() and runs(frames)
+
+
+def shows_gpus(frames: Frames) -> bool:
+    """Whether a slow GPU shows: by its times, or where the CPU waits for it."""
+    told = own_time(frames)
+    return told is not None and (
+        told.timed or not told.calls["backend"].eq("nccl").any()
+    )
+
+
 def with_lateness(frames: Frames) -> Frames:
-    """Return the frames with `lateness`, if the job runs and has a history."""
-    above = excess(frames) if runs(frames) else None
+    """Return the frames with `lateness`, if the job may run and has a history."""
+    above = excess(frames) if may_run(frames) else None
     if above is None:
         return frames
     told = above.select("rank", "slice", pl.col("more").alias("share"))
@@ -295,8 +349,8 @@ def cost(frames: Frames, told: Slow) -> str:
 
 
 def gain(frames: Frames) -> Gain | None:
-    """Return what is gained fastest in a job that runs well; None if nothing is."""
-    told = slow(frames) if runs(frames) else None
+    """Return what is gained fastest in a job that may run; None if nothing is."""
+    told = slow(frames) if may_run(frames) else None
     if told is None:
         return None
     hosts = common.hosts_of(frames, told.ranks)

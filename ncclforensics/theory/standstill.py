@@ -3,8 +3,9 @@
 A dump may come from a job that is running. These prove a standstill: a timeout that
 passed, a log line of a failure, a file written after the timeout of an open call, or
 two looks that find a rank at the same place. These prove motion: a call that ended in
-the tenth of a second before the dump, a second look that moved, files hardly younger
-than their open calls, or training steps that go on.
+the tenth of a second before the dump, a second look that moved, ranks that others show
+to have gone on since their dumps, files hardly younger than their open calls, or
+training steps that go on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import polars as pl
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.timing import dump_mtime, late_arrivals, late_ranks
 from ncclforensics.correlate.traces import call_summary
+from ncclforensics.correlate.traces.progress import ROOTED, grouped
 from ncclforensics.correlate.waits import rank_evidence
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite
@@ -138,6 +140,10 @@ def _motion(frames: Frames) -> Iterator[Fact]:
         why = "calls still finished within 0.1 s before the dumps were taken"
         yield Fact("fresh", "yes", why, _cite(fresh))
     ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
+    passed = _passed(frames, calls)
+    if _are_many(passed, frames) and not _stood_since(ages, passed):
+        why = f"{count(passed.height, 'rank')} moved on while the dumps were taken"
+        yield Fact("passed", "yes", why, _cite(passed))
     if dump_mtime.are_early(ages):
         most = float(str(ages["waited"].max())) / 1e3
         why = (
@@ -175,6 +181,52 @@ def _fresh(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
     over = pl.col("record_id").filter(retired).max().over("rank")
     # if nothing is retired, the writer of the dump does not record it
     return nccl.filter(~retired & (pl.col("record_id") > over))
+
+
+def _passed(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return the last call of each rank that peers show to have gone on since its dump.
+
+    A peer completed a call that needs all members, and made another one, while this
+    rank has an earlier call open or has not made that one.
+    """
+    known = call_summary.dumps(frames).filter(~pl.col("cut"))["rank"].drop_nulls()
+    made = grouped(calls, frames["group_names"]).filter(
+        pl.col("rank").is_in(known.implode())
+        & pl.col("group").is_not_null()
+        & ~pl.col("is_p2p").fill_null(False)
+        & ~pl.col("op").is_in(ROOTED)
+    )
+    # the last call of a rank on Gloo may have failed, though it counts as ended
+    later = pl.col("record_id") < pl.col("record_id").max().over("rank")
+    front = pl.col("seq").filter(done() & later).max().over("group")
+    held = frames["held"].filter(pl.col("choice") == 0).select("source", "line")
+    is_held = pl.struct("source", "line").is_in(held.to_struct("of").implode())
+    last = pl.col("seq") == pl.col("seq").max().over("rank", "group")
+    found = made.with_columns(front=front).filter(
+        (pl.col("seq") < pl.col("front")) & (is_held | last)
+    )
+    return found.sort("rank", "seq", "line").unique("rank", maintain_order=True)
+
+
+def _are_many(passed: pl.DataFrame, frames: Frames) -> bool:
+    """Whether more than one old file has to be among the dumps.
+
+    One dump, or those of one host, may be of an earlier moment. Of ranks that
+    stand in several places one after another, or of most ranks, that is not so.
+    """
+    places = passed.select("group", "seq").unique().height
+    dumps = call_summary.dumps(frames).height
+    return places > 1 or 2 * passed.height >= max(dumps, 1)
+
+
+def _stood_since(ages: pl.DataFrame, passed: pl.DataFrame) -> bool:
+    """Whether files show that others waited long after the dumps of `passed` ranks.
+
+    Of files that were copied, those of `passed` ranks would show long waits, too.
+    """
+    is_passed = pl.col("rank").is_in(passed["rank"].implode())
+    theirs, others = ages.filter(is_passed), ages.filter(~is_passed)
+    return dump_mtime.are_soon(theirs) and not dump_mtime.are_soon(others)
 
 
 def _cite(rows: pl.DataFrame, says: pl.Expr | None = None) -> tuple[Cite, ...]:

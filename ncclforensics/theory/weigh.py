@@ -114,7 +114,9 @@ def is_moving(frames: Frames) -> bool:
 def _is_crossed(case: Case) -> bool:
     """Whether ranks wait for each other in a cycle of collectives."""
     return any(
-        end.kind == "circle" and not any(case.calls[n]["is_p2p"] for n in end.calls)
+        end.kind == "circle"
+        and len(end.calls) > 1
+        and not any(case.calls[n]["is_p2p"] for n in end.calls)
         for end in case.ends
     )
 

@@ -20,7 +20,7 @@ from ncclforensics.evidence.external_stop import OUTSIDE
 from ncclforensics.model.findings import Cite, Collective, Course, Onset, Seen
 from ncclforensics.model.tables import CITE, FAILING
 from ncclforensics.parsers.logs import grammar
-from ncclforensics.theory import wording
+from ncclforensics.theory import slow_ranks, wording
 
 if TYPE_CHECKING:
     from ncclforensics.model.findings import Finding, Ranked
@@ -38,8 +38,8 @@ MAX_NS = 2**63 - 1
 
 
 def of(frames: Frames, ranked: Ranked) -> Course:
-    """Return onset and echoes of a ranked analysis; empty if nothing failed."""
-    if ranked.outcome == "no-failure":
+    """Return onset and echoes of a ranked analysis; empty if nothing stopped."""
+    if ranked.outcome == "no-failure" or slow_ranks.goes_on(frames):
         return Course()
     named = ranked.verdict if ranked.outcome == "failure" else None
     return Course(_onset(frames, ranked), _seen(frames, named), _held(frames, named))
@@ -66,6 +66,8 @@ def with_call(frames: Frames, ranked: Ranked) -> Ranked:
     """Add the call in which the others waited to a verdict that does not know it."""
     verdict = ranked.verdict
     if verdict is None or ranked.outcome != "failure" or not ranked.findings:
+        return ranked
+    if slow_ranks.goes_on(frames):
         return ranked
     known = verdict.collective
     if known is not None and known.seq is not None:

@@ -5,7 +5,9 @@ import random
 import pytest
 
 import slowness
+import slowness_streams
 from ncclforensics.analysis import analyze
+from ncclforensics.report.formats.text import render_text
 
 
 class Steady(slowness.Job):
@@ -102,3 +104,70 @@ def test_a_job_that_hangs_has_its_own_verdict(tmp_path):
     told = analyze([str(tmp_path)]).report
     assert "slow-rank" not in {f.slug for f in told.findings}
     assert told.fastest_gain is None
+
+
+def streams(tmp_path, fault="gpu 10 %", ended=False, **other):
+    """Analyze a job whose calls are asynchronous, and tell what its fault costs."""
+    job = slowness_streams.Job(fault, "1")
+    given = {"backend": "timed", "shape": "ddp", "width": 1, "world": 8, "calls": 4}
+    given |= {"per_host": 4, "step": 0.6, "steps": 60, "syncs": 1, "sigma": 0.01}
+    given |= {"spikes": 0.0, "transfer": 0.03, "spread": 1.5, "keeps_mtime": False}
+    given |= {"off": [0.0] * 2, "drift": [0.0] * 2, "bias": [0.0] * 8}
+    for name, value in {**given, "slow": {5} if job.share else set(), **other}.items():
+        setattr(job, name, value)
+    played, usual = (slowness_streams.Play(job, s) for s in (job.share, 0.0))
+    seconds, before = played.play(), usual.play()
+    played.write(tmp_path, ended=ended)
+    return analyze([str(tmp_path)]).report, 1 - before / seconds
+
+
+def test_late_in_overlapping_calls_is_counted_once(tmp_path):
+    told, lost = streams(tmp_path, ended=True, calls=8)
+    assert told.verdict.culprits.ranks == (5,)
+    said = float(told.verdict.headline.partition("wait ")[2].partition(" %")[0])
+    assert said == pytest.approx(100 * lost, rel=0.35)
+
+
+@pytest.mark.parametrize("backend", ["timed", "gloo"])
+def test_dumps_that_pass_each_other_are_of_a_job_that_runs(tmp_path, backend):
+    told, _ = streams(tmp_path, "cpu 30 %", backend=backend)
+    assert told.verdict.slug == "slow-rank"
+    assert told.verdict.culprits.ranks == (5,)
+
+
+def test_of_a_job_that_runs_nothing_stopped_and_nobody_waits_in_one_call(tmp_path):
+    told, _ = streams(tmp_path, "cpu 30 %")
+    assert told.verdict.collective.op == "all_reduce"
+    assert told.verdict.collective.seq is None
+    assert told.onset is None
+    assert [step.part for step in told.chain] == ["cause"]
+    assert "SeqNum" not in render_text(told)
+
+
+def test_at_one_moment_a_hang_looks_the_same_and_the_gain_is_told(tmp_path):
+    moment = {"spread": 0.01, "shape": "fsdp", "step": 2.0, "calls": 2}
+    told, _ = streams(tmp_path, "gpu 30 %", **moment)
+    assert (told.outcome, told.verdict) == ("inconclusive", None)
+    assert told.fastest_gain.ranks == (5,)
+
+
+def test_one_older_dump_beside_a_hang_proves_no_motion(tmp_path):
+    job = Steady(random.Random(1), "steady")
+    played = slowness.Recorder(job)
+    played.play()
+    for rank, made in enumerate(played.entries):
+        if rank == 5:
+            del made[-3:]
+        elif rank != 2:
+            number = made[-1]["collective_seq_id"] + 1
+            made.append({**made[-1], "collective_seq_id": number, "retired": False})
+            made[-1] |= {"state": "scheduled", "record_id": made[-1]["record_id"] + 1}
+    played.write(tmp_path)
+    assert analyze([str(tmp_path)]).report.outcome != "no-failure"
+
+
+def test_of_a_slow_gpu_times_of_the_cpu_tell_nothing_and_that_is_said(tmp_path):
+    told, _ = streams(tmp_path, "gpu 30 %", backend="nccl", ended=True)
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+    said = {n.slug: n.next_time for n in told.not_checked}
+    assert "TORCH_NCCL_ENABLE_TIMING=1" in said["slow-rank"]

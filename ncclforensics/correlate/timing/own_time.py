@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_SLICES = 128
 CALLS_A_SLICE = 3
 CARRIED = 0.5  # share of a lateness left at the next call, if the call does not block
+AT_ONCE = 0.1  # of how the last one's lateness varies: others that begin that close
 AHEAD = 0.9  # share of the calls that a waiter must not leave before the last has come
 
 
@@ -92,12 +93,41 @@ def _sliced(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _timed(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add `wait`: what a call took on the GPU, transfer included."""
-    late = pl.col("took").max().over("meets") - pl.col("took")
-    return calls.with_columns(
-        wait=pl.col("took").fill_null(0.0),
-        late=pl.when(pl.col("meets").is_not_null()).then(late),
-        blocks=pl.lit(True),
+    """Add `late`, and `wait`: what a call took on the GPU, transfer included.
+
+    A call beside which the GPU works on is no wait: what a rank is late there, it is
+    late at the next one as well. Only the call that ends such a row counts, so that
+    nothing is counted twice.
+    """
+    took, met = pl.col("took"), pl.col("meets").is_not_null()
+    calls = calls.with_columns(
+        late=pl.when(met).then(took.max().over("meets") - took),
+        apart=pl.when(met).then((took.max() - took.median()).over("meets")),
+        most=pl.when(met).then((took.max() - took.min()).over("meets")),
+    )
+    after = pl.col("late", "apart", "most", "kind", "group").shift(-1).over("rank")
+    known = calls.with_columns(after.name.prefix("next_"))
+    known = known.drop_nulls(["late", "next_late"])
+    most = pl.col("next_most")
+    # who works between two calls comes to the second at times that vary; of a row of
+    # calls, each one begins at once, as the one before ends, but for who is late again
+    close = (
+        pl.col("next_apart").median() < AT_ONCE * (most - most.median()).abs().median()
+    )
+    at_once = (
+        known.with_columns(same=pl.col("group") == pl.col("next_group"))
+        .group_by("kind", "next_kind")
+        .agg(once=close & pl.col("same").all(), many=pl.len())
+        .group_by("kind")
+        .agg(pl.col("once").sort_by("many").last())
+    )
+    ends = _carried(known).join(at_once, on="kind")
+    ends = ends.select("kind", pl.col("blocks") & ~pl.col("once"))
+    wait = pl.when("blocks").then(took.fill_null(0.0)).otherwise(0.0)
+    return (
+        calls.join(ends, on="kind", how="left", maintain_order="left")
+        .with_columns(pl.col("blocks").fill_null(True))
+        .with_columns(wait=wait)
     )
 
 
@@ -134,23 +164,34 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
     late is not late at the next call for that reason.
     """
     later = pl.col("next") - (pl.col("made") + pl.col("left"))
-    # from one such call of a rank to its next, as a rank may become slow at some time
-    own, after = (pl.col(c).diff().over("kind", "rank") for c in ("late", "next_late"))
     known = calls.filter(pl.col("left").is_not_null() & pl.col("next").is_not_null())
     scale = pl.col("late").abs().mean()
+    waited = known.group_by("kind").agg(waited=(later > -0.1 * scale).mean())
     return (
-        known.with_columns(later=later, own=own, after=after)
+        _carried(known)
+        .join(waited, on="kind")
+        .select("kind", pl.col("blocks") & (pl.col("waited") > AHEAD))
+    )
+
+
+def _carried(known: pl.DataFrame) -> pl.DataFrame:
+    """Return `kind blocks`: whether who is late there is not late at its next call."""
+    # later than its fellows: all of them may be late for the ranks that they meet next
+    apart = pl.col("next_late") - pl.col("next_late").min().over("meets")
+    # from one such call of a rank to its next, as a rank may become slow at some time
+    own, after = (pl.col(c).diff().over("kind", "rank") for c in ("late", "next_late"))
+    carried = (pl.col("after") * pl.col("own").sign()).median()
+    return (
+        known.with_columns(next_late=apart)
+        .with_columns(own=own, after=after)
         .group_by("kind")
         .agg(
             pl.len().alias("many"),
-            carried=(pl.col("after") * pl.col("own").sign()).median()
-            / pl.col("own").abs().median().clip(1e-9),
-            waited=(pl.col("later") > -0.1 * scale).mean(),
+            carried=carried / pl.col("own").abs().median().clip(1e-9),
         )
         .select(
             "kind",
             blocks=(pl.col("many") >= LEAST)
-            & (pl.col("carried").fill_null(0.0) < CARRIED)
-            & (pl.col("waited") > AHEAD),
+            & (pl.col("carried").fill_null(0.0) < CARRIED),
         )
     )
