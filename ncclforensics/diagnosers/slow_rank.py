@@ -44,7 +44,7 @@ from ncclforensics.evidence import common
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.model.folding import count
 from ncclforensics.model.words import lasted, percent
-from ncclforensics.theory import slow_ranks
+from ncclforensics.theory import last_stage, slow_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = slow_ranks.slow(frames)
     if told is not None and told.is_named:
         yield _finding(frames, told)
-    elif told is None and (stage := slow_ranks.last_stage(frames)) is not None:
+    elif told is None and (stage := last_stage.last_stage(frames)) is not None:
         yield RuledOut(
             "slow-rank",
             f"{common.ranks(stage.ranks)} come last to {percent(stage.share)} of the "

@@ -20,21 +20,18 @@ from ncclforensics.model.findings import Gain
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import conform
 from ncclforensics.model.words import percent
-from ncclforensics.theory import rank_roles, standstill, weigh
+from ncclforensics.theory import lateness_test, rank_roles, standstill, weigh
 
 NAMED = 0.055  # share of all time: 10 % of the work, in steps nearly twice as long
 WORTH = 0.03  # share of the time that is worth a line
 ERRORS = 4.0  # standard errors that it must be above zero
 ABOVE = 2.0  # times the most that any other rank of the role is above
 APART = 1.5  # times as far from the others as most of these are from each other
-CHANCE = 0.01  # that any rank costs as much by being last, if none differs
-SHUFFLES = 999  # to estimate it
 LONG = (
     3.0  # times the usual loss in a call; what one long step costs beyond is left out
 )
 HAIR = 0.25  # share of the mean loss in a call, up to which being last does not count
 BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
-MOSTLY = 0.6  # share of the calls that one stage comes last to
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +201,10 @@ def _told(
     late = float(str(leads.median()))
     compared = pl.col("rank").is_in(pl.concat([mine, peers]).implode())
     compared &= pl.col("meets").is_in(sides["meets"].implode())
-    if _chance(met.filter(compared), mine, LONG * late) > CHANCE:
+    if (
+        lateness_test.chance(met.filter(compared), mine, LONG * late)
+        > lateness_test.CHANCE
+    ):
         return None
     gain = float(ahead.clip(0).sum()) / told.seconds
     if gain < WORTH:
@@ -230,74 +230,6 @@ def _told(
         is_beside=bool(clocks.is_in(beside.implode()).all()),
         worst=worst,
     )
-
-
-def _chance(met: pl.DataFrame, mine: pl.Series, most: float) -> float:
-    """Return the chance that any ranks cost as much as `mine` by being last.
-
-    What a call costs is how far its last rank is behind the next, at `most` so many
-    seconds. A permutation test in blocks: if no rank differs, what each slice lost is
-    anybody's; the largest sum of any is compared with that of `mine`, so that it is
-    right for as many ranks as there are (Westfall and Young 1993, maxT).
-    """
-    # importing numpy starts threads, after which workers must not be forked
-    import numpy as np
-
-    # slow ranks of one host are one
-    who = pl.when(~pl.col("rank").is_in(mine.implode())).then("rank").alias("who")
-    late = pl.col("late")
-    cost = (
-        met.group_by("meets", who)
-        .agg(late.max(), pl.col("slice").median())
-        .group_by("meets")
-        .agg(
-            pl.col("who").sort_by("late").last(),
-            pl.col("slice").median(),
-            led=(late.max() - late.top_k(2).min()).clip(0, most),
-        )
-        .group_by("slice", "who")
-        .agg(pl.col("led").sum())
-        .sort("slice", "who")
-    )
-    own = float(cost.filter(pl.col("who").is_null())["led"].sum())
-    units = max(met["rank"].n_unique() // mine.len(), 2)
-    led, draw = cost["led"].to_numpy(), np.random.default_rng(0)
-    sums = (
-        np.bincount(draw.integers(0, units, len(led)), led, units).max()
-        for _ in range(SHUFFLES)
-    )
-    return (1 + sum(float(one) >= own for one in sums)) / (SHUFFLES + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """The ranks of a pipeline stage, and the share of calls that they come last to."""
-
-    ranks: tuple[int, ...]
-    share: float
-
-
-def last_stage(frames: Frames) -> Stage | None:
-    """Return the stage that comes last to most calls of several stages, if one does."""
-    told, above = own_time(frames), excess(frames)
-    if told is None or above is None:
-        return None
-    roles = above.select("rank", "role").unique()
-    last = (
-        told.calls.filter(pl.col("meets").is_not_null())
-        .join(roles, on="rank")
-        .filter(pl.col("role").n_unique().over("meets") > 1)
-        .group_by("meets")
-        .agg(pl.col("role").sort_by("late").last())
-    )
-    if last.height < LEAST_BATCHES:
-        return None
-    role, many = last["role"].value_counts().sort("count", "role").row(-1)
-    share = many / last.height
-    if share < MOSTLY:
-        return None
-    ranks = roles.filter(pl.col("role") == role)["rank"].sort()
-    return Stage(tuple(ranks.to_list()), share)
 
 
 @remembered
