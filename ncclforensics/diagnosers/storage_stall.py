@@ -130,11 +130,12 @@ def _stands(
     remote = storage.LOCAL not in systems
     surely = bool(whom) and remote
     who = common.ranks(ranks) if ranks else "a process of the job"
+    hang = "hang" if len(ranks) > 1 else "hangs"
     at_work = seen_places.told_at_work(frames, ranks)
     return _finding(
         frames,
         "certain" if surely and servers.height else "likely" if lasts else "possible",
-        f"{who} {{where}} hangs in {common.some(systems)}, which does not answer",
+        f"{who} {{where}} {hang} in {common.some(systems)}, which does not answer",
         f"The kernel shows a process of the job that is blocked in "
         f"{common.some(systems)}.{_whom(whom)}{at_work}{_servers(servers)}",
         ranks,

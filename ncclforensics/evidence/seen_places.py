@@ -59,16 +59,18 @@ def _moved(frames: Frames) -> frozenset[int]:
     return frozenset(moved["rank"])
 
 
-def shows_motion(frames: Frames, ranks: Iterable[int]) -> bool:
+def shows_motion(frames: Frames, ranks: Iterable[int], blocked: frozenset[int]) -> bool:
     """Whether stacks look as they do in a job that goes on, so that they accuse nobody.
 
     One of `ranks` was running, or fewer than two ranks wait for each that does not: in
-    any step somebody comes last.
+    any step somebody comes last. Ranks that other evidence shows `blocked` wait too,
+    unless a stack shows them in code of their own.
     """
     looks = call_sites.looked(frames).drop_nulls("rank")
-    waits = looks.select(pl.col("op").is_not_null() | pl.col("synchronizes"))
-    waiting = int(waits.to_series().sum())
-    few = waiting < roll_call.MANY * (looks.height - waiting)
+    waits = pl.col("op").is_not_null() | pl.col("synchronizes")
+    elsewhere = frozenset(looks.filter(~waits)["rank"])
+    waiting = frozenset(looks.filter(waits)["rank"]) | (blocked - elsewhere)
+    few = len(waiting) < roll_call.MANY * len(elsewhere)
     return few or not running(frames).isdisjoint(ranks)
 
 

@@ -1,11 +1,11 @@
 """Proof that the job stands still or still moves: named facts, each with a reason.
 
 A dump may come from a job that is running. These prove a standstill: a timeout that
-passed, a log line of a failure, a file written after the timeout of an open call, or
-two looks that find a rank at the same place. These prove motion: a call that ended in
-the tenth of a second before the dump, a second look that moved, ranks that others show
-to have gone on since their dumps, files hardly younger than their open calls, or
-training steps that go on.
+passed, a log line of a failure, a file written after the timeout of an open call, two
+looks that find a rank at the same place, or a kernel that saw the awaited rank blocked
+for minutes. These prove motion: a call that ended in the tenth of a second before the
+dump, a second look that moved, ranks that others show to have gone on since their
+dumps, files hardly younger than their open calls, or training steps that go on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ncclforensics.correlate.timing import dump_mtime, late_arrivals, late_ranks
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.correlate.traces.progress import ROOTED, grouped
 from ncclforensics.correlate.waits import rank_evidence
-from ncclforensics.evidence import common
+from ncclforensics.evidence import blocked_processes, common, kernel_log
 from ncclforensics.model.findings import Cite
 from ncclforensics.model.folding import count
 from ncclforensics.model.frames import remembered
@@ -101,6 +101,12 @@ def _standing(frames: Frames) -> Iterator[Fact]:
         yield Fact("overdue", "yes", f"{who} had been in a call for its timeout")
     if late_ranks.latecomers(frames).height or late_ranks.resumed(frames)[0].height:
         yield Fact("late", "yes", "a rank made a call after its peers had timed out")
+    late = frames["calls"].select(pl.concat_list("absent", "behind").explode())
+    hung = blocked_processes.lines(frames, late.to_series().drop_nulls())
+    if (hung := kernel_log.of_this_job(frames, hung).filter(~pl.col("is_far"))).height:
+        who = common.ranks(common.numbers(hung["rank"]))
+        why = f"the kernel saw the process of {who} blocked for minutes"
+        yield Fact("blocked", "yes", why, common.cites(hung, MOST_CITES))
     stood = _looks(frames).filter(~pl.col("moved"))
     # a rank may pass one line again and again, or wait for one that works: all that
     # were looked at have to stand

@@ -261,7 +261,7 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     moved = motion.answer == "yes" and end.kind != "late"
     # two looks show more than that nobody had waited for long
     moved &= not (looked_twice and motion.name == standstill.EARLY)
-    if not stands and seen_places.shows_motion(case.frames, story.ranks):
+    if not stands and seen_places.shows_motion(case.frames, story.ranks, end.blocked):
         return None
     # that the others stood there meanwhile does not make a slow rank a stuck one
     works = seen_places.at_work(case.frames)

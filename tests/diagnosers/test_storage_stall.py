@@ -84,6 +84,38 @@ def test_a_server_that_was_back_before_accuses_nobody(analyzed, server):
     assert not found(analyzed(files), "storage-stall")
 
 
+def spied(*stacks, first=500):
+    """py-spy's dumps of ranks 0, 1, 2, ... one below the other, under headings."""
+    return "".join(
+        f"===== rank {rank} pid {first + rank} =====\n"
+        f"Process {first + rank}: python train.py\nPython v3.11.7 (/usr/bin/python3)\n\n"
+        f'Thread {first + rank} (idle): "MainThread"\n{stack}'
+        "    <module> (train.py:20)\n\n"
+        for rank, stack in enumerate(stacks)
+    )
+
+
+WAITS = "    all_reduce (torch/distributed/distributed_c10d.py:3252)\n"
+READS = "    load_shard (train.py:17)\n"
+
+
+def test_ranks_that_the_kernel_saw_blocked_hold_up_a_job_that_printed_nothing(analyzed):
+    """The heading over a stack tells whose pid the kernel names."""
+    log = hung("nfs", "gpu0001", 502) + hung("nfs", "gpu0001", 503)
+    spy = spied(WAITS, WAITS, READS, READS)
+    analysis = analyzed({"py-spy.txt": spy, "dmesg-gpu0001.log": log})
+    assert verdict(analysis) == ("storage-stall", (2, 3), ("gpu0001",))
+    assert "hang in NFS" in analysis.ranked.verdict.headline
+
+
+@pytest.mark.parametrize("pids", [(500, 501), (902, 903)], ids=["waits", "others"])
+def test_who_waits_in_the_call_itself_is_not_who_held_it_up(analyzed, pids):
+    log = "".join(hung("nfs", "gpu0001", pid) for pid in pids)
+    spy = spied(WAITS, WAITS, READS, READS)
+    ranked = analyzed({"py-spy.txt": spy, "dmesg-gpu0001.log": log}).ranked
+    assert ranked.verdict is None or ranked.verdict.confidence == "possible"
+
+
 RAISED = {
     "stale": "OSError: [Errno 116] Stale file handle: '/data/shard-7.bin'",
     "fuse gone": "OSError: [Errno 107] Transport endpoint is not connected: '/data/a'",

@@ -1,5 +1,9 @@
 """What stacks show of the ranks while the job hangs names whom they wait for."""
 
+import json
+
+import pytest
+
 from log_lines import timeout, verdict
 
 WAITS = (
@@ -198,3 +202,55 @@ def test_ranks_that_run_at_one_line_do_not_wait(analyzed):
         for name, text in idle(40, 40, 40, 52).items()
     }
     assert analyzed(files).ranked.verdict is None
+
+
+def recorded(**open_in):
+    """Flight Recorder dumps of ranks 0, 2 and 3 of 4; `open_in` ranks wait in a call."""
+    entry = {
+        "record_id": 0,
+        "pg_id": 0,
+        "process_group": ["0", "default_pg"],
+        "collective_seq_id": 1,
+        "p2p_seq_id": 0,
+        "op_id": 1,
+        "is_p2p": False,
+        "profiling_name": "gloo:all_reduce",
+        "time_created_ns": 18 * 10**17,
+        "input_sizes": [[8]],
+        "output_sizes": [[8]],
+        "frames": [],
+        "input_dtypes": ["Float"],
+        "output_dtypes": ["Float"],
+        "state": "scheduled",
+        "retired": False,
+        "timeout_ms": 600000,
+    }
+    group = {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}
+    return {
+        f"fr/dump_{rank}": json.dumps(
+            {
+                "version": "2.10",
+                "pg_config": {"0": group},
+                "entries": [entry] if f"rank{rank}" in open_in else [],
+            }
+        )
+        for rank in (0, 2, 3)
+    }
+
+
+@pytest.mark.parametrize("stack", [SAVES, None])
+def test_the_stack_of_one_rank_does_not_hide_that_others_wait_in_their_dumps(
+    analyzed, stack
+):
+    files = recorded(rank0=True, rank3=True)
+    if stack is not None:
+        files["rank_2.txt"] = stacks_alone(WAITS, WAITS, stack)["rank_2.txt"]
+    analysis = analyzed(files)
+    assert verdict(analysis)[:2] == ("missing-rank", (2,))
+    assert analysis.ranked.verdict.confidence == "possible"
+
+
+def test_one_waiting_dump_beside_the_stack_of_another_rank_is_any_moment(analyzed):
+    stack = stacks_alone(WAITS, WAITS, SAVES)["rank_2.txt"]
+    analysis = analyzed(recorded(rank0=True) | {"rank_2.txt": stack})
+    assert analysis.ranked.verdict is None

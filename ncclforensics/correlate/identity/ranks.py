@@ -19,6 +19,7 @@ from ncclforensics.correlate.identity import (
     numbered_files,
     world,
 )
+from ncclforensics.correlate.traces import process_stacks
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, remembered
@@ -115,6 +116,12 @@ def _claims(frames: Frames) -> pl.DataFrame:
         told.append(_from_trees(frames))
     told.append(_from_listing(frames))
     told.append(_from_words(frames))
+    headed = process_stacks.headed(frames)
+    if headed.height:
+        hosts = pl.concat([claims["host"] for claims in told]).drop_nulls().unique()
+        only = pl.lit(hosts[0] if len(hosts) == 1 else None, pl.String)
+        there = headed.with_columns(pl.coalesce("host", only).alias("host"))
+        told.append(tables.conform("ranks", there))
     return pl.concat(told).unique(maintain_order=True)
 
 

@@ -65,6 +65,16 @@ def lines(frames: Frames) -> pl.DataFrame:
     return found.select(at).unique(maintain_order=True) if found.height else found
 
 
+def headed(frames: Frames) -> pl.DataFrame:
+    """Return `rank host pid source line` of processes whose heading names a rank."""
+    found = _numbered(frames) if frames.message(*HEADINGS).height else pl.DataFrame()
+    columns = ("rank", "host", "pid", *CITE)
+    if not {*columns} <= set(found.columns):
+        return SCHEMA.to_frame().select(columns)
+    of_process = found.drop_nulls(["rank", "pid"]).select(columns)
+    return of_process.unique(["rank", "pid"], maintain_order=True)
+
+
 def _numbered(frames: Frames) -> pl.DataFrame:
     """Return the frames of all threads with `program` and `look`.
 
