@@ -12,7 +12,7 @@ import dataclasses
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -122,8 +122,10 @@ def analyze(
         more = None
         if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
             joined, ranked, built = explain(within(more, span), *chosen)
-        if _is_open(ranked, joined) and (
-            more := last_words.read(found.sources, joined, more or frames)
+        whose = _read_whose(ranked, joined)
+        since: Any = joined["calls"]["t"].min()  # when the others began to wait
+        if whose is not None and (
+            more := last_words.read(found.sources, joined, more or frames, whose, since)
         ):
             joined, ranked, built = explain(within(more, span), *chosen)
         if kept and seen and cache.is_whole(frames):
@@ -133,12 +135,18 @@ def analyze(
     return Analysis(joined, ranked, built, quoted, found.sources)
 
 
-def _is_open(ranked: Ranked, frames: Frames) -> bool:
-    """Whether ranks timed out or lost a peer, and nothing tells which one and why."""
+def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
+    """Return whose last lines may tell more: none named for all ranks, None for nobody.
+
+    Of all, where ranks timed out or lost a peer and nothing tells which one and why; of
+    missing ranks, whose lines tell whether they were at work, or had left their loop.
+    """
     verdict = ranked.verdict
+    if verdict is not None and verdict.slug == "missing-rank":
+        return frozenset(verdict.ranks) or None
     if verdict is not None:
-        return verdict.slug == "timeout-masking"
-    return "victim" in frames["events"]["role"]
+        return frozenset() if verdict.slug == "timeout-masking" else None
+    return frozenset() if "victim" in frames["events"]["role"] else None
 
 
 def _is_unread(frames: Frames) -> bool:

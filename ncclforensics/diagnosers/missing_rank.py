@@ -42,12 +42,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.waits import last_words, roll_call
 from ncclforensics.evidence import blocked_processes, common, seen_places
 from ncclforensics.evidence.reported_missing import named
 from ncclforensics.model.actions import DUMPS, OWN_LOG, STACK
 from ncclforensics.model.findings import Finding, NotChecked
-from ncclforensics.model.last_words import LAST
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
@@ -124,27 +122,19 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         else f"never made that call{reached}. {they} for nobody; everyone else waits "
         f"for {it}."
     )
-    timed_out = roll_call.call(frames).timed_out
-    if late := {*ranks} <= last_words.at_work(frames, timed_out):
-        did = "still logged work of its own when the others had given up."
-    missed = "had not joined" if late else "never joined"
-    last_line = frames["events"].filter(
-        pl.col("rank").is_in(ranks) & (pl.col("message") == LAST) & late
-    )
     seen = seen_places.told_at_work(frames, ranks) + blocked_processes.words(
         frames, ranks
     )
     return wording.finding(
         frames,
         found[0],
-        f"{common.ranks(everyone)} {missed} {common.call_words(failing)}",
+        f"{common.ranks(everyone)} never joined {common.call_words(failing)}",
         f"{wording.spread(frames, call, len(found[0].end.blocked))} "
         f"{who.capitalize()} {did}{seen}{''.join(also)}",
         REMEDY,
         (
             *wording.waiting(frames, call),
             *wording.cites(own, "came as far as"),
-            *common.cites(last_line),
             *blocked_processes.cites(frames, ranks),
         ),
         ranks=everyone,

@@ -10,8 +10,9 @@ How we know
     and all members have made it. Clocks are compared through earlier calls of the group
     that both ranks made. Members that never came speak against this class. The job may
     have gone on afterwards, as dumps are written when a timeout passes: then a pause of
-    a whole timeout before the call shows it. The rank's own log may say what it did
-    meanwhile.
+    a whole timeout before the call shows it. Or the rank's own log shows it at work:
+    it has lines from the second half of the others' wait, of a kind that no waiting
+    rank prints.
 
 What to do
     Do the slow work before the first collective, on all ranks at once, or behind a
@@ -34,6 +35,7 @@ import polars as pl
 from ncclforensics.evidence import common, seen_places
 from ncclforensics.model.actions import OWN_LOG
 from ncclforensics.model.findings import Cite
+from ncclforensics.model.last_words import LAST
 from ncclforensics.model.words import lasted
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import case_of, weighed
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
-NEEDS = ("collectives",)
+NEEDS = ("collectives", "calls")
 MISSING = "no Flight Recorder dump"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = (
@@ -64,7 +66,33 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that joined a call after the others' timeout."""
     for told in weighed(frames).of("straggler")[:1]:
-        yield _finding(frames, told)
+        at_work = told.story.what == "at work"
+        yield _at_work(frames, told) if at_work else _finding(frames, told)
+
+
+def _at_work(frames: Frames, told: Told) -> Finding:
+    """Return the finding on ranks that their logs show at work in the others' wait."""
+    call, ranks = told.story.call, told.story.ranks
+    assert call is not None
+    who, its = common.ranks(ranks), "its" if len(ranks) == 1 else "their"
+    failing = common.call_words(common.collective(frames, call))
+    last = frames["events"].filter(
+        pl.col("rank").is_in(ranks) & (pl.col("message") == LAST)
+    )
+    return wording.finding(
+        frames,
+        told,
+        f"{who} had not joined {failing}: {its} log shows {_it(ranks)} at work",
+        f"{wording.spread(frames, call, len(told.end.blocked))} {who.capitalize()} "
+        f"still logged work of {its} own late in that wait."
+        f"{seen_places.told_at_work(frames, ranks)}",
+        REMEDY,
+        (*wording.waiting(frames, call), *common.cites(last.sort("t").tail(1))),
+    )
+
+
+def _it(ranks: tuple[int, ...]) -> str:
+    return "it" if len(ranks) == 1 else "them"
 
 
 def _finding(frames: Frames, told: Told) -> Finding:

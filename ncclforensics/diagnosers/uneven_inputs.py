@@ -14,8 +14,9 @@ How we know
     the contrary counts against this class.
     Or a rank exited normally while its peers were in a collective: its exit code is 0,
     or torch warned at its end that the process group was not destroyed, or its agent
-    lists every other rank as failed and not this one. The peers timed out, or all say
-    that a peer is gone.
+    lists every other rank as failed and not this one, or one of its last lines says
+    that its data ran out or that it leaves. The peers timed out, or all say that a peer
+    is gone.
 
 What to do
     Give every rank the same number of batches (`DistributedSampler(drop_last=True)`, or
@@ -38,17 +39,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.exits import clean_exits, exit_records
-from ncclforensics.correlate.runs import job
-from ncclforensics.evidence import common, lost_peers, primary_exits
-from ncclforensics.model.findings import Finding
+from ncclforensics.correlate.exits import clean_exits
+from ncclforensics.evidence import common
+from ncclforensics.model.last_words import DONE
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.findings import Finding, Statement
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.weigh import Told
 
@@ -72,8 +72,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that wait after their loop, or that exited before the others."""
     told = weighed(frames).joined("uneven-inputs")
     if told is None:
-        yield from _lost_it(frames)
-    elif told.story.what == "ended":
+        return
+    if told.story.what == "ended":
         yield _exited(frames, told)
     else:
         yield _after_the_loop(frames, told)
@@ -108,15 +108,28 @@ def _exited(frames: Frames, told: Told) -> Finding:
     call, ranks = told.story.call, told.story.ranks
     assert call is not None
     step = common.call_words(common.collective(frames, call))
+    said = frames["events"].filter(
+        pl.col("rank").is_in(ranks) & (pl.col("message") == DONE)
+    )
+    left = "left its loop" if len(ranks) == 1 else "left their loop"
     found = wording.finding(
         frames,
         told,
-        f"{common.ranks(ranks)} exited with code 0, others wait in {step}",
-        _early(ranks, step),
+        f"{common.ranks(ranks)} {left if said.height else 'exited with code 0'}, "
+        f"others wait in {step}",
+        _said(ranks, said, step) if said.height else _early(ranks, step),
         REMEDY,
-        wording.waiting(frames, call),
+        (*common.cites(said, 2), *wording.waiting(frames, call)),
     )
     return replace(found, hosts=found.hosts or clean_exits.only_host(frames))
+
+
+def _said(ranks: tuple[int, ...], said: pl.DataFrame, call: str) -> str:
+    words = str(said["text"][0]).strip()[:120]
+    return (
+        f"{common.ranks(ranks).capitalize()} printed `{words}`, and neither an error "
+        f"nor a timeout, while the others were still in {call}."
+    )
 
 
 def _early(ranks: tuple[int, ...], call: str) -> str:
@@ -126,44 +139,3 @@ def _early(ranks: tuple[int, ...], call: str) -> str:
         f"{who} {are} not among the ranks that failed, and printed no error: {they} "
         f"exited with code 0 while the others were still in {call}."
     )
-
-
-def _lost_it(frames: Frames) -> Iterator[Finding]:
-    """Find the ranks that no agent lists as failed, if all listed ones lost a peer."""
-    ranks, listed = clean_exits.unlisted(frames)
-    # if most ranks left, the few that stayed made a call of their own
-    early = 0 < len(ranks) < len(listed)
-    lost = _lost(frames, listed) if early else None
-    if lost is None:
-        return
-    yield Finding(
-        slug="uneven-inputs",
-        confidence="likely",
-        headline=f"{common.ranks(ranks)} exited with code 0, others lost their "
-        f"connection to it in a call",
-        evidence=common.cites(lost),
-        explanation=_early(ranks, "a call"),
-        remedy=REMEDY,
-        ranks=ranks,
-        hosts=common.hosts_of(frames, ranks) or clean_exits.only_host(frames),
-        devices=common.devices_of(frames, ranks),
-        first_seen=common.first_seen(frames["exits"].drop_nulls("t")),
-    )
-
-
-def _lost(frames: Frames, listed: frozenset[int]) -> pl.DataFrame | None:
-    """Return the lines of ranks that lost a peer, if no rank reports anything else.
-
-    A rank with an error of its own would also have ended before the others.
-    """
-    shouting = job.failing(frames)
-    lost = shouting.filter(pl.col("message").is_in(lost_peers.GONE)).drop_nulls("rank")
-    spoke = set(common.numbers(lost["rank"]))
-    other = shouting.filter(
-        ~pl.col("message").is_in((*lost_peers.GONE, "python.traceback"))
-    )
-    ended = exit_records.by_themselves(frames)
-    own = set(common.numbers(ended["rank"]))
-    heard = spoke and spoke <= listed and own <= spoke
-    raised = primary_exits.of_own(frames)
-    return lost if heard and other.is_empty() and raised.is_empty() else None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 LAST = "python.last_words"  # the last line of a rank's file above its first trouble
 GAVE_UP = "python.gave_up"  # the line right above that trouble, for its time
 USUAL = "python.usual_words"  # a line like several others in that file
+DONE = "python.done"  # one of the last lines says that the program's loop is over
 START = 48  # characters of a line that identify it
 
 

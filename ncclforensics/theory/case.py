@@ -110,6 +110,11 @@ class Case:
         return frozenset(gloo_blind_spots.waited(self.frames))
 
     @cached_property
+    def working(self) -> frozenset[int]:
+        """Return the ranks that logged work of their own while others waited."""
+        return roll_call.call(self.frames).working
+
+    @cached_property
     def ended(self) -> frozenset[int]:
         """Return the ranks that exited normally."""
         return roll_call.call(self.frames).ended
@@ -208,7 +213,9 @@ class Case:
         listed = self.frames["groups"]["members"].unique(maintain_order=True)
         groups += [frozenset(m) for m in listed.head(MOST_GROUPS) if m is not None]
         everyone = max((len(g) for g in groups), default=0)
-        hosts += [crew.ranks for crew in agent_processes.crews(self.frames)]
+        # a rank that its agent does not list is of the node as well
+        crews = (crew.ranks for crew in agent_processes.crews(self.frames))
+        hosts += [r for r in crews if r and max(r) - min(r) < len(r)]
         hosts += host_blocks.left_over(hosts, lost)
         some = {*hosts, *(g for g in groups if len(g) < everyone)}
         return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))

@@ -2,8 +2,8 @@
 
 Ranks of one program print alike up to the call that they all wait in. The one that they
 wait for was at something else, and its last line says so; or it still logged its work
-when all others had given up. Of a program that prints nothing in its loop, or on rank 0
-alone, last lines prove nothing.
+late in their wait; or it said that its data had run out. Of a program that prints
+nothing in its loop, or on rank 0 alone, last lines prove nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.frames import remembered
-from ncclforensics.model.last_words import GAVE_UP, LAST, USUAL, shape
+from ncclforensics.model.last_words import DONE, GAVE_UP, LAST, USUAL, shape
 from ncclforensics.model.tables import TIME
 
 if TYPE_CHECKING:
@@ -51,15 +51,48 @@ def odd(frames: Frames) -> frozenset[int]:
     return frozenset(few["rank"].drop_nulls())
 
 
-def at_work(frames: Frames, timed_out: frozenset[int]) -> frozenset[int]:
-    """Return the ranks that logged their work after all of `timed_out` had given up.
+def at_work(frames: Frames, waits: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks that logged work of their own late in the wait of the others.
 
-    A rank that waits logs no work.
+    `waits` has `rank`, `t` when its wait began, `until` when it gave up, and the
+    duration `ran`. A traceback has no time: then the wait began at the rank's last
+    line, and ended at the line right above. A rank that waits logs no work; a line that
+    waiting ranks print as well is none.
     """
-    said = frames["events"].select("message", "rank", "t")
-    gave_up = said.filter(
-        (pl.col("message") == GAVE_UP) & pl.col("rank").is_in(list(timed_out))
+    said = frames["events"].filter(pl.col("message").is_in([LAST, GAVE_UP]))
+    last = _latest(said, LAST)
+    if last.is_empty() or waits.is_empty():
+        return frozenset()
+    gave_up = _latest(said, GAVE_UP).select("rank", pl.col("t").alias("gave_up"))
+    lines = last.select("rank", pl.col("t").alias("last"))
+    known = waits.join(lines, on="rank", how="left").join(gave_up, "rank", how="left")
+    began = pl.coalesce("t", "last")
+    later = pl.when(pl.col("gave_up") > began).then("gave_up")
+    ended = pl.coalesce("until", later, began + pl.col("ran"))
+    spans = known.select(began.alias("began"), ended.alias("ended")).drop_nulls()
+    half = (pl.col("ended").median() - pl.col("began").median()) / 2
+    middle = spans.select((pl.col("began").median() + half).cast(TIME)).to_series()
+    late = last.filter(pl.col("t") > pl.lit(middle[0], TIME) + CLOCKS)
+    waiting = pl.col("rank").is_in(waits["rank"].implode())
+    usual = late.filter(waiting)["said"]
+    return frozenset(
+        late.filter(~waiting & ~pl.col("said").is_in(usual.implode()))["rank"]
     )
-    after = pl.col("t") > pl.lit(gave_up["t"].max(), TIME) + CLOCKS
-    last = said.filter((pl.col("message") == LAST) & after)
-    return frozenset(last["rank"].drop_nulls())
+
+
+def over(frames: Frames, waiting: frozenset[int]) -> frozenset[int]:
+    """Return the ranks that said that their loop is over, as no `waiting` one did."""
+    said = frames["events"].filter(pl.col("message") == DONE).drop_nulls("rank")
+    told = said.select("rank", shape(pl.col("text")).alias("said"))
+    waits = pl.col("rank").is_in(list(waiting))
+    usual = told.filter(waits)["said"]
+    return frozenset(
+        told.filter(~waits & ~pl.col("said").is_in(usual.implode()))["rank"]
+    )
+
+
+def _latest(said: pl.DataFrame, message: str) -> pl.DataFrame:
+    """Return `rank t said` of the last line of each rank with a time."""
+    lines = said.filter(pl.col("message") == message).drop_nulls(["rank", "t"])
+    shaped = lines.select("rank", "t", shape(pl.col("text")).alias("said"))
+    return shaped.sort("t").unique("rank", keep="last", maintain_order=True)

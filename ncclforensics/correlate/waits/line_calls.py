@@ -131,7 +131,9 @@ def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
     waiting = told.waited - placed
     at = heard.sites.filter(pl.col("waits") & pl.col("rank").is_in(list(waiting)))
     named = told.named and bool(waiting)
-    if not (named or (len(told.waited) >= LEAST and told.timed_out)):
+    # a peer that left in peace closes the connections of those that are in a call
+    left = bool(told.ended) and at.height > 0
+    if not (named or left or (len(told.waited) >= LEAST and told.timed_out)):
         return
     # all known ranks came: lines show no rank that they wait for
     if not waiting or (placed and not told.silent) or _died(told):

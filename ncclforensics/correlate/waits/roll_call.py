@@ -60,7 +60,8 @@ class Roll:
     that lost a peer then. `silent` ranks have output, neither waited nor failed, and
     are few enough to be the ones that the others waited for; no other rank failed
     either. Of `unseen` ranks nothing was collected, or too little. Ranks `apart` failed
-    by themselves or left; those in `ended` exited normally. `named` means that a
+    by themselves or left; those in `ended` exited normally, or said that their loop was
+    over; `working` ones logged work late in the wait of others. `named` means that a
     barrier names the silent ones. `lines` are what the waiting ranks printed, in order,
     with the time at which they began to wait.
     """
@@ -71,6 +72,7 @@ class Roll:
     unseen: frozenset[int]
     apart: frozenset[int]
     ended: frozenset[int]
+    working: frozenset[int]
     named: bool
     lines: pl.DataFrame
 
@@ -98,8 +100,8 @@ def call(frames: Frames) -> Roll:
     victims = lines.filter((role == "victim") & (pl.col("message") != REQUESTED))
     victims = victims.filter(pl.col("message").str.contains(r"^(?:c10d|nccl)\."))
     # who says something else and lost its peers came to the call too late
-    odd = last_words.odd(frames) | last_words.at_work(frames, timed_out)
-    odd -= timed_out
+    working = last_words.at_work(frames, own)
+    odd = (last_words.odd(frames) | working) - timed_out
     waited = timed_out | (ranks_of(victims) - culprits - odd)
     known = world.ranks(frames)
     failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited - odd
@@ -107,7 +109,8 @@ def call(frames: Frames) -> Roll:
     heard = _heard(frames, lines, own)
     quiet = heard - waited - failed
     left = _left(frames, quiet)
-    ended = _ended(frames, quiet, left)
+    told = last_words.over(frames, waited) | {*clean_exits.unlisted(frames)[0]}
+    ended = _ended(frames, quiet) | (told - waited - failed)
     left |= ended
     quiet -= left
     few = len(waited) >= max(2, MANY * len(quiet)) and bool(timed_out)
@@ -116,8 +119,8 @@ def call(frames: Frames) -> Roll:
     # a rank that its launcher ended after another's failure had no time to print
     silent = named or (quiet if few and not failed | left else frozenset())
     apart = (failed | left) - silent
-    told = pl.concat([own.select(LINE), victims.select(LINE)])
-    told = told.filter(pl.col("rank").is_in(list(waited)))
+    lines = pl.concat([own.select(LINE), victims.select(LINE)])
+    lines = lines.filter(pl.col("rank").is_in(list(waited)))
     known |= waited | silent | apart | quiet
     return Roll(
         timed_out,
@@ -126,8 +129,9 @@ def call(frames: Frames) -> Roll:
         known - waited - silent - apart,
         apart,
         ended - silent,
+        working - ended,
         bool(named),
-        told.sort("rank", "source", "line"),
+        lines.sort("rank", "source", "line"),
     )
 
 
@@ -141,12 +145,15 @@ def _current(frames: Frames, frame: pl.DataFrame) -> pl.DataFrame:
 def _timeouts(frames: Frames) -> pl.DataFrame:
     """Return the lines in which ranks report a timeout of a call of their own.
 
-    `t` is when they began to wait.
+    `t` is when they began to wait, `until` when they gave up, `ran` the time between.
     """
     lines = _current(frames, frames.message(*TIMEOUTS, REQUESTED)).drop_nulls("rank")
     waited = [pl.col(c) for c in ("ran_ms", "timeout_ms") if c in lines.columns]
     ran = pl.duration(milliseconds=pl.coalesce(*waited, pl.lit(0)))
-    lines = lines.with_columns((pl.col("t") - ran).cast(TIME).alias("t"))
+    began = (pl.col("t") - ran).cast(TIME)
+    lines = lines.with_columns(
+        began.alias("t"), pl.col("t").alias("until"), ran.alias("ran")
+    )
     if "from" not in lines.columns:
         return lines.filter(pl.col("message") != REQUESTED)
     own = (pl.col("from") == "this local rank").fill_null(False)
@@ -222,20 +229,15 @@ def _is_emptied(frames: Frames) -> pl.Expr:
     return (pl.col("kind") == "empty") & tells.filter(full).all().over("stream")
 
 
-def _ended(
-    frames: Frames, quiet: frozenset[int], left: frozenset[int]
-) -> frozenset[int]:
+def _ended(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:
     """Return the ranks of `quiet` that are known to have exited normally.
 
-    By their exit code, or because agents list all others of their node; `left` are the
-    ranks that such lists leave out. Torch also prints that a process group was not
-    destroyed: Python does that at a normal exit, or after an exception, which is
-    reported.
+    By their exit code. Torch also prints that a process group was not destroyed: Python
+    does that at a normal exit, or after an exception, which is reported.
     """
     peaceful = ranks_of(exit_records.ended(frames).filter(pl.col("code") == 0))
     closed = ranks_of(_current(frames, frames.message(CLOSED)))
-    absent = left.intersection(clean_exits.unlisted(frames)[0])
-    return (peaceful | closed) & quiet | absent
+    return (peaceful | closed) & quiet
 
 
 def _left(frames: Frames, quiet: frozenset[int]) -> frozenset[int]:

@@ -30,8 +30,7 @@ _HAS_TEXT = pl.col("text").str.contains(r"\S")
 
 def ends(frames: Frames) -> pl.DataFrame:
     """Return `source line` of what is not the program's: trouble, and its stacks."""
-    stacks = frames["events"].filter(pl.col("message").str.starts_with("stacks."))
-    return pl.concat([trouble(frames).select(*CITE), stacks.select(*CITE)])
+    return trouble(frames).select(*CITE)
 
 
 def last(source: Source, end: int | None) -> tuple[int, str] | None:

@@ -3,7 +3,8 @@
 No grammar knows such lines: they are free text, read only where everything else leaves
 open who was waited for. A line of level ERROR is part of the trouble below it. In a
 file without trouble it is the last line of all. Lines that the file repeats, but for
-their numbers, are told as well, and the line right above the trouble, for its time.
+their numbers, are told as well, and the line right above the trouble, for its time; and
+which of the last lines says that the rank has no more data, or leaves.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import polars as pl
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
-from ncclforensics.model.last_words import GAVE_UP, LAST, USUAL, shape
+from ncclforensics.model.last_words import DONE, GAVE_UP, LAST, USUAL, shape
 from ncclforensics.model.tables import FAILING, SCHEMAS
-from ncclforensics.parsers.logs import framing
+from ncclforensics.parsers.logs import framing, timestamps
 from ncclforensics.parsers.logs.lines import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from ncclforensics.sources import Source
 
@@ -30,36 +32,73 @@ ABOVE = 256  # lines above the first trouble that are looked at
 WHOSE = ("rank", "local_rank", "task")  # what a prefix tells of a line's writer
 LINES = {"line": pl.Int64(), "raw": pl.String()}
 REPEATED = 3  # lines that are alike
+CLOSING = 3  # last lines that may say that the loop is over
+PEERS = 8  # ranks whose lines are enough to compare those of a few with
+# a line in which its writer names itself: `[rank 3] batch 250`, `rank=3: saved`
+NAMED = r"(?i)\[rank[ =:]?(\d{1,6})[\] ,]|\brank[ =](\d{1,6}):|^\(rank (\d{1,6})\)"
+ISO = r"^.{0,24}?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
+US = r"^\[?(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)"
+# words of programs whose data or steps are used up, or that leave in peace
+OVER = (
+    r"(?i)\b(?:exhausted|StopIteration|(?:ran|run|is|are) out of (?:data|batches|"
+    r"samples|inputs)|no more (?:data|batches|samples)|max_(?:epochs|steps)=\S+ reached"
+    r"|(?:training|all epochs|fit(?:\(\))?) (?:is |are |has |was )?(?:finished|"
+    r"completed?|done|over|returned)|(?:exiting|leaving|bye)\b|exit(?: code)? 0\b"
+    r"|exit[.!]?$)"
+)
 # a line that a program prints as trouble, by its level
 ERRORS = r"^.{0,120}?\b(?:ERROR|CRITICAL|FATAL)\b"
 # a line that a runtime prints, not the program
-RUNTIMES = r"^(?:NCCL|\w+:\d+:\d+ \[|\s)"
+RUNTIMES = (
+    r"^(?:NCCL|\w+:\d+:\d+ \[|\s|(?:Current thread|Thread) 0x|Timeout \([\d:]+\)!)"
+)
 
 
-def read(sources: Sequence[Source], told: Frames, found: Frames) -> Frames | None:
+def read(
+    sources: Sequence[Source],
+    told: Frames,
+    found: Frames,
+    whose: frozenset[int] = frozenset(),
+    since: datetime | None = None,
+) -> Frames | None:
     """Return `found` with rows of `events` for what ranks printed last, or None.
 
-    `told` are the same frames with ranks. A file is of one rank, or a prefix tells the
-    rank, local rank or task of each line. Large files have no such rows.
+    `told` are the same frames with ranks. A file is of one rank, or each line tells its
+    rank, local rank or task. Large files have no such rows. If `whose` names ranks,
+    their files are read, those of a few peers, and those that several ranks share; the
+    result is None if they printed nothing after `since` and did not say they are done.
     """
     owners = dict(told.writers().unique("source", keep="none").iter_rows())
     logs = [s for s in sources if s.kind == "log" and s.bytes <= MOST_BYTES]
+    if whose:
+        peers = sorted({*owners.values()} - whose)[:PEERS]
+        looked = {*whose, *peers}
+        logs = [s for s in logs if owners.get(s.name) in {None, *looked}]
     if len(logs) > MOST_FILES:
         return None
     bad = trouble(told)
     rows = [
         _rows(log, owners.get(log.name), bad.filter(source=log.name)) for log in logs
     ]
-    events = [row for row in rows if row is not None]
-    return join([found, Frames({"events": pl.concat(events)})]) if events else None
+    events = pl.concat([tables.empty("events"), *(r for r in rows if r is not None)])
+    message = pl.col("message")
+    late = (message == LAST) & (pl.col("t") > pl.lit(since, tables.TIME)).fill_null(
+        since is None
+    )
+    theirs = pl.col("rank").is_in(list(whose)) if whose else pl.lit(True)
+    if events.filter(theirs & ((message == DONE) | late)).is_empty() and whose:
+        return None
+    return join([found, Frames({"events": events})]) if events.height else None
 
 
 def trouble(told: Frames) -> pl.DataFrame:
     """Return `source rank local_rank task line` of the lines that tell of trouble.
 
-    A traceback counts where it begins: its event is cited where it ends.
+    A traceback counts where it begins: its event is cited where it ends. What dumps
+    stacks is no program's log.
     """
-    bad = told["events"].filter(pl.col("role").is_in(FAILING))
+    is_stack = pl.col("message").str.starts_with("stacks.")
+    bad = told["events"].filter(pl.col("role").is_in(FAILING) | is_stack)
     heads = told.message("python.traceback")
     return pl.concat([part.select("source", *WHOSE, "line") for part in (bad, heads)])
 
@@ -74,8 +113,10 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
         return None
     bad = lines.filter(pl.col("raw").str.contains(ERRORS))["line"]
     framed = framing.frame(lines)
-    if owner is not None:
-        framed = framed.with_columns(pl.lit(owner, pl.Int64).alias("rank"))
+    own_rank = _named() if owner is None else pl.lit(owner, pl.Int64)
+    framed = framed.with_columns(own_rank.alias("rank"), *_stamps()).with_columns(
+        pl.coalesce("t", timestamps.absolute("iso", "us")).alias("t")
+    )
     told = framed.filter(
         pl.col("header").is_null()
         & pl.col("text").str.contains(r"\S")
@@ -101,6 +142,11 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
         gave_up.unique(WHOSE, keep="last", maintain_order=True).with_columns(
             pl.lit(GAVE_UP).alias("message")
         ),
+        own.group_by(WHOSE, maintain_order=True)
+        .tail(CLOSING)
+        .filter(pl.col("text").str.contains(OVER))
+        .select(own.columns)
+        .with_columns(pl.lit(DONE).alias("message")),
         usual.with_columns(said.alias("said"))
         .unique([*WHOSE, "said"], keep="last", maintain_order=True)
         .with_columns(pl.lit(USUAL).alias("message"))
@@ -110,6 +156,26 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
         pl.lit("neutral").alias("role"), pl.lit(log.name).alias("source")
     )
     return tables.conform("events", rows.select(c for c in SCHEMAS["events"]))
+
+
+def _stamps() -> tuple[pl.Expr, pl.Expr]:
+    """Stamps that no framing reads: `[2026-01-05 10:30:26][data]`, `10/03/2026 01:38`.
+
+    The month comes first, as in the `datefmt` of Hugging Face's examples.
+    """
+    iso = pl.col("text").str.extract(ISO).alias("iso")
+    part = pl.col("text").str.extract_groups(US).struct
+    day = pl.concat_str(
+        part.field("3"), part.field("1"), part.field("2"), separator="-"
+    )
+    return iso, pl.concat_str(day, part.field("4"), separator=" ").alias("us")
+
+
+def _named() -> pl.Expr:
+    """The rank of a line's prefix, or, where nothing is known, the one in its text."""
+    told = pl.coalesce(pl.col("text").str.extract(NAMED, n) for n in (1, 2, 3))
+    nothing = pl.all_horizontal(pl.col(WHOSE).is_null())
+    return pl.coalesce("rank", pl.when(nothing).then(told.cast(pl.Int64)))
 
 
 def _all(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:

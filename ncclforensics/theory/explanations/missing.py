@@ -1,4 +1,4 @@
-"""Ranks that never came to a call, and wait for nobody."""
+"""Ranks that did not come to a call, and wait for nobody: missing, or at work."""
 
 from __future__ import annotations
 
@@ -54,10 +54,12 @@ def propose(case: Case, end: End) -> Iterator[Story]:
 
 
 def _absent(case: Case, end: End, ranks: tuple[int, ...]) -> Story:
+    works = {*ranks} <= case.working
     return Story(
-        "missing-rank",
+        "straggler" if works else "missing-rank",
         ranks,
         _main(case, end),
+        what="at work" if works else "",
         costs=(
             *sides.blame(case, end, "missing-rank", ranks),
             *_hidden(case, ranks),

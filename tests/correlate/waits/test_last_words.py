@@ -86,7 +86,7 @@ def timed(last, ended):
 
 def test_who_logs_work_when_all_others_have_given_up_did_not_wait(analyzed):
     found = analyzed(timed(last=40, ended=41))
-    assert named(found) == ("missing-rank", (3,), "likely")
+    assert named(found) == ("straggler", (3,), "likely")
     assert "had not joined" in found.ranked.verdict.headline
     cited = [(cite.source, cite.text) for cite in found.ranked.verdict.evidence]
     assert any(s == "rank3.log" and "shard 36" in text for s, text in cited)
@@ -115,3 +115,72 @@ def test_a_rank_of_a_shared_console_that_is_done_left_the_others(analyzed):
     told += [FAILED, table((0, 1, 100, 0), (1, 1, 101, 1))]
     found = analyzed({"console.log": "".join(told)})
     assert named(found) == ("uneven-inputs", (2,), "likely")
+
+
+def left(*said, waiting="", exits=True):
+    """Ranks 0 and 1 lose a peer in a call; rank 2 prints `said` behind its last pass."""
+    logs = loop(0, 1, 2)
+    logs = {
+        name: text + waiting + LOST.format(name[4]) if name[4] != "2" else text
+        for name, text in logs.items()
+    }
+    logs["rank2.log"] += "".join(f"{line}\n" for line in said)
+    return logs
+
+
+@pytest.mark.parametrize(
+    "said", ["the loader is exhausted after 5 passes", "all epochs done, bye", "exit 0"]
+)
+def test_who_says_that_its_data_ran_out_left_the_others(analyzed, said):
+    found = analyzed(left(said))
+    assert named(found) == ("uneven-inputs", (2,), "likely")
+    assert said in found.ranked.verdict.explanation
+
+
+def test_who_says_so_as_the_waiting_ranks_do_is_not_told_apart_by_it(analyzed):
+    found = analyzed(left("training finished", waiting="training finished\n"))
+    assert found.ranked.verdict is None or named(found)[0] != "uneven-inputs"
+
+
+def test_where_most_ranks_left_the_one_that_stayed_made_a_call_of_its_own(analyzed):
+    logs = {n: f"{t}training is complete, exiting\n" for n, t in loop(1, 2, 3).items()}
+    logs |= ended(loop(0), set(), "")
+    found = analyzed(logs)
+    assert named(found)[:2] == ("rank-conditional-collective", (0,))
+
+
+def working(last, line="wrote part {} of the checkpoint"):
+    """Ranks 0 to 2 give up at second 80, after a minute; rank 3 logs until `last`."""
+    at = "2026-08-20 10:{:02}:{:02},000 INFO "
+    logs = {}
+    for rank in range(4):
+        text = "".join(f"{at.format(0, n)}shard {n} is read\n" for n in range(0, 20, 4))
+        if rank == 3:
+            text += "".join(
+                f"{at.format(*divmod(n, 60))}{line.format(n)}\n"
+                for n in range(20, last, 5)
+            )
+        timed_out = TIMED_OUT.replace("12000ms", "60000ms").format(rank)
+        logs[f"rank{rank}.log"] = text + (timed_out if rank < 3 else "")
+    return logs
+
+
+def test_who_logs_work_until_late_in_the_wait_is_a_straggler(analyzed):
+    assert named(analyzed(working(last=75))) == ("straggler", (3,), "likely")
+
+
+def test_who_logged_only_as_the_wait_began_is_missing(analyzed):
+    assert named(analyzed(working(last=30)))[:2] == ("missing-rank", (3,))
+
+
+def test_what_waiting_ranks_print_as_well_is_no_work(analyzed):
+    logs = working(last=75, line="alive {}")
+    beat = "".join(
+        f"2026-08-20 10:{n // 60:02}:{n % 60:02},000 INFO alive {n}\n"
+        for n in range(20, 75, 5)
+    )
+    for rank in range(3):
+        name = f"rank{rank}.log"
+        head, trace, rest = logs[name].partition(f"[rank{rank}]: Traceback")
+        logs[name] = head + beat + trace + rest
+    assert named(analyzed(logs))[0] != "straggler"

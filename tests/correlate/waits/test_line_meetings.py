@@ -337,7 +337,7 @@ APART = {
         {"op": "monitored_barrier", "waiting": [2, 3], "unseen": [0, 1]},
     ],
     "torch-first-timeout-only": [],
-    "torch-exit-in-peace": [],
+    "torch-exit-in-peace": [{"op": "all_reduce", "waiting": [0, 1, 3], "absent": [2]}],
     "torch-crashed-rank-lingers": [],
     "torch-healthy": [],
 }
