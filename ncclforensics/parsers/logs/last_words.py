@@ -85,8 +85,9 @@ def read(
     late = (message == LAST) & (pl.col("t") > pl.lit(since, tables.TIME)).fill_null(
         since is None
     )
-    theirs = pl.col("rank").is_in(list(whose)) if whose else pl.lit(True)
-    if events.filter(theirs & ((message == DONE) | late)).is_empty() and whose:
+    # whose a line is that tells a task or a local rank, is found out later
+    theirs = pl.col("rank").is_in(list(whose)).fill_null(True)
+    if whose and events.filter(theirs & ((message == DONE) | late)).is_empty():
         return None
     return join([found, Frames({"events": events})]) if events.height else None
 
