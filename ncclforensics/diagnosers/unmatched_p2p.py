@@ -163,14 +163,25 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
         spoke = lines.filter(pl.col("rank").is_in(waiters))
         halves = spoke["call"].drop_nulls().unique() if "call" in spoke.columns else []
         op = halves[0] if len(halves) == 1 else "recv"
+        told = "Before each earlier call it sent or received a message; before this "
+        told += "one it did not."
+        unmet = gloo_blind_spots.unmet(frames, waiters)
+        if not any(n > 0 for n in short["usual"]) and unmet.height == 1:
+            # all others made what they usually make: nobody owes the peer its half
+            waiters, ranks, op = (
+                [unmet["rank"][0]],
+                (unmet["peer"][0],),
+                unmet["half"][0],
+            )
+            told = "It waits in another message, whose other side nobody left out."
+            spoke = lines.filter(pl.col("rank").is_in([*waiters, *ranks]))
         message = {"op": op, "seq": None, "stack": None}
         if len(ranks) == 1:
             yield _finding(
                 frames,
                 {**call, **message, "waiting": sorted(waiters)},
                 ranks,
-                "Before each earlier call it sent or received a message; before this "
-                "one it did not.",
+                told,
                 (*common.cites(spoke), *wording.waiting(frames, call, ranks)),
             )
             return
