@@ -161,20 +161,18 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
         ranks = _owing(dict(short.sort("rank").iter_rows()), len(waiters))
         lines = frames.message(*gloo_blind_spots.TIMEOUTS)
         spoke = lines.filter(pl.col("rank").is_in(waiters))
-        halves = spoke["call"].drop_nulls().unique() if "call" in spoke.columns else []
-        op = halves[0] if len(halves) == 1 else "recv"
+        halves = {*spoke["call"].drop_nulls()} if "call" in spoke.columns else set()
+        op = halves.pop() if len(halves) == 1 else "recv"
         told = "Before each earlier call it sent or received a message; before this "
         told += "one it did not."
         unmet = gloo_blind_spots.unmet(frames, waiters)
-        if not any(n > 0 for n in short["usual"]) and unmet.height == 1:
-            # all others made what they usually make: nobody owes the peer its half
-            waiters, ranks, op = (
-                [unmet["rank"][0]],
-                (unmet["peer"][0],),
-                unmet["half"][0],
-            )
+        as_usual = short.filter(pl.col("usual") <= 0).height == len(call["waiting"])
+        if as_usual and unmet.height == 1:
+            # nobody but the two left anything out
+            waiter, half, peer = unmet.select("rank", "half", "peer").row(0)
+            waiters, ranks, op = [waiter], (peer,), half
             told = "It waits in another message, whose other side nobody left out."
-            spoke = lines.filter(pl.col("rank").is_in([*waiters, *ranks]))
+            spoke = lines.filter(pl.col("rank").is_in([waiter, peer]))
         message = {"op": op, "seq": None, "stack": None}
         if len(ranks) == 1:
             yield _finding(

@@ -78,8 +78,9 @@ def later(frames: Frames) -> pl.DataFrame:
     found = steps.filter(is_later & (pl.col("step") > pl.lit(before["step"].max())))
     if found["step"].n_unique() < LEAST or before["step"].n_unique() < LEAST:
         return steps.clear()
-    times = pl.concat(
-        [before["t"].unique().sort().diff(), found["t"].unique().sort().diff()]
-    )
-    pause = pl.Series([found["t"].min()]) - pl.Series([before["t"].max()])
-    return found if (pause <= PAUSE * times.max()).all() else found.clear()
+    sides = [lines["t"].unique().sort() for lines in (before, found)]
+    usual = pl.concat([side.diff() for side in sides]).dt.total_microseconds()
+    around = pl.concat([sides[0].tail(1), sides[1].head(1)]).diff()
+    longest = PAUSE * int(str(usual.max() or 0))
+    pause = int(str(around.dt.total_microseconds().max()))
+    return found if pause <= longest else found.clear()
