@@ -126,8 +126,8 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
     """Find the rank that left out a message, if messages are not recorded.
 
     Gloo does not record messages, but counts them among its operations. An absent
-    member that timed out waits in a message. The other side is the rank that made
-    more messages before each of its earlier calls than before its last.
+    member that timed out waits in a message. The other side made more messages before
+    each of its earlier calls than before its last.
     """
     absent = frames["roots"].filter(
         pl.col("why").is_in(["absent", "mute"])
@@ -157,20 +157,55 @@ def _unrecorded(frames: Frames) -> Iterator[Finding]:
                 pl.col("gap").slice(0, pl.len() - 1).min().alias("usual"),
             )
         )
-        ranks = common.numbers(gaps.filter(pl.col("gap") < pl.col("usual"))["rank"])
-        message = {"op": "recv", "seq": None, "stack": None}
+        short = gaps.select("rank", pl.col("usual") - pl.col("gap"))
+        ranks = _owing(dict(short.sort("rank").iter_rows()), len(waiters))
         lines = frames.message(*gloo_blind_spots.TIMEOUTS)
         spoke = lines.filter(pl.col("rank").is_in(waiters))
+        halves = {*spoke["call"].drop_nulls()} if "call" in spoke.columns else set()
+        op = halves.pop() if len(halves) == 1 else "recv"
+        told = "Before each earlier call it sent or received a message; before this "
+        told += "one it did not."
+        unmet = gloo_blind_spots.unmet(frames, waiters)
+        as_usual = short.filter(pl.col("usual") <= 0).height == len(call["waiting"])
+        if as_usual and unmet.height == 1:
+            # nobody but the two left anything out
+            waiter, half, peer = unmet.select("rank", "half", "peer").row(0)
+            waiters, ranks, op = [waiter], (peer,), half
+            told = "It waits in another message, whose other side nobody left out."
+            spoke = lines.filter(pl.col("rank").is_in([waiter, peer]))
+        message = {"op": op, "seq": None, "stack": None}
         if len(ranks) == 1:
             yield _finding(
                 frames,
                 {**call, **message, "waiting": sorted(waiters)},
                 ranks,
-                "Before each earlier call it sent or received a message; before this "
-                "one it did not.",
+                told,
                 (*common.cites(spoke), *wording.waiting(frames, call, ranks)),
             )
             return
+
+
+def _owing(short: dict[int, int], waiters: int) -> tuple[int, ...]:
+    """Return the ranks that may have left out a half for which a waiter waits.
+
+    `short` is how many messages less than usual each rank made. A message that both
+    sides left out is missing on both: without the halves that are waited for, the rest
+    has to be such pairs.
+    """
+    return tuple(
+        rank
+        for rank, many in short.items()
+        if any(
+            _are_pairs([n - owed * (r == rank) for r, n in short.items()])
+            for owed in range(1, min(many, waiters) + 1)
+        )
+    )
+
+
+def _are_pairs(missing: list[int]) -> bool:
+    """Whether ranks that miss as many messages may all miss them between each other."""
+    left = [max(n, 0) for n in missing]
+    return sum(left) % 2 == 0 and 2 * max(left) <= sum(left)
 
 
 def _finding(

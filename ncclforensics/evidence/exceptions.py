@@ -26,7 +26,8 @@ ECHOES = (
     r"|Rendezvous\w*Error|ProcessRaisedException|ProcessExitedException"
     r"|nccl(?:Remote|System|Internal)Error"
     r"|KeyboardInterrupt|SystemExit|BrokenPipeError|ConnectionResetError|EOFError"
-    r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError)$"
+    r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError"
+    r"|^ray\.train\.[\w.]*(?:TrainingFailedError|WorkerGroupError))$"
 )
 # a rank that fails inside a collective may only have lost a peer, whatever the text.
 # What Python checks of arguments, and earlier GPU errors, are the rank's own

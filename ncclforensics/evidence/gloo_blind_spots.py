@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate.exits import uncollected
-from ncclforensics.correlate.traces import call_sites, call_summary, code_places
+from ncclforensics.correlate.traces import (
+    call_sites,
+    call_summary,
+    code_places,
+    process_stacks,
+)
 from ncclforensics.evidence import common
 from ncclforensics.model.tables import FAILING
 
@@ -32,6 +37,29 @@ def timed_out(frames: Frames) -> list[int]:
     messages = looks.filter(pl.col("op").str.contains(code_places.MESSAGES))["rank"]
     return list(
         common.numbers(pl.concat([frames.message(*TIMEOUTS)["rank"], messages]))
+    )
+
+
+def unmet(frames: Frames, waiters: list[int]) -> pl.DataFrame:
+    """Return `rank half peer` of waiters whose peer waits in a message as well.
+
+    Of a send and its receive neither would wait, so the peer is in another message: by
+    its own timeout in the other half, and not in one with this rank.
+    """
+    looks = process_stacks.looks(frames).drop_nulls(["rank", "peer"])
+    named = looks.select("rank", "peer", half=pl.col("op")).unique()
+    named = named.filter(pl.col("half").is_in(["send", "recv"]))
+    lines = frames.message(*TIMEOUTS)
+    if "call" not in lines.columns:
+        return named.clear()
+    own = lines.select(pl.col("rank").alias("peer"), "call").drop_nulls().unique("peer")
+    both = named.join(own, on="peer").filter(
+        pl.col("rank").is_in(waiters)
+        & pl.col("peer").is_in(waiters)
+        & (pl.col("call") != pl.col("half"))
+    )
+    return both.join(
+        named.select(peer="rank", rank="peer"), on=["rank", "peer"], how="anti"
     )
 
 

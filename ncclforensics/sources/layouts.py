@@ -98,6 +98,8 @@ FILES = (
 DUMPS = (
     rf".*{SUBRANK}.*",
     rf".*?(?P<host>{SHORT_HOST})[._-](?:\d{{1,2}}[._-])?{RANK}",
+    # no host name has an underscore
+    rf"(?:.*[._-])?(?P<host>{SHORT_HOST})_(?P<rank>\d{{1,6}})",
     rf".*?(?P<host>{HOST})",
     r".*rank[-_](?P<host>(?=[a-z0-9.-]*[a-z.-])[a-z0-9][a-z0-9.-]*)_(?P<rank>\d{1,6})",
     rf".*{RANK}(?![-_.]\d{{1,6}}(?!\d)).*",

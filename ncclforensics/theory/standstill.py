@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from ncclforensics.correlate.runs import job
-from ncclforensics.correlate.timing import dump_mtime, late_arrivals, late_ranks
+from ncclforensics.correlate.timing import (
+    dump_mtime,
+    late_arrivals,
+    late_ranks,
+    step_motion,
+)
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.correlate.traces.progress import ROOTED, grouped
 from ncclforensics.correlate.waits import rank_evidence
@@ -156,6 +161,8 @@ def _motion(frames: Frames) -> Iterator[Fact]:
             f"no rank had waited for more than {lasted(most)} when its dump was written"
         )
         yield Fact(EARLY, "yes", why)
+    if (after := step_motion.later(frames)).height:
+        yield Fact("steps", "yes", "steps were made after the stacks", _cite(after))
     since = frames["calls"]["t"].min()
     steps = job.steps(frames).drop_nulls("t") if since is not None else None
     if steps is not None and steps.height:

@@ -270,3 +270,24 @@ def test_a_fatal_error_of_the_interpreter_is_its_own_but_for_an_abort(analyzed):
     assert own.ranked.verdict.slug == "crashed-rank"
     aborted = analyzed({"a.log": fatal.format("Aborted")})
     assert aborted.ranked.verdict is None
+
+
+def test_rays_table_of_workers_tells_whose_process_crashed(analyzed):
+    head = "(TrainController pid=19)"
+    workers = "".join(
+        f"{head} - (ip=10.2.0.{r // 2}, pid={70 + r % 2}) world_rank={r}, "
+        f"local_rank={r % 2}, node_rank={r // 2}\n"
+        for r in range(4)
+    )
+    crash = (
+        "(RayTrainWorker pid=70, ip=10.2.0.1) Fatal Python error: Segmentation fault\n"
+    )
+    raised = (
+        "Traceback (most recent call last):\n"
+        '  File "/job/main.py", line 90, in <module>\n    trainer.fit()\n'
+        "ray.train.base_trainer.TrainingFailedError: Training failed due to worker "
+        "errors:\n"
+    )
+    verdict = analyzed({"driver.log": workers + crash + raised}).ranked.verdict
+    assert (verdict.ranks, verdict.hosts) == ((2,), ("10.2.0.1",))
+    assert "Segmentation fault" in verdict.headline

@@ -135,3 +135,5 @@ def test_only_of_a_dump_is_the_last_number_the_rank():
 def test_the_host_in_a_dump_name_is_kept():
     who = read("nccl_trace_rank_gpu0001_12", "flight_recorder_pickle")
     assert who["host"] == "gpu0001"
+    who = read("fr_ip-10-0-21-50_27.json", "flight_recorder_json")
+    assert (who["host"], who["rank"]) == ("ip-10-0-21-50", 27)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.frames import remembered
-from ncclforensics.model.tables import SCHEMAS, TIME, conform
+from ncclforensics.model.tables import CITE, SCHEMAS, TIME, conform
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -200,6 +200,20 @@ def ranks_of_tasks(frames: Frames) -> pl.DataFrame:
     """Return `task` and `rank` of srun tasks that are known to run one rank each."""
     tasks = pl.concat([of_slurm(frames), torn_down(frames)])
     return tasks.select("task", "rank").drop_nulls().unique()
+
+
+def hosts_of_tasks(frames: Frames) -> pl.DataFrame:
+    """Return `rank host source line` of srun tasks of one rank and one known host.
+
+    There has to be a task for each rank: the tasks of agents are fewer.
+    """
+    tasks = _of_tasks(frames, pl.lit(value=True))
+    told = tasks.drop_nulls(["rank", "host"]).unique(["rank", "host"], keep="first")
+    told = told.select("rank", "host", *CITE)
+    ranks, last = frames["ranks"]["rank"].max(), tasks["task"].max()
+    if not isinstance(ranks, int) or not isinstance(last, int) or ranks > last:
+        return told.clear()
+    return told.unique("rank", keep="none").sort("rank")
 
 
 @remembered

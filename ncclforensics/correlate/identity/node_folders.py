@@ -1,8 +1,8 @@
-"""Folders that hold the files of one node each: `node0/`, `node1/`, named by no line.
+"""Folders or files of one node each: `node0/`, `a-n1.log`, `box-b_rank9.txt`.
 
 Launchers number ranks node by node. So where the ranks of each folder beside others lie
 in a block of ranks of its own, the folders are the nodes, and their names the best that
-is known of them.
+is known of them. So are files, by their names up to the ending or the rank.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ MOST_FOLDERS = 6  # nesting depth
 LEAST = 2  # ranks of a node: folders of one rank each are named by rank
 NAME = r"^[A-Za-z][A-Za-z0-9._-]*$"
 # parts of a job that hold blocks of ranks as well, and usual names of folders
+# the name of a file up to its ending or the rank; no host name has an underscore
+FILE = (
+    r"([A-Za-z][A-Za-z0-9.-]*?)"
+    r"(?:[._-](?:global[-_]?)?rank[-_.=]?\d+[^/]*|\.(?:log|txt|out|err))?$"
+)
 NO_NODE = (
     r"(?i)^(?:stage|pp|tp|dp|ep|cp|sp|pg|group|shard|replica|ranks?|local|attempt|try"
     r"|run|job|step|epoch|iter|part|phase|batch|exp|test|logs?|out|err|stdout|stderr"
@@ -26,10 +31,10 @@ NO_NODE = (
 
 
 def names(frames: Frames) -> pl.Series:
-    """Return the names of the folders that each hold a block of ranks, as String.
+    """Return the names of the folders or files that each hold a block of ranks.
 
-    The largest folder gives the size of a block; smaller ones lack files. Empty if two
-    folders share a block, or if one has ranks of several.
+    As String. The largest gives the size of a block; smaller ones lack ranks. Empty if
+    two of them share a block, or if one has ranks of several.
     """
     told = [frames[name].select("source", "rank") for name in ("sources", "events")]
     files = pl.concat(told).drop_nulls().unique()
@@ -43,8 +48,24 @@ def names(frames: Frames) -> pl.Series:
             pl.col("rank").unique()
         )
         if held.height > 1:
-            return held["name"] if _are_nodes(held) else held["name"].clear()
-    return pl.Series("name", [], pl.String)
+            if _are_nodes(held):
+                return held["name"]
+            break
+    return _of_files(files)
+
+
+def _of_files(files: pl.DataFrame) -> pl.Series:
+    """Return the names of files that each hold a block of ranks, beside each other."""
+    name = pl.col("source").str.extract(rf"(?:^|/){FILE}").alias("name")
+    folder = pl.col("source").str.extract(r"^(.*/)").fill_null("").alias("folder")
+    held = files.select(folder, name, "rank").drop_nulls()
+    held = held.group_by("folder", "name").agg(pl.col("rank").unique())
+    beside = [
+        some["name"]
+        for some in held.sort("folder", "name").partition_by("folder")
+        if some.height > 1 and _are_nodes(some)
+    ]
+    return pl.concat([*beside, held["name"].clear()])
 
 
 def _are_nodes(held: pl.DataFrame) -> bool:
@@ -56,6 +77,7 @@ def _are_nodes(held: pl.DataFrame) -> bool:
         (pl.col("rank").list.min() // size).alias("first"),
         (pl.col("rank").list.max() // size).alias("last"),
     )
-    named = held["name"].str.contains(NAME) & ~held["name"].str.contains(NO_NODE)
+    parts = held["name"].str.split("-").explode()
+    named = held["name"].str.contains(NAME) & (~parts.str.contains(NO_NODE)).all()
     whole = bool((block["first"] == block["last"]).all())
     return whole and bool(named.all()) and bool(block["first"].is_unique().all())

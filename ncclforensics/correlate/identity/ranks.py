@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.correlate.exits import exit_records
 from ncclforensics.correlate.identity import (
     group_ranks,
     host_names,
@@ -64,6 +65,11 @@ def identify(frames: Frames) -> Frames:
     spoken = ranked["events"].drop_nulls(["rank", "line"])
     ranked = _filled(ranked, _owners(spoken, ["source", "line"]), ["source", "line"])
     resolved, notes = _resolved(claims)
+    known = Frames({**ranked.tables, "ranks": resolved}, ranked.messages)
+    tasks = exit_records.hosts_of_tasks(known)
+    resolved = _filled(known, tasks.drop(CITE), ["rank"], "host")["ranks"]
+    unheard = tasks.join(resolved, on="rank", how="anti")
+    resolved = pl.concat([resolved, tables.conform("ranks", unheard)]).sort("rank")
     hosts = resolved.select("rank", "host").drop_nulls()
     ranked = _filled(ranked, hosts, ["rank"], "host")
     return Frames(

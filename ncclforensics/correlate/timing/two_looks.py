@@ -16,6 +16,7 @@ from ncclforensics.correlate.timing import (
     log_motion,
     machine_motion,
     process_motion,
+    step_motion,
 )
 from ncclforensics.correlate.traces import call_summary, process_stacks
 from ncclforensics.model import tables
@@ -35,7 +36,7 @@ def last(frames: Frames) -> Frames:
     """
     spied = log_motion.stacks(frames)
     told = [
-        _without_steps(frames, log_motion.spied(spied)),
+        step_motion.with_steps(frames, _without_steps(frames, log_motion.spied(spied))),
         log_motion.reported(frames),
         log_motion.logged(frames),
         process_motion.worked(frames),

@@ -35,6 +35,7 @@ SCHEMA = pl.Schema(
         "file": pl.String(),
         "file_line": pl.Int64(),
         "op": pl.String(),
+        "peer": pl.Int64(),
         "t": tables.TIME,
         **CITE,
     }
@@ -47,8 +48,9 @@ def looks(frames: Frames) -> pl.DataFrame:
     """Return the frames of the thread that counts in each look, in SCHEMA.
 
     `look` is the first line of a look. `op` is the call of torch.distributed, MPI or
-    Gloo that the process is in, `is_active` whether py-spy saw it run. What
-    faulthandler prints of a crash is no look.
+    Gloo that the process is in, `peer` the rank that its frame of a message names,
+    `is_active` whether py-spy saw it run. What faulthandler prints of a crash is no
+    look.
     """
     lines = _numbered(frames)
     if lines.is_empty():
@@ -97,8 +99,8 @@ def _numbered(frames: Frames) -> pl.DataFrame:
 
 def _complete(lines: pl.DataFrame) -> pl.DataFrame:
     """Add `program`, and the columns that the messages at hand do not capture."""
-    if "lwp" not in lines.columns:
-        lines = lines.with_columns(pl.lit(None, pl.Int64).alias("lwp"))
+    bare = [c for c in ("lwp", "peer") if c not in lines.columns]
+    lines = lines.with_columns(pl.lit(None, pl.Int64).alias(c) for c in bare)
     return lines.with_columns(
         pl.col("message").str.strip_prefix("stacks.").alias("program"),
         pl.col("is_main").fill_null(False),

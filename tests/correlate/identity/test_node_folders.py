@@ -1,4 +1,4 @@
-"""Folders of one node each are named by nobody but themselves."""
+"""Folders and files of one node each are named by nobody but themselves."""
 
 import pytest
 
@@ -45,3 +45,44 @@ def test_a_file_that_was_not_collected_hides_no_node(analyzed):
 )
 def test_other_folders_are_no_nodes(analyzed, folder):
     assert hosts(analyzed(job(folder))) == {}
+
+
+def together(name, ranks=8):
+    """The ranks of a node share the file that `name` gives them; rank 5 raises."""
+    files = {}
+    for rank in range(ranks):
+        said = traceback(5, "ValueError: x") if rank == 5 else timeout(rank)
+        files[name(rank)] = files.get(name(rank), "") + said
+    return files
+
+
+@pytest.mark.parametrize("beside", [{}, {"fr/nccl_trace_rank_0.log": timeout(0)}])
+def test_files_with_a_block_of_ranks_each_are_named_by_their_nodes(analyzed, beside):
+    logs = together(lambda rank: f"logs/h100-r3-n{rank // 4}.log")
+    found = hosts(analyzed(beside | logs))
+    assert found == {rank: f"h100-r3-n{rank // 4}" for rank in range(8)}
+
+
+def test_a_node_stands_in_front_of_the_rank_in_the_name_of_a_file(analyzed):
+    files = {
+        f"st/moe-{'ab'[rank // 4]}_rank{rank}_pid{70 + rank}.txt": timeout(rank)
+        for rank in range(8)
+    }
+    assert hosts(analyzed(files)) == {
+        rank: f"moe-{'ab'[rank // 4]}" for rank in range(8)
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        lambda rank: f"logs/stage{rank // 4}.log",
+        lambda rank: f"logs/dump-tp{rank // 4}.log",
+        lambda rank: f"logs/my_job{rank // 4}.log",  # no host name has an underscore
+        lambda rank: f"logs/box{rank % 2}.log",
+        lambda rank: "logs/box0.log",
+    ],
+    ids=["stages", "parts of a job", "an underscore", "in turns", "one file"],
+)
+def test_other_files_are_no_nodes(analyzed, name):
+    assert hosts(analyzed(together(name))) == {}

@@ -5,7 +5,7 @@ import json
 import pytest
 from nccl_text import header, init, rank_log
 
-from log_lines import table
+from log_lines import table, timeout
 
 
 @pytest.fixture
@@ -282,3 +282,21 @@ def test_the_rank_in_a_group_is_not_believed_where_there_are_more(
     analyzed, text, ranks
 ):
     assert spoken(analyzed, text) == ranks
+
+
+ENDED = (
+    "srun: error: node-a: tasks 0-1: Aborted (core dumped)\n"
+    "srun: error: node-b: tasks 2-3: Terminated\n"
+)
+
+
+def test_srun_tells_the_hosts_of_tasks_that_are_ranks(who):
+    found = who(
+        {"slurm-1.out": "".join(f"{r}: {timeout(r)}" for r in range(3)) + ENDED}
+    )
+    assert found == {r: (f"node-{'ab'[r // 2]}", None) for r in range(4)}
+
+
+def test_tasks_that_start_several_ranks_tell_no_hosts(who):
+    found = who({"slurm-1.out": "".join(timeout(r) for r in range(8)) + ENDED})
+    assert {host for host, _ in found.values()} == {None}

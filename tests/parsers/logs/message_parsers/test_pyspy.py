@@ -56,3 +56,14 @@ def test_local_variables_are_no_frames():
 
 def test_a_dump_without_a_stack_has_no_frames():
     assert pyspy.parse(DUMP.splitlines()[0]) == []
+
+
+def test_arguments_of_torchs_calls_name_the_other_side_of_a_message():
+    text = (
+        "Process 41011: python train.py\n"
+        'Thread 41011 (idle): "MainThread"\n'
+        "    recv (torch/distributed/distributed_c10d.py:2799)\n"
+        "        Arguments:\n            src: 3\n            group: None\n"
+        "    pull (train.py:10)\n        Arguments:\n            src: 7\n"
+    )
+    assert [row["peer"] for row in pyspy.parse(text)] == [3, None]

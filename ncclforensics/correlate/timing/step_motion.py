@@ -1,0 +1,86 @@
+"""Training steps that a job logged after, or between, looks at its processes.
+
+The time of a look is that of its file, and the times of log lines may be of another
+zone. They are of one clock if a log was last written when its last step was: a copy, or
+a log in another zone, differs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.traces import process_stacks
+from ncclforensics.model.frames import remembered
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+LEAST = 2  # later steps needed, as one line may have left its buffer late
+PAUSE = 2  # times the longest pause between other steps
+CLOSE = pl.duration(seconds=60)  # of the last step, within which its file was written
+
+
+@remembered
+def dated(frames: Frames) -> pl.DataFrame:
+    """Return the lines of steps whose times are those of their file's clock."""
+    steps = job.steps(frames).drop_nulls("t")
+    files = frames["sources"].select("source", "modified").unique("source")
+    told = steps.join(files, on="source", how="left", maintain_order="left")
+    apart = pl.col("modified") - pl.col("t").max().over("source")
+    return told.filter((apart < CLOSE) & (apart > -CLOSE))
+
+
+def with_steps(frames: Frames, looks: pl.DataFrame) -> pl.DataFrame:
+    """Let steps between two looks at a stack count as motion of its rank.
+
+    All ranks of a job step together, and a loop passes the same line again and again.
+    """
+    steps = dated(frames)
+    if looks.is_empty() or steps.is_empty():
+        return looks
+    first = pl.col("t") - pl.duration(milliseconds="apart_ms")
+    pairs = looks.with_row_index("_row").select("_row", since=first, until="t")
+    between = (
+        steps.select("step", "t")
+        .join_where(pairs, pl.col("t") > pl.col("since"), pl.col("t") < pl.col("until"))
+        .group_by("_row")
+        .agg(pl.col("step").n_unique().alias("many"))
+        .filter(pl.col("many") >= LEAST)
+    )
+    made = pl.col("many").is_not_null()
+    said = pl.format("its job made {} steps in between", "many")
+    return (
+        looks.with_row_index("_row")
+        .join(between, on="_row", how="left", maintain_order="left")
+        .with_columns(
+            pl.when(made).then(True).otherwise("moved").alias("moved"),
+            pl.when(made).then(said).otherwise("what").alias("what"),
+        )
+        .select(looks.columns)
+    )
+
+
+def later(frames: Frames) -> pl.DataFrame:
+    """Return the lines of new steps after the last look at a stack; none if too few.
+
+    A pause around the look that is longer than others may be a hang and a restart.
+    """
+    steps = dated(frames)
+    if steps.is_empty():
+        return steps
+    seen = process_stacks.looks(frames).select("source").unique()
+    taken = seen.join(frames["sources"].select("source", "modified"), on="source")
+    is_later = pl.col("t") > pl.lit(taken["modified"].max())
+    before = steps.filter(~is_later)
+    found = steps.filter(is_later & (pl.col("step") > pl.lit(before["step"].max())))
+    if found["step"].n_unique() < LEAST or before["step"].n_unique() < LEAST:
+        return steps.clear()
+    sides = [lines["t"].unique().sort() for lines in (before, found)]
+    usual = pl.concat([side.diff() for side in sides]).dt.total_microseconds()
+    around = pl.concat([sides[0].tail(1), sides[1].head(1)]).diff()
+    longest = PAUSE * int(str(usual.max() or 0))
+    pause = int(str(around.dt.total_microseconds().max()))
+    return found if pause <= longest else found.clear()
