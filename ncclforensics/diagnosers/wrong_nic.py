@@ -10,8 +10,9 @@ How we know
     `no socket interface found`; or `Bootstrap : Using` and `NET/Socket : Using` bind a
     kind of interface that cannot reach another host, in a job of several hosts; or
     hosts whose interfaces share no subnet with the rest, or with the address in
-    NCCL_COMM_ID; or hosts that use Socket while the others use IB. The hosts with the
-    odd choice are named. Or Open MPI connects to the address of Docker's own bridge.
+    NCCL_COMM_ID; or hosts that use Socket while the others use IB; or, only possible,
+    an address that is link-local (fe80:…). The hosts with the odd choice are named. Or
+    Open MPI connects to the address of Docker's own bridge.
 
 What to do
     Name the right interface on every host: `export NCCL_SOCKET_IFNAME=eth0`. Or exclude
@@ -67,8 +68,12 @@ USING = (
 )
 # kinds of interface that lead to no other host
 LOCAL_ONLY = (
-    r"^(?:lo|docker\d*|virbr\d+.*|veth.*|br-.*|cni\d+|podman\d*|lxcbr\d+|dummy\d+)$"
+    r"^(?:lo|docker\d*|virbr\d+.*|veth.*|br-.*|cni\d+|podman\d*|lxcbr\d+|dummy\d+"
+    # Linux makes these by itself, without a far end, when it loads the tunnel's module
+    r"|(?:tunl|ip6tnl|sit|gre|gretap|erspan|ip_vti|ip6_vti|ip6gre)0)$"
 )
+# of RFC 4291 and RFC 3927
+LINK_LOCAL = r"(?i)^(?:fe[89ab][0-9a-f]:|169\.254\.)"
 DOCKER = "172.17.0.1"  # of docker0, unless somebody chose another
 PAIRED = 0.5  # a choice is odd if less than this share of the hosts made it
 
@@ -77,7 +82,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts with the odd choice of network."""
     using = _using(frames)
     looks = (_no_interface, _no_way_there, _local_only, _network_differs, _ends_differ)
-    for look in (*looks, _subnet_differs, _own_bridge):
+    for look in (*looks, _subnet_differs, _own_bridge, _link_local):
         if found := look(frames, using):
             yield found
             return
@@ -280,6 +285,30 @@ def _own_bridge(frames: Frames, _using: pl.DataFrame) -> Finding | None:
     return dataclasses.replace(found, ranks=(), hosts=(), remedy=(remedy,))
 
 
+def _link_local(frames: Frames, using: pl.DataFrame) -> Finding | None:
+    """Find hosts of a failed job whose address is valid on one cable only.
+
+    Hosts on one switch may reach it all the same, if their interfaces are the same.
+    """
+    bound = using.filter(pl.col("address").str.contains(LINK_LOCAL))
+    if bound.is_empty() or not _failed(frames) or _all_joined(frames):
+        return None
+    bound = bound.join(_at_home(frames), on=["host", "pid"], how="anti")
+    if bound.is_empty() or not _spans_hosts(frames, using):
+        return None
+    where = common.named(common.hosts(bound["host"]))
+    chosen = common.some(common.strings(bound["interface"]))
+    return _finding(
+        frames,
+        bound,
+        "possible",
+        f"{where} bound a link-local address of {chosen}",
+        f"{where} told its peers the address {bound['address'][0]}, which is valid "
+        "only on the network segment of that interface.",
+        common.cites(bound),
+    )
+
+
 def _minority(lines: pl.DataFrame, column: str) -> pl.DataFrame:
     """Return the lines of hosts whose value fewer than half of the hosts share."""
     hosts = lines["host"].n_unique()
@@ -295,6 +324,9 @@ def _minority(lines: pl.DataFrame, column: str) -> pl.DataFrame:
 def _spans_hosts(frames: Frames, using: pl.DataFrame) -> bool:
     """Whether the job has more than one host, by its lines or by NCCL's count."""
     if using["host"].n_unique() > 1:
+        return True
+    nccl = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
+    if nccl["host"].drop_nulls().n_unique() > 1:
         return True
     layout = frames.message("nccl.comm.layout")
     return bool(layout.height and (layout["nodes"] > 1).any())
