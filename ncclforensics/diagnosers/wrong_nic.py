@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
+from ncclforensics.evidence.built_communicators import all_joined, at_home, spans_hosts
 from ncclforensics.model.findings import Cite, Finding, RuledOut
 from ncclforensics.model.folding import are
 
@@ -62,6 +63,7 @@ NONE_FOUND = (
     *("nccl.bootstrap.no_interface", "nccl.bootstrap.no_device"),
     *("nccl.bootstrap.no_address", "nccl.socket.no_family"),
 )
+CITED = ("text", "source", "line")
 USING = (
     "nccl.bootstrap.using",
     *("nccl.net.socket_using", "nccl.net.socket_using.early"),
@@ -97,16 +99,7 @@ def _using(frames: Frames) -> pl.DataFrame:
     """Return one row per process: its bootstrap's interface, or its first for data."""
     lines = frames.message(*USING)
     if "interface" not in lines.columns:
-        empty = [
-            "host",
-            "pid",
-            "rank",
-            "interface",
-            "address",
-            "text",
-            "source",
-            "line",
-        ]
+        empty = ("host", "pid", "rank", "interface", "address", *CITED)
         return pl.DataFrame(schema=dict.fromkeys(empty, pl.String()))
     first = lines.drop_nulls("interface").sort(
         pl.col("message") != "nccl.bootstrap.using", "source", "line"
@@ -150,7 +143,7 @@ def _ends_differ(frames: Frames, _using: pl.DataFrame) -> Finding | None:
     The line does not say which end is the odd one, so nobody is named.
     """
     lines = frames.message("nccl.ib.ends_differ")
-    if lines.is_empty() or _all_joined(frames):
+    if lines.is_empty() or all_joined(frames):
         return None
     where = common.named(common.hosts(lines["host"])) or "a host"
     found = _finding(
@@ -170,7 +163,7 @@ def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:
     """Find hosts without an interface in the subnet of the address they were given."""
     lines = frames.message("nccl.net.no_same_subnet")
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
-    if lines.is_empty() or _all_joined(frames):
+    if lines.is_empty() or all_joined(frames):
         return None
     hosts = common.hosts(lines["host"])
     bound = using.filter(pl.col("host").is_in(hosts))
@@ -190,9 +183,9 @@ def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:
 def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
     """Find hosts whose interface leads nowhere, in a job that has other hosts."""
     local = using.filter(pl.col("interface").str.contains(LOCAL_ONLY))
-    if local.is_empty() or not _spans_hosts(frames, using) or _all_joined(frames):
+    if local.is_empty() or not spans_hosts(frames, using) or all_joined(frames):
         return None
-    local = local.join(_at_home(frames), on=["host", "pid"], how="anti")
+    local = local.join(at_home(frames), on=["host", "pid"], how="anti")
     if local.is_empty():
         return None
     hosts = common.hosts(local["host"])
@@ -242,7 +235,7 @@ def _network_differs(frames: Frames, _using: pl.DataFrame) -> Finding | None:
 
 def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
     """Find hosts of a failed job whose interface and /16 differ from the others'."""
-    if using.is_empty() or not _failed(frames) or _all_joined(frames):
+    if using.is_empty() or not _failed(frames) or all_joined(frames):
         return None
     placed = using.with_columns(
         pl.col("address").str.extract(r"^(\d+\.\d+)\.").alias("subnet")
@@ -291,10 +284,10 @@ def _link_local(frames: Frames, using: pl.DataFrame) -> Finding | None:
     Hosts on one switch may reach it all the same, if their interfaces are the same.
     """
     bound = using.filter(pl.col("address").str.contains(LINK_LOCAL))
-    if bound.is_empty() or not _failed(frames) or _all_joined(frames):
+    if bound.is_empty() or not _failed(frames) or all_joined(frames):
         return None
-    bound = bound.join(_at_home(frames), on=["host", "pid"], how="anti")
-    if bound.is_empty() or not _spans_hosts(frames, using):
+    bound = bound.join(at_home(frames), on=["host", "pid"], how="anti")
+    if bound.is_empty() or not spans_hosts(frames, using):
         return None
     where = common.named(common.hosts(bound["host"]))
     chosen = common.some(common.strings(bound["interface"]))
@@ -319,49 +312,6 @@ def _minority(lines: pl.DataFrame, column: str) -> pl.DataFrame:
     if odd.height == shares.height:
         return lines.clear()
     return lines.filter(pl.col(column).is_in(odd[column].implode()))
-
-
-def _spans_hosts(frames: Frames, using: pl.DataFrame) -> bool:
-    """Whether the job has more than one host, by its lines or by NCCL's count."""
-    if using["host"].n_unique() > 1:
-        return True
-    nccl = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
-    if nccl["host"].drop_nulls().n_unique() > 1:
-        return True
-    layout = frames.message("nccl.comm.layout")
-    return bool(layout.height and (layout["nodes"] > 1).any())
-
-
-def _all_joined(frames: Frames) -> bool:
-    """Whether a communicator of several hosts was built: then the choice worked."""
-    complete = frames.message("nccl.init.complete")
-    if complete.is_empty():
-        return False
-    built = complete.group_by("comm_id").agg(
-        pl.col("host").n_unique().alias("hosts"),
-        pl.col("comm_rank").n_unique().alias("ranks"),
-        pl.col("nranks").max(),
-    )
-    return not built.filter(
-        (pl.col("hosts") > 1) & (pl.col("ranks") == pl.col("nranks"))
-    ).is_empty()
-
-
-def _at_home(frames: Frames) -> pl.DataFrame:
-    """Return `host pid` of processes whose largest communicator spans one host.
-
-    It was built, so their job needs no other host, even if other hosts left logs.
-    """
-    process = ["host", "pid"]
-    inits = frames.message("nccl.init.start", "nccl.init.complete")
-    complete = frames.message("nccl.init.complete")
-    if complete.is_empty():
-        return complete.select(process)
-    comm = pl.col("comm_rank").n_unique().over("comm_id")
-    at_home = pl.col("host").n_unique().over("comm_id") == 1
-    built = complete.filter(at_home & (comm == pl.col("nranks")))
-    largest = inits.group_by(process).agg(pl.col("nranks").max())
-    return built.join(largest, on=[*process, "nranks"]).select(process).unique()
 
 
 def _interfaces(lines: pl.DataFrame) -> tuple[str, ...]:
