@@ -62,6 +62,10 @@ def test_a_job_whose_time_was_over_is_not_preempted(analyzed):
     assert "preempted" not in [f.slug for _, f in found]
 
 
-def test_submitit_tells_which_rank_ran_where(analyzed):
-    ranks = analyzed({"4711_1_log.out": log("preempted")}).frames["ranks"]
-    assert ranks.select("rank", "host").rows() == [(1, "gpu0007")]
+@pytest.mark.parametrize(("on_node", "told"), [("2", [(1, "gpu0007")]), ("1", [])])
+def test_a_task_of_submitit_is_a_rank_where_a_node_holds_several(
+    analyzed, on_node, told
+):
+    text = log("preempted").replace("local_rank=1(2)", f"local_rank=0({on_node})")
+    ranks = analyzed({"4711.out": text}).frames["ranks"]
+    assert ranks.select("rank", "host").rows() == told
