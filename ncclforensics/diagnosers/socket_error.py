@@ -13,7 +13,7 @@ How we know
     several ranks lost is named, and its rank where every other rank lost a peer. If the
     lines do not say which peer was lost, nobody is named. A peer that only closed, and
     that no line names, is no finding; of Gloo, which raises it as an exception, it is
-    possible where no other line tells of a failure.
+    possible where the evidence is of one process and tells of no other failure.
 
 What to do
     Read the log of the lost rank to its last line, and the kernel log of its host:
@@ -137,8 +137,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _is_all(frames: Frames, lines: pl.DataFrame) -> bool:
-    """Whether only these lines, Gloo's, and their tracebacks tell of a failure."""
-    if not lines["message"].str.starts_with("c10d.gloo.").all():
+    """Whether only these lines, Gloo's of one process, tell of a failure.
+
+    Of several ranks, those that did not lose a peer are suspects.
+    """
+    several = frames["ranks"].height > 1
+    if several or not lines["message"].str.starts_with("c10d.gloo.").all():
         return False
     bad = frames["events"].filter(pl.col("role").is_in(TROUBLED))
     bad = bad.join(lines, on=["source", "line"], how="anti")
