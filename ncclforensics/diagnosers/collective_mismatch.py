@@ -84,6 +84,11 @@ NCCL = (
     "operation or size. The rank it prints is where it noticed; that one or a "
     "neighbour differs.",
 )
+HOROVOD = (
+    "Horovod's ranks asked for different operations under one name",
+    "Horovod's coordinator compares what the ranks submit under one name, and answers "
+    "all of them when it differs. It does not say which rank asked for what.",
+)
 
 REMEDY = (
     "compare the call sites of both sides: which condition makes them differ?",
@@ -122,7 +127,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield _one_sided(lines, *(DECODED if peers else TORCH))
         return
     seen, feared = frames.message(*NCCL_SAW), frames.message(*NCCL_FEARS)
-    if seen.height:
+    answered = frames.message("launchers.horovod.mismatch")
+    if answered.height:
+        yield _one_sided(answered, *HOROVOD)
+    elif seen.height:
         yield _one_sided(seen, *NCCL)
     elif feared.height:
         yield _one_sided(feared, *NCCL, confidence="likely")

@@ -7,13 +7,14 @@ What it means
 How we know
     Slurm's `Node failure on`, `DUE TO NODE FAILURE`, state NODE_FAIL or `not
     responding, setting DOWN`; a node of this job that `scontrol show node` or `sinfo
-    -R` lists as `Not responding`; Kubernetes' `NodeNotReady`, or `NotReady` in `kubectl
-    get nodes` (only possible, unless pods of it cannot end); Ray's missed heartbeats;
-    mpirun's lost daemon. A host is named only where such a line names it: the node that
-    prints `CANCELLED … DUE TO NODE FAILURE` is one that survived. If one node was lost,
-    the ranks that others wait for in dumps, and that left no dump and no log, ran on
-    it. Without any such line, this is possible where the job is known to stand still
-    and all waits lead to the ranks of one host from which nothing was collected.
+    -R` lists as `Not responding`; PBS' `job preempted (node failure)`; Kubernetes'
+    `NodeNotReady`, or `NotReady` in `kubectl get nodes` (only possible, unless pods of
+    it cannot end); Ray's missed heartbeats; mpirun's lost daemon. A host is named only
+    where such a line names it: the node that prints `CANCELLED … DUE TO NODE FAILURE`
+    is one that survived. If one node was lost, the ranks that others wait for in dumps,
+    and that left no dump and no log, ran on it. Without any such line, this is possible
+    where the job is known to stand still and all waits lead to the ranks of one host
+    from which nothing was collected.
 
 What to do
     Read that node's own log of its last minutes (journalctl -b -1, the BMC's event
@@ -50,7 +51,10 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
-NEEDS = ("calls", "slurm.", "launchers.kubernetes", "launchers.ray", "launchers.mpi")
+NEEDS = (
+    *("calls", "slurm.", "launchers.kubernetes", "launchers.ray", "launchers.mpi"),
+    "launchers.pbs",
+)
 MISSING = "no scheduler's or launcher's output"
 NEXT_TIME = "keep the scheduler's log: scontrol show node, sacct -j <job> -o all"
 EXPLAINS = (
@@ -90,7 +94,8 @@ WEAK = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the nodes that a scheduler or launcher lost."""
     listed = slurm_nodes.lost(frames)
-    named = pl.concat([frames.message(*NAMED), listed], how="diagonal_relaxed")
+    by_name = [frames.message(*NAMED), listed, _of_pbs(frames)]
+    named = pl.concat(by_name, how="diagonal_relaxed")
     unnamed = frames.message("slurm.sacct.node_fail")
     for message, column, word in (
         ("slurm.cancelled", "cause", "NODE FAILURE"),
@@ -137,6 +142,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(told),
     )
+
+
+def _of_pbs(frames: Frames) -> pl.DataFrame:
+    """Return what PBS says of a lost node, with `host` if the job had only one."""
+    lines, given = (
+        frames.message(f"launchers.pbs.{told}") for told in ("node_failed", "exec_host")
+    )
+    if lines.is_empty() or "exec_host" not in given.columns:
+        return lines
+    names = given["exec_host"].str.extract_all(r"[\w.-]+/").explode()
+    hosts = common.strings(names.str.strip_chars_end("/"))
+    return lines.with_columns(host=pl.lit(hosts[0])) if len(hosts) == 1 else lines
 
 
 def _has_pods(frames: Frames, hosts: tuple[str, ...]) -> bool:

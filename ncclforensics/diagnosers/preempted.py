@@ -6,7 +6,8 @@ What it means
 
 How we know
     Slurm's `DUE TO PREEMPTION` or job state PREEMPTED, Kubernetes' `Preempted by …` or
-    `PreemptionByScheduler`, Ray Train's watcher, or a spot or preemption notice of AWS,
+    `PreemptionByScheduler`, Ray Train's watcher, submitit's `this job is preempted`
+    (likely: any early signal looks so to it), or a spot or preemption notice of AWS,
     Google or Azure, with nothing before it that says that the job had already failed or
     hung.
 
@@ -31,6 +32,7 @@ import polars as pl
 
 from ncclforensics.evidence import common, external_stop
 from ncclforensics.model.findings import Finding, RuledOut
+from ncclforensics.model.tables import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,10 +58,12 @@ EXPLAINS = (
 )
 SPREADS = True
 
+SUBMITIT = "slurm.submitit.preempted"
 LINES = (
     "slurm.cancelled",
     "slurm.state",
     "slurm.sacct.preempted",
+    SUBMITIT,
     "launchers.kubernetes.preempted",
     "launchers.ray.preempted",
     "cloud.spot.aws",
@@ -79,9 +83,27 @@ def _by_slurm(lines: pl.DataFrame) -> str:
     return ": Slurm cancelled all of it" if told.height else ""
 
 
+def _failed_again(frames: Frames, lines: pl.DataFrame) -> pl.Series:
+    """Return which `lines` are of submitit, in logs where its next start failed."""
+    start = frames.message("slurm.submitit.started")
+    start = start.group_by("source").agg(pl.col("line").max().alias("started"))
+    bad = frames["events"].filter(pl.col("role").is_in(FAILING))
+    bad = bad.join(start, on="source").filter(pl.col("line") > pl.col("started"))
+    again = lines.select("message", "source", "line").join(
+        bad.group_by("source").agg(pl.col("started").first()),
+        on="source",
+        how="left",
+        maintain_order="left",
+    )
+    return (
+        (again["message"] == SUBMITIT) & (again["line"] < again["started"])
+    ).fill_null(False)
+
+
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the node that was taken back, unless the job had already failed."""
     lines = external_stop.lines(frames, LINES, "PREEMPTION", "PREEMPTED")
+    lines = lines.filter(~_failed_again(frames, lines))
     if lines.is_empty():
         return
     before = external_stop.failed_before(frames, lines)
@@ -114,7 +136,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     where += f" with {common.ranks(ranks)}" if ranks else ""
     yield Finding(
         slug="preempted",
-        confidence="certain",
+        confidence="likely" if (lines["message"] == SUBMITIT).all() else "certain",
         headline=f"the job was preempted{where}{_by_slurm(lines)}",
         evidence=common.cites(lines),
         explanation="It was stopped from outside to make room, and nothing had failed "

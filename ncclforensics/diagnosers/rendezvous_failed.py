@@ -9,7 +9,9 @@ How we know
     socket has timed out … while trying to connect`, `RendezvousTimeoutError`; a
     store-based barrier that fewer ranks joined than its world size, or that waits to
     the end of the log; attempts that found no route to the store; JAX's `cluster
-    registration failed`. And no rank began to set up a communicator. In a job whose
+    registration failed`. And no rank began to set up a communicator. Only possible: a
+    log that ends as some ranks of Lightning's world announce themselves, or a name that
+    does not resolve before a launcher's traceback of unknown cause. In a job whose
     ranks had already met: the store of a further group that timed out before anything
     failed. Or a pod that Kubernetes never started: `FailedScheduling`,
     `ImagePullBackOff`, `FailedMount`, and no later start.
@@ -36,7 +38,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS
-from ncclforensics.evidence import common, pods
+from ncclforensics.evidence import announced_ranks, common, pods
 from ncclforensics.evidence.reported_missing import JAX_START
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import noun
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "launch"
-NEEDS = ("c10d.store", "torchelastic.", "launchers.", "jax.")
+NEEDS = ("c10d.store", "torchelastic.", "launchers.", "jax.", "system.name_unresolved")
 MISSING = "no output of the store's clients and no agent's"
 NEXT_TIME = "keep the output of torchrun on every node, with LOGLEVEL=INFO"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
@@ -71,6 +73,7 @@ UNREACHED = (
     *("c10d.store.connect_failed", "jax.not_registered"),
     *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
     *("launchers.mpi.no_slots", "launchers.horovod.task_not_started"),
+    "launchers.horovod.start_timeout.raised",
     *LOGINS,
 )
 STORES = ("c10d.store.connect_timeout", "c10d.store.connect_timeout.old")
@@ -116,6 +119,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         agents = agents.filter(~pl.col("error").is_in(list(AFTERMATH)))
     told = pl.concat([lines, jax, agents], how="diagonal_relaxed")
     if told.is_empty():
+        yield from _some_came(frames)
+        yield from _unresolved(frames)
         return
     joined, of = _came(told) or (0, 0)
     came = f"{joined} of {of} joined" if of else ""
@@ -180,6 +185,51 @@ def _never_started(lines: pl.DataFrame) -> Finding:
             "kubectl describe nodes | grep -A8 'Allocated resources'   # room for it",
         ),
         hosts=names,
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _some_came(frames: Frames) -> Iterator[Finding]:
+    """Report a log that ends as some ranks of the world announce themselves."""
+    told = announced_ranks.waiting(frames)
+    if told is None or told.twice:
+        return
+    came = common.ranks(told.ranks)
+    yield Finding(
+        slug="rendezvous-failed",
+        confidence="possible",  # the log may have been copied too early
+        headline=f"only {came} of a world of {told.size:,} came to meet",
+        evidence=common.cites(told.lines),
+        explanation=f"The log ends as {came} of {told.size:,} announced themselves, "
+        "and does not say that all have met. Nothing shows that the others started.",
+        remedy=_remedy(frames, ""),
+        first_seen=common.first_seen(told.lines),
+    )
+
+
+def _unresolved(frames: Frames) -> Iterator[Finding]:
+    """Report a name that did not resolve, if a launcher then failed for no known cause.
+
+    Scripts that wait for their master print it at each healthy start too.
+    """
+    lines = frames.message("system.name_unresolved")
+    raised = frames.message("python.traceback")
+    if lines.is_empty() or "by_launcher" not in raised.columns:
+        return
+    raised = raised.filter("by_launcher")
+    if raised.is_empty() or frames.has("exits") or frames.message(*STEPS).height:
+        return
+    tools = [c for c in ("busybox", "bind", "ping", "bad") if c in lines.columns]
+    names = common.strings(lines.select(pl.coalesce(tools))[tools[0]])
+    yield Finding(
+        slug="rendezvous-failed",
+        confidence="possible",
+        headline=f"{common.some(names)} did not resolve, and the launcher failed"[:200],
+        evidence=(*common.cites(lines, 3), *common.cites(raised, 1)),
+        explanation=f"The name {common.some(names)} did not resolve on this host, and "
+        "then its launcher failed before any rank said a word. The traceback does not "
+        "show why.",
+        remedy=_remedy(frames, f"{names[0]}:29500"),
         first_seen=common.first_seen(lines),
     )
 

@@ -63,6 +63,7 @@ NEEDS = (
         ddp_params.COUNTS,
     ),
     *("nccl.net.message_truncated", "nccl.ib.size_mismatch", "nccl.ib.bad_receive"),
+    *("launchers.horovod.shape_mismatch", "python.tf_shape"),
 )
 MISSING = "no dump, and no TORCH_DISTRIBUTED_DEBUG=DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
@@ -138,6 +139,11 @@ ONE_SIDED = {
     "shows only the printing rank's own shapes, so it does not say which rank differs.",
     "c10d.gloo.size_mismatch": "Gloo received more bytes than the rank expected, "
     "and aborted. That rank or the sender is wrong; the line does not say which.",
+    "launchers.horovod.shape_mismatch": "Horovod's coordinator compares what ranks "
+    "submit under one name, and answers all of them when it differs. It does not say "
+    "which rank sent what.",
+    "python.tf_shape": "TensorFlow compares the shapes that members of a collective "
+    "expect. The task that says so is not always the one that differs.",
     "nccl.net.message_truncated": SIZES,
     "nccl.ib.size_mismatch": SIZES,
     "nccl.ib.bad_receive": SIZES,

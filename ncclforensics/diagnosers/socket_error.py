@@ -12,7 +12,8 @@ How we know
     `Connection closed by peer`, before any timeout, exception or signal. The host that
     several ranks lost is named, and its rank where every other rank lost a peer. If the
     lines do not say which peer was lost, nobody is named. A peer that only closed, and
-    that no line names, is no finding.
+    that no line names, is no finding; of Gloo, which raises it as an exception, it is
+    possible where the evidence is of one process and tells of no other failure.
 
 What to do
     Read the log of the lost rank to its last line, and the kernel log of its host:
@@ -39,11 +40,12 @@ import polars as pl
 from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, lost_peers, teardown
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.tables import TROUBLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.findings import Confidence, Statement
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
@@ -107,9 +109,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         named = common.strings(lines.filter(told)["peer_host"])
         hosts = named if len(named) == 1 else ()
     broke = lines.filter(pl.col("message").is_in(BROKE) | told).height > 0
+    confidence: Confidence = "likely"
     if not hosts and not ranks and not broke:
         yield from _unwound(frames)
-        return
+        if not _is_all(frames, lines):
+            return
+        confidence = "possible"
     who = common.ranks(ranks) if ranks else "a process"
     who = who if hosts or ranks else "a peer that the lines do not name"
     where = common.on(hosts)
@@ -117,7 +122,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     several = len(printers) > 1 or bool(ranks) or not hosts
     yield Finding(
         slug="socket-error",
-        confidence="likely" if several else "possible",
+        confidence=confidence if several else "possible",
         headline=f"{common.some(printers)} lost the connection to {who}{where}",
         evidence=common.cites(lines),
         explanation=f"{common.some(printers)} lost the connection to {who}{where}: "
@@ -129,6 +134,24 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         devices=common.devices_of(frames, ranks),
         first_seen=common.first_seen(lines),
     )
+
+
+def _is_all(frames: Frames, lines: pl.DataFrame) -> bool:
+    """Whether only these lines, Gloo's of one process, tell of a failure.
+
+    Of several ranks, those that did not lose a peer are suspects.
+    """
+    several = frames["ranks"].height > 1
+    if several or not lines["message"].str.starts_with("c10d.gloo.").all():
+        return False
+    bad = frames["events"].filter(pl.col("role").is_in(TROUBLED))
+    bad = bad.join(lines, on=["source", "line"], how="anti")
+    ends = frames.quoted("python.traceback").rename({"line": "_head"})
+    theirs = ends.join(
+        lines.select("source", said_line="line"), on=["source", "said_line"]
+    )
+    heads = theirs.select("source", line="_head")
+    return bad.join(heads, on=["source", "line"], how="anti").is_empty()
 
 
 def _unwound(frames: Frames) -> Iterator[Finding]:

@@ -8,9 +8,10 @@ What it means
 How we know
     Agents on several hosts that were started for the same run, and yet each is node 0
     of 1. Or, in a job that failed: one log in which processes of several hosts hold the
-    same rank of equally large communicators, and no communicator spans the hosts. So do
-    logs of several hosts that each begin with the same command for several nodes,
-    whether or not anything failed.
+    same rank of equally large communicators, and no communicator spans the hosts. Or,
+    at the end of a log, two processes announced each rank that came, and other ranks
+    none did. Or logs of several hosts each begin with the same command for several
+    nodes, whether or not anything failed, and hold a whole world.
 
 What to do
     Give every node the same endpoint, by a name that means the same host everywhere,
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs.job import signs_of_failure
-from ncclforensics.evidence import common
+from ncclforensics.evidence import announced_ranks, common
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "launch"
-NEEDS = ("torchelastic.launch_config", "torchelastic.rendezvous.complete", "nccl.init")
+NEEDS = (
+    *("torchelastic.launch_config", "torchelastic.rendezvous.complete", "nccl.init"),
+    announced_ranks.ANNOUNCED,
+)
 MISSING = "no agent's log at INFO, and no Init lines of NCCL"
 NEXT_TIME = "export LOGLEVEL=INFO NCCL_DEBUG=INFO before torchrun"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "port-in-use")
@@ -57,7 +61,7 @@ RESOLVE = "getent hosts {}   # on every node: the same address, not 127.0.1.1"
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Report the hosts that each formed a group of their own."""
-    for look in (_agents, _communicators):
+    for look in (_agents, _communicators, _announced):
         if (found := look(frames)) is not None:
             yield found
             return
@@ -133,6 +137,23 @@ def _communicators(frames: Frames) -> Finding | None:
         _remedy(f"{len(hosts)}", f"{hosts[0]}:29500", "job"),
         # a wider communicator may be made later
         "likely" if failed else "possible",
+    )
+
+
+def _announced(frames: Frames) -> Finding | None:
+    """Find a log in which two processes announced each of its ranks, and some none."""
+    told = announced_ranks.waiting(frames)
+    if told is None or not told.twice:
+        return None
+    came = common.ranks(told.ranks)
+    return _finding(
+        told.lines,
+        (),
+        f"{came} of a world of {told.size:,} are there twice, and no other rank",
+        f"Two processes each say that they are one of {came} of {told.size:,}, and "
+        "none is another rank: two nodes believe that they are the first.",
+        common.first_seen(told.lines),
+        _remedy("2", "FIRST_NODE:29500", "job"),
     )
 
 

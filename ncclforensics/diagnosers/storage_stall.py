@@ -61,6 +61,7 @@ NEEDS = (
     "collect.",
     "python.traceback",
     "python.dataloader",
+    "python.os_error",
     "uncaught.",
 )
 MISSING = "no kernel log, no ps and no exception of a rank"
@@ -170,7 +171,8 @@ def _gave_up(
     proof = blocked.height or servers.height
     who = common.ranks(ranks) if ranks else "a rank"
     what = "its data loader hung" if loader else "storage did not answer"
-    confidence: Confidence = "certain" if not loader or proof else "likely"
+    sure = not loader and bool(raised["echo"].is_not_null().any())
+    confidence: Confidence = "certain" if sure or proof else "likely"
     return _finding(
         frames,
         confidence,

@@ -10,8 +10,9 @@ How we know
     `no socket interface found`; or `Bootstrap : Using` and `NET/Socket : Using` bind a
     kind of interface that cannot reach another host, in a job of several hosts; or
     hosts whose interfaces share no subnet with the rest, or with the address in
-    NCCL_COMM_ID; or hosts that use Socket while the others use IB. The hosts with the
-    odd choice are named. Or Open MPI connects to the address of Docker's own bridge.
+    NCCL_COMM_ID; or hosts that use Socket while the others use IB; or, only possible,
+    an address that is link-local (fe80:…). The hosts with the odd choice are named. Or
+    Open MPI connects to the address of Docker's own bridge.
 
 What to do
     Name the right interface on every host: `export NCCL_SOCKET_IFNAME=eth0`. Or exclude
@@ -35,6 +36,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
+from ncclforensics.evidence.built_communicators import all_joined, at_home, spans_hosts
 from ncclforensics.model.findings import Cite, Finding, RuledOut
 from ncclforensics.model.folding import are
 
@@ -61,14 +63,19 @@ NONE_FOUND = (
     *("nccl.bootstrap.no_interface", "nccl.bootstrap.no_device"),
     *("nccl.bootstrap.no_address", "nccl.socket.no_family"),
 )
+CITED = ("text", "source", "line")
 USING = (
     "nccl.bootstrap.using",
     *("nccl.net.socket_using", "nccl.net.socket_using.early"),
 )
 # kinds of interface that lead to no other host
 LOCAL_ONLY = (
-    r"^(?:lo|docker\d*|virbr\d+.*|veth.*|br-.*|cni\d+|podman\d*|lxcbr\d+|dummy\d+)$"
+    r"^(?:lo|docker\d*|virbr\d+.*|veth.*|br-.*|cni\d+|podman\d*|lxcbr\d+|dummy\d+"
+    # Linux makes these by itself, without a far end, when it loads the tunnel's module
+    r"|(?:tunl|ip6tnl|sit|gre|gretap|erspan|ip_vti|ip6_vti|ip6gre)0)$"
 )
+# of RFC 4291 and RFC 3927
+LINK_LOCAL = r"(?i)^(?:fe[89ab][0-9a-f]:|169\.254\.)"
 DOCKER = "172.17.0.1"  # of docker0, unless somebody chose another
 PAIRED = 0.5  # a choice is odd if less than this share of the hosts made it
 
@@ -77,7 +84,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts with the odd choice of network."""
     using = _using(frames)
     looks = (_no_interface, _no_way_there, _local_only, _network_differs, _ends_differ)
-    for look in (*looks, _subnet_differs, _own_bridge):
+    for look in (*looks, _subnet_differs, _own_bridge, _link_local):
         if found := look(frames, using):
             yield found
             return
@@ -92,16 +99,7 @@ def _using(frames: Frames) -> pl.DataFrame:
     """Return one row per process: its bootstrap's interface, or its first for data."""
     lines = frames.message(*USING)
     if "interface" not in lines.columns:
-        empty = [
-            "host",
-            "pid",
-            "rank",
-            "interface",
-            "address",
-            "text",
-            "source",
-            "line",
-        ]
+        empty = ("host", "pid", "rank", "interface", "address", *CITED)
         return pl.DataFrame(schema=dict.fromkeys(empty, pl.String()))
     first = lines.drop_nulls("interface").sort(
         pl.col("message") != "nccl.bootstrap.using", "source", "line"
@@ -145,7 +143,7 @@ def _ends_differ(frames: Frames, _using: pl.DataFrame) -> Finding | None:
     The line does not say which end is the odd one, so nobody is named.
     """
     lines = frames.message("nccl.ib.ends_differ")
-    if lines.is_empty() or _all_joined(frames):
+    if lines.is_empty() or all_joined(frames):
         return None
     where = common.named(common.hosts(lines["host"])) or "a host"
     found = _finding(
@@ -165,7 +163,7 @@ def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:
     """Find hosts without an interface in the subnet of the address they were given."""
     lines = frames.message("nccl.net.no_same_subnet")
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
-    if lines.is_empty() or _all_joined(frames):
+    if lines.is_empty() or all_joined(frames):
         return None
     hosts = common.hosts(lines["host"])
     bound = using.filter(pl.col("host").is_in(hosts))
@@ -185,9 +183,9 @@ def _no_way_there(frames: Frames, using: pl.DataFrame) -> Finding | None:
 def _local_only(frames: Frames, using: pl.DataFrame) -> Finding | None:
     """Find hosts whose interface leads nowhere, in a job that has other hosts."""
     local = using.filter(pl.col("interface").str.contains(LOCAL_ONLY))
-    if local.is_empty() or not _spans_hosts(frames, using) or _all_joined(frames):
+    if local.is_empty() or not spans_hosts(frames, using) or all_joined(frames):
         return None
-    local = local.join(_at_home(frames), on=["host", "pid"], how="anti")
+    local = local.join(at_home(frames), on=["host", "pid"], how="anti")
     if local.is_empty():
         return None
     hosts = common.hosts(local["host"])
@@ -237,7 +235,7 @@ def _network_differs(frames: Frames, _using: pl.DataFrame) -> Finding | None:
 
 def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
     """Find hosts of a failed job whose interface and /16 differ from the others'."""
-    if using.is_empty() or not _failed(frames) or _all_joined(frames):
+    if using.is_empty() or not _failed(frames) or all_joined(frames):
         return None
     placed = using.with_columns(
         pl.col("address").str.extract(r"^(\d+\.\d+)\.").alias("subnet")
@@ -280,6 +278,30 @@ def _own_bridge(frames: Frames, _using: pl.DataFrame) -> Finding | None:
     return dataclasses.replace(found, ranks=(), hosts=(), remedy=(remedy,))
 
 
+def _link_local(frames: Frames, using: pl.DataFrame) -> Finding | None:
+    """Find hosts of a failed job whose address is valid on one cable only.
+
+    Hosts on one switch may reach it all the same, if their interfaces are the same.
+    """
+    bound = using.filter(pl.col("address").str.contains(LINK_LOCAL))
+    if bound.is_empty() or not _failed(frames) or all_joined(frames):
+        return None
+    bound = bound.join(at_home(frames), on=["host", "pid"], how="anti")
+    if bound.is_empty() or not spans_hosts(frames, using):
+        return None
+    where = common.named(common.hosts(bound["host"]))
+    chosen = common.some(common.strings(bound["interface"]))
+    return _finding(
+        frames,
+        bound,
+        "possible",
+        f"{where} bound a link-local address of {chosen}",
+        f"{where} told its peers the address {bound['address'][0]}, which is valid "
+        "only on the network segment of that interface.",
+        common.cites(bound),
+    )
+
+
 def _minority(lines: pl.DataFrame, column: str) -> pl.DataFrame:
     """Return the lines of hosts whose value fewer than half of the hosts share."""
     hosts = lines["host"].n_unique()
@@ -290,46 +312,6 @@ def _minority(lines: pl.DataFrame, column: str) -> pl.DataFrame:
     if odd.height == shares.height:
         return lines.clear()
     return lines.filter(pl.col(column).is_in(odd[column].implode()))
-
-
-def _spans_hosts(frames: Frames, using: pl.DataFrame) -> bool:
-    """Whether the job has more than one host, by its lines or by NCCL's count."""
-    if using["host"].n_unique() > 1:
-        return True
-    layout = frames.message("nccl.comm.layout")
-    return bool(layout.height and (layout["nodes"] > 1).any())
-
-
-def _all_joined(frames: Frames) -> bool:
-    """Whether a communicator of several hosts was built: then the choice worked."""
-    complete = frames.message("nccl.init.complete")
-    if complete.is_empty():
-        return False
-    built = complete.group_by("comm_id").agg(
-        pl.col("host").n_unique().alias("hosts"),
-        pl.col("comm_rank").n_unique().alias("ranks"),
-        pl.col("nranks").max(),
-    )
-    return not built.filter(
-        (pl.col("hosts") > 1) & (pl.col("ranks") == pl.col("nranks"))
-    ).is_empty()
-
-
-def _at_home(frames: Frames) -> pl.DataFrame:
-    """Return `host pid` of processes whose largest communicator spans one host.
-
-    It was built, so their job needs no other host, even if other hosts left logs.
-    """
-    process = ["host", "pid"]
-    inits = frames.message("nccl.init.start", "nccl.init.complete")
-    complete = frames.message("nccl.init.complete")
-    if complete.is_empty():
-        return complete.select(process)
-    comm = pl.col("comm_rank").n_unique().over("comm_id")
-    at_home = pl.col("host").n_unique().over("comm_id") == 1
-    built = complete.filter(at_home & (comm == pl.col("nranks")))
-    largest = inits.group_by(process).agg(pl.col("nranks").max())
-    return built.join(largest, on=[*process, "nranks"]).select(process).unique()
 
 
 def _interfaces(lines: pl.DataFrame) -> tuple[str, ...]:

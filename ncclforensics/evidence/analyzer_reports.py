@@ -64,11 +64,14 @@ def differing(frames: Frames, *kinds: str) -> Report | None:
     lines = frames.message("c10d.analyzer.mismatch")
     if "differ_in" not in lines.columns:
         return None
-    lines = lines.filter(pl.col("differ_in").is_in(kinds)).drop_nulls("expected")
+    lines = lines.filter(pl.col("differ_in").is_in(kinds))
+    lines = lines.filter(pl.any_horizontal(pl.col("expected", "size").is_not_null()))
     for first in lines.head(1).iter_rows(named=True):
         theirs = {*first["differing"]}
-        others = {*first["expected"]} - theirs
-        odd = min(theirs, others, key=len) if len(theirs) != len(others) else set()
+        others = {*(first["expected"] or ())} - theirs
+        # up to torch 2.5 the members are only counted
+        few = 2 * len(theirs) - (len(first["expected"] or ()) or first["size"])
+        odd = theirs if few < 0 else others if few > 0 else set()
         call = common.collective(frames, first)
         return Report(lines.head(1), tuple(sorted(odd)), tuple(sorted(others)), call)
     return None

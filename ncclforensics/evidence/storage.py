@@ -37,6 +37,7 @@ ANSWERLESS = (
     r"(?:[Tt]imed out|[Tt]imeout)"
 )
 LOADER = "python.dataloader.timed_out"
+OS_ERROR = "python.os_error"
 LOADER_SAYS = r"DataLoader timed out after [\d.]+ seconds"
 LINES = ("text", "t", "yearless", "rank", "host", "source", "line", "server")
 BLOCKED = ("message", *LINES[:-1], "pid", "file_system")
@@ -110,11 +111,13 @@ def gave_up(frames: Frames) -> pl.DataFrame:
     """Return the uncaught exceptions that only storage causes, in exceptions.RAISED.
 
     Adds `is_loader`: a worker of a data loader did not answer, which may be for another
-    reason than storage.
+    reason than storage. Without any traceback, as in a paste, `echo` is null: the
+    exception may have been caught.
     """
     raised = exceptions.uncaught(frames).filter(pl.col("echo").eq_missing(False))
     if frames.message(*exceptions.TRACEBACKS).is_empty() and raised.is_empty():
-        pasted = frames.message(LOADER).select("rank", "host", "t", "text", *CITE)
+        pasted = frames.message(LOADER, OS_ERROR)
+        pasted = pasted.select("rank", "host", "t", "text", *CITE)
         raised = pl.concat([raised, pasted], how="diagonal_relaxed")
     is_loader = pl.col("text").str.contains(LOADER_SAYS)
     return raised.with_columns(is_loader.alias("is_loader")).filter(

@@ -76,3 +76,24 @@ def test_sizes_are_a_class_of_their_own(analyzed):
 def test_a_state_that_differs_is_no_mismatch(analyzed):
     text = mismatch(3, kind="COLLECTIVE_STATE_MISMATCH")
     assert analyzed({"fr.txt": text}).ranked.verdict is None
+
+
+def early(text, head):
+    """What torch 2.4 and 2.5 print: members are counted, and the entry is in the head."""
+    body = text.split("\n", 1)[1].replace("internal record id: 4\n", "")
+    body = body.replace("world size: 4\n", "").replace("error msg:", "error message:")
+    return f"{head}\n" + body.replace("ranks: {0, 1, 2, 3}", "ranks: 4")
+
+
+def test_an_early_release_counts_the_members(analyzed):
+    text = early(not_joined("{2}"), "Not all ranks joining collective 5 at entry 4")
+    assert verdict(analyzed({"fr.txt": text}))[:2] == ("missing-rank", (2,))
+
+
+@pytest.mark.parametrize(
+    ("differing", "named"), [((3,), (3,)), ((1, 2, 3), ()), ((1, 2), ())]
+)
+def test_of_counted_members_only_the_smaller_side_is_named(analyzed, differing, named):
+    text = mismatch(*differing, kind="SIZE_OR_SYNTAX_MISMATCH")
+    told = early(text, "Collective 5 at entry 4 errors")
+    assert verdict(analyzed({"fr.txt": told}))[:2] == ("shape-mismatch", named)

@@ -1,5 +1,7 @@
 """Horovod says which ranks others wait for: missing-rank, if the job did not go on."""
 
+import pytest
+
 from nccl_lines import found
 
 SLUG = "missing-rank"
@@ -82,3 +84,49 @@ def test_of_two_sides_that_lack_each_other_s_tensors_the_smaller_is_the_odd_one(
     # rank 4 came to neither: the sides do not hold all ranks
     third = ready + "Stalled ops: other_0 [ready ranks: 4]\n"
     assert not found(analyzed({"job.log": third}), "collective-mismatch")
+
+
+ANSWERS = {
+    "Mismatched MPI operations: One rank did an ALLREDUCE, but another rank did an "
+    "ALLGATHER.": "collective-mismatch",
+    "Mismatched BROADCAST root ranks: One rank specified root rank 0, but another rank "
+    "specified root rank 1.": "collective-mismatch",
+    "Mismatched ALLREDUCE CPU/GPU device selection: One rank specified device GPU, but "
+    "another rank specified device CPU.": "collective-mismatch",
+    "Mismatched data types: One rank had type float32, but another rank had type "
+    "float64.": "shape-mismatch",
+    "Mismatched ALLREDUCE tensor shapes: One rank sent a tensor of shape [32, 10], but "
+    "another rank sent a tensor of shape [17, 10].": "shape-mismatch",
+}
+
+
+@pytest.mark.parametrize(("answer", "slug"), ANSWERS.items())
+def test_what_the_coordinator_compares_names_nobody(analyzed, answer, slug):
+    lines = (f"[1,{r}]<stderr>:ValueError: {answer}\n" for r in (0, 1))
+    top = analyzed({"job.log": "".join(lines)}).ranked.verdict
+    assert (top.slug, top.ranks, top.confidence) == (slug, (), "certain")
+
+
+def test_a_warning_about_ranks_that_may_differ_is_no_mismatch(analyzed):
+    text = (
+        "different ranks are trying to submit different tensors: one rank specified\n"
+    )
+    assert not found(analyzed({"job.log": text}), "collective-mismatch")
+
+
+TF = (
+    "2026-11-20 10:31:17.182077: W tensorflow/core/framework/op_kernel.cc:1655] "
+    "OP_REQUIRES failed at collective_ops.cc:253 : Invalid argument: Shape mismatch in "
+    "the collective instance 12. Op at device /job:worker/replica:0/task:3/device:GPU:0 "
+    "expected shape [10,{}] but another member in the group expected shape [10,17].\n"
+)
+
+
+def test_the_task_of_tensorflow_that_reports_a_shape_is_not_named(analyzed):
+    top = analyzed({"w.log": TF.format(32)}).ranked.verdict
+    assert (top.slug, top.ranks, top.hosts) == ("shape-mismatch", (), ())
+
+
+def test_a_shape_that_a_layer_refuses_is_no_collective(analyzed):
+    text = "ValueError: Shape mismatch: logits [10,32] and labels [10,17]\n"
+    assert not found(analyzed({"w.log": text}), "shape-mismatch")

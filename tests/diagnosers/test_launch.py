@@ -20,6 +20,7 @@ WAITED = {
     "connect to any network address of (gpu0001, 29500). The client socket has failed "
     "to connect to 10.0.0.1:29500 (errno: 113 - No route to host).",
     "store 1.13": "RuntimeError: Socket Timeout",
+    "horovodrun, cut": "    timeout.check_time_out_for('tasks to start')",
     "workers": "torch.distributed.DistStoreError: Timed out after 6 seconds waiting "
     "for workers. 1/2 workers joined.",
     "horovodrun": "Exception: Timed out waiting for tasks to start. Please check "
@@ -455,3 +456,29 @@ def test_the_store_of_a_further_group_that_nobody_reached_accuses_nobody(analyze
 def test_a_store_that_is_gone_after_the_timeout_is_no_cause(analyzed):
     analysis = analyzed({"job.log": timeout(3) + FURTHER})
     assert not found(analysis, "rendezvous-failed")
+
+
+AGENT_RAISED = (
+    "Traceback (most recent call last):\n"
+    '  File "/opt/venv/bin/torchrun", line 8, in <module>\n    sys.exit(main())\n'
+    '  File "/opt/venv/lib/python3.12/site-packages/torch/distributed/launcher/api.py", '
+    "line 268, in launch_agent\n    result = agent.run()\n"
+)
+UNRESOLVED = "nslookup: can't resolve '{}': Name does not resolve\nwaiting for master\n"
+
+
+def test_a_master_without_an_address_is_possible_if_the_launcher_failed(analyzed):
+    text = UNRESOLVED.format("train-a-master-0") + AGENT_RAISED
+    top = analyzed({"worker.log": text}).ranked.verdict
+    assert (top.slug, top.confidence) == ("rendezvous-failed", "possible")
+    assert "train-a-master-0" in top.headline
+
+
+def test_a_script_that_waits_for_its_master_is_healthy(analyzed):
+    text = UNRESOLVED.format("train-a-master-0") + "step 1 loss 3.2\nstep 2 loss 3.1\n"
+    assert verdict(analyzed({"worker.log": text})) == "no-failure"
+
+
+def test_a_lookup_that_failed_before_a_child_did_is_no_finding(analyzed):
+    text = UNRESOLVED.format("train-a-master-0") + table((0, 1, 4000))
+    assert not found(analyzed({"worker.log": text}), "rendezvous-failed")

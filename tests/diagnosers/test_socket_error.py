@@ -197,3 +197,31 @@ def test_of_lines_without_a_header_one_peer_is_named_and_two_are_not(
 def test_a_strangers_connection_alone_tells_neither_failure_nor_health(analyzed):
     log = warn("gpu1", "socketFinalizeAccept: wrong magic 74656d2f20544547 != 7970663b")
     assert analyzed({"job.log": log}).ranked.outcome == "inconclusive"
+
+
+GLOO = (
+    "Traceback (most recent call last):\n"
+    '  File "/job/train.py", line 8, in step\n    dist.send(x, dst=0)\n'
+    "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:598] Connection "
+    "closed by peer [10.0.0.9]:41000\n"
+)
+
+
+def test_a_closed_connection_alone_is_possible_and_names_nobody(analyzed):
+    (finding,) = found(analyzed({"job.log": GLOO}), SLUG)
+    assert (finding.hosts, finding.ranks) == ((), ())
+    assert finding.confidence == "possible"
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "[rank1]: ValueError: no such key\n",
+        TIMEOUT.format(2),
+        "Fatal Python error: Segmentation fault\n",
+    ],
+)
+def test_a_closed_connection_beside_a_cause_is_no_finding(analyzed, cause):
+    head = "[rank1]: Traceback (most recent call last):\n" if "Value" in cause else ""
+    frame = '[rank1]:   File "/job/train.py", line 8, in step\n' if head else ""
+    assert not found(analyzed({"job.log": head + frame + cause + GLOO}), SLUG)

@@ -215,3 +215,18 @@ def test_an_eviction_alone_is_likely_and_a_silence_is_not(analyzed):
         analysis = analyzed({"dmesg.txt": f"[ 1843.305512] {SILENT[what]}\n"})
         assert analysis.ranked.verdict.slug == "storage-stall"
         assert analysis.ranked.verdict.confidence == confidence
+
+
+def test_an_exception_of_a_paste_without_its_head_is_likely(analyzed):
+    tail = '  File "/job/save.py", line 8, in save\n'
+    stale = "OSError: [Errno 116] Stale file handle\n"
+    (pasted,) = found(analyzed({"paste.log": tail + stale}), "storage-stall")
+    assert pasted[1].confidence == "likely"
+    full = "OSError: [Errno 28] No space left on device: '/ckpt/a.pt'\n"
+    assert not found(analyzed({"paste.log": tail + full}), "storage-stall")
+
+
+def test_an_exception_with_its_head_is_certain(analyzed):
+    text = traceback(0, "OSError: [Errno 116] Stale file handle")
+    (whole,) = found(analyzed({"rank_0.log": text}), "storage-stall")
+    assert whole[1].confidence == "certain"

@@ -200,3 +200,53 @@ def test_who_repeats_the_error_is_not_whose_setting_it_is(
     )
     (finding,) = found(analyzed(files))
     assert (finding.hosts, finding.ranks) == (hosts, ranks)
+
+
+def early(host, *interfaces, pid=100):
+    """The lines of NCCL up to 2.3: one for each interface."""
+    return log(host, *(f"NET : Using interface {i}<0>" for i in interfaces), pid=pid)
+
+
+REFUSED = (
+    "\ngpu0002:7:7 [0] include/socket.h:361 NCCL WARN Call to connect timeout : "
+    "Connection refused\n"
+)
+
+
+def test_loopback_before_the_others_serves_the_setup_of_old_releases(analyzed):
+    there = log("gpu0001", "comm 0x7fd1e824c640 rank 0 nranks 2")
+    wrong = early("gpu0002", "lo:127.0.0.1", "eth0:10.0.0.2", pid=7)
+    analysis = analyzed({"job.log": there + wrong + REFUSED})
+    assert analysis.ranked.verdict.slug == "wrong-nic"
+    (finding,) = found(analysis)
+    assert (finding.hosts, finding.confidence) == (("gpu0002",), "likely")
+
+
+def test_loopback_after_the_others_is_only_one_more(analyzed):
+    there = log("gpu0001", "comm 0x7fd1e824c640 rank 0 nranks 2")
+    right = early("gpu0002", "eth0:10.0.0.2", "lo:127.0.0.1", pid=7)
+    assert not found(analyzed({"job.log": there + right + REFUSED}))
+
+
+@pytest.mark.parametrize("address", ["fe80::42:acff:fe11:2%ens5", "169.254.3.7"])
+def test_a_link_local_address_is_possible_in_a_job_that_failed(analyzed, address):
+    files = {
+        "rank_0.log": using("gpu0001", "ens5", address),
+        "rank_1.log": using("gpu0002", "ens5", address) + REFUSED,
+    }
+    (finding,) = found(analyzed(files))
+    assert (finding.hosts, finding.confidence) == (("gpu0001", "gpu0002"), "possible")
+
+
+def test_a_link_local_address_is_no_finding_where_nothing_failed(analyzed):
+    address = "fe80::42:acff:fe11:2%ens5"
+    files = {f"rank_{r}.log": using(f"gpu000{r}", "ens5", address) for r in (0, 1)}
+    assert not found(analyzed(files))
+
+
+def test_a_global_address_of_ipv6_is_none(analyzed):
+    files = {
+        f"rank_{r}.log": using(f"gpu000{r}", "ens5", f"2001:db8::{r}") for r in (0, 1)
+    }
+    files["rank_1.log"] += REFUSED
+    assert not found(analyzed(files))

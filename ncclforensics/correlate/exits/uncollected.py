@@ -11,6 +11,9 @@ from ncclforensics.correlate.exits import agent_processes
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
+CAUGHT = ("c10d.watchdog.timeout", "c10d.watchdog.timeout.cut")
+STATUS = "c10d.watchdog.status"
+
 
 def unheard(frames: Frames) -> list[int]:
     """Return the sorted ranks without a stderr file, if others have their own."""
@@ -30,8 +33,9 @@ def beside_others(frames: Frames, words: pl.DataFrame) -> list[int]:
     By default all ranks of a node write to torchrun's output, and all tasks of a job to
     srun's. So a rank with no line in that file printed nothing. The ranks of a file are
     those that its agent reports, if it does, and those between the ranks with lines in
-    it.
+    it. A file that lacks lines which were printed shows nobody's silence.
     """
+    words = words.join(_with_gaps(frames), on="source", how="anti")
     spoke = words.drop_nulls("rank").group_by("source").agg(pl.col("rank").unique())
     agents = frames["exits"].filter(pl.col("source").is_in(spoke["source"].implode()))
     found = {*agents["rank"].drop_nulls()}
@@ -40,3 +44,16 @@ def beside_others(frames: Frames, words: pl.DataFrame) -> list[int]:
     for ranks in spoke["rank"]:
         found |= {*range(ranks.min(), ranks.max() + 1)}
     return sorted(found)
+
+
+def _with_gaps(frames: Frames) -> pl.DataFrame:
+    """Return the `source` of each file from which a line of a rank is gone, as a paste.
+
+    A watchdog prints that a call timed out before it prints how far its rank came. So
+    in a file where one rank prints both, a rank with only the second lost the first.
+    """
+    rank = ["source", "rank"]
+    caught = frames.message(*CAUGHT).drop_nulls("rank")
+    status = frames.message(STATUS).drop_nulls("rank")
+    whole = status.join(caught, on=rank, how="semi").select("source").unique()
+    return status.join(caught, on=rank, how="anti").join(whole, on="source", how="semi")

@@ -137,7 +137,7 @@ def _from_listing(frames: Frames) -> pl.DataFrame:
     A task is one rank if a host holds several tasks. If each host holds one, the task
     may be an agent of several ranks, and its number is that of the node.
     """
-    lines = frames.message("slurm.listed")
+    lines = frames.message("slurm.listed", "slurm.submitit.started")
     hosts = [c for c in ("after", "before") if c in lines.columns]
     schema = tables.SCHEMAS["ranks"]
     if not hosts or any(name.startswith("torchelastic.") for name in frames.messages):
@@ -145,7 +145,8 @@ def _from_listing(frames: Frames) -> pl.DataFrame:
     lines = lines.with_columns(
         pl.coalesce(*hosts).alias("host"), pl.col("procid").alias("rank")
     ).drop_nulls(["host", "rank"])
-    if lines["rank"].n_unique() <= lines["host"].n_unique():
+    several = "on_node" in lines.columns and bool((lines["on_node"] > 1).any())
+    if not several and lines["rank"].n_unique() <= lines["host"].n_unique():
         return pl.DataFrame(schema=schema)
     return lines.select(
         pl.col(c) if c in ("rank", "host", *CITE) else pl.lit(None, dtype).alias(c)

@@ -12,8 +12,11 @@ import re
 from ncclforensics.parsers.limits import MAX_RANKS
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
-COLUMNS = ("pg", "pg_desc", "op", "missing", "expected", "differing", "differ_in")
-KINDS = dict.fromkeys(("missing", "expected", "differing"), "ints")
+COLUMNS = (
+    *("pg", "pg_desc", "op", "missing", "expected", "size"),
+    *("differing", "differ_in"),
+)
+KINDS = {**dict.fromkeys(("missing", "expected", "differing"), "ints"), "size": "int"}
 _VALUE = re.compile(r"\s*(?P<name>[a-z][a-z ]{2,24}): (?P<value>.*?)\s*$")
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _ERROR = re.compile(r"Culprit rank (\d{1,9}); Error type: ([A-Z_]+)", re.ASCII)
@@ -22,15 +25,18 @@ _ERROR = re.compile(r"Culprit rank (\d{1,9}); Error type: ([A-Z_]+)", re.ASCII)
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row for the call: lists of global ranks, null if they are not printed.
 
-    `missing` did not join, `expected` are all members, `differing` called something
-    else than the first rank; `differ_in` is the kind of the first difference.
+    `missing` did not join, `expected` are all `size` members, which up to torch 2.5 are
+    only counted; `differing` called something else than the first rank, and `differ_in`
+    is the kind of the first difference.
     """
     told: dict[str, str] = {}
     for line in capped(text).splitlines()[1:]:
         if not (found := _VALUE.match(line)):
             break
         told.setdefault(found["name"], found["value"])
-    errors = _ERROR.findall(told.get("error msg", ""))
+    errors = _ERROR.findall(told.get("error msg", told.get("error message", "")))
+    members = told.get("expected ranks", "")
+    size = members if members.isdigit() else told.get("world size", "")
     pg, _, desc = told.get("group info", "").partition(":")
     op = told.get("collective", "").rpartition(":")[2]
     return [
@@ -39,7 +45,8 @@ def parse(text: str) -> list[dict[str, object]]:
             "pg_desc": desc or None,
             "op": op or None,
             "missing": _ranks(told.get("missing ranks")),
-            "expected": _ranks(told.get("expected ranks")),
+            "expected": None if members.isdigit() else _ranks(members),
+            "size": int(size) if size.isdigit() and len(size) < 8 else None,
             "differing": sorted({int(rank) for rank, _ in errors}) or None,
             "differ_in": errors[0][1] if errors else None,
         }
