@@ -12,7 +12,7 @@ import dataclasses
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -123,9 +123,8 @@ def analyze(
         if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
             joined, ranked, built = explain(within(more, span), *chosen)
         whose = _read_whose(ranked, joined)
-        since: Any = joined["calls"]["t"].min()  # when the others began to wait
         if whose is not None and (
-            more := last_words.read(found.sources, joined, more or frames, whose, since)
+            more := last_words.read(found.sources, joined, more or frames, whose)
         ):
             joined, ranked, built = explain(within(more, span), *chosen)
         if kept and seen and cache.is_whole(frames):

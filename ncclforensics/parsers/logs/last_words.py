@@ -22,7 +22,6 @@ from ncclforensics.parsers.logs.lines import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
     from ncclforensics.sources import Source
 
@@ -59,14 +58,13 @@ def read(
     told: Frames,
     found: Frames,
     whose: frozenset[int] = frozenset(),
-    since: datetime | None = None,
 ) -> Frames | None:
     """Return `found` with rows of `events` for what ranks printed last, or None.
 
     `told` are the same frames with ranks. A file is of one rank, or each line tells its
     rank, local rank or task. Large files have no such rows. If `whose` names ranks,
     their files are read, those of a few peers, and those that several ranks share; the
-    result is None if they printed nothing after `since` and did not say they are done.
+    result is None if they printed nothing later than peers, nor that they are done.
     """
     owners = dict(told.writers().unique("source", keep="none").iter_rows())
     logs = [s for s in sources if s.kind == "log" and s.bytes <= MOST_BYTES]
@@ -81,13 +79,14 @@ def read(
         _rows(log, owners.get(log.name), bad.filter(source=log.name)) for log in logs
     ]
     events = pl.concat([tables.empty("events"), *(r for r in rows if r is not None)])
-    message = pl.col("message")
-    late = (message == LAST) & (pl.col("t") > pl.lit(since, tables.TIME)).fill_null(
-        since is None
-    )
     # whose a line is that tells a task or a local rank, is found out later
     theirs = pl.col("rank").is_in(list(whose)).fill_null(True)
-    if whose and events.filter(theirs & ((message == DONE) | late)).is_empty():
+    said = pl.col("message")
+    last = events.filter(said == LAST)
+    usual = last.filter(~theirs)["t"].drop_nulls().median()
+    later = (pl.col("t") > pl.lit(usual, tables.TIME)).fill_null(usual is None)
+    tells = (said == DONE) | ((said == LAST) & pl.col("t").is_not_null() & later)
+    if whose and events.filter(theirs & tells).is_empty():
         return None
     return join([found, Frames({"events": events})]) if events.height else None
 
