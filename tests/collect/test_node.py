@@ -84,6 +84,28 @@ def test_a_log_and_a_search_path_on_a_mount_that_hangs_hold_nobody_up(
     assert not (folder / "logs").exists()
 
 
+def test_an_output_whose_mount_does_not_tell_its_attributes_holds_nobody_up(
+    rank, collected, unkillable, few, monkeypatch
+):
+    # so does a log on NFS or FUSE once what the kernel remembers of it is stale
+    look = os.stat
+
+    def stat(path, *args, **how):
+        if str(path).endswith("/fd/1"):
+            time.sleep(60)
+        return look(path, *args, **how)
+
+    monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(node.files, "OPENED_S", 0.5)
+    process = rank(0)
+    begun = time.monotonic()
+    folder, manifest = collected([process])
+    assert time.monotonic() - begun < 30
+    why = missed(manifest)["rank_0.stdout"]
+    assert "rank_0.out: no answer" in why and "left behind" in why
+    assert [f.name for f in (folder / "logs").iterdir()] == ["rank_0.stderr.log"]
+
+
 def test_a_process_whose_files_in_proc_do_not_answer_is_passed_over(
     rank, monkeypatch, unkillable
 ):
