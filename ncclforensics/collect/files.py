@@ -34,14 +34,14 @@ def log_questions(
     """
     of_file: dict[bytes, list[tuple[Process, int, str]]] = {}
     why_not: dict[str, str] = {}
-    streams = [(p, number) for p in processes if p.is_main for number in STREAMS]
+    outputs = [(p, number) for p in processes if p.is_main for number in STREAMS]
     asked = [
         Question(str(at), partial(_opened, f"/proc/{p.pid}/fd/{number}"), OPENED_S)
-        for at, (p, number) in enumerate(streams)
+        for at, (p, number) in enumerate(outputs)
     ]
     answers = ask_all(asked, until, at_once=32)
     for answer in sorted(answers, key=lambda answer: int(answer.question.name)):
-        process, number = streams[int(answer.question.name)]
+        process, number = outputs[int(answer.question.name)]
         name = f"{process.label}.{STREAMS[number]}"
         head, _, told = answer.data.rpartition(b"\n")
         target = head.decode("utf-8", "replace")
