@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LIVE = Path(__file__).parent
 STALLED = LIVE.parents[1] / "tests/lab/stalled_mount.py"
-START_S, STEP = 240, 20
+START_S = 240
 SECRET = "0123456789abcdef0123456789abcdef01234567"
 ENDS_S = 60
 SILENT_RESOLVER = """import socket, time
@@ -39,9 +39,21 @@ since=$(date -u -r {job}/kernel +%Y-%m-%dT%H:%M:%S)
 class Job:
     """A job of four ranks; a context that ends all its processes and networks."""
 
-    def __init__(self, case: Case, folder: Path, fuse: str) -> None:
-        """Begin with an empty folder; `fuse` is a Python that has fusepy."""
+    def __init__(
+        self,
+        case: Case,
+        folder: Path,
+        fuse: str,
+        step: int = 20,
+        *,
+        again: bool = False,
+    ) -> None:
+        """Begin with an empty folder; `fuse` is a Python that has fusepy.
+
+        The fault comes behind `step`, and `again` after as many steps.
+        """
         self.case, self.folder, self.fuse = case, folder, fuse
+        self.step, self.again = step, again
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "logs").mkdir(parents=True)
         self.stack = ExitStack()
@@ -76,6 +88,7 @@ class Job:
         told = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"}
         told |= {"MASTER_ADDR": self.nodes[0].address, "MASTER_PORT": "29561"}
         told |= {"JOB": str(self.folder), "FAULT": self.case.name}
+        told |= {"STEP": str(self.step)} | ({"AGAIN": "1"} if self.again else {})
         told |= {"TORCH_FR_BUFFER_SIZE": "2000", "WANDB_API_KEY": SECRET}
         told |= {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": f"{self.folder}/pipe_"}
         told |= {"TORCH_FR_DUMP_TEMP_FILE": f"{self.folder}/comm_lib_trace_rank_"}
@@ -177,7 +190,7 @@ class Job:
         self.switch.run(line)
 
     def come_so_far(self) -> None:
-        """Wait until all ranks have logged STEP, or for a while where none comes."""
+        """Wait until all ranks logged the step, or for a while where none comes."""
         if not self.case.starts:
             time.sleep(25)
             return
@@ -186,7 +199,7 @@ class Job:
             logs = [*(self.folder / "logs").rglob("*.*")]
             logs += (self.folder / "ray").glob("session_2*/logs/worker-*.out")
             told = "".join(log.read_text() for log in logs if log.is_file())
-            if told.count(f"step {STEP} loss") >= RANKS:
+            if told.count(f"step {self.step} loss") >= RANKS:
                 return
             time.sleep(0.2)
         raise RuntimeError(f"{self.case.name}: the job did not come so far")

@@ -22,7 +22,8 @@ from torch.utils.data import DataLoader, Dataset
 from faults import FAULTS, HERE, NEVER_S
 
 FAULT = os.environ["FAULT"]
-STEP, STEPS = 20, 10**6
+STEP, STEPS = int(os.environ.get("STEP", "20")), 10**6
+AGAIN = "AGAIN" in os.environ  # it comes again and again, as a pause does
 LARGE = 1 << 18  # elements: a gradient of 1 MiB
 
 
@@ -104,7 +105,8 @@ def train() -> None:
         if FAULT == "skipped-call" and step % 5 == 4:
             share_metrics()
         print(f"step {step} loss {1 / (step + 1):.4f}", flush=True)
-        if step == STEP and FAULT in FAULTS and FAULTS[FAULT](RANK) == "leave":
+        comes = step % STEP == 0 if AGAIN else step == STEP
+        if step and comes and FAULT in FAULTS and FAULTS[FAULT](RANK) == "leave":
             break
     FAULTS["end"](RANK)
 

@@ -40,7 +40,9 @@ ENDS_S = 60.0  # to start on a node, to send a share, and to wait for a busy sch
     help="Written to DIR/HOST.",
 )
 @click.option("--pid", type=int, multiple=True, help="This process; repeat it.")
-@click.option("--match", metavar="REGEX", help="Processes with such a command line.")
+@click.option(
+    "--match", metavar="REGEX", help="Processes with such a command or MASTER_PORT=N."
+)
 @click.option("--again", metavar="S", type=float, help="Look again S seconds later.")
 @click.option(
     "--limit", metavar="S", type=float, default=60.0, help="Seconds for each look."

@@ -55,11 +55,11 @@ def questions(
     for process in processes:
         if not process.is_main or process.rank < 0:
             continue
-        name = f"Flight Recorder dump of rank {process.rank}"
+        name = f"Flight Recorder dump of {process.label.replace('_', ' ', 1)}"
         if states.get(process.pid, {}).get("state") == "T":
             why_not[name] = "its process is stopped, and answers nobody"
         elif before.get(name, True):
-            file = f"dumps/comm_lib_trace_rank_{process.rank}"
+            file = f"dumps/comm_lib_trace_{process.label}"
             ask = partial(_dump, process, name in before)
             asked.append(Question(name, ask, LIMIT_S, file))
     return asked, why_not

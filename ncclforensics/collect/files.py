@@ -12,43 +12,47 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ncclforensics.collect.children import MIB, Question
+from ncclforensics.collect.children import MIB, Question, ask_all
 
 if TYPE_CHECKING:
     from ncclforensics.collect.processes import Process
 
 LIMIT_S = 5.0
+OPENED_S = 2.0
 HEAD, TAIL = MIB, 7 * MIB  # bytes kept of a log that is longer
 MOST_LOGS = 64
 STREAMS = {1: "stdout", 2: "stderr"}
 
 
 def log_questions(
-    processes: list[Process],
+    processes: list[Process], until: float
 ) -> tuple[list[Question], dict[str, str]]:
     """Return a question per log file, and why other descriptors give none.
 
     The second value is by descriptor, as `rank_3.stderr`. A file that several
     descriptors have open is asked for once, under the name that all may have.
     """
-    of_file: dict[tuple[int, int], list[tuple[Process, int, str]]] = {}
+    of_file: dict[bytes, list[tuple[Process, int, str]]] = {}
     why_not: dict[str, str] = {}
-    for process in processes:
-        if not process.is_main:
+    outputs = [(p, number) for p in processes if p.is_main for number in STREAMS]
+    asked = [
+        Question(str(at), partial(_opened, f"/proc/{p.pid}/fd/{number}"), OPENED_S)
+        for at, (p, number) in enumerate(outputs)
+    ]
+    answers = ask_all(asked, until, at_once=32)
+    for answer in sorted(answers, key=lambda answer: int(answer.question.name)):
+        process, number = outputs[int(answer.question.name)]
+        name = f"{process.label}.{STREAMS[number]}"
+        head, _, told = answer.data.rpartition(b"\n")
+        target = head.decode("utf-8", "replace")
+        if answer.why_not:
+            why_not[name] = f"{target}: {answer.why_not}" if target else answer.why_not
             continue
-        for number, stream in STREAMS.items():
-            path = f"/proc/{process.pid}/fd/{number}"
-            try:
-                # the link's own text, and what stat(2) holds in memory: no wait
-                target, told = os.readlink(path), os.stat(path)
-            except OSError as error:
-                why_not[f"{process.label}.{stream}"] = error.strerror or "unreadable"
-                continue
-            if not stat.S_ISREG(told.st_mode):
-                why_not[f"{process.label}.{stream}"] = _what(target, told.st_mode)
-                continue
-            key = (told.st_dev, told.st_ino)
+        mode, _, key = told.partition(b" ")
+        if stat.S_ISREG(int(mode)):
             of_file.setdefault(key, []).append((process, number, target))
+        else:
+            why_not[name] = _what(target, int(mode))
     questions: list[Question] = []
     for held in list(of_file.values())[:MOST_LOGS]:
         process, number, target = held[0]
@@ -64,6 +68,13 @@ def log_questions(
         path = f"/proc/{process.pid}/fd/{number}"
         questions.append(Question(target, partial(log, path), LIMIT_S, name))
     return questions, why_not
+
+
+def _opened(path: str) -> bytes:
+    """Tell what a descriptor leads to, then its mode, device and inode."""
+    os.write(1, os.readlink(path).encode("utf-8", "surrogateescape") + b"\n")
+    told = os.stat(path)  # waits for the server of a mount
+    return f"{told.st_mode} {told.st_dev} {told.st_ino}".encode()
 
 
 def _what(target: str, mode: int) -> str:

@@ -135,7 +135,7 @@ def _looks(
     """Take one look or two, and ask the rest in between; return when each was."""
     once, why_not = commands.questions([*commands.ONCE, *commands.ethtool()], "")
     share.miss(why_not)
-    logs, why_not = files.log_questions(found)
+    logs, why_not = files.log_questions(found, until)
     share.miss(why_not)
     for process in found:
         if process.is_main:

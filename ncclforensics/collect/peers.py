@@ -22,7 +22,6 @@ LIMIT_S = 4.0
 HEADERS = 28  # bytes of IPv4 and ICMP
 SMALL = 56  # bytes, as ping sends by default
 FILE, SMALL_FILE = "commands/ping-", "commands/ping-small-"
-FILE, SMALL_FILE = "commands/ping-", "commands/ping-small-"
 SIOCGIFADDR, SIOCGIFMTU = 0x8915, 0x8921
 _ADDRESS = re.compile(r"^((?:\d{1,3}\.){3}\d{1,3}):\d+$")
 

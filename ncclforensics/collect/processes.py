@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -65,6 +66,7 @@ class Process:
     strength: int = NO_RANK  # index of the variable in RANKS that holds the rank
     rank: int = -1
     is_main: bool = True  # of its rank; its workers are not
+    is_only: bool = True  # no other job on this node has such a rank
     home: str = ""
 
     @property
@@ -82,7 +84,9 @@ class Process:
         """How its files are named."""
         if self.rank < 0:
             return f"pid_{self.pid}"
-        return f"rank_{self.rank}" + ("" if self.is_main else f".worker_{self.pid}")
+        if not self.is_main:
+            return f"rank_{self.rank}.worker_{self.pid}"
+        return f"rank_{self.rank}" + ("" if self.is_only else f".pid_{self.pid}")
 
 
 @dataclass
@@ -97,8 +101,9 @@ class Found:
 def find(pids: set[int], match: str | None, until: float) -> Found:
     """Return the processes of jobs, or those that `pids` and `match` ask for.
 
-    `match` is a regular expression for command lines. A process whose files in /proc do
-    not answer, because it hangs with its memory locked, is named and passed over.
+    `match` is a regular expression for command lines and for NAME=VALUE of OF_A_JOB. A
+    process whose files in /proc do not answer, because it hangs with its memory locked,
+    is named and passed over.
     """
     found = Found()
     told: list[Process] = []
@@ -119,6 +124,11 @@ def find(pids: set[int], match: str | None, until: float) -> Found:
             f"the environment of other users' processes cannot be read: {hidden}"
         )
     chosen = _chosen(told, pids, match)
+    if doubled := {p.rank for p in chosen if p.rank >= 0 and not p.is_only}:
+        found.why_not.append(
+            f"ranks of one job alone: {len(doubled)} ranks are there several times;"
+            " --match MASTER_PORT=… takes one job"
+        )
     for process in chosen:
         found.secrets |= variables.secrets(process.environment)
         process.home = process.environment.get("HOME", "")
@@ -154,11 +164,17 @@ def _rows(after: int, pids: set[int], match: str | None) -> bytes:
         os.write(1, json.dumps({"at": pid}).encode() + b"\n")
         row = _row(pid)
         command = str(row.get("command", ""))
-        asked = pid in pids or (match is not None and re.search(match, command))
-        if not asked and not _RANKED & set(row.get("environment", ())):
+        own = row.get("environment", {})
+        asked = pid in pids or (match is not None and _fits(match, command, own))
+        if not asked and not _RANKED & set(own):
             row.pop("environment", None)  # thousands of them are megabytes
         os.write(1, json.dumps(row).encode() + b"\n")
     return b""
+
+
+def _fits(match: str, command: str, environment: dict[str, str]) -> bool:
+    told = [f"{n}={environment[n]}" for n in OF_A_JOB if n in environment]
+    return any(re.search(match, text) for text in (command, *told))
 
 
 def _row(pid: int) -> dict[str, Any]:
@@ -204,10 +220,8 @@ def _chosen(told: list[Process], pids: set[int], match: str | None) -> list[Proc
         _seat(process)
     if pids:
         some = [p for p in others if p.pid in pids]
-    elif match is not None:
-        some = [p for p in others if re.search(match, p.command)]
     else:
-        some = [p for p in others if p.rank >= 0 and not _is_sibling(p)]
+        some = _of_jobs(others, match)
         launchers = {
             above
             for p in some
@@ -217,6 +231,16 @@ def _chosen(told: list[Process], pids: set[int], match: str | None) -> list[Proc
         some = [p for p in some if p.pid not in launchers]
     _find_mains(some, by_pid)
     return some
+
+
+def _of_jobs(others: list[Process], match: str | None) -> list[Process]:
+    """Return those that `match` fits, or that have a rank."""
+    if match is not None:
+        return [p for p in others if _fits(match, p.command, p.environment)]
+    ranked = [p for p in others if p.rank >= 0 and not _is_sibling(p)]
+    # within a job of Slurm, other jobs on the node are not meant
+    job = os.environ.get("SLURM_JOB_ID", "none")
+    return [p for p in ranked if p.environment.get("SLURM_JOB_ID") == job] or ranked
 
 
 def _seat(process: Process) -> None:
@@ -256,3 +280,6 @@ def _find_mains(some: list[Process], by_pid: dict[int, Process]) -> None:
         top = min(python, key=lambda p: (len(_above(p.pid, by_pid)), p.pid))
         for process in processes:
             process.is_main = process is top
+    of_number = Counter(process.rank for process in some if process.is_main)
+    for process in some:
+        process.is_only = of_number[process.rank] == 1

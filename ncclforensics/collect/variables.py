@@ -27,19 +27,33 @@ DENIED = re.compile(
     r"|BEARER|JWT|CERT|LICEN[CS]E|WEBHOOK|DSN$|_SID$|MUNGE",
     re.IGNORECASE,
 )
-# a name and a value in other text: --api-key=…, "password": "…", TOKEN=…
+# a name and a value in other text: --api-key=…, "password": "…", TOKEN=…; all patterns
+# are bounded where they repeat, as a line may have megabytes
+_QUOTE = rb"(?:\\{0,9}[\"'])?"
 _ASSIGNED = re.compile(
-    rb"(?i)((?<![a-z])(?:[a-z0-9_.-]*[_-])?"
-    rb"(?:api_?-?key|access_?-?key|secret(?:_?-?key)?|token|password|passwd|bearer)"
-    rb"(?:\\*[\"'])?(?:\s*[=:]\s*|\s+(?=[^\s\-=:]{16}))(?:\\*[\"'])?)"
-    rb"([^\s\"',;&\\]{6,})"
+    rb"(?i)((?<![a-z])(?:api_?-?key|access_?-?key|secret(?:_?-?key)?|token|password"
+    rb"|passwd|bearer)"
+    + _QUOTE
+    + rb"(?:\s{0,9}[=:]\s{0,9}|\s{1,9}(?=[^\s\-=:]{16}))"
+    + _QUOTE
+    + rb")([^\s\"',;&\\]{6,})"
 )
+# names of which many are harmless: secret where the value is a word that nobody types
+_OPAQUE = re.compile(
+    rb"(?i)((?:key|(?<![a-z])(?:sig|signature|credentials?|auth|authorization"
+    rb"|passphrase|private|session|cookie|jwt|webhook))"
+    + _QUOTE
+    + rb"(?:\s{0,9}[=:]\s{0,9}|\s{1,9})(?:basic\s{1,9})?"
+    + _QUOTE
+    + rb")(?=[a-z+/=%]{0,60}\d)([a-z0-9+%][a-z0-9+/=%]{19,})"
+)
+_PEM = re.compile(rb"(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?=-----END|\Z)")
 _IN_URL = re.compile(rb"(://[^/\s:@]{0,64}:)[^/\s@]{1,256}(@)")
 # tokens that are known by their form, whatever their name
 _FORMS = re.compile(
     rb"\b(?:hf_[A-Za-z0-9]{20,}|gh[opsu]_[A-Za-z0-9]{30,}|glpat-[\w-]{20,}"
-    rb"|(?:AKIA|ASIA)[A-Z0-9]{16}|sk-[A-Za-z0-9_-]{20,}|xox[abprs]-[\w-]{10,}"
-    rb"|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]+)"
+    rb"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{35}|nvapi-[\w-]{20,}|sk-[A-Za-z0-9_-]{20,}|xox[abprs]-[\w-]{10,}"
+    rb"|hooks\.slack\.com/services/[\w/]+|eyJ[\w-]{10,9999}\.eyJ[\w-]{10,9999}\.[\w-]+)"
 )
 HIDDEN = "<secret>"
 SHORTEST = 8  # a shorter value may be a word of any text
@@ -73,5 +87,7 @@ def cleaned(data: bytes, known: Iterable[str]) -> bytes:
         for told in {value, json.dumps(value)[1:-1]}:  # as it is, and inside JSON
             data = data.replace(told.encode("utf-8", "surrogateescape"), hidden)
     data = _IN_URL.sub(rb"\1" + hidden + rb"\2", data)
+    data = _PEM.sub(rb"\1" + hidden, data)
     data = _FORMS.sub(hidden, data)
+    data = _OPAQUE.sub(rb"\1" + hidden, data)
     return _ASSIGNED.sub(rb"\1" + hidden, data)

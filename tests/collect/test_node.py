@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,29 @@ def test_a_log_and_a_search_path_on_a_mount_that_hangs_hold_nobody_up(
     assert "left behind" in why["py-spy"]
     assert any("left behind" in why[name] for name in why if name.startswith("log "))
     assert not (folder / "logs").exists()
+
+
+def test_an_output_whose_mount_does_not_tell_its_attributes_holds_nobody_up(
+    rank, collected, unkillable, few, monkeypatch
+):
+    # so does a log on NFS or FUSE once what the kernel remembers of it is stale
+    look = os.stat
+
+    def stat(path, *args, **how):
+        if str(path).endswith("/fd/1"):
+            time.sleep(60)
+        return look(path, *args, **how)
+
+    monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(node.files, "OPENED_S", 0.5)
+    process = rank(0)
+    begun = time.monotonic()
+    folder, manifest = collected([process])
+    assert time.monotonic() - begun < 30
+    why = missed(manifest)["rank_0.stdout"]
+    assert "rank_0.out: no answer" in why
+    assert "left behind" in why
+    assert [f.name for f in (folder / "logs").iterdir()] == ["rank_0.stderr.log"]
 
 
 def test_a_process_whose_files_in_proc_do_not_answer_is_passed_over(
@@ -197,6 +221,37 @@ def test_of_processes_with_one_rank_the_topmost_python_is_the_rank():
     found = processes._chosen(listed, set(), None)
     assert {p.pid: p.rank for p in found if p.is_main} == {12: 0, 15: 1}
     assert {p.pid for p in found if not p.is_main} == {13, 14}
+
+
+TWO_JOBS = [
+    processes.Process(
+        *(pid, 1, "python", "python train.py", 0),
+        {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": port}
+        | {"SLURM_JOB_ID": port[-1]},
+    )
+    for pid, rank, port in ((10, 0, "29501"), (11, 1, "29501"), (12, 0, "29502"))
+]
+
+
+def test_two_jobs_on_a_node_do_not_overwrite_each_other_and_one_can_be_chosen():
+    found = processes._chosen([*map(replace, TWO_JOBS)], set(), None)
+    labels = ["rank_0.pid_10", "rank_1", "rank_0.pid_12"]
+    assert [p.label for p in found] == labels
+    found = processes._chosen([*map(replace, TWO_JOBS)], set(), "MASTER_PORT=29501")
+    assert [p.label for p in found] == ["rank_0", "rank_1"]
+
+
+def test_within_a_job_of_slurm_another_job_on_the_node_is_not_meant(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "2")
+    found = processes._chosen([*map(replace, TWO_JOBS)], set(), None)
+    assert [p.pid for p in found] == [12]
+
+
+def test_a_launcher_with_the_same_words_in_its_command_is_no_rank():
+    agent = processes.Process(9, 1, "torchrun", "torchrun train.py", 0)
+    rank = replace(TWO_JOBS[0], parent=9)
+    found = processes._chosen([agent, rank], set(), r"train\.py")
+    assert [p.label for p in found] == ["rank_0"]
 
 
 def test_a_tar_stream_leaves_nothing_behind(rank, tmp_path):

@@ -37,6 +37,13 @@ def test_the_value_of_a_secret_is_replaced_wherever_it_stands():
         "https://user:0123456789abcdef@host/path",
         "hf_0123456789abcdef0123456789abcdef",
         "AKIA0123456789ABCDEF",
+        "python train.py --wandb-key 0123456789abcdef0123456789abcdef01234567",
+        "GET /shard?X-Amz-Signature=0123456789abcdef0123456789abcdef HTTP/1.1",
+        "https://acct.blob.example/c/x?sv=2022&sig=Zm9v0123456789YmF6cXV4%2Babc%3D",
+        "authorization: Basic Zm9v0123456789YmF6cXV4",
+        "AccountKey=Zm9v0123456789YmF6cXV4==;EndpointSuffix=core",
+        "-----BEGIN PRIVATE KEY-----\nMIIE0123456789vQ\n-----END PRIVATE KEY-----",
+        "https://hooks.slack.com/services/T0123456789/B0123456789/abcdef",
     ],
 )
 def test_a_secret_is_known_by_its_name_or_form(text):
@@ -50,7 +57,18 @@ def test_a_secret_is_known_by_its_name_or_form(text):
         "token_embedding: 32000 x 4096",
         "[rank0]: Watchdog caught collective operation timeout",
         "tokens per second: 123456.7",
+        "KeyError: 'model.layers.12.self_attn.q_proj.weight'",
+        "Missing key(s) in state_dict: optimizer_0123456789abcdef0123",
+        "NCCL INFO comm 0x55d0 rank 3 key 0x0123456789abcdef",
+        "store key /worker/3 default_pg/0//cuda//0 was not set",
     ],
 )
 def test_what_only_looks_like_a_secret_stays(text):
     assert variables.cleaned(text.encode(), ()).decode() == text
+
+
+@pytest.mark.parametrize("text", [b"0", b"a-", b"token-", b"eyJ", b"://a:", b"key\\"])
+def test_a_line_of_hundreds_of_kilobytes_is_passed_once(text):
+    # time by the square of its length would be hours
+    line = text * (300_000 // len(text))
+    assert variables.cleaned(line, ()) == line

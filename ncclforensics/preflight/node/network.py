@@ -39,14 +39,16 @@ def interfaces() -> list[dict[str, Any]]:
     }
     found = []
     for _, name in socket.if_nameindex():
+        address, mtu = addresses.get(name, ("", 0))
         state, speed = _read(NET / name / "operstate"), _read(NET / name / "speed")
         carrier = _read(NET / name / "carrier")
         found.append(
             {
                 "name": name,
-                "address": addresses.get(name, ("", 0))[0],
+                "address": address,
                 "has_ipv6": name in sixes,
-                "mtu": int(_read(NET / name / "mtu") or 0),
+                # /sys may show the interfaces of another network namespace
+                "mtu": mtu or int(_read(NET / name / "mtu") or 0),
                 # loopback, tunnels and some virtual links do not know
                 "up": state in ("up", "unknown") and carrier != "0",
                 "state": state,
