@@ -107,8 +107,8 @@ def _by_word(frames: Frames, told: told_stragglers.Told) -> Finding:
         confidence="likely" if told.sure else "possible",
         headline=f"{who} {verb} slow: {told.how}",
         evidence=common.cites(told.lines),
-        explanation=f"{who} {verb} slow: {told.how}. What it costs the "
-        "others is not in these lines; dumps with TORCH_NCCL_ENABLE_TIMING=1 would tell.",
+        explanation=f"{who} {verb} slow: {told.how}. What it costs the others is not "
+        "in these lines; dumps with TORCH_NCCL_ENABLE_TIMING=1 would tell.",
         remedy=(
             f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE{at}",
             f"top -b -n 1 | head -20; iostat -x 1 3{at}",

@@ -213,6 +213,7 @@ def _told(
     mean = pl.col("late") * (pl.col("late") > 0)
     worst = (
         met.filter(is_mine & pl.col("meets").is_in(sides["meets"].implode()))
+        .drop_nulls("late")  # a call that is still open has none
         .with_columns(mean.sum().over("kind").alias("sum"))
         .sort("sum", "late", "rank", "place", descending=[True, True, False, False])
         .row(0, named=True)

@@ -112,7 +112,7 @@ def streams(tmp_path, fault="gpu 10 %", ended=False, **other):
     given = {"backend": "timed", "shape": "ddp", "width": 1, "world": 8, "calls": 4}
     given |= {"per_host": 4, "step": 0.6, "steps": 60, "syncs": 1, "sigma": 0.01}
     given |= {"spikes": 0.0, "transfer": 0.03, "spread": 1.5, "keeps_mtime": False}
-    given |= {"off": [0.0] * 2, "drift": [0.0] * 2, "bias": [0.0] * 8}
+    given |= {"off": [0.0] * 4, "drift": [0.0] * 4, "bias": [0.0] * 16}
     for name, value in {**given, "slow": {5} if job.share else set(), **other}.items():
         setattr(job, name, value)
     played, usual = (slowness_streams.Play(job, s) for s in (job.share, 0.0))
@@ -201,3 +201,11 @@ def test_the_inspector_of_a_steady_job_accuses_nobody(tmp_path):
     played.inspected(tmp_path)
     told = analyze([str(tmp_path)]).report
     assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+@pytest.mark.parametrize("fault", ["cpu 30 %", "gpu 30 %"])
+def test_what_is_lost_in_rows_of_calls_is_measured(tmp_path, fault):
+    told, lost = streams(tmp_path, fault, ended=True, calls=8, world=16, per_host=8)
+    assert told.verdict.culprits.ranks == (5,)
+    said = float(told.verdict.headline.partition("wait ")[2].partition(" %")[0])
+    assert said == pytest.approx(100 * lost, rel=0.2)
