@@ -11,9 +11,10 @@ nothing of the rule that is tested.
 of a step at least, and half of that or more is lost to the job, measured against the
 same job played without the fault. What others do not wait for costs nothing. `hidden`
 counts the jobs in which as much is lost and the evidence cannot tell by whom (see
-`shows`). `named` counts those asked in which the verdict has the right ranks and no
-others. `told` counts the jobs, asked or not, in which the class or the fastest gain has
-them, and `innocent` those in which anybody else is named by either.
+`shows`). `named` counts those asked in which the right ranks and no others are told,
+`class` those of them in which that is the verdict: where dumps do not show that the job
+still runs, it is the fastest gain. `told` counts all jobs in which the right ranks are
+told, and `innocent` those in which any others are, or are accused by any verdict.
 """
 
 from __future__ import annotations
@@ -310,15 +311,30 @@ def jobs(fault: str, many: int, seed: int) -> Iterator[Job]:
         yield Job(random.Random(f"{seed} {fault} {n}"), fault)
 
 
-def told(folder: Path) -> tuple[str, set[int], str]:
-    """Return the class, whom the verdict or the fastest gain names, and the words."""
+@dataclass
+class Told:
+    """What a report says: `ranks` are slow, as a class or as fastest gain.
+
+    `accused` are the culprits of whatever verdict.
+    """
+
+    slug: str
+    ranks: set[int]
+    accused: set[int]
+    words: str
+
+
+def told(folder: Path) -> Told:
+    """Analyze a folder of dumps."""
     report = analyze([str(folder)]).report
-    verdict, gain = report.verdict, getattr(report, "fastest_gain", None)
-    if verdict is not None:
-        return verdict.slug, set(verdict.culprits.ranks), verdict.headline
-    if gain is not None:
-        return "gain", set(gain.ranks), gain.text
-    return report.outcome, set(), ""
+    verdict, gain = report.verdict, report.fastest_gain
+    accused = set(verdict.culprits.ranks) if verdict else set()
+    words = "; ".join(
+        [*([verdict.headline] if verdict else []), *([gain.text] if gain else [])]
+    )
+    slug = verdict.slug if verdict else "gain" if gain else report.outcome
+    slow = accused if slug == "slow-rank" else set(gain.ranks) if gain else set()
+    return Told(slug, slow, accused, words)
 
 
 def shows(job: Any, offset: list[float], delay: float, *, timed: bool) -> bool:
@@ -350,23 +366,26 @@ class Row:
     asked: int = 0
     hidden: int = 0
     named: int = 0
+    as_class: int = 0
     told: int = 0
     innocent: int = 0
 
     def add(self, folder: Path, slow: set[int], lost: float, *, seen: bool) -> str:
         """Analyze a job that lost a share of a step; returns in words what was said."""
-        slug, ranks, words = told(folder)
+        said = told(folder)
         costs = self.share >= ASKED and lost >= self.share / 2
         asked = costs and seen
-        right = ranks == slow != set()
+        right = said.ranks == slow != set()
         self.jobs += 1
         self.asked += asked
         self.hidden += costs and not seen
-        self.named += asked and right and slug == "slow-rank"
+        self.named += asked and right
+        self.as_class += asked and right and said.slug == "slow-rank"
         self.told += right
-        self.innocent += bool(ranks - slow)
+        self.innocent += bool((said.ranks | said.accused) - slow)
         want = "asked" if asked else "hidden" if costs else "not asked"
-        return f"    {want} {sorted(slow)} got {slug} {sorted(ranks)} {words}"
+        got = f"got {said.slug} {sorted(said.ranks)} {said.words}"
+        return f"    {want} {sorted(slow)} {got}"
 
     def __str__(self) -> str:
         """Return the row, under `HEAD`."""
@@ -377,6 +396,7 @@ class Row:
             self.asked,
             self.named,
             rate,
+            self.as_class,
             self.told,
             self.innocent,
         )
@@ -385,7 +405,7 @@ class Row:
 
 HEAD = f"{'fault':18}" + "".join(
     f"{name:>9}"
-    for name in ("jobs", "hidden", "asked", "named", "", "told", "innocent")
+    for name in ("jobs", "hidden", "asked", "named", "", "class", "told", "innocent")
 )
 
 
