@@ -5,21 +5,30 @@
 Each job is drawn at random: its layout, its calls a step, how steady its ranks are, how
 far the clocks of its hosts are apart and drift, what its dumps hold. A rank, or all of
 a host, takes longer by a share of a step; or nobody does. The distributions know
-nothing of the rule that is tested. `named` has the right ranks and no others, `told` as
-a class or as fastest gain, `innocent` counts jobs in which others were named.
+nothing of the rule that is tested.
+
+`asked` counts the jobs in which somebody has to be named: the slow take longer by 10 %
+of a step at least, and half of that or more is lost to the job, measured against the
+same job played without the fault. What others do not wait for costs nothing. `hidden`
+counts the jobs in which as much is lost and the evidence cannot tell by whom (see
+`shows`). `named` counts those asked in which the right ranks and no others are told,
+`class` those of them in which that is the verdict: where dumps do not show that the job
+still runs, it is the fastest gain. `told` counts all jobs in which the right ranks are
+told, and `innocent` those in which any others are, or are accused by any verdict.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import pickle
 import random
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ncclforensics.analysis import analyze
 
@@ -28,6 +37,9 @@ if TYPE_CHECKING:
 
 START_NS = 1_800_000_000_000_000_000
 POLL_S = 0.1  # how often the watchdog looks
+INSPECTED = {"all_reduce": "AllReduce", "all_gather": "AllGather"}
+AGREE = 10  # times more than other clocks are apart, as each is half of it off
+ASKED = 0.1  # share of a step from which on somebody has to be named
 # the share of a step by which the slow are slower
 FAULTS = {
     "steady": 0.0,
@@ -111,9 +123,13 @@ def groups(job: Job) -> dict[str, list[list[int]]]:
 
 @dataclass
 class Recorder:
-    """Plays a job, and keeps what each rank's recorder would hold."""
+    """Plays a job, and keeps what each rank's recorder would hold.
+
+    `share` is by how much its slow ranks are slower.
+    """
 
     job: Job
+    share: float
 
     def __post_init__(self) -> None:
         """Begin with no calls and the ranks at zero."""
@@ -179,16 +195,17 @@ class Recorder:
             }
         )
 
-    def play(self) -> None:
-        """Run all steps."""
+    def play(self) -> float:
+        """Run all steps; returns the seconds they took."""
         job = self.job
         for _ in range(job.steps):
             now = job.rng.random() < job.often
-            more = job.share * job.step / job.often if now else 0.0
+            more = self.share * job.step / job.often if now else 0.0
             if job.stages > 1:
                 self._pipeline()
             else:
                 self._step(more)
+        return max(self.now)
 
     def _step(self, more: float) -> None:
         job, known = self.job, groups(self.job)
@@ -240,6 +257,53 @@ class Recorder:
             dump = {"version": "2.10", "pg_config": config, "entries": made[-2000:]}
             (path / f"nccl_trace_rank_{r}").write_bytes(pickle.dumps(dump, 2))
 
+    def inspected(self, folder: Path) -> None:
+        """Write what NCCL's Inspector would: a line for each collective of a process.
+
+        The lines are rendered from `ext-profiler/inspector/inspector.cc`, format v4.0.
+        """
+        known = groups(self.job)
+        for r, made in enumerate(self.entries):
+            host, counted = f"gpu{r // self.job.per_host + 1:04d}", Counter[object]()
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / f"{host}-pid{4000 + r}.log").open("w") as log:
+                for entry in made:
+                    if entry["is_p2p"] or entry["duration_ms"] is None:
+                        continue
+                    name, kind = entry["process_group"]
+                    (members,) = (
+                        known[kind][n]
+                        for (of, n), own in self.names.items()
+                        if (of, own) == (kind, name)
+                    )
+                    op = INSPECTED[entry["profiling_name"].partition(":")[2]]
+                    counted[name, op] += 1
+                    head = {
+                        "id": f"0x7f8c496ae9f{int(name):03x}",
+                        "rank": members.index(r),
+                        "n_ranks": len(members),
+                        "nnodes": len({m // self.job.per_host for m in members}),
+                    }
+                    about = {
+                        "inspector_output_format_version": "v4.0",
+                        "git_rev": "",
+                        "rec_mechanism": "nccl_profiler_interface",
+                        "dump_timestamp_us": entry["time_discovered_completed_ns"]
+                        // 1000,
+                        "hostname": host,
+                        "pid": 4000 + r,
+                    }
+                    took = round(entry["duration_ms"] * 1e3)
+                    perf = {
+                        "coll": op,
+                        "coll_sn": counted[name, op],
+                        "coll_msg_size_bytes": 4 * entry["input_sizes"][0][0],
+                        "coll_exec_time_us": took,
+                        "coll_timing_source": "kernel_gpu",
+                    }
+                    line = {"header": head, "metadata": about, "coll_perf": perf}
+                    log.write(json.dumps(line, separators=(",", ":")) + "\n")
+
 
 def jobs(fault: str, many: int, seed: int) -> Iterator[Job]:
     """Yield jobs with this fault; the same seed draws the same ones."""
@@ -247,15 +311,102 @@ def jobs(fault: str, many: int, seed: int) -> Iterator[Job]:
         yield Job(random.Random(f"{seed} {fault} {n}"), fault)
 
 
-def told(folder: Path) -> tuple[str, set[int], str]:
-    """Return the class, whom the verdict or the fastest gain names, and the words."""
+@dataclass
+class Told:
+    """What a report says: `ranks` are slow, as a class or as fastest gain.
+
+    `accused` are the culprits of whatever verdict.
+    """
+
+    slug: str
+    ranks: set[int]
+    accused: set[int]
+    words: str
+
+
+def told(folder: Path) -> Told:
+    """Analyze a folder of dumps."""
     report = analyze([str(folder)]).report
-    verdict, gain = report.verdict, getattr(report, "fastest_gain", None)
-    if verdict is not None:
-        return verdict.slug, set(verdict.culprits.ranks), verdict.headline
-    if gain is not None:
-        return "gain", set(gain.ranks), gain.text
-    return report.outcome, set(), ""
+    verdict, gain = report.verdict, report.fastest_gain
+    accused = set(verdict.culprits.ranks) if verdict else set()
+    words = "; ".join(
+        [*([verdict.headline] if verdict else []), *([gain.text] if gain else [])]
+    )
+    slug = verdict.slug if verdict else "gain" if gain else report.outcome
+    slow = accused if slug == "slow-rank" else set(gain.ranks) if gain else set()
+    return Told(slug, slow, accused, words)
+
+
+def shows(job: Any, offset: list[float], delay: float, *, timed: bool) -> bool:
+    """Whether dumps can tell that the slow ranks are slow, and not a clock that is off.
+
+    `delay` is by how many seconds they come later to each call alike; 0 if not to each.
+    GPU times need no clock, and a peer with the same clock tells. Else a whole host
+    comes later by the same time to every call, as if its clock were ahead: at least
+    three others have to agree far better. On Gloo, which records no messages, half of
+    the ranks may as well be a stage of pipelines.
+    """
+    hosts = {rank // job.per_host for rank in job.slow}
+    if timed or not hosts or len(job.slow) < len(hosts) * job.per_host:
+        return True
+    if 2 * len(job.slow) >= job.world:
+        return False
+    others = [off for host, off in enumerate(offset) if host not in hosts]
+    agree = max(others) - min(others) < delay / AGREE if len(others) > 2 else False
+    return not delay or agree
+
+
+@dataclass
+class Row:
+    """What came out of the jobs with one fault, by `share` of a step."""
+
+    fault: str
+    share: float
+    jobs: int = 0
+    asked: int = 0
+    hidden: int = 0
+    named: int = 0
+    as_class: int = 0
+    told: int = 0
+    innocent: int = 0
+
+    def add(self, folder: Path, slow: set[int], lost: float, *, seen: bool) -> str:
+        """Analyze a job that lost a share of a step; returns in words what was said."""
+        said = told(folder)
+        costs = self.share >= ASKED and lost >= self.share / 2
+        asked = costs and seen
+        right = said.ranks == slow != set()
+        self.jobs += 1
+        self.asked += asked
+        self.hidden += costs and not seen
+        self.named += asked and right
+        self.as_class += asked and right and said.slug == "slow-rank"
+        self.told += right
+        self.innocent += bool((said.ranks | said.accused) - slow)
+        want = "asked" if asked else "hidden" if costs else "not asked"
+        got = f"got {said.slug} {sorted(said.ranks)} {said.words}"
+        return f"    {want} {sorted(slow)} {got}"
+
+    def __str__(self) -> str:
+        """Return the row, under `HEAD`."""
+        rate = f"{self.named / self.asked:.0%}" if self.asked else ""
+        numbers = (
+            self.jobs,
+            self.hidden,
+            self.asked,
+            self.named,
+            rate,
+            self.as_class,
+            self.told,
+            self.innocent,
+        )
+        return f"{self.fault:18}" + "".join(f"{number:>9}" for number in numbers)
+
+
+HEAD = f"{'fault':18}" + "".join(
+    f"{name:>9}"
+    for name in ("jobs", "hidden", "asked", "named", "", "class", "told", "innocent")
+)
 
 
 def main() -> int:
@@ -265,28 +416,34 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fault", nargs="*", default=list(FAULTS))
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--inspector", action="store_true", help="logs, no dumps")
     given = parser.parse_args()
-    print(f"{'fault':20} {'jobs':>5} {'named':>6} {'told':>5} {'innocent':>8}")
+    print(HEAD)
     for fault in given.fault:
-        named = right = innocent = 0
-        for n, job in enumerate(jobs(fault, given.jobs, given.seed)):
+        row = Row(fault, FAULTS[fault])
+        pairs = zip(*(jobs(fault, given.jobs, given.seed) for _ in "ab"), strict=True)
+        for n, (job, twin) in enumerate(pairs):
+            job.timed = twin.timed = job.timed or given.inspector
+            whole, usual = Recorder(job, job.share), Recorder(twin, 0.0)
+            # work before the first call alone, or now and then, is no clock
+            each = (job.calls == 1 and job.tensor == 1) or job.even
+            each &= job.often == 1
+            delay = each * job.share * job.step / (job.calls if job.even else 1)
+            seen = shows(job, job.offset, delay, timed=job.timed)
+            lost = (whole.play() - usual.play()) / (job.steps * job.step)
             with tempfile.TemporaryDirectory() as scratch:
-                played = Recorder(job)
-                played.play()
-                played.write(Path(scratch))
-                slug, ranks, words = told(Path(scratch))
-            named += slug == "slow-rank" and ranks == job.slow != set()
-            right += ranks == job.slow != set()
-            innocent += bool(ranks - job.slow)
+                (whole.inspected if given.inspector else whole.write)(Path(scratch))
+                said = row.add(Path(scratch), job.slow, lost, seen=seen)
             if given.verbose:
                 fields = ("world", "per_host", "tensor", "stages", "calls", "steps")
                 drawn = " ".join(f"{f}={getattr(job, f)}" for f in fields)
                 drawn += f" even={job.even:d} step={job.step} timed={job.timed:d}"
                 drawn += f" sigma={job.sigma} spikes={job.spikes}"
+                drawn += f" transfer={job.transfer / job.step}"
                 far = max(map(abs, job.offset))
-                print(f"{fault} {n}: {drawn} off={far:.3f} want={sorted(job.slow)}")
-                print(f"    got {slug} {sorted(ranks)} {words}")
-        print(f"{fault:20} {given.jobs:5} {named:6} {right:5} {innocent:8}")
+                print(f"{fault} {n}: {drawn} off={far:.3f} lost={lost:.1%}")
+                print(said)
+        print(row, flush=True)
     return 0
 
 

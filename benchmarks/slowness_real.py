@@ -1,36 +1,71 @@
 """Who makes a job slow? Real torch processes with Gloo, of which one may be slower.
 
-    python benchmarks/slowness_real.py [--jobs N] [--ranks N] [--steps N] [--hosts]
+    python benchmarks/slowness_real.py [--jobs N] [--ranks N] [--steps N] [--kind …]
 
-Each job trains for some steps: ranks work (they sleep, so that a busy machine does not
-decide), now and then longer or shorter, and average two gradients. One rank works
-longer by a share of the step, or is stopped by SIGSTOP now and then, or nobody is; or
-stages pass messages, which is a bubble and nobody's fault. Needs torch. With `--hosts`
-the dumps lie in one folder a host, else nothing tells which ranks share a clock.
+Each job trains for some steps: ranks read a batch from disk, work (mostly they sleep,
+so that a busy machine decides little), now and then longer or shorter, and average two
+gradients. One rank is slowed from outside, by about the share of a step that its kind
+names: by a CPU quota, by the throttle of its disk, by SIGSTOP now and then, or by the
+bandwidth of its interface (tc; all ranks then have a network namespace of their own).
+Or it works longer itself, or nobody is slow; or stages pass messages, which is a bubble
+and nobody's fault. Needs torch, and root and cgroups v1 for quota, throttle and tc.
+
+`asked` are the jobs with a slow rank from 10 % on, `named` those in which it alone is
+told, as the class or as fastest gain; `innocent` those in which anybody else is.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import mmap
 import os
 import random
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from slowness import told
+from slowness import HEAD, Row
 
-KINDS = ("steady", "pipeline", "5 %", "10 %", "30 %", "stopped 30 %")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KINDS = (
+    *("steady", "pipeline", "work 5 %", "work 10 %", "work 30 %"),
+    *(
+        f"{how} {share} %"
+        for how in ("cpu", "disk", "stop", "tc")
+        for share in (10, 30)
+    ),
+)
 STEP = 0.15  # seconds of work
+PIECES = 30  # of the work: who is stopped while it sleeps does not sleep longer
+BURNT = 0.02  # seconds of CPU time in a step
+BATCH = 1 << 20  # bytes
+FLOATS = 65_536  # of a gradient
+GROUPS = Path("/sys/fs/cgroup")
+NETS = Path("/run/netns")
+
+
+def share_of(kind: str) -> float:
+    """Return by what share of a step a rank is slower."""
+    return float(kind.split()[-2]) / 100 if "%" in kind else 0.0
 
 
 def train(rank: int, ranks: int, kind: str, who: int, steps: int, into: str) -> None:
     """Train as one rank, and dump."""
+    how, more = kind.split()[0], share_of(kind) * STEP if rank == who else 0.0
+    if how == "tc":
+        with (NETS / name_of(rank)).open() as net:
+            ctypes.CDLL(None).setns(net.fileno(), 0)  # os.setns is of Python 3.12
+        os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
     import torch
     import torch.distributed as dist
     from torch._C import _distributed_c10d
@@ -38,22 +73,55 @@ def train(rank: int, ranks: int, kind: str, who: int, steps: int, into: str) -> 
     recorder: Any = _distributed_c10d
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
     draw = random.Random(f"{rank} {into}")
-    share = 0.0 if rank != who or "%" not in kind else float(kind.split()[-2]) / 100
-    for step in range(steps):
-        work = STEP * draw.gauss(1, 0.02) + (share * STEP if kind[0] != "s" else 0)
-        if kind == "pipeline":
-            pass_on(dist, torch, rank, ranks, work)
-        else:
-            time.sleep(work)
-        if kind[0:4] == "stop" and share and step % 3 == 0:
-            time.sleep(3 * share * STEP)
-        for size in (4096, 64):
-            dist.all_reduce(torch.ones(size))
-    Path(into).mkdir(parents=True, exist_ok=True)
+    batch, file = mmap.mmap(-1, BATCH), os.open(f"{into}/../data", DIRECT)
+    with ExitStack() as slowed:
+        if more and how in ("cpu", "disk"):
+            slowed.enter_context(limited(how, more))
+        for step in range(steps):
+            os.preadv(file, [batch], step % 16 * BATCH)
+            until = time.process_time() + BURNT
+            while time.process_time() < until:
+                pass
+            work = STEP * draw.gauss(1, 0.02) - BURNT + (more if how == "work" else 0)
+            if kind == "pipeline":
+                pass_on(dist, torch, rank, ranks, work)
+            else:
+                for _ in range(PIECES):
+                    time.sleep(work / PIECES)
+            for size in (FLOATS, 64):
+                dist.all_reduce(torch.ones(size))
     dump = recorder._dump_fr_trace(True, True, False)
-    (Path(into) / f"comm_lib_trace_rank_{rank}").write_bytes(dump)
+    Path(into, f"comm_lib_trace_rank_{rank}").write_bytes(dump)
     dist.barrier()
     dist.destroy_process_group()
+
+
+DIRECT = os.O_RDONLY | os.O_DIRECT
+
+
+@contextmanager
+def limited(how: str, more: float) -> Iterator[None]:
+    """Limit CPU or disk of this process, so that a step takes `more` seconds longer."""
+    kind = "cpu" if how == "cpu" else "blkio"
+    group = GROUPS / kind / f"slow-{os.getpid()}"
+    group.mkdir()
+    if how == "cpu":
+        period = 20_000
+        (group / "cpu.cfs_period_us").write_text(str(period))
+        quota = round(period * BURNT / (BURNT + more))
+        (group / "cpu.cfs_quota_us").write_text(str(max(quota, 1000)))
+    else:
+        device = Path.cwd().stat().st_dev
+        whole = f"{os.major(device)}:{os.minor(device) // 16 * 16}"
+        rate = f"{whole} {round(BATCH / more)}"
+        (group / "blkio.throttle.read_bps_device").write_text(rate)
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        (GROUPS / kind / "cgroup.procs").write_text(str(os.getpid()))
+        with suppress(OSError):
+            group.rmdir()
 
 
 def pass_on(dist: Any, torch: Any, rank: int, ranks: int, work: float) -> None:
@@ -65,48 +133,112 @@ def pass_on(dist: Any, torch: Any, rank: int, ranks: int, work: float) -> None:
         dist.send(torch.ones(16), dst=rank + 1)
 
 
-def play(kind: str, ranks: int, who: int, steps: int, root: Path, hosts: int) -> None:
+def name_of(rank: int) -> str:
+    """Return the name of a rank's network namespace."""
+    return f"slow{rank}"
+
+
+@contextmanager
+def network(ranks: int, who: int, more: float) -> Iterator[None]:
+    """Set up a namespace a rank, and a bridge; one interface is slow."""
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True)
+
+    with ExitStack() as stack:
+        ip("link", "add", "slowbr", "type", "bridge")
+        stack.callback(ip, "link", "del", "slowbr")
+        ip("addr", "add", "10.79.0.254/24", "dev", "slowbr")
+        ip("link", "set", "slowbr", "up")
+        for rank in range(ranks):
+            name = name_of(rank)
+            ip("netns", "add", name)
+            stack.callback(ip, "netns", "del", name)
+            veth = ("type", "veth", "peer", "name", "eth0", "netns", name)
+            ip("link", "add", f"slowp{rank}", *veth)
+            ip("link", "set", f"slowp{rank}", "master", "slowbr", "up")
+            at = f"10.79.0.{rank + 1}/24"
+            ip("-n", name, "addr", "add", at, "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up", "gso_max_segs", "1")
+            ip("-n", name, "link", "set", "lo", "up")
+        if more:
+            # it sends each gradient twice but for its own part
+            rate = 8 * 4 * FLOATS * 2 * (ranks - 1) / ranks / more
+            limit = ("rate", f"{round(rate)}bit", "burst", "16kb", "latency", "1s")
+            dev = ("dev", "eth0", "root", "tbf", *limit)
+            command = ["ip", "netns", "exec", name_of(who), "tc", "qdisc", "add", *dev]
+            subprocess.run(command, check=True)
+        yield
+
+
+def play(kind: str, ranks: int, who: int, steps: int, root: Path) -> None:
     """Run one job, with its dumps below `root`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    os.environ |= {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "TORCH_FR_BUFFER_SIZE": "2000",
-        "OMP_NUM_THREADS": "1",
-    }
-    context = get_context("spawn")
-    started = []
-    for rank in range(ranks):
-        into = root / f"gpu{rank * hosts // ranks + 1:04d}" if hosts else root / "fr"
-        given = (rank, ranks, kind, who, steps, str(into))
-        started.append(context.Process(target=train, args=given))
-    for process in started:
-        process.start()
-    for process in started:
-        process.join(300)
-        if process.is_alive() and process.pid:
-            os.kill(process.pid, signal.SIGKILL)
+    more = share_of(kind) * STEP
+    with ExitStack() as stack:
+        at = "127.0.0.1"
+        if kind.startswith("tc"):
+            stack.enter_context(network(ranks, who, more))
+            at = "10.79.0.1"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        os.environ |= {
+            "MASTER_ADDR": at,
+            "MASTER_PORT": str(port),
+            "TORCH_FR_BUFFER_SIZE": "2000",
+            "OMP_NUM_THREADS": "1",
+        }
+        (root / "fr").mkdir()
+        (root / "data").write_bytes(random.Random(1).randbytes(16 * BATCH))
+        context = get_context("spawn")
+        started = []
+        for rank in range(ranks):
+            given = (rank, ranks, kind, who, steps, str(root / "fr"))
+            started.append(context.Process(target=train, args=given))
+        for process in started:
+            process.start()
+        until = time.monotonic() + 300
+        slow = started[who].pid or 0
+        while any(process.is_alive() for process in started):
+            time.sleep(3 * STEP)
+            if time.monotonic() > until:
+                for process in started:
+                    process.kill()
+            elif kind.startswith("stop") and started[who].is_alive():
+                os.kill(slow, signal.SIGSTOP)
+                time.sleep(3 * more)
+                os.kill(slow, signal.SIGCONT)
+        for process in started:
+            process.join()
+        (root / "data").unlink()
 
 
 def main() -> int:
-    """Run the jobs, and print a row for each."""
+    """Run the jobs, and print a line for each and a row for each kind."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--steps", type=int, default=80)
-    parser.add_argument("--hosts", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", nargs="*", default=list(KINDS))
+    parser.add_argument("--keep", type=Path, help="a folder for the dumps")
     given = parser.parse_args()
     for kind in given.kind:
+        row = Row(kind, share_of(kind))
         for n in range(given.jobs):
-            who = random.Random(f"{kind} {n}").randrange(given.ranks)
-            with tempfile.TemporaryDirectory() as scratch:
-                play(kind, given.ranks, who, given.steps, Path(scratch), given.hosts)
-                slug, ranks, words = told(Path(scratch))
-            want = f"rank {who}" if "%" in kind else "nobody"
-            print(f"{kind:14} want {want:8} got {slug:12} {sorted(ranks)} {words}")
+            seed = f"{given.seed} {kind} {n}"
+            who = random.Random(seed).randrange(given.ranks)
+            with tempfile.TemporaryDirectory(dir=given.keep or Path.cwd()) as scratch:
+                play(kind, given.ranks, who, given.steps, Path(scratch))
+                if given.keep:
+                    kept = given.keep / seed.replace(" %", "").replace(" ", "-")
+                    (Path(scratch) / "fr").rename(kept)
+                    at = kept
+                else:
+                    at = Path(scratch)
+                slow = {who} if "%" in kind else set()
+                print(kind, row.add(at, slow, row.share, seen=True), flush=True)
+        print(HEAD, row, sep="\n", flush=True)
     return 0
 
 

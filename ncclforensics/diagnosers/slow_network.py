@@ -10,9 +10,14 @@ How we know
     `speed change detected: 400000 -> 200000 Mbps` (NCCL 2.30); the speed of a card in
     `NET/IB: [0] mlx5_0:…` (since 2.27) below that of the same card on the other hosts;
     or `Using network Socket` on a host whose NET/IB lines list devices. The host with
-    the slower card is named. If the only sign is that from one step on, to the end of
-    the log, the steps take twice as long (Megatron's `elapsed time per iteration`),
-    this is possible, and nobody is named.
+    the slower card is named.
+
+    Or by how long calls take on their last member, which waits for nobody: twice as
+    long in one group or link as in its sisters, all the time. GPU times tell that, of
+    dumps with `TORCH_NCCL_ENABLE_TIMING=1` or of NCCL's Inspector. If only one host is
+    common to all that are slow, it is named; else the two ends are told, and nobody is
+    named. If the only sign is that calls, or the steps of a log (Megatron, NeMo), take
+    twice as long from one on to the end, this is possible, and nobody is named.
 
 What to do
     `ibstat mlx5_X | grep Rate` and `mlxlink -d mlx5_X` on the named host: reseat or
@@ -37,9 +42,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, step_times
+from ncclforensics.evidence import common, step_times, transfers
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Cite, Finding
+from ncclforensics.theory import slow_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +54,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", step_times.TIMED)
+NEEDS = ("nccl.", *step_times.TIMED, "inspector.", "collectives")
 MISSING = "no NCCL_DEBUG=INFO log"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on every rank"
 EXPLAINS = ("straggler", "timeout-masking", "slow-rank")
@@ -60,7 +66,7 @@ CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts with a network that is slower than it could be."""
-    for look in (_slowed, _slower_card, _socket, _by_steps):
+    for look in (_slowed, _slower_card, _socket, _by_calls, _by_steps):
         if found := look(frames):
             yield found
             return
@@ -130,6 +136,52 @@ def _socket(frames: Frames) -> Finding | None:
     evidence = (*common.cites(lines, 3), *common.cites(devices, 2))
     what = "NCCL uses TCP sockets although InfiniBand or RoCE devices are there"
     return _finding(lines, "possible", what, evidence, "mlx5_0")
+
+
+def _by_calls(frames: Frames) -> Finding | None:
+    """Find groups or links whose calls take longer than in sisters, or than before."""
+    if not slow_ranks.runs(frames):
+        return None
+    told = transfers.slower(frames)
+    than = "in its sisters"
+    if told is None:
+        told, than = transfers.fallen(frames), "before"
+    if told is None:
+        return None
+    ends = f"{common.ranks(told.ranks)}{common.on(told.hosts)}"
+    who = (
+        f"messages of {ends} take" if told.is_message else f"{told.op} of {ends} takes"
+    )
+    more = f", and so in {told.many - 1} more" if told.many > 1 else ""
+    what = (
+        f"{who} {told.slow_ms / told.usual_ms:.1f} times as long as {than}: "
+        f"{told.slow_ms:,.1f} ms, not {told.usual_ms:,.1f}{more}"
+    )
+    hosts = told.blamed
+    where = f"{common.named(hosts)}: " if hosts else ""
+    at = f"   # on {common.some(told.hosts)}"
+    by_time = than == "before"
+    return Finding(
+        slug="slow-network",
+        confidence="possible" if by_time else "likely",
+        headline=f"{where}{what}",
+        evidence=tuple(
+            Cite(source, line, text, "line" if source.endswith(".log") else "entry")
+            for source, line, text in told.lines.select(
+                "source", "line", "text"
+            ).iter_rows()
+        ),
+        explanation=f"{where}{what}. That is the time on the member that came last, so "
+        "no wait is in it: the transfer is slow, by a link, a card, a switch port, or "
+        "the traffic of others.",
+        remedy=(
+            Action(f"ibstat | grep -E 'CA|Rate'{at}", only="infiniband"),
+            Action(f"ethtool IFACE | grep Speed{at}", only="no infiniband"),
+            f"all_reduce_perf -b 1G -e 1G   # nccl-tests, {common.some(told.hosts)}",
+        ),
+        hosts=hosts,
+        ranks=(),
+    )
 
 
 def _by_steps(frames: Frames) -> Finding | None:

@@ -16,7 +16,11 @@ How we know
     it, else the times of the calls, in calls that ranks wait in: these show a slow CPU,
     but on NCCL no slow GPU. Clocks of hosts are compared through the calls in which
     they meet, and a clock that is off blames nobody. If all ranks of a host are slow,
-    its host is named.
+    its host is named. Without dumps, the lines of NCCL's Inspector tell the same.
+
+    Or a program that measures it says so: NVRx (`STRAGGLER DETECTION WARNING`), or
+    Megatron's `--log-straggler`, of which only the rank that is always the slowest
+    is told, as possible.
 
 What to do
     Compare the named host with the others: `nvidia-smi -q -d PERFORMANCE,CLOCK` for
@@ -40,7 +44,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import common
+from ncclforensics.evidence import common, told_stragglers
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.model.folding import count
 from ncclforensics.model.words import lasted, percent
@@ -72,12 +76,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that others wait for all the time, in a job that runs."""
     if not slow_ranks.runs(frames):
         return
-    if slow_ranks.excess(frames) is None:
-        yield NotChecked("slow-rank", MISSING, NEXT_TIME)
-        return
-    told = slow_ranks.slow(frames)
+    known = slow_ranks.excess(frames) is not None
+    told = slow_ranks.slow(frames) if known else None
+    by_word = told_stragglers.told(frames)
     if told is not None and told.is_named:
         yield _finding(frames, told)
+    elif by_word is not None:
+        yield _by_word(frames, by_word)
+    elif not known:
+        yield NotChecked("slow-rank", MISSING, NEXT_TIME)
     elif told is None and (stage := last_stage.last_stage(frames)) is not None:
         yield RuledOut(
             "slow-rank",
@@ -87,6 +94,29 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         )
     elif told is None and not slow_ranks.shows_gpus(frames):
         yield NotChecked("slow-rank", UNTIMED, NEXT_TIME)
+
+
+def _by_word(frames: Frames, told: told_stragglers.Told) -> Finding:
+    """Name the ranks that a program which measures it reports as slow."""
+    hosts = common.hosts_of(frames, told.ranks)
+    who = f"{common.ranks(told.ranks)}{common.on(hosts)}"
+    verb = "is" if len(told.ranks) == 1 else "are"
+    at = f"   # on {common.some(hosts)}" if hosts else ""
+    return Finding(
+        slug="slow-rank",
+        confidence="likely" if told.sure else "possible",
+        headline=f"{who} {verb} slow: {told.how}",
+        evidence=common.cites(told.lines),
+        explanation=f"{who} {verb} slow: {told.how}. What it costs the others is not "
+        "in these lines; dumps with TORCH_NCCL_ENABLE_TIMING=1 would tell.",
+        remedy=(
+            f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE{at}",
+            f"top -b -n 1 | head -20; iostat -x 1 3{at}",
+        ),
+        ranks=told.ranks,
+        hosts=hosts,
+        devices=common.devices_of(frames, told.ranks),
+    )
 
 
 def _finding(frames: Frames, told: Slow) -> Finding:
@@ -116,7 +146,7 @@ def _finding(frames: Frames, told: Slow) -> Finding:
                 int(str(told.worst["line"])),
                 f"{common.ranks((int(str(told.worst['rank'])),))} came "
                 f"{lasted(float(str(told.worst['late'])))} after the others",
-                "entry",
+                "line" if told.worst["record_id"] is None else "entry",
             ),
         ),
         explanation=f"In {told.last:,} of {count(told.meetings, 'call')} "

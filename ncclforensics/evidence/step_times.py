@@ -15,7 +15,7 @@ import polars as pl
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-TIMED = "launchers.megatron.iteration"
+TIMED = ("launchers.megatron.iteration", "launchers.nemo.step")
 SLOWER = 2.0  # factor over the usual step time
 USUAL = 1.5  # factor up to which a step counts as usual
 STEADY = 0.9  # share of the earlier steps that must be usual
@@ -35,22 +35,37 @@ class Slowdown:
 
 def slowdown(frames: Frames) -> Slowdown | None:
     """Return the first slowdown that lasts to the end of a log, or None."""
-    timed = frames.message(TIMED)
-    if not {"step_ms", "batch"} <= set(timed.columns):
-        return None
+    timed = frames.message(*TIMED)
+    named = {"step": pl.Int64, "step_ms": pl.Float64, "step_s": pl.Float64}
+    more = {c: k for c, k in (named | {"batch": pl.Int64}).items() if c not in timed}
+    timed = timed.with_columns(pl.lit(None, k).alias(c) for c, k in more.items())
+    timed = timed.with_columns(pl.coalesce("step_ms", pl.col("step_s") * 1e3))
     for log in timed.sort("source", "line").partition_by("source", maintain_order=True):
         steps = log.drop_nulls("step_ms")[WARM_UP:]
-        if steps.height < 2 * LEAST or steps["batch"].n_unique() > 1:
+        if steps["batch"].n_unique() > 1:
             continue
-        usual = float(str(steps["step_ms"].quantile(0.25)))
-        is_usual = steps["step_ms"] < USUAL * usual
-        last = int(str(is_usual.arg_true().max()))
-        before, after = steps[: last + 1], steps[last + 1 :]
-        if before.height < LEAST or after.height < LEAST:
+        found = lasting(steps["step_ms"])
+        if found is None:
             continue
-        slow = float(str(after["step_ms"].median()))
-        if slow < SLOWER * usual or is_usual[: last + 1].mean() < STEADY:  # type: ignore[operator]
-            continue
-        lines = pl.concat([before.tail(1), after.head(1), after.tail(1)])
-        return Slowdown(int(after["step"][0]), usual, slow, lines)
+        at, usual, slow = found
+        lines = pl.concat([steps[at - 1 : at + 1], steps.tail(1)])
+        return Slowdown(int(steps["step"][at]), usual, slow, lines)
     return None
+
+
+def lasting(times: pl.Series) -> tuple[int, float, float] | None:
+    """Return from where on times are longer to the end, what is usual, and what then.
+
+    None if they are not, or if too few were before or after.
+    """
+    if times.len() < 2 * LEAST:
+        return None
+    usual = float(str(times.quantile(0.25)))
+    is_usual = times < USUAL * usual
+    at = int(str(is_usual.arg_true().max())) + 1
+    if min(at, times.len() - at) < LEAST:
+        return None
+    slow = float(str(times[at:].median()))
+    if slow < SLOWER * usual or is_usual[:at].mean() < STEADY:  # type: ignore[operator]
+        return None
+    return at, usual, slow

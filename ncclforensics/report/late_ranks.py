@@ -1,4 +1,4 @@
-"""The heat map of the page: how much longer each rank works than its peers, over time.
+"""A heat map: how much longer each rank works than its peers, over time.
 
 Rows are ranks, or hosts where ranks are many: a host shows its slowest rank. Cells are
 levels, so that a picture of a thousand ranks stays small.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from msgspec import Struct
 
+from ncclforensics.model.words import percent
 from ncclforensics.report.sanitize import line
 
 if TYPE_CHECKING:
@@ -26,6 +27,15 @@ class LateRanks(Struct, frozen=True):
 
     rows: tuple[tuple[str, tuple[int, ...]], ...]
     more_rows: int = 0
+
+
+def legend() -> list[tuple[str, str, str]]:
+    """Return the digit, word and meaning of each level."""
+    words = ("a little", "slow", "slower", "slowest")
+    return [
+        (str(n), word, f"at work {percent(least)} of the time longer, or more")
+        for n, (word, least) in enumerate(zip(words, LEVELS, strict=True), 1)
+    ]
 
 
 def late_ranks(report: Report, frames: Frames) -> LateRanks | None:

@@ -24,7 +24,8 @@ from ncclforensics.theory import lateness_test, rank_roles, standstill, weigh
 
 NAMED = 0.055  # share of all time: 10 % of the work, in steps nearly twice as long
 WORTH = 0.03  # share of the time that is worth a line
-ERRORS = 4.0  # standard errors that it must be above zero
+ERRORS = 2.0  # standard errors above zero, to be a candidate; chance decides later
+LONG_STEPS = 0.1  # share of the slices that a few long steps of anybody may be
 ABOVE = 2.0  # times the most that any other rank of the role is above
 APART = 1.5  # times as far from the others as most of these are from each other
 LONG = (
@@ -115,7 +116,7 @@ def slow(frames: Frames) -> Slow | None:
 def _ranks(above: pl.DataFrame) -> pl.DataFrame:
     """Return `rank role clock share error`: means over slices, extreme ones clipped."""
     own, more = ("rank", "role", "clock"), pl.col("more")
-    low, high = (more.quantile(q).over(own) for q in (0.05, 0.95))
+    low, high = (more.quantile(q).over(own) for q in (LONG_STEPS, 1 - LONG_STEPS))
     # slices may cut the steps of two ranks at other places: some together do not
     batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)
     return (
@@ -212,6 +213,7 @@ def _told(
     mean = pl.col("late") * (pl.col("late") > 0)
     worst = (
         met.filter(is_mine & pl.col("meets").is_in(sides["meets"].implode()))
+        .drop_nulls("late")  # a call that is still open has none
         .with_columns(mean.sum().over("kind").alias("sum"))
         .sort("sum", "late", "rank", "place", descending=[True, True, False, False])
         .row(0, named=True)

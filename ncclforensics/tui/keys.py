@@ -37,6 +37,9 @@ KEYS: list[BindingType] = [
     Binding(
         "x", "explain", "explain class", show=False, tooltip="What the class means"
     ),
+    _asks(
+        "H", "slower", "who is slower", show=False, tooltip="Who is slower, over time"
+    ),
     Binding("c", "copy", "copy", show=False, tooltip="Copy the verdict as Markdown"),
     Binding("S", "save", "save screen", show=False, tooltip="Save the screen as SVG"),
     Binding("m", "grow", "maximize pane", show=False, tooltip="Maximize this pane"),

@@ -10,6 +10,7 @@ from ncclforensics.correlate.runs import job
 from ncclforensics.engine import answers
 from ncclforensics.report.coverage import recognised
 from ncclforensics.report.formats.as_json import load as load_report
+from ncclforensics.report.late_ranks import late_ranks
 from ncclforensics.report.phrases import GIVE
 from ncclforensics.report.timeline.build import build
 from ncclforensics.tui import exported
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ncclforensics.analysis import Analysis
     from ncclforensics.correlate.runs.time_window import Span
     from ncclforensics.report.contract import Report
+    from ncclforensics.report.late_ranks import LateRanks
     from ncclforensics.report.timeline.first_pass import Tick
     from ncclforensics.report.timeline.timeline import Timeline
     from ncclforensics.sources import Source
@@ -64,6 +66,7 @@ class Loaded:
     sources: Mapping[str, Source] = field(default_factory=dict)
     why_empty: str = ""
     cached: float | None = None
+    late_ranks: LateRanks | None = None
 
     def excerpt(self, name: str, line: int | None) -> list[tuple[str, str]]:
         """Return the lines around a citation as (style, text).
@@ -107,7 +110,8 @@ def load(
             made = build(
                 found.frames, found.report, calls=found.calls, steps=steps, tick=tick
             )
-            return _shown(found.report, made, {})
+            shown = _shown(found.report, made, {})
+            return replace(shown, late_ranks=late_ranks(found.report, found.frames))
     tick("looking at files", 0, 0)
     known = _known(request, scratch)
     analysis = known or _analyzed(request, scratch, tick)
@@ -117,6 +121,7 @@ def load(
     made = build(analysis.frames, analysis.report, steps=steps, tick=tick)
     sources = {source.name: source for source in analysis.sources}
     shown = _shown(analysis.report, made, sources)
+    shown = replace(shown, late_ranks=late_ranks(analysis.report, analysis.frames))
     return shown if known is None else replace(shown, cached=known.seconds)
 
 

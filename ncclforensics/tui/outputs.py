@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.binding import Binding
 
+from ncclforensics.model.folding import count
+from ncclforensics.report.late_ranks import legend
 from ncclforensics.report.timeline.states import STATES
 from ncclforensics.tui.dialogs import Page, plain
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 WIDTH = 84
 MOST_FILES = 1000
+HEAT = ".-=#@"  # by level
 _NAMES = {"slash": "/", "question_mark": "?", "plus,equals_sign": "+"}
 
 
@@ -60,6 +63,28 @@ class Outputs(App[int]):
             for at, said in enumerate(text.splitlines())
         ]
         self.push_screen(Page(slug, lines))
+
+    def action_slower(self) -> None:
+        """Show the heat map of who works longer than its peers, over time."""
+        late = self.loaded.late_ranks if self.loaded is not None else None
+        if late is None:
+            self.notify("no rank is known to be slower than its peers")
+            return
+        wide = max(len(name) for name, _ in late.rows)
+        lines = [
+            ("", f"{name:>{wide}} {''.join(HEAT[level] for level in levels)}")
+            for name, levels in late.rows
+        ]
+        if late.more_rows:
+            lines.append(
+                ("dim", f"{count(late.more_rows, 'row')} of faster ranks more")
+            )
+        lines += [("", ""), ("bold", "Levels")]
+        lines += [
+            ("", f"  {HEAT[int(level)]}  {word:9} {meaning}")
+            for level, word, meaning in legend()
+        ]
+        self.push_screen(Page("who is slower than its peers, over time", lines))
 
     def action_help(self) -> None:
         """Show the keys and the states."""

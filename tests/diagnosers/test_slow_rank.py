@@ -28,7 +28,7 @@ def report(tmp_path, fault="slow 10 %", **other):
     job = Steady(random.Random(1), fault)
     for name, value in other.items():
         setattr(job, name, value)
-    played = slowness.Recorder(job)
+    played = slowness.Recorder(job, job.share)
     played.play()
     played.write(tmp_path)
     return analyze([str(tmp_path)]).report
@@ -92,7 +92,7 @@ def test_without_a_history_it_is_not_checked(tmp_path):
 
 def test_a_job_that_hangs_has_its_own_verdict(tmp_path):
     job = Steady(random.Random(1), "slow 30 %")
-    played = slowness.Recorder(job)
+    played = slowness.Recorder(job, job.share)
     played.play()
     for rank, made in enumerate(played.entries):
         if rank != 2:  # it never comes to the next call
@@ -112,7 +112,7 @@ def streams(tmp_path, fault="gpu 10 %", ended=False, **other):
     given = {"backend": "timed", "shape": "ddp", "width": 1, "world": 8, "calls": 4}
     given |= {"per_host": 4, "step": 0.6, "steps": 60, "syncs": 1, "sigma": 0.01}
     given |= {"spikes": 0.0, "transfer": 0.03, "spread": 1.5, "keeps_mtime": False}
-    given |= {"off": [0.0] * 2, "drift": [0.0] * 2, "bias": [0.0] * 8}
+    given |= {"off": [0.0] * 4, "drift": [0.0] * 4, "bias": [0.0] * 16}
     for name, value in {**given, "slow": {5} if job.share else set(), **other}.items():
         setattr(job, name, value)
     played, usual = (slowness_streams.Play(job, s) for s in (job.share, 0.0))
@@ -153,7 +153,7 @@ def test_at_one_moment_a_hang_looks_the_same_and_the_gain_is_told(tmp_path):
 
 def test_one_older_dump_beside_a_hang_proves_no_motion(tmp_path):
     job = Steady(random.Random(1), "steady")
-    played = slowness.Recorder(job)
+    played = slowness.Recorder(job, job.share)
     played.play()
     for rank, made in enumerate(played.entries):
         if rank == 5:
@@ -171,3 +171,44 @@ def test_of_a_slow_gpu_times_of_the_cpu_tell_nothing_and_that_is_said(tmp_path):
     assert (told.outcome, told.fastest_gain) == ("no-failure", None)
     said = {n.slug: n.next_time for n in told.not_checked}
     assert "TORCH_NCCL_ENABLE_TIMING=1" in said["slow-rank"]
+
+
+@pytest.mark.parametrize("every", [1, 7])
+def test_the_inspector_tells_it_without_dumps(tmp_path, every):
+    job = Steady(random.Random(1), "slow 10 %")
+    job.timed, job.steps = True, 60 * every
+    played = slowness.Recorder(job, job.share)
+    played.play()
+    played.inspected(tmp_path)
+    for log in tmp_path.iterdir():
+        lines = log.read_text().splitlines(keepends=True)
+        kept = [line for n, line in enumerate(lines) if n // 2 % every == 0]
+        log.write_text("".join(kept))
+    told = analyze([str(tmp_path)]).report
+    assert told.verdict.slug == "slow-rank"
+    assert told.verdict.culprits.ranks == (5,)
+    assert told.verdict.culprits.hosts == ("gpu0002",)
+    share = float(told.verdict.headline.partition("wait ")[2].partition(" %")[0])
+    assert share == pytest.approx(8, abs=2)
+    assert {cite.counts for cite in told.verdict.evidence} == {"line"}
+
+
+def test_the_inspector_of_a_steady_job_accuses_nobody(tmp_path):
+    job = Steady(random.Random(1), "steady")
+    job.timed = True
+    played = slowness.Recorder(job, 0.0)
+    played.play()
+    played.inspected(tmp_path)
+    told = analyze([str(tmp_path)]).report
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+@pytest.mark.parametrize(("fault", "least"), [("cpu 30 %", 0.8), ("gpu 30 %", 0.3)])
+def test_of_what_is_lost_in_rows_of_calls_never_too_much_is_told(
+    tmp_path, fault, least
+):
+    """A GPU's lateness grows along a row, and other ranks work beside its calls."""
+    told, lost = streams(tmp_path, fault, ended=True, calls=8, world=16, per_host=8)
+    assert told.verdict.culprits.ranks == (5,)
+    said = float(told.verdict.headline.partition("wait ")[2].partition(" %")[0])
+    assert 100 * least * lost < said < 120 * lost

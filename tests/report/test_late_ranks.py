@@ -8,7 +8,7 @@ from ncclforensics.model.frames import Frames
 from ncclforensics.model.tables import rows
 from ncclforensics.report.contract import Gain
 from ncclforensics.report.formats.svg import late_ranks as drawn
-from ncclforensics.report.late_ranks import LEVELS, MOST_ROWS, late_ranks
+from ncclforensics.report.late_ranks import LEVELS, MOST_ROWS, late_ranks, legend
 
 
 @pytest.fixture
@@ -51,6 +51,6 @@ def test_nothing_is_drawn_where_nobody_is_slow(report):
 def test_the_picture_names_its_rows_and_its_levels(report):
     svg = str(drawn.late_ranks(late_ranks(report, frames(8, 5))))
     assert "rank 5 gpu0000: level 3 at most" in svg
-    assert [digit for digit, _, _ in drawn.legend()] == [
+    assert [digit for digit, _, _ in legend()] == [
         str(n) for n in range(1, len(LEVELS) + 1)
     ]

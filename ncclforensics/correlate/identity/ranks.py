@@ -116,6 +116,8 @@ def _claims(frames: Frames) -> pl.DataFrame:
     dumped = outline(frames).select("rank", "source").unique(maintain_order=True)
     told.append(tables.conform("ranks", dumped))
     inits = frames.message(*COMPLETE)
+    if inits.is_empty():
+        inits = _inspected(frames)
     if inits.height:
         told.append(_from_inits(inits))
     else:
@@ -188,6 +190,20 @@ def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
         pl.col("bus_id"),
         "attempt",
         *CITE,
+    )
+
+
+def _inspected(frames: Frames) -> pl.DataFrame:
+    """Return one line of NCCL's Inspector a communicator, as a line of its set-up."""
+    lines = frames.message("inspector.completed")
+    if "group_rank" not in lines.columns:
+        return lines.head(0)
+    one = ["host", "pid", "pg"]
+    return lines.unique(one, keep="first", maintain_order=True).select(
+        pl.exclude("bus_id"),
+        pl.col("group_rank").alias("comm_rank"),
+        pl.lit(None, pl.Int64).alias("cuda_dev"),
+        pl.lit(None, pl.String).alias("bus_id"),
     )
 
 

@@ -35,6 +35,7 @@ TAGGED = ("python.tagged", "uncaught.record")
 STEPS = (
     *("python.step", "python.step.equals", "python.step.iteration"),
     "launchers.megatron.iteration",
+    "launchers.nemo.step",
 )
 # a step number in an exception's text is not a step
 AN_EXCEPTION = r"^\s*raise |^[\w.]+(?:Error|Exception): "

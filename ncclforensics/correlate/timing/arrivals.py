@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.timing import pace
+from ncclforensics.correlate.traces import inspected
 from ncclforensics.correlate.traces.progress import ROOTED, grouped, signature
 
 if TYPE_CHECKING:
@@ -44,13 +45,13 @@ ROUNDS = 60  # of the fit; each halves the error of hosts that meet through othe
 def arrivals(frames: Frames) -> pl.DataFrame:
     """Return the calls of all ranks with a history, in order, as `made` s.
 
-    Columns: `rank group op place clock label kind is_p2p meets`, `made` (f64,
+    Columns: `rank group op place host clock label kind what is_p2p meets`, `made` (f64,
     seconds on one clock), `raw` (on the host's own), `took` (s), `source line stack`.
-    `meets` numbers the collectives to which all members came whose dumps are here;
-    `clock` the hosts, or the ranks whose host is unknown.
+    `kind` is the same call of a program in one group, `what` in any. `meets` numbers
+    the collectives to which all members came whose dumps are here; `clock` the hosts,
+    or the ranks whose host is unknown.
     """
-    told = pl.struct(signature(), "stack").hash(seed=0).alias("kind")
-    made = frames.scan("collectives").select(*KEPT, told).collect()
+    made = _made(frames)
     made = made.filter(pl.col("t").is_not_null() & pl.col("rank").is_not_null())
     made = made.filter(pl.len().over("rank") >= LEAST)
     if made["rank"].n_unique() < 2:
@@ -60,8 +61,7 @@ def arrivals(frames: Frames) -> pl.DataFrame:
     hosts = frames["ranks"].select("rank", "host").unique("rank", keep="first")
     off = (pl.col("dst") - pl.col("src")).sign()
     made = (
-        grouped(made, frames["group_names"])
-        .join(hosts, on="rank", how="left")
+        made.join(hosts, on="rank", how="left")
         .sort("rank", "record_id", "line")
         .with_columns(
             *(
@@ -73,11 +73,21 @@ def arrivals(frames: Frames) -> pl.DataFrame:
             clock=pl.coalesce("host", pl.format("rank {}", "rank")).rank("dense") - 1,
             label=pl.struct("pg_desc", "op", off).hash(seed=0),
             kind=pl.struct("group", "kind").hash(seed=0),
+            what="kind",
             place=pl.int_range(pl.len()).over("rank"),
         )
         .drop("t_completed", "duration_ms", "pg_id")
     )
     return _on_one_clock(_met(made))
+
+
+def _made(frames: Frames) -> pl.DataFrame:
+    """Return the calls of dumps, else of the Inspector, with `group` and `kind`."""
+    told = pl.struct(signature(), "stack").hash(seed=0).alias("kind")
+    made = frames.scan("collectives").select(*KEPT, told).collect()
+    if made.is_empty():
+        return inspected.calls(frames).select(*KEPT, "group", "kind")
+    return grouped(made, frames["group_names"])
 
 
 def _met(made: pl.DataFrame) -> pl.DataFrame:

@@ -96,8 +96,8 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
     """Add `late`, and `wait`: what a call took on the GPU, transfer included.
 
     A call beside which the GPU works on is no wait: what a rank is late there, it is
-    late at the next one as well. Only the call that ends such a row counts, so that
-    nothing is counted twice.
+    late at the next one as well. Such a row counts once, at the call that ends it, by
+    the call in which the row waited most: the others begin where it had ended.
     """
     took, met = pl.col("took"), pl.col("meets").is_not_null()
     calls = calls.with_columns(
@@ -124,10 +124,47 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
     ends = _carried(known).join(at_once, on="kind")
     ends = ends.select("kind", pl.col("blocks") & ~pl.col("once"))
     wait = pl.when("blocks").then(took.fill_null(0.0)).otherwise(0.0)
-    return (
+    return _with_rows(
         calls.join(ends, on="kind", how="left", maintain_order="left")
         .with_columns(pl.col("blocks").fill_null(True))
         .with_columns(wait=wait)
+    )
+
+
+def _with_rows(calls: pl.DataFrame) -> pl.DataFrame:
+    """Let the calls that end rows of calls have the `late` and `wait` of their rows."""
+    met = pl.col("meets").is_not_null()
+    ends = pl.when(met & pl.col("blocks")).then("meets")
+    ends = ends.fill_null(strategy="backward").over("rank", "group")
+    told = calls.with_columns(
+        end=ends, waited=pl.col("took") - pl.col("took").min().over("meets")
+    )
+    told = told.filter(met).drop_nulls(["end", "late"])
+    most = (
+        told.group_by("end", "meets")
+        .agg(pl.col("late").max())
+        .sort("late", "meets")
+        .unique("end", keep="last")
+        .select("end", "meets")
+    )
+    row = told.join(most, on=["end", "meets"]).select(
+        "rank",
+        pl.col("end").alias("meets"),
+        pl.col("late").alias("row_late"),
+        pl.col("waited").alias("row_waited"),
+    )
+    transfer = pl.col("took").min().over("meets")
+    return (
+        calls.join(row, on=["rank", "meets"], how="left", maintain_order="left")
+        .with_columns(
+            late=pl.when("blocks")
+            .then(pl.coalesce("row_late", "late"))
+            .otherwise("late"),
+            wait=pl.when(pl.col("blocks") & pl.col("row_waited").is_not_null())
+            .then(transfer + pl.col("row_waited"))
+            .otherwise("wait"),
+        )
+        .drop("row_late", "row_waited")
     )
 
 

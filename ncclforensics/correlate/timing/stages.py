@@ -26,7 +26,7 @@ def stages(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
         .select(*own, "src", "dst")
         .unique()
         .join(seats, on=own, how="left", nulls_equal=True)
-        .select(_at(side).alias(side) for side in ("src", "dst"))
+        .select(member_at(side).alias(side) for side in ("src", "dst"))
         .drop_nulls()
         .unique()
         .sort("src", "dst")
@@ -47,7 +47,7 @@ def stages(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _at(side: str) -> pl.Expr:
+def member_at(side: str) -> pl.Expr:
     """Return the rank at a place; Gloo lists no members, and mostly all are."""
     seat = pl.col("members").list.get(pl.col(side), null_on_oob=True)
     listed = pl.col("members").list.len() > 0

@@ -17,6 +17,7 @@ from ncclforensics.report.formats.svg import (
     signs,
     waits,
 )
+from ncclforensics.report.late_ranks import legend as levels_of_late_ranks
 from ncclforensics.report.text_layout import shorten
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def pictures(report: Report, details: Details) -> list[Picture]:
     if (late := details.late_ranks) is not None:
         more = f"{count(late.more_rows, 'row')} left out, of faster ranks"
         notes = (more,) * bool(late.more_rows)
-        drawn, levels = late_ranks.late_ranks(late), tuple(late_ranks.legend())
+        drawn, levels = late_ranks.late_ranks(late), tuple(levels_of_late_ranks())
         found.append(Picture("Who is slower than its peers", drawn, levels, notes))
     if (groups := details.waits) is not None:
         said = _leads(report, groups)

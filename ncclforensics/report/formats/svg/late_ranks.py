@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.model.words import percent
 from ncclforensics.report.formats.svg.elements import markup, path, picture, text
-from ncclforensics.report.late_ranks import LEVELS
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -35,12 +33,3 @@ def late_ranks(told: LateRanks) -> Markup:
                 label = text(svg, 0, y + 15, str(level) * len(starts), "in", "middle")
                 label.set("x", " ".join(f"{x + 8.5:g}" for x in starts))
     return markup(svg)
-
-
-def legend() -> list[tuple[str, str, str]]:
-    """Return the digit, word and meaning of each level."""
-    words = ("a little", "slow", "slower", "slowest")
-    return [
-        (str(n), word, f"at work {percent(least)} of the time longer, or more")
-        for n, (word, least) in enumerate(zip(words, LEVELS, strict=True), 1)
-    ]

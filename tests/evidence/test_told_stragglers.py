@@ -1,0 +1,54 @@
+"""Programs that measure who is slow: their word counts if it is always the same."""
+
+import pytest
+
+from nccl_lines import found
+
+WARNED = (
+    "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. "
+    "Affected ranks: {}\n"
+)
+REPORTED = (
+    "INFO:megatron.core.utils:[2026-11-20 12:00:00] | MnRtt/Rnk: {:.2f}ms/{} | "
+    "MxRtt/Rnk: {:.2f}ms/{} | MnPwr/Rnk: 512345.00W/0 | MxPwr/Rnk: 601234.00W/2 |\n"
+)
+STEP = (
+    "Training epoch 0, iteration {0}/99 | lr: 1e-06 | global_batch_size: 8 | "
+    "global_step: {0} | reduced_train_loss: 11.0 | train_step_timing in s: {1}\n"
+)
+
+
+def reports(slowest, most=900.0):
+    return "".join(REPORTED.format(800.0, 3, most, rank) for rank in slowest)
+
+
+@pytest.mark.parametrize("affected", ["{{StragglerId(rank=5, node='gpu0001')}}", "[5]"])
+def test_whom_nvrx_warns_of_is_named(analyzed, affected):
+    text = WARNED.format(affected.replace("{{", "{").replace("}}", "}")) * 3
+    (told,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert (told.ranks, told.confidence) == ((5,), "likely")
+
+
+def test_who_is_warned_of_once_among_others_is_not_named(analyzed):
+    text = "".join(WARNED.format(f"[{rank}]") for rank in (1, 2, 3, 4))
+    assert not found(analyzed({"job.log": text}), "slow-rank")
+
+
+def test_the_rank_that_is_always_megatrons_slowest_is_possible(analyzed):
+    (told,) = found(analyzed({"job.log": reports([5] * 19 + [2])}), "slow-rank")
+    assert (told.ranks, told.confidence) == ((5,), "possible")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [reports([1, 2, 3, 5] * 5), reports([5] * 20, most=830.0), reports([5] * 4)],
+)
+def test_any_slowest_of_megatron_is_not_named(analyzed, text):
+    assert not found(analyzed({"job.log": text}), "slow-rank")
+
+
+def test_steps_of_nemo_that_take_longer_to_the_end_are_told(analyzed):
+    times = [30.0, 9.0, 1.2, *[1.2, 1.25] * 10, *[2.9, 3.0] * 10]
+    text = "".join(STEP.format(n, took) for n, took in enumerate(times))
+    (told,) = found(analyzed({"job.log": text}), "slow-network")
+    assert "since step 23" in told.headline
