@@ -26,7 +26,7 @@ from ncclforensics.parsers import (
     slurm_json,
 )
 from ncclforensics.parsers.flight_recorder import dump_reader
-from ncclforensics.parsers.logs import log_reader
+from ncclforensics.parsers.logs import log_reader, log_shape
 from ncclforensics.sources import compression
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _read(reader: Reader | None, sources: Sequence[Source]) -> Frames:
         if reader is log_reader.read_all and pl.thread_pool_size() > 1:
             threads = ThreadPoolExecutor(THREADS)
             stack.callback(threads.shutdown, cancel_futures=True)
-            later = [source for source in sources if not log_reader.hashes(source)]
+            later = [source for source in sources if not log_shape.hashes(source)]
             futures = {s.name: threads.submit(digest, s) for s in later}
         try:
             read = Frames() if reader is None else reader(sources)

@@ -12,7 +12,7 @@ import polars as pl
 
 from ncclforensics.model import tables
 from ncclforensics.model.tables import CITE
-from ncclforensics.parsers.logs import framing, log_reader
+from ncclforensics.parsers.logs import framing, log_shape
 from ncclforensics.parsers.logs.last_words import trouble
 from ncclforensics.parsers.logs.lines import blocks
 from ncclforensics.parsers.logs.long_lines import shortened
@@ -40,7 +40,7 @@ def last(source: Source, end: int | None) -> tuple[int, str] | None:
     put together.
     """
     try:
-        if log_reader.is_put_together(source):
+        if log_shape.is_put_together(source):
             return None
         with source.open() as stream:
             lines = _tail(stream, end)

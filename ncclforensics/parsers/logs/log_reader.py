@@ -28,6 +28,7 @@ from ncclforensics.parsers.logs import (
     endings,
     framing,
     grammar,
+    log_shape,
     pastes,
     record_files,
     scan,
@@ -133,34 +134,17 @@ def _side_by_side(
 
 def _tasks(source: Source, search: scan.Search) -> Iterator[Callable[[], list[Kept]]]:
     """Yield callables that scan a source: one for all of it, or one per span."""
-    if hashes(source):
+    if log_shape.hashes(source):
         yield bound(_whole, source, search)
     else:
-        for index in range(_spans(source)):
+        for index in range(log_shape.spans(source)):
             yield bound(_span, source, search, index)
-
-
-def hashes(source: Source) -> bool:
-    """Whether a log is read sequentially, and is therefore hashed while reading."""
-    return source.compression is not None or _spans(source) < 2 or _is_utf16(source)
-
-
-def _spans(source: Source) -> int:
-    return -(-source.bytes // scan.SPAN_BYTES)
-
-
-def _is_utf16(source: Source) -> bool:
-    try:
-        with source.open() as stream:
-            return stream.peek(2).startswith((b"\xff\xfe", b"\xfe\xff"))
-    except OSError:
-        return True
 
 
 def _whole(source: Source, search: scan.Search) -> list[Kept]:
     kept: list[Kept] = []
     try:
-        if is_in_pieces(source):
+        if log_shape.is_in_pieces(source):
             return [Kept(in_pieces=True)]
         with source.open(hashed=True) as stream:
             kept.extend(scan.in_order(stream, search))
@@ -173,7 +157,7 @@ def _whole(source: Source, search: scan.Search) -> list[Kept]:
 
 def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
     try:
-        if index == 0 and is_in_pieces(source):
+        if index == 0 and log_shape.is_in_pieces(source):
             return [Kept(in_pieces=True)]
         return [scan.of_span(source, search, index)]
     except scan.InPiecesError:
@@ -182,32 +166,13 @@ def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
         return [Kept(trouble=reason(error))]
 
 
-def is_in_pieces(source: Source) -> bool:
-    """Whether a log is read whole, judged by its head: records, or a paste."""
-    begins = head(source)
-    return record_files.form(begins) is not None or bool(scan.paste(begins))
-
-
-def is_put_together(source: Source) -> bool:
-    """Whether the lines that are read of a log are others than those of its file."""
-    begins = head(source)
-    steps = {name for name, _ in scan.paste(begins)}
-    return record_files.form(begins) is not None or bool(steps - {"prompts"})
-
-
-def head(source: Source) -> bytes:
-    """Return the first bytes of a log, as UTF-8."""
-    with source.open() as stream:
-        return scan.head(stream)
-
-
 def _put_together(source: Source, messages: Sequence[Message]) -> _Log:
     """Read and recognise a whole log whose lines were split, or that are records."""
     log = Kept()
     parts: list[Frames] = []
     room = Room()
     try:
-        begins = head(source)
+        begins = log_shape.head(source)
         if (records := _records(source, begins, log, messages)) is not None:
             found = recognise(records.drop("place"), records.height, messages, room)
             cited = record_files.cited(found, records["place"])

@@ -25,6 +25,7 @@ from ncclforensics.parsers.logs import (
     framing,
     grammar,
     log_reader,
+    log_shape,
     scan,
 )
 from ncclforensics.parsers.logs.inner_rows import Room
@@ -147,7 +148,7 @@ SCHEMA = {
 
 
 def _of(log: Source) -> pl.DataFrame:
-    plan = scan.paste(log_reader.head(log))
+    plan = scan.paste(log_shape.head(log))
     with log.open() as stream:
         read_ = log_reader.windows(stream, Kept(), plan)
         held = [lines.head(own).select("line", "raw") for lines, own in read_]
