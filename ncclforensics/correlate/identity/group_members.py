@@ -1,9 +1,9 @@
 """Members of groups that no line lists, derived from each rank's number in its group.
 
-A watchdog line holds both the global rank and the group rank. Launchers build all
-groups of one description alike: same size, same stride between consecutive group ranks.
-So two members of a group, or one member and the stride of its sister groups, give all
-the others.
+A watchdog line holds both the global rank and the group rank, and torch sorts the ranks
+of a group. Launchers build all groups of one description alike: same size, same distances
+between the members. So a few members of a group, or one and those of its sister groups,
+give all the others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.Dat
     groups with its description do not fit one stride.
     """
     told = (
-        grouped(frames["positions"].drop_nulls("pg_desc"), names)
+        grouped(frames["positions"], names)
         .drop_nulls(["group", "rank", "group_rank"])
         .filter(pl.col("group").str.ends_with(UNLISTED))
         .unique(["group", "rank", "group_rank"], maintain_order=True)
@@ -42,7 +42,9 @@ def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.Dat
         return members
     everyone = world.ranks(frames)
     found: dict[str, list[int]] = {}
-    for _, sisters in told.group_by("pg_desc", maintain_order=True):
+    # a group without a description has no known sisters
+    kind = pl.coalesce("pg_desc", "group")
+    for _, sisters in told.group_by(kind, maintain_order=True):
         found |= _of_sisters(sisters, everyone)
     if not found:
         return members
@@ -65,18 +67,69 @@ def _of_sisters(told: pl.DataFrame, everyone: frozenset[int]) -> dict[str, list[
     for group, seat, rank in told.select("group", "group_rank", "rank").iter_rows():
         if groups.setdefault(group, {}).setdefault(seat, rank) != rank:
             return {}
-    steps = {step for seats in groups.values() for step in _steps(seats)}
     size = 1 + max(seat for seats in groups.values() for seat in seats)
-    if len(steps) != 1 or size < 2 or (step := steps.pop()) < 1 or step != int(step):
+    if size < 2:
         return {}
+    layouts = [layout] if (layout := _layout(groups, size)) else _strides(groups, size)
+    fitting = [f for f in (_laid(groups, lay) for lay in layouts) if _fits(f, everyone)]
+    return fitting[0] if len(fitting) == 1 else {}
+
+
+def _layout(groups: dict[str, Seats], size: int) -> list[int] | None:
+    """Return the distance of each seat from the first of its group; None if unknown.
+
+    Groups that share a seat are laid over each other. Between two seats whose ranks
+    are as far apart as they are, and below one whose rank is its number, the ranks have
+    no gap. Other seats follow from the stride, if there is one.
+    """
+    most = max(groups.values(), key=len)
+    at = dict(most)  # seat -> rank, as if all were of the group `most`
+    moved = True
+    while moved:
+        moved = False
+        for seats in groups.values():
+            shift = {at[seat] - rank for seat, rank in seats.items() if seat in at}
+            if len(shift) > 1:
+                return None
+            if shift and (new := seats.keys() - at.keys()):
+                at |= {seat: seats[seat] + min(shift) for seat in new}
+                moved = True
+    known = sorted(at)
+    if any(at[b] - at[a] < b - a for a, b in pairwise(known)):
+        return None
+    steps = _steps(at)
+    if len(steps) == 1 and (step := steps.pop()) == int(step):
+        return [int(step) * seat for seat in range(size)]
+    if any(seat == rank for seats in groups.values() for seat, rank in seats.items()):
+        last = max(s for seats in groups.values() for s, r in seats.items() if s == r)
+        if last in at:
+            at |= {seat: at[last] - (last - seat) for seat in range(last)}
+    for a, b in pairwise(known):
+        if at[b] - at[a] == b - a:
+            at |= {seat: at[a] + seat - a for seat in range(a, b)}
+    return [at[n] - at[0] for n in range(size)] if len(at) == size else None
+
+
+def _strides(groups: dict[str, Seats], size: int) -> list[list[int]]:
+    """Return the layouts of one stride, if each group shows only one of its ranks."""
+    if any(len(seats) > 1 for seats in groups.values()):
+        return []
+    most = max(rank for seats in groups.values() for rank in seats.values())
+    return [[step * seat for seat in range(size)] for step in range(1, most + 1)]
+
+
+def _laid(groups: dict[str, Seats], layout: list[int]) -> dict[str, list[int]]:
     found = {}
     for group, seats in groups.items():
         seat, rank = next(iter(seats.items()))
-        first = rank - seat * int(step)
-        found[group] = [first + n * int(step) for n in range(size)]
+        found[group] = [rank - layout[seat] + away for away in layout]
+    return found
+
+
+def _fits(found: dict[str, list[int]], everyone: frozenset[int]) -> bool:
+    """Whether no rank is in two of the groups, and the job has all of them."""
     taken = [rank for some in found.values() for rank in some]
-    fits = len(taken) == len({*taken}) and {*taken} <= everyone
-    return found if fits else {}
+    return len(taken) == len({*taken}) and {*taken} <= everyone
 
 
 def _steps(seats: Seats) -> set[float]:

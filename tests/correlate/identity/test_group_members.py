@@ -26,7 +26,9 @@ def seated(said, desc="TP"):
             "ranks": tables.rows("ranks", ranks),
         }
     )
-    seen = pl.DataFrame(names, schema_overrides={"rank": pl.Int64})
+    seen = pl.DataFrame(
+        names, schema_overrides={"rank": pl.Int64, "pg_desc": pl.String}
+    )
     members = seen.group_by("group", maintain_order=True).agg(pl.col("rank"))
     told = group_members.seated(frames, seen, members.rename({"rank": "members"}))
     return dict(told.iter_rows())
@@ -57,3 +59,36 @@ def test_a_group_is_as_large_as_its_sisters_and_steps_as_they_do():
 def test_seats_that_do_not_fit_tell_nothing(more):
     seen = sorted(rank for pg, _, rank in more if pg == "2")
     assert sorted(seated([*WHOLE, *more])["2|TP||?"]) == seen
+
+
+def test_blocks_of_ranks_are_laid_over_those_of_a_sister():
+    sister = [("1", seat, seat + 4 * (seat // 4)) for seat in range(8)]
+    told = seated([*sister, ("2", 1, 5), ("2", 4, 12), ("2", 7, 15)])
+    assert told["2|TP||?"] == [4, 5, 6, 7, 12, 13, 14, 15]
+
+
+def test_a_gap_of_one_in_a_block_is_the_rank_between():
+    alone = [("1", seat, 2 + seat + 4 * (seat // 4)) for seat in range(8) if seat != 6]
+    assert seated(alone, None)["1|None||?"] == [2, 3, 4, 5, 10, 11, 12, 13]
+
+
+def test_whose_number_is_its_seat_has_all_below_it_in_its_group():
+    assert seated([("1", 2, 2)])["1|TP||?"] == [0, 1, 2]
+
+
+def test_one_seat_of_each_sister_leaves_one_stride():
+    told = seated([(str(n), 1, 8 + n) for n in range(8)])
+    assert told["3|TP||?"] == [3, 11]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param([("1", 0, 2), ("1", 1, 3), ("1", 3, 9)], id="the gap is wider"),
+        pytest.param([("1", 1, 5), ("2", 1, 9)], id="several strides fit"),
+        pytest.param([("1", 0, 5), ("1", 2, 6)], id="no room between"),
+    ],
+)
+def test_what_fits_in_several_ways_tells_nothing(said):
+    seen = sorted(rank for pg, _, rank in said if pg == "1")
+    assert sorted(seated(said)["1|TP||?"]) == seen
