@@ -89,7 +89,7 @@ WORDS = mismatches.Words(
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks with the odd tensors, at the first such call."""
-    for told in weighed(frames).of("shape-mismatch")[:1]:
+    if (told := weighed(frames).joined("shape-mismatch")) is not None:
         unbalanced = told.story.what == "unbalanced"
         yield (
             _unbalanced(frames, told)

@@ -57,13 +57,14 @@ class Weighed:
         """Return the results of a class merged into its first; None if there are none.
 
         One bug in a program shows at several ends: in each pipeline, in each group.
-        Only results with the confidence of the first are merged.
+        Only results with the confidence of the first, and of its kind, are merged.
         """
         found = self.of(slug)
         if not found:
             return None
         first = found[0]
-        same = [told for told in found if told.confidence == first.confidence]
+        kind = (first.confidence, first.story.what)
+        same = [t for t in found if (t.confidence, t.story.what) == kind]
         ranks = {rank for told in same for rank in told.story.ranks}
         calls = {
             call["call"]: call

@@ -1,9 +1,9 @@
 """Members of groups that no line lists, derived from each rank's number in its group.
 
 A watchdog line holds both the global rank and the group rank, and torch sorts the ranks
-of a group. Launchers build all groups of one description alike: same size, same distances
-between the members. So a few members of a group, or one and those of its sister groups,
-give all the others.
+of a group. Launchers build all groups of one description alike: same size, and same
+distances between the members. So a few members of a group, or one and those of its
+sister groups, give all the others.
 """
 
 from __future__ import annotations
