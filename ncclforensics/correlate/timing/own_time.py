@@ -134,13 +134,8 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
 def _with_rows(calls: pl.DataFrame) -> pl.DataFrame:
     """Let the calls that end rows of calls have the `late` and `wait` of their rows."""
     met = pl.col("meets").is_not_null()
-<<<<<<< HEAD
     ended = pl.when(met & pl.col("blocks")).then("meets")
     ends = ended.fill_null(strategy="backward").over("rank", "group")
-=======
-    ends = pl.when(met & pl.col("blocks")).then("meets").otherwise(None)
-    ends = ends.fill_null(strategy="backward").over("rank", "group")
->>>>>>> slow3
     told = calls.with_columns(
         end=ends, waited=pl.col("took") - pl.col("took").min().over("meets")
     )
