@@ -121,7 +121,12 @@ def _exited(frames: Frames, told: Told) -> Finding:
         REMEDY,
         (*common.cites(said, 2), *wording.waiting(frames, call)),
     )
-    return replace(found, hosts=found.hosts or clean_exits.only_host(frames))
+    ended = common.first_seen(frames["exits"].drop_nulls("t"))
+    return replace(
+        found,
+        hosts=found.hosts or clean_exits.only_host(frames),
+        first_seen=ended if found.first_seen is None else found.first_seen,
+    )
 
 
 def _said(ranks: tuple[int, ...], said: pl.DataFrame, call: str) -> str:

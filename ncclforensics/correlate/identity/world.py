@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 SAID = "python.rank_of"
+MEGATRON = "python.megatron_sizes"
 TIMEOUT = "c10d.watchdog.timeout"
 GATHERS = ("_ALLGATHER_BASE", "ALLGATHER_BASE", "ALLGATHER")
 SCATTERS = ("_REDUCE_SCATTER_BASE", "REDUCE_SCATTER_BASE", "REDUCE_SCATTER")
@@ -41,6 +42,9 @@ def told_size(frames: Frames) -> int:
     """Return the largest world size that any evidence states, 0 if none does."""
     told = [int(str(job.facts(frames)["world_size"] or 0)), *_gathered(frames)]
     told += said(frames)["world_size"].to_list()
+    sizes = frames.message(MEGATRON)
+    if "world_size" in sizes.columns:
+        told += sizes["world_size"].drop_nulls().to_list()
     if (mains := alive.seen(frames)).height:
         told += mains["world_size"].drop_nulls().to_list()
     return max(told)

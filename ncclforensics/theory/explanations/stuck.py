@@ -23,8 +23,10 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     call = case.calls[end.calls[0]]
     members, group = len(call["members"] or ()), str(call["group"])
     unlisted = group.endswith(UNLISTED)
-    if unlisted and world.is_default(group):
-        members = world.told_size(case.frames)
+    # no group is larger than the job
+    size = world.told_size(case.frames) if unlisted else 0
+    if unlisted and (world.is_default(group) or size == len(call["waiting"])):
+        members = size
         unlisted = not members
     unlisted |= members != len(call["waiting"])
     yield Story(

@@ -346,3 +346,22 @@ APART = {
 @pytest.mark.parametrize("job", APART)
 def test_real_jobs_without_a_dump(job):
     assert told(meetings(analyze([str(JOBS / job / "evidence")]).frames)) == APART[job]
+
+
+GAVE_UP = (
+    "[rank{0}]:[E820 10:10:00.5 ProcessGroupNCCL.cpp:629] [Rank {0}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=146, OpType=ALLTOALL_BASE, NumelIn=8, "
+    "NumelOut=8, Timeout(ms)=600000) ran for 600021 milliseconds before timing out.\n"
+    "[rank{0}]:[E820 10:10:00.6 ProcessGroupNCCL.cpp:2168] [PG ID 5 PG GUID 50(EXPERT) "
+    "Rank {0}]  failure detected by watchdog at work sequence id: 146 PG status: last "
+    "enqueued work: 148, last completed work: 145\n"
+)
+
+
+@pytest.mark.parametrize(("size", "slug"), [(4, "stuck-in-collective"), (8, None)])
+def test_a_group_that_holds_the_whole_job_has_no_other_members(tmp_path, size, slug):
+    told = f"using world size: {size}, data-parallel size: {size}, tensor-model-\n"
+    log = told + "".join(GAVE_UP.format(rank) for rank in range(4))
+    (tmp_path / "job.log").write_text(log)
+    found = analyze([str(tmp_path)]).ranked
+    assert (found.verdict.slug if found.outcome == "failure" else None) == slug
