@@ -126,7 +126,9 @@ def analyze(
         if whose is not None and (
             more := last_words.read(found.sources, joined, more or frames, whose)
         ):
-            joined, ranked, built = explain(within(more, span), *chosen)
+            retold = explain(within(more, span), *chosen)
+            if not whose or _is_other(retold[1], ranked):
+                joined, ranked, built = retold
         if kept and seen and cache.is_whole(frames):
             took = time.monotonic() - start
             answers.keep(kept, seen, built, joined, found.sources, took)
@@ -146,6 +148,12 @@ def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
     if verdict is not None:
         return frozenset() if verdict.slug == "timeout-masking" else None
     return frozenset() if "victim" in frames["events"]["role"] else None
+
+
+def _is_other(ranked: Ranked, before: Ranked) -> bool:
+    """Whether the verdict is of another class than before."""
+    one, other = (r.verdict.slug if r.verdict else "" for r in (ranked, before))
+    return one != other
 
 
 def _is_unread(frames: Frames) -> bool:

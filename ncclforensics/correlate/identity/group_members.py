@@ -32,7 +32,7 @@ def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.Dat
     groups with its description do not fit one stride.
     """
     told = (
-        grouped(frames["positions"], names)
+        grouped(frames["positions"].filter(_is_named()), names)
         .drop_nulls(["group", "rank", "group_rank"])
         .filter(pl.col("group").str.ends_with(UNLISTED))
         .unique(["group", "rank", "group_rank"], maintain_order=True)
@@ -59,6 +59,11 @@ def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.Dat
     strange = pl.col("members").list.set_difference("_").list.len() > 0
     whole = pl.when(~strange.fill_null(False)).then("_")
     return joined.with_columns(pl.coalesce(whole, "members").alias("members")).drop("_")
+
+
+def _is_named() -> pl.Expr:
+    """Whether a line tells a group; a line that tells none may be of any."""
+    return pl.any_horizontal(pl.col("pg", "pg_desc").is_not_null())
 
 
 def _of_sisters(told: pl.DataFrame, everyone: frozenset[int]) -> dict[str, list[int]]:

@@ -132,7 +132,7 @@ def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
     at = heard.sites.filter(pl.col("waits") & pl.col("rank").is_in(list(waiting)))
     named = told.named and bool(waiting)
     # a peer that left in peace closes the connections of those that are in a call
-    left = bool(told.ended) and at.height > 0
+    left = bool(told.ended) and (at.height > 0 or len(waiting) >= LEAST)
     if not (named or left or (len(told.waited) >= LEAST and told.timed_out)):
         return
     # all known ranks came: lines show no rank that they wait for
