@@ -63,7 +63,7 @@ def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.Dat
 
 def _is_named() -> pl.Expr:
     """Whether a line tells a group; a line that tells none may be of any."""
-    return pl.any_horizontal(pl.col("pg", "pg_desc").is_not_null())
+    return pl.any_horizontal(pl.col("pg", "pg_id", "pg_desc").is_not_null())
 
 
 def _of_sisters(told: pl.DataFrame, everyone: frozenset[int]) -> dict[str, list[int]]:

@@ -39,9 +39,14 @@ def ranks(frames: Frames) -> frozenset[int]:
 
 
 def told_size(frames: Frames) -> int:
-    """Return the largest world size that any evidence states, 0 if none does."""
-    told = [int(str(job.facts(frames)["world_size"] or 0)), *_gathered(frames)]
-    told += said(frames)["world_size"].to_list()
+    """Return the largest world size that any evidence states or implies, else 0."""
+    implied = [int(str(job.facts(frames)["world_size"] or 0)), *_gathered(frames)]
+    return max(stated_size(frames), *implied)
+
+
+def stated_size(frames: Frames) -> int:
+    """Return the size of the job as programs and launchers state it, 0 if none does."""
+    told: list[int] = [0, *said(frames)["world_size"].to_list()]
     sizes = frames.message(MEGATRON)
     if "world_size" in sizes.columns:
         told += sizes["world_size"].drop_nulls().to_list()

@@ -23,11 +23,12 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     call = case.calls[end.calls[0]]
     members, group = len(call["members"] or ()), str(call["group"])
     unlisted = group.endswith(UNLISTED)
-    # no group is larger than the job
-    size = world.told_size(case.frames) if unlisted else 0
-    if unlisted and (world.is_default(group) or size == len(call["waiting"])):
-        members = size
+    if unlisted and world.is_default(group):
+        members = world.told_size(case.frames)
         unlisted = not members
+    # no group is larger than the job
+    elif unlisted and world.stated_size(case.frames) == len(call["waiting"]):
+        members, unlisted = len(call["waiting"]), False
     unlisted |= members != len(call["waiting"])
     yield Story(
         "stuck-in-collective",

@@ -358,7 +358,9 @@ GAVE_UP = (
 )
 
 
-@pytest.mark.parametrize(("size", "slug"), [(4, "stuck-in-collective"), (8, None)])
+@pytest.mark.parametrize(
+    ("size", "slug"), [(4, "stuck-in-collective"), (8, None), ("", None)]
+)
 def test_a_group_that_holds_the_whole_job_has_no_other_members(tmp_path, size, slug):
     told = f"using world size: {size}, data-parallel size: {size}, tensor-model-\n"
     log = told + "".join(GAVE_UP.format(rank) for rank in range(4))
