@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 DURATION = re.compile(rf"(\d+(?:\.\d+)?) ?({'|'.join(UNITS)})")
-STILL = (
-    "what was written does not show why it stopped: take stacks and dumps of its ranks"
-    " while it stands, and analyze again"
-)
+STACKS = "a stack of each rank while it stands: py-spy dump"
+DUMPS = "the Flight Recorder dump of each rank"
 AGAIN_S = 10
 REPORT, WORD = "NCCLFORENSICS_REPORT", "NCCLFORENSICS_WORD"
 
@@ -204,6 +202,7 @@ def watch(
     )
     end = follow.run()
     say(end.text)
+    end = _open(end)
     if end.answer is None:
         return ExitCode.OK
     _print(end.answer.made, paths, color, quiet=quiet)
@@ -212,8 +211,6 @@ def watch(
     if end.word.value == "ended" and end.answer.outcome == "no-failure":
         memory.kept()
         return ExitCode.OK
-    if end.answer.outcome == "no-failure" and not quiet:
-        console.say(STILL)
     if command is not None:
         _run(command, end)
     sent = None
@@ -222,6 +219,24 @@ def watch(
         sent = publish.posted(end.answer.made, how, hushed=hushed, quiet=quiet)
     memory.kept(sent)
     return ExitCode.FAILURE_NAMED
+
+
+def _open(end: End[Answered]) -> End[Answered]:
+    """Return an end whose report does not call a job healthy that stands still."""
+    if end.word.value != "stopped" or end.answer is None:
+        return end
+    # importing these takes as long as starting; not every command needs them
+    from msgspec import structs
+
+    from ncclforensics.report.contract import Clue
+
+    report = end.answer.made.report
+    if report.outcome != "no-failure":
+        return end
+    clue = Clue(end.text, None, "", "", "", (), (STACKS, DUMPS))
+    told = structs.replace(report, outcome="inconclusive", clue=clue)
+    made = replace(end.answer.made, report=told)
+    return replace(end, answer=replace(end.answer, made=made))
 
 
 def _collect(folder: Path, pids: Sequence[int]) -> None:
