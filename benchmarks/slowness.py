@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from ncclforensics.analysis import analyze
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 START_NS = 1_800_000_000_000_000_000
 POLL_S = 0.1  # how often the watchdog looks
@@ -409,13 +409,19 @@ HEAD = f"{'fault':18}" + "".join(
 )
 
 
+def options(about: str, faults: Iterable[str], many: int) -> argparse.ArgumentParser:
+    """Return what each of these benchmarks is told: which jobs, and how many."""
+    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
+    parser.add_argument("--jobs", type=int, default=many)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--fault", nargs="*", default=list(faults))
+    parser.add_argument("--verbose", action="store_true")
+    return parser
+
+
 def main() -> int:
     """Play the jobs, and print a row for each fault."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--jobs", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--fault", nargs="*", default=list(FAULTS))
-    parser.add_argument("--verbose", action="store_true")
+    parser = options(__doc__, FAULTS, 20)
     parser.add_argument("--inspector", action="store_true", help="logs, no dumps")
     given = parser.parse_args()
     print(HEAD)

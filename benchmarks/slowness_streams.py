@@ -16,7 +16,6 @@ wait for it.
 
 from __future__ import annotations
 
-import argparse
 import os
 import pickle
 import random
@@ -26,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slowness import HEAD, Row, shows
+from slowness import HEAD, Row, options, shows
 
 START = 1_800_000_000.0
 FAULTS = {
@@ -323,12 +322,8 @@ class Play:
 
 def main() -> int:
     """Play the jobs, and print a row for each fault."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--jobs", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--fault", nargs="*", default=list(FAULTS))
+    parser = options(__doc__, FAULTS, 10)
     parser.add_argument("--ended", action="store_true")
-    parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
     print(HEAD)
     for fault in given.fault:

@@ -156,12 +156,6 @@ def _is_other(ranked: Ranked, before: Ranked) -> bool:
     return one != other
 
 
-def _is_unread(frames: Frames) -> bool:
-    """Whether no line and no call was recognised, whatever the names of files tell."""
-    read = ("events", "collectives", "positions", "looks", "stacks")
-    return not any(frames.has(name) for name in read)
-
-
 def explain(
     frames: Frames,
     world_size: int | None = None,
@@ -207,7 +201,7 @@ def conclude(
     signs += unknown_failures.lines(joined).height
     signs += bool(seen_places.nameless(joined)) or seen_places.idle(joined)
     signs += process_motion.standing(joined)
-    signs += _is_unread(joined)
+    signs += job.is_unread(joined)
     if not weigh.is_moving(joined):
         signs += joined["calls"].height + len(uncollected.uncollected(joined))
     ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)

@@ -76,9 +76,7 @@ def _at_work(frames: Frames, told: Told) -> Finding:
     assert call is not None
     who, its = common.ranks(ranks), "its" if len(ranks) == 1 else "their"
     failing = common.call_words(common.collective(frames, call))
-    last = frames["events"].filter(
-        pl.col("rank").is_in(ranks) & (pl.col("message") == LAST)
-    )
+    last = common.printed(frames, ranks, LAST)
     return wording.finding(
         frames,
         told,

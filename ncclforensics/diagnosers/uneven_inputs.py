@@ -37,8 +37,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from ncclforensics.correlate.exits import clean_exits
 from ncclforensics.evidence import common
 from ncclforensics.model.last_words import DONE
@@ -47,6 +45,8 @@ from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import polars as pl
 
     from ncclforensics.model.findings import Finding, Statement
     from ncclforensics.model.frames import Frames
@@ -108,9 +108,7 @@ def _exited(frames: Frames, told: Told) -> Finding:
     call, ranks = told.story.call, told.story.ranks
     assert call is not None
     step = common.call_words(common.collective(frames, call))
-    said = frames["events"].filter(
-        pl.col("rank").is_in(ranks) & (pl.col("message") == DONE)
-    )
+    said = common.printed(frames, ranks, DONE)
     left = "left its loop" if len(ranks) == 1 else "left their loop"
     found = wording.finding(
         frames,

@@ -15,7 +15,7 @@ from ncclforensics.model.findings import Cite, Collective
 from ncclforensics.model.words import name_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ncclforensics.model.frames import Frames
 
@@ -173,6 +173,12 @@ def call_words(call: Collective) -> str:
         group = name_group(call.process_group, call.process_group_desc)
         words.append(f"on {group}")
     return " ".join(words)
+
+
+def printed(frames: Frames, ranks: Collection[int], message: str) -> pl.DataFrame:
+    """Return the rows of `events` of one message that some ranks printed."""
+    theirs = pl.col("rank").is_in(list(ranks)) & (pl.col("message") == message)
+    return frames["events"].filter(theirs)
 
 
 def some(values: Sequence[object], limit: int = 4) -> str:

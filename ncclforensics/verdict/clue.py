@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Clue, Stood
@@ -81,8 +82,7 @@ def _of_timeouts(timed_out: frozenset[int], stood: tuple[Stood, ...]) -> str:
 
 def _of_nothing(frames: Frames) -> str:
     """Say that the dumps are empty, where nothing else tells of a call; "" if not."""
-    told = ("events", "collectives", "positions", "looks", "stacks")
-    if not frames.has("groups") or any(frames.has(name) for name in told):
+    if not (frames.has("groups") and job.is_unread(frames)):
         return ""
     return "the dumps hold no call, so nothing shows that the job had stopped"
 

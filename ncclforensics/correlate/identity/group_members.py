@@ -105,10 +105,9 @@ def _layout(groups: dict[str, Seats], size: int) -> list[int] | None:
     steps = _steps(at)
     if len(steps) == 1 and (step := steps.pop()) == int(step):
         return [int(step) * seat for seat in range(size)]
-    if any(seat == rank for seats in groups.values() for seat, rank in seats.items()):
-        last = max(s for seats in groups.values() for s, r in seats.items() if s == r)
-        if last in at:
-            at |= {seat: at[last] - (last - seat) for seat in range(last)}
+    whole = [s for seats in groups.values() for s, r in seats.items() if s == r]
+    if whole and (last := max(whole)) in at:
+        at |= {seat: at[last] - (last - seat) for seat in range(last)}
     for a, b in pairwise(known):
         if at[b] - at[a] == b - a:
             at |= {seat: at[a] + seat - a for seat in range(a, b)}

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 MOST_FOLDERS = 6  # nesting depth
 LEAST = 2  # ranks of a node: folders of one rank each are named by rank
 NAME = r"^[A-Za-z][A-Za-z0-9._-]*$"
-# parts of a job that hold blocks of ranks as well, and usual names of folders
 # the name of a file up to its ending or the rank; no host name has an underscore
 FILE = (
     r"([A-Za-z][A-Za-z0-9.-]*?)"
     r"(?:[._-](?:global[-_]?)?rank[-_.=]?\d+[^/]*|\.(?:log|txt|out|err))?$"
 )
+# parts of a job that hold blocks of ranks as well, and usual names of folders
 NO_NODE = (
     r"(?i)^(?:stage|pp|tp|dp|ep|cp|sp|pg|group|shard|replica|ranks?|local|attempt|try"
     r"|run|job|step|epoch|iter|part|phase|batch|exp|test|logs?|out|err|stdout|stderr"

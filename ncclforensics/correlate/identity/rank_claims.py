@@ -40,7 +40,7 @@ def claims(frames: Frames) -> pl.DataFrame:
     told.append(_from_words(frames))
     headed = process_stacks.headed(frames)
     if headed.height:
-        hosts = pl.concat([claims["host"] for claims in told]).drop_nulls().unique()
+        hosts = pl.concat([part["host"] for part in told]).drop_nulls().unique()
         only = pl.lit(hosts[0] if len(hosts) == 1 else None, pl.String)
         there = headed.with_columns(pl.coalesce("host", only).alias("host"))
         told.append(tables.conform("ranks", there))

@@ -132,6 +132,12 @@ def is_unseen(frames: Frames) -> bool:
     return lines.is_empty() and (torn or not any(frames.has(name) for name in own))
 
 
+def is_unread(frames: Frames) -> bool:
+    """Whether no line and no call was recognised, whatever the names of files tell."""
+    read = ("events", "collectives", "positions", "looks", "stacks")
+    return not any(frames.has(name) for name in read)
+
+
 def steps(frames: Frames) -> pl.DataFrame:
     """Return the lines that count steps, with `step`; empty if no line does."""
     lines = frames.message(*STEPS)

@@ -79,16 +79,22 @@ def read(
         _rows(log, owners.get(log.name), bad.filter(source=log.name)) for log in logs
     ]
     events = pl.concat([tables.empty("events"), *(r for r in rows if r is not None)])
-    # whose a line is that tells a task or a local rank, is found out later
-    theirs = pl.col("rank").is_in(list(whose)).fill_null(True)
-    said = pl.col("message")
-    last = events.filter(said == LAST)
-    usual = last.filter(~theirs)["t"].drop_nulls().median()
-    later = (pl.col("t") > pl.lit(usual, tables.TIME)).fill_null(usual is None)
-    tells = (said == DONE) | ((said == LAST) & pl.col("t").is_not_null() & later)
-    if whose and events.filter(theirs & tells).is_empty():
+    if events.is_empty() or (whose and not _tell_more(events, whose)):
         return None
-    return join([found, Frames({"events": events})]) if events.height else None
+    return join([found, Frames({"events": events})])
+
+
+def _tell_more(events: pl.DataFrame, whose: frozenset[int]) -> bool:
+    """Whether ranks of `whose` printed later than their peers, or that they are done.
+
+    Whose a line is that tells a task or a local rank, is found out later.
+    """
+    theirs = pl.col("rank").is_in(list(whose)).fill_null(True)
+    said, t = pl.col("message"), pl.col("t")
+    usual = events.filter((said == LAST) & ~theirs)["t"].drop_nulls().median()
+    later = (t > pl.lit(usual, tables.TIME)).fill_null(usual is None)
+    tells = (said == DONE) | ((said == LAST) & t.is_not_null() & later)
+    return events.filter(theirs & tells).height > 0
 
 
 def trouble(told: Frames) -> pl.DataFrame:
