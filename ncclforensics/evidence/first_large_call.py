@@ -62,7 +62,7 @@ def first_large(frames: Frames, call: Mapping[str, Any]) -> FirstLarge | None:
     None if not, if the rank's oldest calls were evicted, or if a size is unknown.
     """
     rank = min(call["waiting"])
-    if _is_at_home(frames, call["members"]):
+    if call["seq"] is None or _is_at_home(frames, call["members"]):
         return None
     made = (
         frames.scan("collectives")

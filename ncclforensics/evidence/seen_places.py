@@ -99,6 +99,19 @@ def nameless(frames: Frames) -> str:
     return text
 
 
+def stood(frames: Frames) -> list[str]:
+    """Return where ranks in no call stood, the place of most ranks first."""
+    looks = call_sites.looked(frames).drop_nulls(["rank", "file"])
+    here = looks.filter(pl.col("op").is_null() & ~pl.col("synchronizes"))
+    places = here.group_by(_site().alias("site"), maintain_order=True).agg("rank")
+    size = pl.col("rank").list.len()
+    largest = places.sort(size, descending=True, maintain_order=True)
+    return [
+        f"{common.ranks(sorted(set(ranks)))} in {site}"
+        for site, ranks in largest.iter_rows()
+    ]
+
+
 def _site() -> pl.Expr:
     return common.sentence(
         pl.col("file").str.extract(r"([^/]+)$"),

@@ -12,8 +12,9 @@ import polars as pl
 
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.timing import process_motion
 from ncclforensics.correlate.waits import roll_call
-from ncclforensics.evidence import common
+from ncclforensics.evidence import common, seen_places
 from ncclforensics.model.findings import Clue, Stood
 from ncclforensics.verdict import actions
 from ncclforensics.verdict.ranking import WITNESSES
@@ -43,6 +44,7 @@ def of(frames: Frames, ranked: Ranked) -> Clue | None:
     return Clue(
         text=_of_suspects(ranked.suspects)
         or _of_timeouts(roll.timed_out, stood)
+        or _of_looks(frames)
         or _of_nothing(frames),
         ranks=len(known) or None,
         heard=tuple(sorted(heard)),
@@ -78,6 +80,12 @@ def _of_timeouts(timed_out: frozenset[int], stood: tuple[Stood, ...]) -> str:
     who = common.ranks(sorted(timed_out))
     it = "it" if len(timed_out) == 1 else "they"
     return f"{who} timed out{where}; this evidence does not show whom {it} waited for"
+
+
+def _of_looks(frames: Frames) -> str:
+    """Say where ranks stood in two snapshots, if none of them moved; "" if unknown."""
+    stood = seen_places.stood(frames) if process_motion.standing(frames) else []
+    return f"{common.some(stood)}, the same in two snapshots" if stood else ""
 
 
 def _of_nothing(frames: Frames) -> str:
@@ -139,12 +147,14 @@ def _needed(
     is_horovod = any(name.startswith("launchers.horovod.") for name in frames.messages)
     has_dump = is_horovod or theirs <= {*common.numbers(dumps["rank"])}
     has_kernel = any(name.startswith("kernel.") for name in frames.messages)
-    alive = actions.may_live(frames, tuple(theirs))
+    looked = frames["looks"].filter(pl.col("kind") == "stack")
+    needs_stack = actions.may_live(frames, tuple(theirs))
+    needs_stack &= not theirs or not theirs <= {*common.numbers(looked["rank"])}
     there = "each host" if rank is None else host or "its host"
     wanted = (
         (f"the stderr of {who}{where}", bool(theirs) and theirs <= heard),
         (f"the Flight Recorder dump of {who}", bool(theirs) and has_dump),
         (f"the kernel log of {there}", has_kernel),
-        (f"a stack of {who}{where} while it hangs: py-spy dump", not alive),
+        (f"a stack of {who}{where} while it hangs: py-spy dump", not needs_stack),
     )
     return tuple(what for what, is_here in wanted if not is_here)[:MOST_NEEDED]

@@ -1,6 +1,7 @@
 """What stacks show of the ranks while the job hangs names whom they wait for."""
 
 import json
+import os
 
 import pytest
 
@@ -202,6 +203,39 @@ def test_ranks_that_run_at_one_line_do_not_wait(analyzed):
         for name, text in idle(40, 40, 40, 52).items()
     }
     assert analyzed(files).ranked.verdict is None
+
+
+COMPILES = (
+    "    Popen.wait (subprocess.py:1264)\n    compile_kernel (kernels.py:19)\n"
+    "    step (train.py:40)\n"
+)
+
+
+def test_ranks_that_wait_for_other_processes_are_in_no_call_of_cpp(analyzed):
+    """The frames of Python's own modules show what a process waits for."""
+    files = stacks_alone(COMPILES, COMPILES, COMPILES, SAVES)
+    assert analyzed(files).ranked.verdict is None
+
+
+def test_native_frames_show_whether_a_process_is_in_a_call_of_cpp(analyzed):
+    def on(frame):
+        stack = f"    {frame}\n    step (train.py:40)\n"
+        return stacks_alone(stack, stack, stack, SAVES)
+
+    assert analyzed(on("0x7f53 (libnccl.so.2)")).ranked.verdict.ranks == (3,)
+    assert analyzed(on("clock_nanosleep (libc.so.6)")).ranked.verdict is None
+
+
+def test_where_ranks_stood_twice_is_said_and_blames_none(analyzed, tmp_path):
+    analyzed({f"first/{k}": v for k, v in stacks_alone(*[COMPILES] * 4).items()})
+    for file in (tmp_path / "evidence").rglob("*.txt"):
+        os.utime(file, (1.7e9, 1.7e9))  # long before the second look
+    twice = analyzed(
+        {f"second/{k}": v for k, v in stacks_alone(*[COMPILES] * 4).items()}
+    )
+    assert twice.ranked.outcome == "inconclusive"
+    assert twice.ranked.verdict is None
+    assert twice.report.clue.text.startswith("ranks 0-3 in kernels.py:19 ")
 
 
 def recorded(**open_in):

@@ -47,6 +47,9 @@ LIBRARY = (
     r"|^(?:threading|queue|selectors|socket|subprocess|runpy|contextlib|functools)\.py$"
     r"|^(?:concurrent|multiprocessing|asyncio|importlib)/"
 )
+TORCH = r"(?:^|/)torch/"
+# a shared library that is neither the system's nor the interpreter's
+EXTENSION = r"(?i)torch|c10|nccl|gloo|mpi|ucx|fabric|cuda|hip"
 INSTALLED = r"(?:site|dist)-packages/|/lib(?:64)?/python3"
 # a thread with this innermost frame waits for another thread or process
 PARKED = (
@@ -93,6 +96,19 @@ def in_torch() -> pl.Expr:
     """Whether the innermost frame of Python is of torch.distributed."""
     innermost = pl.col("file").filter(is_python()).first()
     return innermost.str.contains(GROUPS).fill_null(False)
+
+
+def may_be_in_cpp() -> pl.Expr:
+    """Whether a process may be in a call of C++ that leaves no frame.
+
+    A module of Python's own in the innermost frame shows what the process waits for:
+    another process, a file, a lock. So do native frames, where they are printed.
+    """
+    python = pl.col("file").filter(is_python()).first()
+    inside = ~python.str.contains(LIBRARY) | python.str.contains(TORCH)
+    native = pl.col("file").filter(~is_python())
+    linked = native.str.contains(EXTENSION).any() | (native.len() == 0)
+    return inside.fill_null(True) & linked
 
 
 def places() -> list[pl.Expr]:
