@@ -108,7 +108,7 @@ WORDS = mismatches.Words(
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks with the odd operation, at the first such call."""
-    for told in weighed(frames).of("collective-mismatch")[:1]:
+    if (told := weighed(frames).joined("collective-mismatch")) is not None:
         yield mismatches.shown(frames, told, WORDS)
         return
     if sides := detail_fingerprints.sides(frames, "op"):

@@ -29,6 +29,7 @@ References
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import analyzer_reports, common, seen_places
@@ -74,6 +75,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if (told := found) is not None:
         call, ranks = told.story.call, told.story.ranks
         assert call is not None
+        call = wording.as_made_by(frames, call, ranks)
+        told = replace(told, story=replace(told.story, call=call))
         what = common.call_words(common.collective(frames, call))
         who = common.ranks(ranks)
         others = (

@@ -87,13 +87,16 @@ def _blamed(frames: Frames) -> tuple[Suspect, ...]:
 def _unheard(frames: Frames) -> tuple[Suspect, ...]:
     """Return the ranks that log lines single out where no story blames anybody.
 
-    These are the silent and unseen ranks while others timed out. If there are none,
-    they are the ranks in the calls with the fewest waiters.
+    These are the silent and unseen ranks while others timed out, the members of their
+    calls if these are known. If there are none, they are the ranks in the calls with
+    the fewest waiters.
     """
     told = roll_call.call(frames)
     if not told.timed_out:
         return ()
-    ranks = sorted(told.silent | told.unseen)
+    unheard = told.silent | told.unseen
+    members = frozenset(frames["calls"]["members"].explode().drop_nulls())
+    ranks = sorted(unheard & members or unheard)
     many = count(len(told.timed_out), "rank")
     why = f"{many} timed out, and nothing was heard from it"
     if not ranks:
@@ -132,17 +135,20 @@ def _suspect(
 
 def _why(told: Told, story: Story) -> str:
     """Return one line that says why a rank is suspect."""
-    many = count(len(told.end.blocked), "rank")
-    hang = f"{many} {noun(len(told.end.blocked), 'waits', 'wait')} for it"
+    others = len(told.end.blocked - {*story.ranks})
+    many = count(others, "rank")
+    hang = f"{many} {noun(others, 'waits', 'wait')} for it"
     if story.what == "lost":
         left = story.slug == "missing-rank"
         what = "nothing shows what it did" if left else "nothing of it was collected"
         return f"{hang}; {what}"
     if story.slug == "missing-rank" and told.end.kind == "circle":
         return f"{hang}; it went past the call that they wait in"
-    if told.end.kind == "full":
-        return f"{many} are stuck; {WORDS.get(story.slug, '')}"
     because = WORDS.get(story.slug, "")
+    if told.end.kind == "full":
+        return f"{count(len(told.end.blocked), 'rank')} are stuck; {because}"
+    if not others:
+        return because
     return f"{hang}; {because}" if because else hang
 
 

@@ -104,6 +104,14 @@ def waiting(
     return (Cite(call["source"], call["line"], text),)
 
 
+def as_made_by(
+    frames: Frames, call: dict[str, Any], ranks: Iterable[int]
+) -> dict[str, Any]:
+    """Return a call with the operation that `ranks` made, if all made the same."""
+    ops = _waiting(frames, call, ranks)["op"].drop_nulls().unique()
+    return {**call, "op": ops[0]} if len(ops) == 1 else call
+
+
 def onset(
     frames: Frames, call: dict[str, Any], only: Iterable[int] | None = None
 ) -> int | None:

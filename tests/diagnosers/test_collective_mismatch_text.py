@@ -130,6 +130,25 @@ def test_one_operation_at_two_places_is_two_calls(analyzed):
     assert found.ranked.verdict.slug != "collective-mismatch"
 
 
+def in_group(rank, group, seq, function):
+    place = at_a_place(rank, "ALLREDUCE", function, 60).replace("78", str(seq))
+    place = place.replace("PG 0 (default_pg)", f"PG ID 1 PG GUID {group}({group})")
+    return place.replace(
+        "allreduce from /opt/lib", "all_reduce from /opt/site-packages"
+    )
+
+
+def test_the_stack_of_another_timeout_does_not_part_a_call(analyzed):
+    """Rank 0 prints the stack of its call in another group first, rank 1 last."""
+    one, other = ("a", 78, "train_step"), ("b", 91, "prefetch")
+    logs = [in_group(0, *other) + in_group(0, *one)]
+    logs += [in_group(1, *one) + in_group(1, *other)]
+    logs += [in_group(rank, *one) for rank in (2, 3)]
+    found = analyzed({"job.log": "".join(logs)})
+    told = [row["waiting"] for row in found.frames["calls"].to_dicts()]
+    assert sorted(told) == [[0, 1], [0, 1, 2, 3]]
+
+
 def fingerprint(rank, numel, peer, theirs):
     def side(who, size):
         print_ = FINGERPRINT.format(op="ALLGATHER").replace("20, 10", str(size))

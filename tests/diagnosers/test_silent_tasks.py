@@ -115,3 +115,42 @@ def test_the_store_names_whose_address_never_came(analyzed):
         assert not told(analyzed({"train.log": STORE.format(other)}))
     own = "[rank2]: " + STORE.format(key)
     assert not told(analyzed({"train.log": own}))
+
+
+def of_one_group(ends):
+    """Ranks 4 to 7 of 8 are a group, and all but rank 6 time out in it."""
+    text = "".join(f"{rank}: [rank{rank}]: step 99 loss 2.6\n" for rank in (0, 7))
+    for rank in (4, 5, 7):
+        text += (
+            f"{rank}: [rank{rank}]:[E1120 12:39:58.100000000 ProcessGroupNCCL.cpp:632] "
+            f"[Rank {rank - 4}] Watchdog caught collective operation timeout: WorkNCCL("
+            "SeqNum=40, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) "
+            "ran for 1800039 milliseconds before timing out.\n"
+            f"{rank}: [rank{rank}]:[E1120 12:39:58.200000000 ProcessGroupNCCL.cpp:2268] "
+            f"[PG ID 2 PG GUID 9(MODEL_PARALLEL_GROUP) Rank {rank - 4}] failure "
+            "detected by watchdog at work sequence id: 40 PG status: last enqueued "
+            "work: 40, last completed work: 39\n"
+        )
+    return {"slurm-50917.out": text + ends}
+
+
+ABORTED = (
+    "srun: error: gpu0002: tasks 4-5,7: Aborted (core dumped)\n"
+    "srun: Terminating StepId=50917.0\n"
+)
+
+
+def test_a_member_that_srun_had_to_terminate_was_alive_and_did_not_come(analyzed):
+    ended = ABORTED + (
+        "srun: error: gpu0001: tasks 0-3: Terminated\n"
+        "srun: error: gpu0002: task 6: Terminated\n"
+    )
+    found = analyzed(of_one_group(ended)).ranked.verdict
+    assert (found.slug, found.ranks) == ("missing-rank", (6,))
+    assert found.confidence == "possible"
+
+
+def test_a_member_of_which_srun_tells_nothing_may_be_dead(analyzed):
+    found = analyzed(of_one_group(ABORTED)).ranked
+    assert ("missing-rank", (6,)) not in [(f.slug, f.ranks) for _, f in found.findings]
+    assert [suspect.rank for suspect in found.suspects] == [6]

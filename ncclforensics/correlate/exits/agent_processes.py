@@ -86,5 +86,8 @@ def ranks(frames: Frames) -> frozenset[int]:
 
 
 def lived(frames: Frames) -> frozenset[int]:
-    """Return the ranks that were alive until their agents terminated them."""
-    return frozenset().union(*(crew.lived for crew in crews(frames)))
+    """Return the ranks that were alive until an agent or srun terminated them."""
+    torn = exit_records.torn_down(frames)
+    by_srun = torn.filter(pl.col("code").is_in(exit_records.SENT_BY_SRUN))
+    by_agents = (crew.lived for crew in crews(frames))
+    return exit_records.ranks_of(by_srun).union(*by_agents)

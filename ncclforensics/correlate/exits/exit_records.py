@@ -63,6 +63,7 @@ TABLES = ("torchelastic.child_failed", "torchelastic.child_failed.others")
 # srun's names for faults, which are signals that no launcher sends
 FAULTS = r"^(?:Segmentation fault|Bus error|Floating point exception|Illegal instr)"
 SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+SENT_BY_SRUN = (-signal.SIGTERM, -signal.SIGKILL)
 # a process that an agent terminates was alive when another one had failed
 TOLD_TO_END = ("torchelastic.closing", "torchelastic.forced")
 TEARDOWN = "slurm.teardown"  # srun begins to terminate the remaining tasks

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 MOST_FOLDERS = 6  # nesting depth
 LEAST = 2  # ranks of a node: folders of one rank each are named by rank
 NAME = r"^[A-Za-z][A-Za-z0-9._-]*$"
-# the name of a file up to its ending or the rank; no host name has an underscore
+# the name of a file up to its kind, ending or rank; no host name has an underscore
 FILE = (
-    r"([A-Za-z][A-Za-z0-9.-]*?)"
+    r"([A-Za-z][A-Za-z0-9.-]*?)(?:[._-](?:py-?spy|stacks?|gdb|trace|dump))?"
     r"(?:[._-](?:global[-_]?)?rank[-_.=]?\d+[^/]*|\.(?:log|txt|out|err))?$"
 )
 # parts of a job that hold blocks of ranks as well, and usual names of folders

@@ -59,18 +59,34 @@ def sites(frames: Frames) -> pl.DataFrame:
             _looked(frames),
         ]
     )
+    known = found.drop_nulls(["rank", "file"])
+    first = known.unique("rank", keep="first", maintain_order=True)
+    return _interned(first).select(*SCHEMA).cast(SCHEMA).sort("rank")
+
+
+@remembered
+def of_calls(frames: Frames) -> pl.DataFrame:
+    """Return the sites of the calls that ranks timed out in: SCHEMA and `seq`.
+
+    A watchdog prints the stack of a call below the line with its number.
+    """
+    numbers = frames["positions"].drop_nulls(["rank", "timed_out"])
+    numbers = numbers.select("source", "rank", "line", pl.col("timed_out").alias("seq"))
+    below = _failed(frames).drop_nulls(["rank", "file"]).sort("line")
+    told = below.join_asof(
+        numbers.sort("line"), on="line", by=["source", "rank"], check_sortedness=False
+    )
+    known = _interned(told)
+    return known.select(*SCHEMA).cast(SCHEMA).with_columns(known["seq"])
+
+
+def _interned(sites: pl.DataFrame) -> pl.DataFrame:
+    """Return `sites` with the number `stack` of each place."""
     key = pl.struct("file", pl.coalesce("line_of", pl.lit(-1)), "function")
     # the sides of one rooted call may be at two lines of one function
     rooted = pl.col("op").str.contains(code_places.ROOTED).fill_null(False)
-    return (
-        found.drop_nulls(["rank", "file"])
-        .unique("rank", keep="first", maintain_order=True)
-        .with_columns(pl.when(~rooted).then("file_line").alias("line_of"))
-        .with_columns(key.hash(seed=0).alias("stack"))
-        .select(*SCHEMA)
-        .cast(SCHEMA)
-        .sort("rank")
-    )
+    lines = pl.when(~rooted).then("file_line").alias("line_of")
+    return sites.with_columns(lines).with_columns(key.hash(seed=0).alias("stack"))
 
 
 def stacks(frames: Frames) -> pl.DataFrame:

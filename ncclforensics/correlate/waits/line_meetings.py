@@ -172,9 +172,7 @@ def _parted(
     )
     for row in full.to_dicts():
         waiting = {*row["waiting"]}
-        at = heard.all_sites.filter(
-            pl.col("waits") & pl.col("rank").is_in(list(waiting))
-        )
+        at = _sites_in(frames, heard, row["seq"], waiting)
         if dumped & waiting or {*at["rank"]} != waiting or at["stack"].n_unique() < 2:
             continue
         gave_up = told.filter(pl.col("timed_out") == row["seq"])
@@ -190,6 +188,18 @@ def _parted(
                 "absent": sorted(waiting - here),
                 "stack": stack,
             }
+
+
+def _sites_in(
+    frames: Frames, heard: Heard, seq: int | None, ranks: set[int]
+) -> pl.DataFrame:
+    """Return where `ranks` stood in one of the calls that they timed out in."""
+    theirs = pl.col("rank").is_in(list(ranks))
+    of_calls = call_sites.of_calls(frames).filter(theirs)
+    here = of_calls.filter(pl.col("seq") == seq).unique("rank", keep="first")
+    others = heard.all_sites.filter(pl.col("waits") & theirs)
+    others = others.filter(~pl.col("rank").is_in(of_calls["rank"].implode()))
+    return pl.concat([here.drop("seq"), others])
 
 
 def _beside(heard: Heard, waiting: list[int]) -> set[int]:

@@ -48,7 +48,6 @@ OF_OTHERS = ("c10d.dump.observed", ABORTS, *job.SAYS_NOTHING)
 ENDED = r"(?:^|\.)(?:KeyboardInterrupt|SignalException|SystemExit)$"
 # these report every process of theirs that did not exit normally
 LISTING = ("torchelastic", "srun")
-SRUNS = (-signal.SIGTERM, -signal.SIGKILL)
 LINE = ("rank", "message", "t", *CITE)
 
 
@@ -191,7 +190,9 @@ def _broke(frames: Frames) -> frozenset[int]:
 
     Nor by their own heartbeat monitor, which aborts them for another rank's timeout.
     """
-    torn = exit_records.torn_down(frames).filter(~pl.col("code").is_in(SRUNS))
+    torn = exit_records.torn_down(frames).filter(
+        ~pl.col("code").is_in(exit_records.SENT_BY_SRUN)
+    )
     bad = pl.concat(
         [exit_records.by_themselves(frames), torn.filter(pl.col("code") != 0)]
     )

@@ -1,6 +1,6 @@
 """Ranks of which nothing was collected: they died, or their files were lost.
 
-Ranks that their agent had to kill were alive, and did not come.
+Ranks that an agent or srun had to terminate were alive, and did not come.
 """
 
 from __future__ import annotations
