@@ -22,7 +22,9 @@ from ncclforensics.correlate.waits import (
     blocking_calls,
     concurrent_timeouts,
     line_meetings,
+    line_messages,
     rank_evidence,
+    roll_call,
     wait_graph,
 )
 from ncclforensics.model import tables
@@ -54,7 +56,9 @@ def correlate(
     told = positions.named(known["positions"], known["groups"], made)
     nameless = known["positions"].filter(pl.col("rank").is_null())
     positions_ = pl.concat([told, nameless])
-    names, members = progress.name_groups(known["groups"], made, told)
+    messages = positions.messages(known["positions"])
+    numbered = pl.concat([told, messages])
+    names, members = progress.name_groups(known["groups"], made, numbered)
     made = progress.grouped(made, names)
     told = progress.grouped(told, names)
     members = group_members.seated(known, names, world.of_default(known, members))
@@ -66,9 +70,14 @@ def correlate(
     talk = p2p_messages.messages(collectives, names, members)
     apart = progress.told_apart(known.scan("collectives"), names)
     stuck = blocking_calls.calls(first, standing, talk, seen, members)
-    stuck = concurrent_timeouts.settled(p2p_messages.posted(stuck, apart), first)
     now = {**known.tables, "positions": positions_}
     heard = Frames(now, known.messages)
+    messages = progress.grouped(messages, names)
+    stuck = p2p_messages.posted(stuck, apart)
+    stuck = line_messages.added(
+        stuck, messages, members, standing, roll_call.call(heard)
+    )
+    stuck = concurrent_timeouts.settled(stuck, first, messages)
     stuck = line_meetings.joined(stuck, line_meetings.meetings(heard, stuck, standing))
     found = wait_graph.roots(stuck, rank_evidence.mute(collectives))
     found = pl.concat([found, rank_evidence.idle(stuck, unfinished, standing, seen)])

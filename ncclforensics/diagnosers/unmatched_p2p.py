@@ -9,7 +9,9 @@ How we know
     that other side waits elsewhere or for nobody. Between two collectives that both
     ranks made, the other side posted fewer halves; or by its earlier calls it skipped
     this one and went on. Equal counts speak against it. The side that did not post is
-    named: all ranks of its stage that did so, each in its own pipeline.
+    named: all ranks of its stage that did so, each in its own pipeline. Lines of
+    timeouts do not name the peer: there it is the only member of the group that waits
+    in no message of it.
 
 What to do
     Compare the schedules of the two stages at the call site: micro-batch counts, the
@@ -34,7 +36,7 @@ import polars as pl
 
 from ncclforensics.evidence import common, gloo_blind_spots
 from ncclforensics.model.actions import DUMPS, Action
-from ncclforensics.model.findings import Finding
+from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import strayed_messages, wording
 from ncclforensics.theory.weigh import case_of, weighed
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
-NEEDS = ("collectives",)
+NEEDS = ("collectives", "positions")
 MISSING = "no Flight Recorder dump"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank")
@@ -75,8 +77,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             return
         owed = [c for c in (call, *told.story.others) if {*c["absent"]} & {*ranks}]
         talk = [c for c in owed if c["is_p2p"]] or [call]
-        waiters = sorted({c["waiting"][0] for c in talk})
-        headline, explanation = _words(frames, {**call, "waiting": waiters}, ranks)
+        waiters = sorted({rank for c in talk for rank in c["waiting"]})
+        # lines of timeouts do not name the peer of a message
+        shared = any(len(c["waiting"]) > 1 for c in talk)
+        whole = {**call, "waiting": waiters}
+        headline, explanation = _words(frames, whole, ranks, shared=shared)
         yield wording.finding(
             frames,
             told,
@@ -88,7 +93,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             REMEDY,
             wording.waiting(frames, call),
         )
-    if found is None:
+    if found is None and not frames.has("collectives"):
+        yield NotChecked("unmatched-p2p", MISSING, NEXT_TIME)
+    elif found is None:
         yield from _unrecorded(frames)
 
 
@@ -107,18 +114,30 @@ def _strayed(frames: Frames, told: Told, call: dict[str, Any]) -> Finding:
 
 
 def _words(
-    frames: Frames, call: dict[str, Any], ranks: tuple[int, ...]
+    frames: Frames,
+    call: dict[str, Any],
+    ranks: tuple[int, ...],
+    *,
+    shared: bool = False,
 ) -> tuple[str, str]:
-    """Return headline and first sentence: which rank posted no half for which peer."""
+    """Return headline and first sentence: which rank posted no half for which peer.
+
+    If `shared`, those that wait may wait for each other, too.
+    """
     failing = common.collective(frames, call)
     who = common.ranks(ranks)
     other = "recv" if failing.op == "send" else "send"
     peer = common.ranks(call["waiting"])
     waits, it = ("waits", "it") if len(call["waiting"]) == 1 else ("wait", "them")
+    in_it = f"{peer.capitalize()} {waits} in {common.call_words(failing)}"
+    if shared:
+        return (
+            f"{who} posted no send or recv that {peer} wait for",
+            f"{in_it}, for each other or for {who}, the only member that does not.",
+        )
     return (
         f"{who} never posted the {other} that {peer} {waits} for",
-        f"{peer.capitalize()} {waits} in {common.call_words(failing)}, and "
-        f"{who} posted no {other} for {it}.",
+        f"{in_it}, and {who} posted no {other} for {it}.",
     )
 
 

@@ -145,12 +145,19 @@ def steps(frames: Frames) -> frozenset[int]:
 
 
 def standing(frames: Frames) -> int:
-    """Count the pairs of looks that found a rank at the same place, if none moved.
+    """Count the ranks that stood at one place, or did not run, if all of them did.
 
-    In a job that works, somebody runs.
+    Between two looks; in a job that works, somebody runs.
     """
-    moved = frames["looks"]["moved"].drop_nulls()
-    return 0 if moved.any() else moved.len()
+    looks = frames["looks"]
+    if looks["moved"].any():
+        return 0
+    same = pl.col("moved").eq_missing(False)
+    stood = looks.group_by("kind").agg(same.all(), pl.len())
+    of_process = stood.filter(
+        pl.col("kind").is_in(["process", "stack"]) & pl.col("moved")
+    )
+    return int(of_process["len"].sum())
 
 
 def _with_workers(told: pl.DataFrame) -> pl.DataFrame:

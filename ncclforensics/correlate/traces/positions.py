@@ -37,6 +37,15 @@ def named(
     return pl.concat([dumped, lines])
 
 
+def messages(positions: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of messages that ranks timed out in, with `pg` and `pg_desc`."""
+    told = positions.drop_nulls(["rank", "timed_out"])
+    named = _from_lines(told.filter(pl.col("source").is_not_null()))
+    return named.filter(
+        pl.col("op").str.to_lowercase().is_in(MESSAGES) & ~_is_nameless()
+    )
+
+
 def _without_messages(told: pl.DataFrame) -> pl.DataFrame:
     """Drop the numbers of messages, which are a rank's own and not a group's.
 

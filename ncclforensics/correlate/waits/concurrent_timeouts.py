@@ -14,14 +14,17 @@ import polars as pl
 from ncclforensics.correlate.waits import wait_graph
 
 
-def settled(calls: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+def settled(
+    calls: pl.DataFrame, held: pl.DataFrame, messages: pl.DataFrame
+) -> pl.DataFrame:
     """Return `calls` with ranks `behind` if another call is known to hold them.
 
-    `held` shows which ranks are held in several calls alike. A call that is left
-    without waiting ranks is dropped.
+    `held` shows which ranks are held in several calls alike, `messages` those that
+    timed out in messages as well. A call that is left without waiting ranks is dropped.
     """
-    first = held.filter(pl.col("choice") == 0)
-    several = {*first.filter(pl.len().over("rank") > 1)["rank"]}
+    first = held.filter(pl.col("choice") == 0)["rank"]
+    both = pl.concat([first, messages["rank"].unique().drop_nulls()])
+    several = {*both.filter(both.is_duplicated())}
     behind = _behind(wait_graph.graph(calls), several) if several else {}
     if not behind:
         return calls

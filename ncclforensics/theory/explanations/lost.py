@@ -31,8 +31,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     if not unseen or not calls:
         return
     call = max(calls, key=lambda c: (not c["is_p2p"], len(c["waiting"]), -c["call"]))
-    # a rank that was seen to wait, in a call or for its GPU, is not the culprit
-    held = seen_places.held(case.frames)
+    # a rank that was seen to wait, or timed out itself, is not the culprit
+    held = seen_places.held(case.frames) | case.waited
     if not (unseen := tuple(r for r in unseen if r not in held)):
         return
     lived = {*unseen} <= agent_processes.lived(case.frames)

@@ -30,6 +30,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         known = [told for told in short if told is not None]
         proved = any(known)
         denied = bool(known) and not proved
+        # lines of timeouts do not show what else was sent
+        recorded = case.program.calls["rank"].is_in(side.ranks).any()
         yield Story(
             "unmatched-p2p",
             side.ranks,
@@ -39,7 +41,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.blame(case, end, "off program", side.ranks),
                 *(() if proved else sides.claimed(case, side.ranks)),
                 ("halves", float(denied and not skipped)),
-                ("known elsewhere", float(not proved and not skipped)),
+                ("known elsewhere", float(recorded and not proved and not skipped)),
             ),
         )
 

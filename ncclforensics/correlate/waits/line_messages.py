@@ -1,0 +1,94 @@
+"""Messages that ranks timed out in, as rows of the frame `calls`, from watchdog lines.
+
+A watchdog prints SEND or RECV and a number that is the rank's own, and not its peer.
+But the members of a group pass messages on to each other. So those that wait in them
+wait, directly or through each other, for a member that does not: next to one of them if
+the group is a pipeline or a ring.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.identity import world
+from ncclforensics.model import tables
+
+if TYPE_CHECKING:
+    from ncclforensics.correlate.waits.roll_call import Roll
+
+
+def added(
+    calls: pl.DataFrame,
+    messages: pl.DataFrame,
+    members: pl.DataFrame,
+    standings: pl.DataFrame,
+    roll: Roll,
+) -> pl.DataFrame:
+    """Return `calls` and a row for each group in whose `messages` ranks timed out.
+
+    Only if one member alone can be the one that is waited for: it is `absent` if its
+    own evidence would show the message, else `unseen`. `messages` are rows of
+    `positions` with `group`; ranks with a dump are left to it.
+    """
+    dumped = standings.filter(pl.col("place").is_not_null())["rank"]
+    told = messages.drop_nulls(["rank", "group", "timed_out"])
+    told = told.filter(~pl.col("rank").is_in(dumped.implode()))
+    if told.is_empty():
+        return calls
+    heard = sorted({*standings["rank"], *roll.waited, *roll.gone})
+    places = members.filter(pl.col("group").is_in(told["group"].implode()))
+    wanted = pl.col("wanted")
+    rows = (
+        told.sort("rank", "source", "line")
+        .group_by("group", maintain_order=True)
+        .agg(
+            *(pl.col(c).first() for c in ("pg", "pg_desc", "source", "line")),
+            pl.col("op").str.to_lowercase().mode().sort().first(),
+            pl.col("rank").unique().sort().alias("waiting"),
+            pl.col("t").min(),
+        )
+        .join(_wanted(told, places), on="group", maintain_order="left")
+        .filter(wanted.list.len() == 1)
+        .with_columns(
+            wanted.list.set_intersection(heard).alias("absent"),
+            wanted.list.set_difference(heard).alias("unseen"),
+            pl.col("waiting").list.set_union(wanted).list.sort().alias("members"),
+            *(pl.lit([], pl.List(pl.Int64())).alias(c) for c in NOBODY),
+            pl.lit(None, pl.UInt64).alias("stack"),
+            pl.lit(None, pl.Int64).alias("seq"),
+            pl.lit(value=True).alias("is_p2p"),
+            pl.lit(-1, pl.Int64).alias("call"),
+        )
+    )
+    both = pl.concat([calls, tables.conform("calls", rows.select(*calls.columns))])
+    return both.with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("call"))
+
+
+NOBODY = ("behind", "done", "unstarted")
+
+
+def _wanted(told: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
+    """Return `group wanted`: the members that do not wait, next to one that does.
+
+    In the group of all ranks, in which pipelines may have any stride, any member.
+    """
+    here = told.select("group", "rank", waits=True).unique()
+    seats = (
+        places.explode("members")
+        .rename({"members": "rank"})
+        .join(here, on=["group", "rank"], how="left", maintain_order="left")
+        .with_columns(pl.col("waits").fill_null(value=False))
+    )
+    # the neighbours of the first and of the last member are each other's
+    size = pl.len().over("group")
+    seat = pl.int_range(pl.len()).over("group")
+    waits = pl.col("waits")
+    before = waits.shift(1).over("group").fill_null(waits.last().over("group"))
+    after = waits.shift(-1).over("group").fill_null(waits.first().over("group"))
+    is_next = (before | after) & (size > 1) & (seat >= 0)
+    default = [g for g in places["group"] if world.is_default(g)]
+    anywhere = pl.col("group").is_in(default)
+    wanted = seats.filter(~waits & (is_next | anywhere))
+    return wanted.group_by("group").agg(pl.col("rank").sort().alias("wanted"))
