@@ -94,11 +94,6 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     tasks = exit_records.ranks_of_tasks(frames).rename({"rank": "rank_of_task"})
     lines = lines.join(tasks, on="task", how="left", maintain_order="left")
     lines = lines.with_columns(pl.coalesce("rank", "rank_of_task").alias("rank"))
-    # Python prints these when a destructor fails; the process goes on
-    ignored = frames.message("python.ignored_exception").select(
-        "source", pl.col("line") + 1
-    )
-    lines = lines.join(ignored, on=["source", "line"], how="anti")
     for column, kind in PLACED.items():
         if column not in lines.columns:
             lines = lines.with_columns(pl.lit(None, kind).alias(column))

@@ -20,6 +20,7 @@ from ncclforensics.model.tables import CITE, FAILING, TIME, TROUBLED
 
 OF_PROGRAM = r"^(?:python|uncaught)\."
 TRACEBACK = "python.traceback"
+IGNORED = "python.ignored_exception"  # the line above the traceback
 WORDS = (*job.TAGGED, "python.rank_of")
 # the last line of a traceback; torch's excepthook prints the first one, with the rank
 UNCAUGHT = "uncaught.of_rank"
@@ -39,7 +40,8 @@ def without(frames: Frames) -> Frames:
     raised = _raised(frames)
     if raised.is_empty():
         return frames
-    after = [_by_clock(frames, raised), _by_place(frames, raised)]
+    ignored = _ignored(frames, raised)
+    after = [ignored, _by_clock(frames, raised), _by_place(frames, raised)]
     lines = raised.join(pl.concat(after).unique(), on=PLACE, how="semi")
     if lines.is_empty():
         return frames
@@ -120,6 +122,12 @@ def _own(frames: Frames, records: pl.DataFrame) -> pl.DataFrame:
         told.unique(PLACE), on=PLACE, how="left", maintain_order="left"
     )
     return joined.with_columns(pl.coalesce("tag", "rank").alias("rank")).drop("tag")
+
+
+def _ignored(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
+    """Return PLACE of the exceptions of destructors, which Python itself ignores."""
+    said = frames.message(IGNORED).select("source", head=pl.col("line") + 1)
+    return raised.join(said, on=["source", "head"], how="semi").select(PLACE)
 
 
 def _by_clock(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:

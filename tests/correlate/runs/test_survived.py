@@ -104,6 +104,14 @@ def test_a_record_below_an_exception_proves_that_the_process_went_on(analyzed):
     assert verdict(went_on) == "no-failure"
 
 
+def test_what_a_destructor_raises_ends_no_process(analyzed):
+    ignored = "Exception ignored in: <function _ConnectionBase.__del__ at 0x7f0af920>\n"
+    files = {f"rank_{r}.log": "2026-08-20 09:57:00 starts\n" for r in range(3)}
+    assert verdict(analyzed({**files, "rank_3.log": ignored + RAISED})) == "no-failure"
+    apart = analyzed({**files, "rank_3.log": f"{ignored}\n{RAISED}"})
+    assert verdict(apart)[:2] == ("crashed-rank", (3,))
+
+
 def test_it_proves_nothing_where_others_lost_their_peer(analyzed):
     analysis = analyzed({"rank_3.log": RAISED + LOGGED, "rank_0.log": timeout(0)})
     assert (3,) in crashed(analysis)
