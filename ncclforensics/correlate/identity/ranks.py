@@ -37,6 +37,8 @@ def identify(frames: Frames) -> Frames:
     claims = rank_claims.claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
         owners = _owners(claims, key)
+        if "local_rank" in key:
+            owners = owners.join(_shared(ranked, key), on=key, how="anti")
         ranked = _filled(ranked, owners, key)
         claims = rank_claims.claims(ranked)
     if (tasks := _tasks(ranked)) is not None:
@@ -207,6 +209,13 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
         return None
     ranks = local.select("local_rank").unique()
     return ranks.with_columns(pl.col("local_rank").alias("rank"))
+
+
+def _shared(frames: Frames, key: list[str]) -> pl.DataFrame:
+    """Return the values of `key` in whose lines several hosts are named."""
+    lines = frames["events"].drop_nulls([*key, "host"])
+    hosts = lines.group_by(key).agg(pl.col("host").n_unique())
+    return hosts.filter(pl.col("host") > 1).select(key)
 
 
 def _filled(

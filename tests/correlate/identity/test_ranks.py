@@ -2,6 +2,7 @@
 
 import json
 
+import polars as pl
 import pytest
 from nccl_text import header, init, rank_log
 
@@ -138,6 +139,19 @@ def test_a_rank_prefix_in_a_stream_of_many_names_its_own_line_only(analyzed):
     text = using("gpu0001", 41) + error + using("gpu0001", 42)
     frames = analyzed({"a.log": text}).frames
     assert frames.message("nccl.net.selected")["rank"].to_list() == [None, None]
+
+
+def test_a_local_rank_of_several_hosts_in_one_stream_is_no_rank(analyzed):
+    """srun labels the tasks of torchrun, which labels its workers."""
+    lines = [
+        f"{task}: [default{local}]:{using(f'gpu000{task}', 41 + local)}"
+        for task in (1, 2, 3)
+        for local in (0, 1)
+    ]
+    raised = "1: [default0]:[rank0]: ValueError: x\n"
+    frames = analyzed({"slurm-7.out": "".join(lines) + raised}).frames
+    told = frames["events"].filter(pl.col("local_rank") == 0).drop_nulls("host")
+    assert {*told.filter(pl.col("host") != "gpu0001")["rank"]} == {None}
 
 
 def test_a_stream_of_several_local_ranks_is_nobodys_own(analyzed):
