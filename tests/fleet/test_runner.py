@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 import tarfile
 import threading
@@ -131,6 +132,15 @@ def test_a_large_share_is_not_held_in_memory(tmp_path, script):
     assert after - before < 64 << 10  # KiB
 
 
+@pytest.fixture
+def interruptible():
+    """Raise KeyboardInterrupt at SIGINT, which a shell ignores in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_processes_and_keeps_what_came(tmp_path, script):
     marks = tmp_path / "marks"
     marks.mkdir()
