@@ -148,13 +148,13 @@ def _needed(
     has_dump = is_horovod or theirs <= {*common.numbers(dumps["rank"])}
     has_kernel = any(name.startswith("kernel.") for name in frames.messages)
     looked = frames["looks"].filter(pl.col("kind") == "stack")
-    needs_stack = actions.may_live(frames, tuple(theirs))
-    needs_stack &= not theirs or not theirs <= {*common.numbers(looked["rank"])}
+    seen = bool(theirs) and theirs <= {*common.numbers(looked["rank"])}
+    alive = actions.may_live(frames, tuple(theirs))
     there = "each host" if rank is None else host or "its host"
     wanted = (
         (f"the stderr of {who}{where}", bool(theirs) and theirs <= heard),
         (f"the Flight Recorder dump of {who}", bool(theirs) and has_dump),
         (f"the kernel log of {there}", has_kernel),
-        (f"a stack of {who}{where} while it hangs: py-spy dump", not needs_stack),
+        (f"a stack of {who}{where} while it hangs: py-spy dump", seen or not alive),
     )
     return tuple(what for what, is_here in wanted if not is_here)[:MOST_NEEDED]

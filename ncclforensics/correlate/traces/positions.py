@@ -40,10 +40,10 @@ def named(
 def messages(positions: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of messages that ranks timed out in, with `pg` and `pg_desc`."""
     told = positions.drop_nulls(["rank", "timed_out"])
-    named = _from_lines(told.filter(pl.col("source").is_not_null()))
-    return named.filter(
-        pl.col("op").str.to_lowercase().is_in(MESSAGES) & ~_is_nameless()
-    )
+    is_message = pl.col("op").str.to_lowercase().is_in(MESSAGES)
+    if told.filter(is_message).is_empty():
+        return told.clear()
+    return _from_lines(told).filter(is_message & ~_is_nameless())
 
 
 def _without_messages(told: pl.DataFrame) -> pl.DataFrame:

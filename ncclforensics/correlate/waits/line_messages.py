@@ -18,6 +18,8 @@ from ncclforensics.model import tables
 if TYPE_CHECKING:
     from ncclforensics.correlate.waits.roll_call import Roll
 
+NOBODY = ("behind", "done", "unstarted")
+
 
 def added(
     calls: pl.DataFrame,
@@ -33,8 +35,8 @@ def added(
     `positions` with `group`; ranks with a dump are left to it.
     """
     dumped = standings.filter(pl.col("place").is_not_null())["rank"]
-    told = messages.drop_nulls(["rank", "group", "timed_out"])
-    told = told.filter(~pl.col("rank").is_in(dumped.implode()))
+    of_dumps = pl.col("rank").is_in(dumped.implode())
+    told = messages.drop_nulls("group").filter(~of_dumps)
     if told.is_empty():
         return calls
     heard = sorted({*standings["rank"], *roll.waited, *roll.gone})
@@ -56,17 +58,12 @@ def added(
             wanted.list.set_difference(heard).alias("unseen"),
             pl.col("waiting").list.set_union(wanted).list.sort().alias("members"),
             *(pl.lit([], pl.List(pl.Int64())).alias(c) for c in NOBODY),
-            pl.lit(None, pl.UInt64).alias("stack"),
-            pl.lit(None, pl.Int64).alias("seq"),
             pl.lit(value=True).alias("is_p2p"),
-            pl.lit(-1, pl.Int64).alias("call"),
         )
+        .drop("wanted")
     )
-    both = pl.concat([calls, tables.conform("calls", rows.select(*calls.columns))])
+    both = pl.concat([calls, tables.conform("calls", rows)])
     return both.with_columns(pl.int_range(pl.len()).cast(pl.Int64).alias("call"))
-
-
-NOBODY = ("behind", "done", "unstarted")
 
 
 def _wanted(told: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
@@ -82,13 +79,10 @@ def _wanted(told: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.col("waits").fill_null(value=False))
     )
     # the neighbours of the first and of the last member are each other's
-    size = pl.len().over("group")
-    seat = pl.int_range(pl.len()).over("group")
     waits = pl.col("waits")
     before = waits.shift(1).over("group").fill_null(waits.last().over("group"))
     after = waits.shift(-1).over("group").fill_null(waits.first().over("group"))
-    is_next = (before | after) & (size > 1) & (seat >= 0)
     default = [g for g in places["group"] if world.is_default(g)]
     anywhere = pl.col("group").is_in(default)
-    wanted = seats.filter(~waits & (is_next | anywhere))
+    wanted = seats.filter(~waits & (before | after | anywhere))
     return wanted.group_by("group").agg(pl.col("rank").sort().alias("wanted"))
