@@ -49,7 +49,7 @@ def edit(told: Program, deviation: Deviation) -> Edit:
         ]
         # it makes a call that its peers skipped, or skipped one that they made
         return Edit("extra" if kept else "skip", row)
-    foreseen, made = told.foreseen(row), told.actual(row)
+    foreseen, made = told.foreseen(row, deviation.fork), told.actual(row)
     if not foreseen:
         return Edit("unknown", row)
     now, next_ = made[0], foreseen[0]

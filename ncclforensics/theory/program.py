@@ -46,12 +46,15 @@ class Deviation:
     `bits` is its surprise above the median of its role. `row` is the row of the call in
     `Program.calls`. If the rank kept to the program where its peers left it, `peers` is
     the row of the call with which one of them did, and `row` the rank's last call.
+    `fork` is the row of the call that its peers made from the same point, if that is
+    not what history predicts either: rare branches of the program.
     """
 
     rank: int
     bits: float
     row: int
     peers: int | None = None
+    fork: int | None = None
 
     @property
     def left_out(self) -> bool:
@@ -183,15 +186,43 @@ class Program:
             found[rank] = (
                 Deviation(rank, -above, ends[rank], left[theirs])
                 if lacks and theirs in left
-                else Deviation(rank, max(above, 0.0), row)
+                else Deviation(rank, max(above, 0.0), row, fork=self._fork(row, above))
             )
         return found
 
-    def foreseen(self, row: int) -> list[int]:
-        """Return the labels that the history before a row predicts, in order."""
-        first = row - int(self._place[row])
-        way = self._words[max(first, row - ORDERS[0]) : row].tolist()
-        found: list[int] = []
+    def _fork(self, row: int, bits: float) -> int | None:
+        """Return the call that most peers made, once more, where a rank made `row`."""
+        place = int(self._place[row])
+        order = next((n for n in ORDERS if n <= place), None)
+        if bits < weights.NOISE or order is None:
+            return None
+        contexts = self._contexts[order]
+        like = np.flatnonzero((contexts == contexts[row]) & (self._place >= order))
+        there = pl.DataFrame(
+            {"row": like, "label": self._words[like], "rank": self.calls["rank"][like]}
+        )
+        own = there.filter(pl.col("rank") == self.calls["rank"][row])
+        peers = there.filter(pl.col("rank") != self.calls["rank"][row])
+        last = peers.group_by("rank").agg(pl.col("row", "label").last(), pl.len())
+        label = last["label"].mode().sort().first()
+        chosen = last.filter(pl.col("label") == label).sort("row")
+        if chosen.is_empty() or 2 * chosen.height <= last.height:
+            return None
+        made = peers.filter(pl.col("label") == label).group_by("rank").len()
+        more = made["len"].median() > own.filter(pl.col("label") == label).height
+        return int(chosen["row"][0]) if more else None
+
+    def foreseen(self, row: int, fork: int | None = None) -> list[int]:
+        """Return the labels that the history before a row predicts, in order.
+
+        From a `fork` on, they are the calls that the peer made there, and what history
+        predicts after those.
+        """
+        start = row if fork is None else fork
+        first = start - int(self._place[start])
+        way = self._words[max(first, start - ORDERS[0]) : start].tolist()
+        found = [] if fork is None else self.actual(fork)
+        way = [*way, *found][-ORDERS[0] :]
         while len(found) < AHEAD:
             follower = self._next(self._role[row], way)
             if follower is None:
