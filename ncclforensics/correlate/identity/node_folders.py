@@ -44,12 +44,13 @@ def names(frames: Frames) -> pl.Series:
         if inside.is_empty():
             break
         name = parts.list.get(depth).alias("name")
-        held = inside.group_by(parts.list.head(depth + 1).alias("folder"), name).agg(
+        held = inside.group_by(parts.list.head(depth).alias("folder"), name).agg(
             pl.col("rank").unique()
         )
-        if held.height > 1:
-            if _are_nodes(held):
-                return held["name"]
+        beside = [g for g in held.partition_by("folder") if g.height > 1]
+        if beside and all(_are_nodes(some) for some in beside):
+            return pl.concat(some["name"] for some in beside).unique().sort()
+        if any(not _are_looks(some) for some in beside):
             break
     return _of_files(files)
 
@@ -66,6 +67,12 @@ def _of_files(files: pl.DataFrame) -> pl.Series:
         if some.height > 1 and _are_nodes(some)
     ]
     return pl.concat([*beside, held["name"].clear()])
+
+
+def _are_looks(held: pl.DataFrame) -> bool:
+    """Whether folders hold the same ranks, as looks at one job do."""
+    times = held["rank"].explode().value_counts()["count"]
+    return 2 * int((times > 1).sum()) > times.len()
 
 
 def _are_nodes(held: pl.DataFrame) -> bool:

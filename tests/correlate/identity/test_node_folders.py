@@ -32,6 +32,12 @@ def test_a_file_that_was_not_collected_hides_no_node(analyzed):
     assert (found[5], found[7]) == ("h1", "h1")
 
 
+def test_folders_of_nodes_are_found_below_two_looks(analyzed):
+    looks = job(lambda rank: f"first/n{rank // 4}"), job(lambda rank: f"n{rank // 4}")
+    found = hosts(analyzed(looks[0] | {f"second/{n}": t for n, t in looks[1].items()}))
+    assert found == {rank: f"n{rank // 4}" for rank in range(8)}
+
+
 @pytest.mark.parametrize(
     "folder",
     [
