@@ -14,7 +14,8 @@ How we know
     is one that survived. If one node was lost, the ranks that others wait for in dumps,
     and that left no dump and no log, ran on it. Without any such line, this is possible
     where the job is known to stand still and all waits lead to the ranks of one host
-    from which nothing was collected.
+    from which nothing was collected; and likely where all ranks of one host fall
+    silent and leave no dump, although all other ranks of the job left one.
 
 What to do
     Read that node's own log of its last minutes (journalctl -b -1, the BMC's event

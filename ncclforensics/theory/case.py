@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes, exit_records
-from ncclforensics.correlate.identity import host_blocks
+from ncclforensics.correlate.identity import host_blocks, world
 from ncclforensics.correlate.timing import dump_mtime, late_ranks
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.correlate.waits import rank_evidence, roll_call, wait_graph
@@ -120,6 +120,17 @@ class Case:
         return roll_call.call(self.frames).ended
 
     @cached_property
+    def gone(self) -> frozenset[int]:
+        """Return silent ranks that left no dump, though all others of the job did.
+
+        A live process writes its dump when the others do, whatever its program does.
+        """
+        dumped = {*call_summary.dumps(self.frames)["rank"].drop_nulls()}
+        silent = roll_call.call(self.frames).silent - dumped
+        others = world.ranks(self.frames) - silent
+        return silent if dumped and others <= dumped else frozenset()
+
+    @cached_property
     def fallen(self) -> frozenset[int]:
         """Return the ranks ended by a signal that no launcher or watchdog sends."""
         fell = exit_records.by_themselves(self.frames)
@@ -189,6 +200,11 @@ class Case:
                 left -= some
                 whole += 1
         return whole + len(left), many - whole - len(left)
+
+    def is_host_gone(self, ranks: Iterable[int]) -> bool:
+        """Whether ranks are a whole host of which nothing shows that it was alive."""
+        told = {*ranks}
+        return len(told) > 1 and told <= self.gone and self.units(told)[0] == 1
 
     @cached_property
     def _wholes(self) -> list[frozenset[int]]:

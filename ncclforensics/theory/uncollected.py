@@ -20,6 +20,10 @@ REMEDY = (
     Action("find the log and the dump of {who}, and its process: is it alive?"),
     Action("dmesg -T | tail -n 100", at="host"),
 )
+HOST = (
+    Action("scontrol show node {host}   # or: kubectl describe node {host}"),
+    Action("ping -c 3 {host}   # and its BMC's event log"),
+)
 
 
 def uncollected(frames: Frames) -> tuple[int, ...]:
@@ -43,15 +47,22 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
         assert call is not None
         failing = common.collective(frames, call)
         who = common.ranks(ranks)
+        pronoun = "it" if len(ranks) == 1 else "them"
+        silent = told.story.what == "silent"
+        left = "fell silent and left no dump" if silent else "left no dump and no log"
+        gone = (
+            "which logged nothing more and left no dump, although all others did: "
+            "their host is gone"
+            if silent
+            else "of which there is no dump and no log line: it died, or its files were "
+            "not collected"
+        )
         yield wording.finding(
             frames,
             told,
-            f"{who} left no dump and no log, and all others wait for it"
-            if len(ranks) == 1
-            else f"{who} left no dump and no log, and all others wait for them",
+            f"{who} {left}, and all others wait for {pronoun}",
             f"{wording.spread(frames, call, len(told.end.blocked))} All waits "
-            f"lead to {who}, of which there is no dump and no log line: it died, or "
-            f"its files were not collected. The call is {common.call_words(failing)}.",
-            REMEDY,
+            f"lead to {who}, {gone}. The call is {common.call_words(failing)}.",
+            HOST if silent else REMEDY,
             wording.waiting(frames, call),
         )

@@ -9,6 +9,7 @@ import pytest
 
 import judging
 import simulate_dumps
+from log_lines import timeout
 
 pytestmark = pytest.mark.usefixtures("trusted")
 
@@ -162,11 +163,11 @@ def test_the_order_of_files_does_not_matter(case, tmp_path):
     assert one == other
 
 
-def lost_with_a_node(case, folder):
-    """Write dumps without those of the culprit's host, of eight ranks."""
+def lost_with_a_node(case, folder, size=8):
+    """Write dumps without those of the culprit's host, of `size` ranks."""
     (culprit,) = case.ranks
-    first = culprit // 8 * 8
-    gone = frozenset(range(first, first + 8))
+    first = culprit // size * size
+    gone = frozenset(range(first, first + size))
     judging.analysis(case, folder, lost=gone)
     return gone
 
@@ -185,6 +186,27 @@ def test_a_node_without_dumps_is_not_lost_for_that(case, tmp_path):
     lost_with_a_node(case, tmp_path)
     found = judging.analyze([str(tmp_path)])
     assert judging.sure(found) == ()
+
+
+def logs_of_nodes(folder, silent):
+    """Every rank logs a step on its node; all but the silent ones time out."""
+    for rank in range(16):
+        log = folder / "logs" / f"node{rank // 4}" / f"rank_{rank}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("step 12 done\n" + ("" if rank in silent else timeout(rank)))
+
+
+def test_a_node_that_fell_silent_and_left_no_dump_is_lost(case, tmp_path):
+    gone = lost_with_a_node(case, tmp_path, size=4)
+    logs_of_nodes(tmp_path, gone)
+    assert verdict(tmp_path) == ("node-lost", tuple(sorted(gone)))
+
+
+def test_a_silent_node_is_not_lost_if_other_dumps_are_missing_as_well(case, tmp_path):
+    gone = lost_with_a_node(case, tmp_path, size=4)
+    logs_of_nodes(tmp_path, gone)
+    next(tmp_path.glob("nccl_trace_rank_*")).unlink()
+    assert verdict(tmp_path)[0] == "missing-rank"
 
 
 def test_a_rank_without_a_dump_that_a_line_shows_dead_is_crashed(case, tmp_path):

@@ -1,6 +1,7 @@
 """Ranks of which nothing was collected: they died, or their files were lost.
 
-Ranks that an agent or srun had to terminate were alive, and did not come.
+Ranks that an agent or srun had to terminate were alive, and did not come. All ranks of
+a host that fall silent and leave no dump, although all others do, are a lost host.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame the unseen ranks that all ranks at an end wait for."""
+    """Blame the unseen ranks that all ranks at an end wait for; and silent hosts."""
+    if end.kind == "absent" and case.is_host_gone(end.ranks):
+        yield Story(
+            "node-lost",
+            end.ranks,
+            max((case.calls[n] for n in end.calls), key=lambda c: len(c["waiting"])),
+            what="silent",
+            costs=sides.blame(case, end, "lost", end.ranks),
+        )
     calls = [c for n in end.calls if (c := case.calls[n])["unseen"]]
     unseen = end.ranks if end.kind == "unseen" else end.unseen
     if end.kind == "absent":
