@@ -54,8 +54,8 @@ def findings(frames: Frames, slug: str) -> Iterator[Finding]:
             "which logged nothing more and left no dump, although all others did: "
             "their host is gone"
             if silent
-            else "of which there is no dump and no log line: it died, or its files were "
-            "not collected"
+            else "of which there is no dump and no log line: it died, or its files "
+            "were not collected"
         )
         yield wording.finding(
             frames,
