@@ -208,8 +208,8 @@ class Program:
         chosen = last.filter(pl.col("label") == label).sort("row")
         if chosen.is_empty() or 2 * chosen.height <= last.height:
             return None
-        made = peers.filter(pl.col("label") == label).group_by("rank").len()
-        more = made["len"].median() > own.filter(pl.col("label") == label).height
+        made = peers.filter(pl.col("label") == label).height / chosen.height
+        more = made > own.filter(pl.col("label") == label).height
         return int(chosen["row"][0]) if more else None
 
     def foreseen(self, row: int, fork: int | None = None) -> list[int]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Call, Case
     from ncclforensics.theory.ends import End
 
-MOST_CALLS = 16  # calls of a large cycle whose sides are examined
+MOST_CALLS = 16  # collectives of a large cycle whose sides are examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,15 +223,13 @@ def _held(case: Case, end: End) -> Iterator[Side]:
     """Yield the ranks that wait in each call of an end, or that owe each message."""
     here = {*end.ranks}
     calls = sorted(
-        (case.calls[n] for n in end.calls), key=lambda c: (len(c["waiting"]), c["call"])
+        (case.calls[n] for n in end.calls if not case.calls[n]["is_p2p"]),
+        key=lambda c: (len(c["waiting"]), c["call"]),
     )[:MOST_CALLS]
     for call in calls:
-        if not call["is_p2p"]:
-            ranks = tuple(
-                r for r in call["waiting"] if r in here or end.kind == "absent"
-            )
-            if ranks:
-                yield _side(case, end, ranks, call, None)
+        ranks = tuple(r for r in call["waiting"] if r in here or end.kind == "absent")
+        if ranks:
+            yield _side(case, end, ranks, call, None)
     owing: dict[tuple[object, ...], tuple[set[int], Call]] = {}
     for number in end.calls:
         call = case.calls[number]
