@@ -19,6 +19,8 @@ from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.theory import standstill
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ncclforensics.theory.case import Call, Case
 
 Kind = Literal[
@@ -154,8 +156,9 @@ def _ends(case: Case) -> list[End]:
         out = leaves.get(number, set())
         here = tuple(sorted(ranks.get(number, ())))
         own = tuple(sorted(calls.get(number, ())))
-        if len(here) > 1 and out <= unseen_of.keys():
-            unseen = tuple(sorted(unseen_of[n] for n in out))
+        last = _sinks(number, leaves)
+        if len(here) > 1 and last <= unseen_of.keys():
+            unseen = tuple(sorted(unseen_of[n] for n in last))
             found.append(End("circle", here, own, unseen=unseen))
         elif out:
             continue
@@ -170,6 +173,16 @@ def _ends(case: Case) -> list[End]:
     found += _absent(case, gone)
     found += _unseen(case, found, list(unseen_of.values()))
     return found
+
+
+def _sinks(number: int, leaves: Mapping[int, set[int]]) -> set[int]:
+    """Return the components without waits of their own that a component waits for."""
+    seen, left = {number}, [number]
+    while left:
+        new = leaves.get(left.pop(), set()) - seen
+        seen |= new
+        left += new
+    return {n for n in seen if n not in leaves} - {number}
 
 
 def _absent(case: Case, gone: list[int]) -> list[End]:
@@ -194,9 +207,7 @@ def _absent(case: Case, gone: list[int]) -> list[End]:
 def _unseen(case: Case, found: list[End], unseen: list[int]) -> list[End]:
     """Return one end for unseen ranks that alone explain why somebody waits."""
     told = case.graph
-    ends = [
-        r for end in found for r in end.ranks if end.kind != "circle" or not end.unseen
-    ]
+    ends = [r for end in found for r in (*end.ranks, *end.unseen)]
     explained = wait_graph.behind(told, ends) | set(ends)
     only = {
         call: wanted

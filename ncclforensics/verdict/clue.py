@@ -64,11 +64,22 @@ def _of_suspects(suspects: tuple[Suspect, ...]) -> str:
     who = common.ranks(alike)
     why = first.why
     if len(alike) > 1:
-        why = why.replace("of it ", "of them ").replace(" it did", " they did")
+        why = why.replace("it is ", "it are ").replace("it waits", "it wait")
     for it in (" for it", " it "):
-        if it in why:
-            return why.replace(it, it.replace("it", who), 1)
+        if it in f" {why}":
+            why = f" {why}".replace(it, it.replace("it", who), 1).strip()
+            return why if len(alike) == 1 else _in_plural(why)
     return f"{who} {why}" if why.startswith("ended ") else f"{who}: {why}"
+
+
+def _in_plural(why: str) -> str:
+    """Return what is said of one rank as of several."""
+    for one, many in PLURAL:
+        why = why.replace(one, many)
+    return why
+
+
+PLURAL = (("of it ", "of them "), (" it ", " they "), (" its ", " their "))
 
 
 def _of_timeouts(timed_out: frozenset[int], stood: tuple[Stood, ...]) -> str:
