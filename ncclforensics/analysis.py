@@ -140,14 +140,21 @@ def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
     """Return whose last lines may tell more: none named for all ranks, None for nobody.
 
     Of all, where ranks timed out or lost a peer and nothing tells which one and why; of
-    missing ranks, whose lines tell whether they were at work, or had left their loop.
+    missing ranks, whose lines tell whether they were at work, or had left their loop,
+    as those of ranks do that are in another call than their peers.
     """
     verdict = ranked.verdict
-    if verdict is not None and verdict.slug == "missing-rank":
+    if verdict is not None and verdict.slug in MAY_HAVE_LEFT:
         return frozenset(verdict.ranks) or None
     if verdict is not None:
         return frozenset() if verdict.slug == "timeout-masking" else None
     return frozenset() if "victim" in frames["events"]["role"] else None
+
+
+MAY_HAVE_LEFT = (
+    *("missing-rank", "rank-conditional-collective", "call-order-deadlock"),
+    *("collective-mismatch", "shape-mismatch"),
+)
 
 
 def _is_other(ranked: Ranked, before: Ranked) -> bool:

@@ -7,11 +7,12 @@ What it means
 
 How we know
     A rank waits in a call that comes after the loop, while the others wait for it in a
-    call of the loop. Three things show that a call lies after the loop: the order of
+    call of the loop. Four things show that a call lies after the loop: the order of
     earlier calls (it was made after the loop's calls, and never between them); its
     place in the code (above the function in which the stacks of the loop's calls
-    diverge, or in a function that ends an epoch); and that it is a barrier. Evidence to
-    the contrary counts against this class.
+    diverge, or in a function that ends an epoch); that it is a barrier; and the rank's
+    own last lines, if they say that its epoch is over and those of most ranks do not.
+    Evidence to the contrary counts against this class.
     Or a rank exited normally while its peers were in a collective: its exit code is 0,
     or torch warned at its end that the process group was not destroyed, or its agent
     lists every other rank as failed and not this one, or one of its last lines says
@@ -37,16 +38,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.correlate.exits import clean_exits
 from ncclforensics.evidence import common
-from ncclforensics.model.last_words import DONE
+from ncclforensics.model.last_words import DONE, EPOCH
 from ncclforensics.theory import wording
-from ncclforensics.theory.weigh import weighed
+from ncclforensics.theory.weigh import case_of, weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import polars as pl
 
     from ncclforensics.model.findings import Finding, Statement
     from ncclforensics.model.frames import Frames
@@ -96,12 +97,20 @@ def _after_the_loop(frames: Frames, told: Told) -> Finding:
         f"{wording.others_behind(frames, told.story.ranks)}",
         REMEDY,
         (
+            *common.cites(_over(frames, told.story.ranks), 1),
             *(wording.waiting(frames, end, told.story.ranks) or told.cites),
             *wording.waiting(frames, step),
         ),
         collective=waits,
         first_seen=wording.onset(frames, step),
     )
+
+
+def _over(frames: Frames, ranks: tuple[int, ...]) -> pl.DataFrame:
+    """Return the lines in which ranks say that their loop is over."""
+    if not {*ranks} <= case_of(frames).over:
+        return frames["events"].clear()
+    return pl.concat(common.printed(frames, ranks, m) for m in (DONE, EPOCH))
 
 
 def _exited(frames: Frames, told: Told) -> Finding:

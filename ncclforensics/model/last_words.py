@@ -15,6 +15,7 @@ LAST = "python.last_words"  # the last line of a rank's file above its first tro
 GAVE_UP = "python.gave_up"  # the line right above that trouble, for its time
 USUAL = "python.usual_words"  # a line like several others in that file
 DONE = "python.done"  # one of the last lines says that the program's loop is over
+EPOCH = "python.epoch_over"  # one of the last lines says that an epoch is over
 START = 48  # characters of a line that identify it
 
 

@@ -12,7 +12,12 @@ from ncclforensics.correlate.exits import agent_processes, exit_records
 from ncclforensics.correlate.identity import host_blocks, world
 from ncclforensics.correlate.timing import dump_mtime, late_ranks
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.correlate.waits import rank_evidence, roll_call, wait_graph
+from ncclforensics.correlate.waits import (
+    last_words,
+    rank_evidence,
+    roll_call,
+    wait_graph,
+)
 from ncclforensics.evidence import gloo_blind_spots, teardown
 from ncclforensics.theory import alltoall_totals, call_signatures, p2p_balance
 from ncclforensics.theory.ends import End, ends_of
@@ -118,6 +123,13 @@ class Case:
     def ended(self) -> frozenset[int]:
         """Return the ranks that exited normally."""
         return roll_call.call(self.frames).ended
+
+    @cached_property
+    def over(self) -> frozenset[int]:
+        """Return the ranks that logged that their loop is over, if most did not."""
+        said = last_words.over(self.frames, frozenset(), epoch=True)
+        heard = self.seen | frozenset(self.frames["events"]["rank"].drop_nulls())
+        return said if 2 * len(said) < len(heard) else frozenset()
 
     @cached_property
     def gone(self) -> frozenset[int]:

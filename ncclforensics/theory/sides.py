@@ -87,6 +87,7 @@ def unexplained(
     return (
         ("surprise", sum(_events(case, rest).values())),
         ("unlike signature", min(len(unlike), 1)),
+        ("said over", float(not case.over.isdisjoint(rest))),
     )
 
 

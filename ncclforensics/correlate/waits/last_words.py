@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.frames import remembered
-from ncclforensics.model.last_words import DONE, GAVE_UP, LAST, USUAL, shape
+from ncclforensics.model.last_words import DONE, EPOCH, GAVE_UP, LAST, USUAL, shape
 from ncclforensics.model.tables import TIME
 
 if TYPE_CHECKING:
@@ -80,9 +80,15 @@ def at_work(frames: Frames, waits: pl.DataFrame) -> frozenset[int]:
     )
 
 
-def over(frames: Frames, waiting: frozenset[int]) -> frozenset[int]:
-    """Return the ranks that said that their loop is over, as no `waiting` one did."""
-    said = frames["events"].filter(pl.col("message") == DONE).drop_nulls("rank")
+def over(
+    frames: Frames, waiting: frozenset[int], *, epoch: bool = False
+) -> frozenset[int]:
+    """Return the ranks that said that their loop is over, as no `waiting` one did.
+
+    With `epoch` also those that said so of an epoch, which all ranks say in health.
+    """
+    words = [DONE, EPOCH] if epoch else [DONE]
+    said = frames["events"].filter(pl.col("message").is_in(words)).drop_nulls("rank")
     told = said.select("rank", shape(pl.col("text")).alias("said"))
     waits = pl.col("rank").is_in(list(waiting))
     usual = told.filter(waits)["said"]

@@ -15,7 +15,7 @@ import polars as pl
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
-from ncclforensics.model.last_words import DONE, GAVE_UP, LAST, USUAL, shape
+from ncclforensics.model.last_words import DONE, EPOCH, GAVE_UP, LAST, USUAL, shape
 from ncclforensics.model.tables import FAILING, SCHEMAS
 from ncclforensics.parsers.logs import framing, timestamps
 from ncclforensics.parsers.logs.lines import blocks
@@ -44,6 +44,10 @@ OVER = (
     r"|(?:training|all epochs|fit(?:\(\))?) (?:is |are |has |was )?(?:finished|"
     r"completed?|done|over|returned)|(?:exiting|leaving|bye)\b|exit(?: code)? 0\b"
     r"|exit[.!]?$)"
+)
+# ranks say this in health as well, but all of them
+EPOCH_OVER = (
+    r"(?i)\bend of epoch\b|\bepoch \S+ (?:is |was )?(?:finished|done|complete|over)"
 )
 # a line that a program prints as trouble, by its level
 ERRORS = r"^.{0,120}?\b(?:ERROR|CRITICAL|FATAL)\b"
@@ -93,7 +97,7 @@ def _tell_more(events: pl.DataFrame, whose: frozenset[int]) -> bool:
     said, t = pl.col("message"), pl.col("t")
     usual = events.filter((said == LAST) & ~theirs)["t"].drop_nulls().median()
     later = (t > pl.lit(usual, tables.TIME)).fill_null(usual is None)
-    tells = (said == DONE) | ((said == LAST) & t.is_not_null() & later)
+    tells = said.is_in([DONE, EPOCH]) | ((said == LAST) & t.is_not_null() & later)
     return events.filter(theirs & tells).height > 0
 
 
@@ -148,11 +152,14 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
         gave_up.unique(WHOSE, keep="last", maintain_order=True).with_columns(
             pl.lit(GAVE_UP).alias("message")
         ),
-        own.group_by(WHOSE, maintain_order=True)
-        .tail(CLOSING)
-        .filter(pl.col("text").str.contains(OVER))
-        .select(own.columns)
-        .with_columns(pl.lit(DONE).alias("message")),
+        *(
+            own.group_by(WHOSE, maintain_order=True)
+            .tail(CLOSING)
+            .filter(pl.col("text").str.contains(words))
+            .select(own.columns)
+            .with_columns(pl.lit(message).alias("message"))
+            for words, message in ((OVER, DONE), (EPOCH_OVER, EPOCH))
+        ),
         usual.with_columns(said.alias("said"))
         .unique([*WHOSE, "said"], keep="last", maintain_order=True)
         .with_columns(pl.lit(USUAL).alias("message"))

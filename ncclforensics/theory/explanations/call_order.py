@@ -38,6 +38,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("made by all", float(sides.is_shared(case, side) is False)),
                 ("came back", float(side.kind == "skip" and _went_on(case, side))),
                 ("barrier", float("barrier" in str(side.call["op"]).lower())),
+                ("said over", float({*side.ranks} <= case.over)),
             ),
         )
     calls = [case.calls[n] for n in end.calls]

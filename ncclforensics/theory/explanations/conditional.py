@@ -49,6 +49,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 # if nobody waits in the loop, all have left it
                 ("above the step", float(place.outside and end.kind != "absent")),
                 ("barrier", float(place.barrier)),
+                ("said over", float({*side.ranks} <= case.over)),
                 ("first rank", float(lowest not in side.ranks)),
                 ("made by all", float(sides.is_shared(case, side) is True)),
             ),

@@ -44,6 +44,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     lowest = min(sides.around(case, end), default=None)
     for side in sides.alone(case, end):
         place = call_sites.of(case, side)
+        said = {*side.ranks} <= case.over
         yield Story(
             "uneven-inputs",
             side.ranks,
@@ -51,12 +52,12 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.others,
             costs=(
                 *sides.blame(case, end, "off program", side.ranks),
-                *sides.claimed(case, side.ranks),
+                *(() if said else sides.claimed(case, side.ranks)),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
-                ("named place", float(place.named == "conditional")),
+                ("named place", float(place.named == "conditional" and not said)),
                 ("in the loop", float(place.inside)),
-                ("barrier", float(not place.barrier)),
-                ("first rank", float((lowest,) == side.ranks)),
+                ("barrier", float(not place.barrier and not said)),
+                ("first rank", float((lowest,) == side.ranks and not said)),
                 ("made by all", float(sides.is_shared(case, side) is True)),
             ),
         )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from log_lines import table
+from log_lines import table, timeout
 
 TIMED_OUT = (
     "[rank{0}]: Traceback (most recent call last):\n"
@@ -184,3 +184,24 @@ def test_what_waiting_ranks_print_as_well_is_no_work(analyzed):
         head, trace, rest = logs[name].partition(f"[rank{rank}]: Traceback")
         logs[name] = head + beat + trace + rest
     assert named(analyzed(logs))[0] != "straggler"
+
+
+def one_element(analyzed, closing):
+    """Rank 3 reduces one element where the others reduce a gradient."""
+    logs = loop(0, 1, 2, 3)
+    for rank in range(4):
+        logs[f"rank{rank}.log"] += closing(rank) + timeout(rank).replace(
+            "NumelIn=1,", "NumelIn=1," if rank == 3 else "NumelIn=8192,"
+        )
+    return named(analyzed(logs))[:2]
+
+
+def test_a_rank_that_says_that_its_epoch_is_over_left_its_loop(analyzed):
+    over = "epoch 0 finished: 5 batches\n"
+    told = one_element(analyzed, lambda rank: over if rank == 3 else "")
+    assert told == ("uneven-inputs", (3,))
+
+
+def test_an_epoch_that_is_over_for_all_ranks_tells_nothing(analyzed):
+    told = one_element(analyzed, lambda _: "epoch 0 finished: 5 batches\n")
+    assert told == ("shape-mismatch", (3,))
