@@ -203,10 +203,12 @@ class Program:
         )
         own = there.filter(pl.col("rank") == self.calls["rank"][row])
         peers = there.filter(pl.col("rank") != self.calls["rank"][row])
+        if peers.is_empty():
+            return None
         last = peers.group_by("rank").agg(pl.col("row", "label").last(), pl.len())
         label = last["label"].mode().sort().first()
         chosen = last.filter(pl.col("label") == label).sort("row")
-        if chosen.is_empty() or 2 * chosen.height <= last.height:
+        if 2 * chosen.height <= last.height:
             return None
         made = peers.filter(pl.col("label") == label).height / chosen.height
         more = made > own.filter(pl.col("label") == label).height
