@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent / "simulator"))
 import simulate
 import simulate_dumps
 import simulate_faults
+import simulate_logs
 from ncclforensics.analysis import analyze
 
 # ranks -> tensor, pipeline, data, expert parallel
@@ -43,6 +44,14 @@ STYLES = {
     "json": {"json": True, "version": "2.9"},
     "skewed": {"skew_seconds": 2.0},
     "2.4": {"version": "2.4"},
+}
+# logs without any dump
+LOGS = {
+    "logs": {},
+    "logs-sites": {"stacks": True, "steps": "all"},
+    "logs-2.4": {"version": "2.4"},
+    "logs-2.1": {"version": "2.1", "steps": "all"},
+    "stream": {"one_stream": True},
 }
 
 
@@ -89,10 +98,16 @@ def one(name, ranks, style, seed, lost_times=False, lost=0):
     case = play(name, ranks, seed)
     if case is None:
         return None
-    gone = frozenset(random.Random(seed).sample(range(ranks), int(lost * ranks)))
-    told = simulate_dumps.Style(**STYLES[style], lost=gone, lost_times=lost_times)
     with tempfile.TemporaryDirectory() as folder:
-        simulate_dumps.write(case, Path(folder), told, seed)
+        if style in LOGS:
+            said = simulate_logs.LogStyle(**LOGS[style])
+            simulate_logs.write(case, Path(folder), said, seed)
+        else:
+            gone = random.Random(seed).sample(range(ranks), int(lost * ranks))
+            told = simulate_dumps.Style(
+                **STYLES[style], lost=frozenset(gone), lost_times=lost_times
+            )
+            simulate_dumps.write(case, Path(folder), told, seed)
         start = time.perf_counter()
         found = analyze([folder])
         return case, found, time.perf_counter() - start

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.traces.positions import since
 from ncclforensics.correlate.traces.progress import UNLISTED
 from ncclforensics.model.frames import remembered
-from ncclforensics.model.tables import TIME
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -41,8 +41,7 @@ def timeouts(frames: Frames) -> pl.DataFrame:
         .unique(["rank", "timed_out", "op"], keep="first", maintain_order=True)
         .sort("timed_out", "rank", maintain_order=True)
     )
-    ran = pl.duration(milliseconds=pl.coalesce("ran_ms", "timeout_ms", pl.lit(0)))
-    said = said.with_columns((pl.col("t") - ran).cast(TIME).alias("t"))
+    said = said.with_columns(since().alias("t"))
     names: list[str] = []
     first: int | None = None
     clashes = _clashes(said)

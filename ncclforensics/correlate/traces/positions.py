@@ -15,9 +15,17 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.model.tables import TIME
+
 DEFAULT = "default_pg"
 NAME = ("pg", "pg_id", "pg_desc")
 MESSAGES = ("send", "recv", "coalesced")  # the last one ends a batch of messages
+
+
+def since() -> pl.Expr:
+    """Return when the wait of a position began: its line's time less what it ran."""
+    ran = pl.duration(milliseconds=pl.coalesce("ran_ms", "timeout_ms", pl.lit(0)))
+    return (pl.col("t") - ran).cast(TIME)
 
 
 def named(

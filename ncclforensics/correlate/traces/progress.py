@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.correlate.traces.positions import since
 from ncclforensics.model import tables
 from ncclforensics.model.tables import begun, done
 
@@ -328,7 +329,7 @@ def standings(
             pl.col("last_completed").max().alias("completed"),
             pl.col("timed_out").min(),
             pl.col("op").sort_by("timed_out", nulls_last=True).first().alias("told_op"),
-            pl.col("t").min().alias("told_t"),
+            since().min().alias("told_t"),
             pl.col("source").first().alias("told_in"),
             pl.col("line").first().alias("told_at"),
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.traces.positions import since
 from ncclforensics.model import tables
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def added(
             *(pl.col(c).first() for c in ("pg", "pg_desc", "source", "line")),
             pl.col("op").str.to_lowercase().mode().sort().first(),
             pl.col("rank").unique().sort().alias("waiting"),
-            pl.col("t").min(),
+            since().min().alias("t"),
         )
         .join(_wanted(told, places), on="group", maintain_order="left")
         .filter(wanted.list.len() == 1)
