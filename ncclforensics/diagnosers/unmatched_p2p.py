@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.weigh import Told
 
 FAMILY = "desync"
-NEEDS = ("collectives", "positions")
+NEEDS = ("calls", "collectives", "positions")
 MISSING = "no Flight Recorder dump"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank")

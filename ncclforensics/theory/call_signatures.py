@@ -153,11 +153,15 @@ def _printed(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
     elements = common.sentence(pl.col("numel_in"), " elements")
     seq = pl.col("timed_out")
     places = call_sites.sites(frames).filter("waits").select("rank", "stack")
+    # who is held in an earlier call gave this one up as well
+    came = held.select(
+        "call", "group", "seq", pl.concat_list("waiting", "behind").alias("rank")
+    ).explode("rank")
     return (
         lines.join(
-            held.select("call", "group", "seq", "waiting").explode("waiting"),
+            came,
             left_on=["group", "timed_out", "rank"],
-            right_on=["group", "seq", "waiting"],
+            right_on=["group", "seq", "rank"],
         )
         .unique(["call", "rank"], keep="first", maintain_order=True)
         .join(places, on="rank", how="left", maintain_order="left")

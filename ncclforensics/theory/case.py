@@ -95,6 +95,12 @@ class Case:
         return {int(n): some for (n,), some in found.group_by("call")}
 
     @cached_property
+    def reached(self) -> Mapping[str, int]:
+        """Return by group the number of the last call that any member enqueued."""
+        told = self.frames["standings"].drop_nulls(["group", "enqueued"])
+        return dict(told.group_by("group").agg(pl.col("enqueued").max()).iter_rows())
+
+    @cached_property
     def signatures(self) -> Mapping[int, tuple[call_signatures.Side, ...]]:
         """Return by call number the sides of the calls on which members differ."""
         return call_signatures.of_calls(self.frames)

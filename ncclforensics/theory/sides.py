@@ -137,6 +137,26 @@ def is_shared(case: Case, side: Side) -> bool | None:
     return True if others else None
 
 
+def skipped(case: Case, end: End, side: Side) -> int:
+    """Return how many collectives before its own call a side is known to have skipped.
+
+    Others wait in them and have made the side's call as well, behind them: so they come
+    first in the program. Later calls of those groups count, too, unless the others have
+    gone on behind the side's call.
+    """
+    held = case.graph.calls_of.get(side.ranks[0], ()) if side.owes else ()
+    own = case.calls[held[0]] if held else side.call
+    others = {*(own["behind"] or ()), *(own["waiting"] or ())} - {*side.ranks}
+    ahead = case.reached.get(own["group"], 0) > (own["seq"] or 0)
+    return sum(
+        1 if ahead else max(case.reached.get(call["group"], 0) - (call["seq"] or 0), 0) + 1
+        for call in (case.calls[n] for n in end.calls if n != own["call"])
+        if not call["is_p2p"]
+        and {*side.ranks} <= {*(call["absent"] or ()), *(call["unseen"] or ())}
+        and not others.isdisjoint(call["waiting"])
+    )
+
+
 def odd(case: Case, end: End) -> tuple[Side, ...]:
     """Return the sides at an end, cached."""
     if ("sides", end) not in case.kept:

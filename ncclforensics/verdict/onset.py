@@ -74,7 +74,7 @@ def with_call(frames: Frames, ranked: Ranked) -> Ranked:
         return ranked
     alone = [role for role, _ in ranked.findings].count("root") == 1
     call = _waited_in(frames, verdict.ranks, alone=alone)
-    if call is None:
+    if call is None or (known is not None and call.seq is None):
         return ranked
     if known is not None and known.call_site is not None:
         call = dataclasses.replace(call, call_site=known.call_site)

@@ -33,6 +33,11 @@ TORCH_NAMES = {
 AWAITS = r"^c10d::\w*Work::wait$"
 # a P2P call waits for one rank, in the order of a pipeline
 MESSAGES = r"^(?:i?send|i?recv|batch_isend_irecv|(?:send|recv)_object_list)$"
+# the kind of an operation, by whatever name Python, a watchdog or a dump gives it
+KIND = (
+    r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier"
+    r"|gather|scatter|reduce|send|recv)"
+)
 # members may make these calls at different lines: the root and the others
 ROOTED = r"^(?:broadcast|reduce|gather|scatter)(?:_object(?:_list|s)?)?$"
 # the host waits for its GPU
@@ -78,6 +83,11 @@ def is_python() -> pl.Expr:
 def in_call() -> pl.Expr:
     """Whether a frame is a function of torch.distributed that programs call."""
     return pl.col("file").str.contains(CALLS) & pl.col("function").str.contains(OPS)
+
+
+def kind(op: pl.Expr) -> pl.Expr:
+    """Return the kind of an operation without its variants: `allgather`; or null."""
+    return op.str.to_lowercase().str.extract(KIND).str.replace_all("_", "")
 
 
 def native_call() -> pl.Expr:

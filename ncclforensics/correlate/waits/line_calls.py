@@ -51,18 +51,21 @@ def by_number(heard: Heard) -> Iterator[dict[str, Any]]:
     for name, of_group in sorted(told.partition_by("group", as_dict=True).items()):
         everyone = {*of_group["rank"]}
         others = {*told["rank"]} - everyone if count > 1 else set()
+        others |= heard.roll.elsewhere - heard.placed - everyone
         last = of_group["timed_out"].max()
         for seq in of_group["timed_out"].unique().sort():
             at = of_group.filter(pl.col("timed_out") == seq)
             waiting = {*at["rank"]}
             op = at["op"].drop_nulls().mode().sort().first()
             is_message = str(op) in MESSAGES
-            early = of_group.filter(pl.col("timed_out") < seq)
+            # in several groups, equal numbers and later ones are of different calls
+            apart = heard.is_parted
+            early = of_group.filter((pl.col("timed_out") < seq) & ~pl.lit(apart))
             enqueued = pl.max_horizontal("last_enqueued", "timed_out")
             late = early.filter(
                 (enqueued < seq) & pl.col("last_enqueued").is_not_null()
             )
-            done = everyone - waiting - {*early["rank"]}
+            done = set() if apart else everyone - waiting - {*early["rank"]}
             # if a rank finished the call, all members came
             wanted = _wanted(heard, others) if seq == last else set()
             wanted = set() if is_message else wanted
@@ -97,15 +100,22 @@ def by_site(heard: Heard) -> Iterator[dict[str, Any]]:
     counted = len(heard.roll.waited) >= LEAST and heard.roll.timed_out
     if waits.is_empty() or not (counted or waits["was_looked_at"].any()):
         return
-    if waits["stack"].n_unique() == 1 and not idle and counted:
+    apart = heard.roll.elsewhere
+    if waits["stack"].n_unique() == 1 and not idle and counted and not apart:
         return  # the one call that all waited in: see `by_silence`
+    lone = _lone(heard, waits)
     places = waits.sort("rank").partition_by("stack", maintain_order=True)
     for at in places:
         stack = at["stack"][0]
         waiting = {*at["rank"]}
         is_message = bool(at["op"].str.contains(code_places.MESSAGES).any())
         others = {*waits["rank"]} - waiting
-        wanted = _wanted(heard, set() if is_message else others)
+        if waiting <= apart:
+            others |= {*heard.numbers["rank"]}
+        if lone:
+            wanted = lone if is_message else others if waiting <= lone else set()
+        else:
+            wanted = _wanted(heard, set() if is_message else others)
         # a rank seen at work is waited for before any other
         absent = idle or wanted
         printed = heard.roll.lines.filter(pl.col("rank").is_in(list(waiting)))
@@ -121,6 +131,16 @@ def by_site(heard: Heard) -> Iterator[dict[str, Any]]:
                 "stack": stack,
             },
         )
+
+
+def _lone(heard: Heard, waits: pl.DataFrame) -> set[int]:
+    """Return the one known rank that waits in a collective while all others pass on
+    messages: it is the one that they wait for. Empty if there is none."""
+    talks = pl.col("op").str.contains(code_places.MESSAGES).fill_null(False)
+    talking = {*waits.filter(talks)["rank"]}
+    lone = set(heard.roll.known) - talking
+    in_call = lone & {*waits["rank"]}
+    return lone if len(lone) == 1 and lone == in_call and not heard.roll.gone else set()
 
 
 def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:

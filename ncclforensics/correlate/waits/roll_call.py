@@ -23,7 +23,7 @@ from ncclforensics.correlate.exits import (
 from ncclforensics.correlate.exits.exit_records import ranks_of
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
-from ncclforensics.correlate.traces import call_sites
+from ncclforensics.correlate.traces import call_sites, code_places
 from ncclforensics.correlate.waits import last_words
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import CITE, TIME
@@ -60,8 +60,9 @@ class Roll:
     are few enough to be the ones that the others waited for; no other rank failed
     either. Of `unseen` ranks nothing was collected, or too little. Ranks `apart` failed
     by themselves or left; those in `ended` exited normally, or said that their loop was
-    over; `working` ones logged work late in the wait of others. `named` means that a
-    barrier names the silent ones. `lines` are what the waiting ranks printed, in order,
+    over; `working` ones logged work late in the wait of others. Those `elsewhere` lost
+    a peer in another call than the one that the others timed out in. `named` means that
+    a barrier names the silent ones. `lines` are what the waiting ranks printed, in order,
     with the time at which they began to wait.
     """
 
@@ -72,6 +73,7 @@ class Roll:
     apart: frozenset[int]
     ended: frozenset[int]
     working: frozenset[int]
+    elsewhere: frozenset[int]
     named: bool
     lines: pl.DataFrame
 
@@ -100,7 +102,8 @@ def call(frames: Frames) -> Roll:
     victims = victims.filter(pl.col("message").str.contains(r"^(?:c10d|nccl)\."))
     # who says something else and lost its peers came to the call too late
     working = last_words.at_work(frames, own)
-    odd = (last_words.odd(frames) | working) - timed_out
+    elsewhere = _elsewhere(frames, timed_out)
+    odd = (last_words.odd(frames) | working) - timed_out - elsewhere
     waited = timed_out | (ranks_of(victims) - culprits - odd)
     known = world.ranks(frames)
     failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited - odd
@@ -129,6 +132,7 @@ def call(frames: Frames) -> Roll:
         apart,
         ended - silent,
         working - ended,
+        elsewhere & waited,
         bool(named),
         lines.sort("rank", "source", "line"),
     )
@@ -157,6 +161,26 @@ def _timeouts(frames: Frames) -> pl.DataFrame:
         return lines.filter(pl.col("message") != REQUESTED)
     own = (pl.col("from") == "this local rank").fill_null(False)
     return lines.filter((pl.col("message") != REQUESTED) | own)
+
+
+def _elsewhere(frames: Frames, timed_out: frozenset[int]) -> frozenset[int]:
+    """Return the ranks whose tracebacks end in another call than those that timed out.
+
+    That is one at another place in the code; or of another kind, where watchdogs tell
+    the operation alone. A barrier of NCCL is an ALLREDUCE of one element.
+    """
+    at = call_sites.sites(frames).filter(pl.col("waits") & ~pl.col("was_looked_at"))
+    is_theirs = pl.col("rank").is_in(list(timed_out))
+    places = at.filter(is_theirs)["stack"]
+    others = at.filter(~is_theirs)
+    if places.len():
+        return ranks_of(others.filter(~pl.col("stack").is_in(places.implode())))
+    gave_up = frames["positions"].filter(is_theirs).drop_nulls(["timed_out", "op"])
+    kinds = gave_up.select(code_places.kind(pl.col("op")))["op"].drop_nulls()
+    if (gave_up["numel_in"].fill_null(1) == 1).any():
+        kinds = pl.concat([kinds, pl.Series(["barrier"])])
+    unlike = ~code_places.kind(pl.col("op")).is_in(kinds.implode())
+    return ranks_of(others.filter(unlike)) if gave_up.height else frozenset()
 
 
 def _named(frames: Frames) -> frozenset[int]:

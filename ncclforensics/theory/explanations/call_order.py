@@ -36,6 +36,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(call_sites.of(case, side).named != "")),
                 ("made by all", float(sides.is_shared(case, side) is False)),
+                # two calls that change places leave out one
+                ("unexplained wait", max(sides.skipped(case, end, side) - 1, 0)),
                 ("came back", float(side.kind == "skip" and _went_on(case, side))),
                 ("barrier", float("barrier" in str(side.call["op"]).lower())),
                 ("said over", float({*side.ranks} <= case.over)),

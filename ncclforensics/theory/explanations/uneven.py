@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import call_sites, sides
+from ncclforensics.theory import call_sites, edits, sides
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -58,6 +58,13 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("in the loop", float(place.inside)),
                 ("barrier", float(not place.barrier and not said)),
                 ("first rank", float((lowest,) == side.ranks and not said)),
-                ("made by all", float(sides.is_shared(case, side) is True)),
+                # who left out a whole step is in another call under that number
+                (
+                    "made by all",
+                    float(
+                        sides.is_shared(case, side) is True
+                        and sides.skipped(case, end, side) <= edits.FEW
+                    ),
+                ),
             ),
         )

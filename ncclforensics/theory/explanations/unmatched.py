@@ -41,6 +41,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.blame(case, end, "off program", side.ranks),
                 *(() if proved else sides.claimed(case, side.ranks)),
                 ("halves", float(denied and not skipped)),
+                # who left out one message makes the calls behind it
+                ("unexplained wait", sides.skipped(case, end, side)),
                 ("known elsewhere", float(recorded and not proved and not skipped)),
             ),
         )
