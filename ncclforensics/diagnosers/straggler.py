@@ -35,7 +35,7 @@ import polars as pl
 from ncclforensics.evidence import common, seen_places
 from ncclforensics.model.actions import OWN_LOG
 from ncclforensics.model.findings import Cite
-from ncclforensics.model.last_words import LAST
+from ncclforensics.model.last_words import BAR, LAST
 from ncclforensics.model.words import lasted
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import case_of, weighed
@@ -77,12 +77,16 @@ def _at_work(frames: Frames, told: Told) -> Finding:
     who, its = common.ranks(ranks), "its" if len(ranks) == 1 else "their"
     failing = common.call_words(common.collective(frames, call))
     last = common.printed(frames, ranks, LAST)
+    did = f"still logged work of {its} own late in that wait"
+    if last.is_empty():
+        last = frames["events"].filter(pl.col("message") == BAR)
+        did = "alone did not wait, and a progress bar was still drawn late in that wait"
     return wording.finding(
         frames,
         told,
         f"{who} had not joined {failing}: {its} log shows {_it(ranks)} at work",
         f"{wording.spread(frames, call, len(told.end.blocked))} {who.capitalize()} "
-        f"still logged work of {its} own late in that wait."
+        f"{did}."
         f"{seen_places.told_at_work(frames, ranks)}",
         REMEDY,
         (*wording.waiting(frames, call), *common.cites(last.sort("t").tail(1))),

@@ -258,6 +258,7 @@ def _reported(frames: Frames) -> pl.DataFrame:
         | pl.col("message").is_in(NOT_A_NUMBER)
     )
     return own.with_columns(
+        pl.coalesce("rank", _ended_so(frames)).alias("rank"),
         pl.lit(None, pl.Int64).alias("code"),
         pl.col("error").str.head(160).alias("why"),
         pl.lit(None, pl.String).alias("site"),
@@ -266,6 +267,16 @@ def _reported(frames: Frames) -> pl.DataFrame:
         pl.lit(False).alias("by_launcher"),
         pl.lit(False).alias("in_call"),
     ).select(RAISED.keys())
+
+
+def _ended_so(frames: Frames) -> pl.Expr:
+    """Return the rank that ended by the signal which `error` names, if only one did."""
+    ended = exit_records.by_themselves(frames).drop_nulls(["rank", "code"])
+    one = ended.unique(["rank", "code"]).unique("code", keep="none")
+    code = pl.col("error").str.extract(f"({'|'.join(exit_records.SIGNALS)})")
+    return code.replace_strict(exit_records.CODES, default=None).replace_strict(
+        one["code"], one["rank"], default=None, return_dtype=pl.Int64
+    )
 
 
 def _of_ray(frames: Frames) -> pl.DataFrame:

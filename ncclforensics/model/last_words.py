@@ -16,6 +16,7 @@ GAVE_UP = "python.gave_up"  # the line right above that trouble, for its time
 USUAL = "python.usual_words"  # a line like several others in that file
 DONE = "python.done"  # one of the last lines says that the program's loop is over
 EPOCH = "python.epoch_over"  # one of the last lines says that an epoch is over
+BAR = "python.progress_bar"  # a progress bar, at the time until which it was drawn
 START = 48  # characters of a line that identify it
 
 

@@ -73,6 +73,18 @@ def blame(
     )
 
 
+def blame_alone(
+    case: Case, end: End, prior: str, side: Side
+) -> tuple[tuple[str, float], ...]:
+    """Return the costs of blaming a side for a call that the others did not make.
+
+    Others that surprise only because they lack that call are explained.
+    """
+    told = {rank: case.deviation(rank) for rank in side.call["absent"] or ()}
+    without = [rank for rank, d in told.items() if d is not None and d.left_out]
+    return blame(case, end, prior, side.ranks, without)
+
+
 def unexplained(
     case: Case, end: End, ranks: tuple[int, ...]
 ) -> tuple[tuple[str, float], ...]:

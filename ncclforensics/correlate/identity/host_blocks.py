@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.correlate.identity import world
 
 if TYPE_CHECKING:
@@ -42,6 +44,16 @@ def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
     lost = world.ranks(frames) - {*placed["rank"]}
     blocks = left_over(hosts, lost)
     return tuple(sorted(lost)) if blocks == [lost] else ()
+
+
+def many(frames: Frames, ranks: Collection[int]) -> int:
+    """Return how many hosts hold all of `ranks` in equal blocks; 0 if none do so."""
+    placed = frames["ranks"].drop_nulls(["host", "rank"])
+    placed = placed.filter(pl.col("rank").is_in(list(ranks)))
+    hosts = [frozenset(some) for some in placed.group_by("host").agg("rank")["rank"]]
+    size = len(hosts[0]) if hosts else 0
+    whole = placed["rank"].n_unique() == len(ranks)
+    return len(hosts) if whole and {*hosts} == {_block(min(h), size) for h in hosts} else 0
 
 
 def _block(rank: int, size: int) -> frozenset[int]:

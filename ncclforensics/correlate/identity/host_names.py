@@ -27,7 +27,9 @@ NODES = ("slurm.node", "slurm.sinfo.reasons")  # tables of a cluster's nodes
 
 def same(frames: Frames) -> Frames:
     """Return `frames` with one spelling for each host."""
-    return _by_path(_short(_of_aliases(_described(_unglued(frames)))))
+    told = _short(_of_aliases(_described(_unglued(frames))))
+    # a path may name a host by more than its name, as lines do
+    return _short(_by_path(told))
 
 
 def _of_aliases(frames: Frames) -> Frames:
@@ -160,11 +162,18 @@ def _known(frames: Frames) -> pl.Series:
 
 
 def _short(frames: Frames) -> Frames:
-    """Cut the domain off `host` if the evidence has the name without it too."""
+    """Cut off `host` what the evidence has the name without: `gx11.local`, `out.gx11`.
+
+    The former is a domain, the latter what a site puts before hosts in file names.
+    """
     known = _known(frames)
-    bare = known.str.extract(r"^([^.]*[A-Za-z][^.]*)\.")
-    names = pl.DataFrame({"long": known, "bare": bare}).filter(
-        pl.col("bare").is_in(known.implode())
+    bare, whole = pl.col("bare"), pl.col("long")
+    names = (
+        pl.DataFrame({"long": known, "bare": known.str.split(".")})
+        .explode("bare")
+        .filter(bare.is_in(known.implode()) & bare.str.contains(r"[A-Za-z]"))
+        .filter(bare != whole)
+        .unique("long", keep="none", maintain_order=True)
     )
     if names.is_empty():
         return frames

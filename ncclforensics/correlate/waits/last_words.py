@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.frames import remembered
-from ncclforensics.model.last_words import DONE, EPOCH, GAVE_UP, LAST, USUAL, shape
+from ncclforensics.model.last_words import BAR, DONE, EPOCH, GAVE_UP, LAST, USUAL, shape
 from ncclforensics.model.tables import TIME
 
 if TYPE_CHECKING:
@@ -63,8 +63,32 @@ def at_work(frames: Frames, waits: pl.DataFrame) -> frozenset[int]:
     last = _latest(said, LAST)
     if last.is_empty() or waits.is_empty():
         return frozenset()
+    middle = _middle(waits, said)
+    late = last.filter(pl.col("t") > middle + CLOCKS)
+    waiting = pl.col("rank").is_in(waits["rank"].implode())
+    usual = late.filter(waiting)["said"]
+    return frozenset(
+        late.filter(~waiting & ~pl.col("said").is_in(usual.implode()))["rank"]
+    )
+
+
+def is_drawn_late(frames: Frames, waits: pl.DataFrame) -> bool:
+    """Whether a progress bar was still drawn late in the wait of the others.
+
+    Whose it is, a console that ranks share does not tell. `waits` as in `at_work`.
+    """
+    bars = frames["events"].filter(
+        (pl.col("message") == BAR) & pl.col("rank").is_null()
+    )
+    said = frames["events"].filter(pl.col("message").is_in([LAST, GAVE_UP]))
+    late = bars.filter(pl.col("t") > _middle(waits, said) + CLOCKS)
+    return late.height > 0
+
+
+def _middle(waits: pl.DataFrame, said: pl.DataFrame) -> pl.Expr:
+    """Return the middle of the wait of most ranks, as a literal; null if unknown."""
     gave_up = _latest(said, GAVE_UP).select("rank", pl.col("t").alias("gave_up"))
-    lines = last.select("rank", pl.col("t").alias("last"))
+    lines = _latest(said, LAST).select("rank", pl.col("t").alias("last"))
     known = waits.join(lines, on="rank", how="left").join(gave_up, "rank", how="left")
     began = pl.coalesce("t", "last")
     later = pl.when(pl.col("gave_up") > began).then("gave_up")
@@ -72,12 +96,7 @@ def at_work(frames: Frames, waits: pl.DataFrame) -> frozenset[int]:
     spans = known.select(began.alias("began"), ended.alias("ended")).drop_nulls()
     half = (pl.col("ended").median() - pl.col("began").median()) / 2
     middle = spans.select((pl.col("began").median() + half).cast(TIME)).to_series()
-    late = last.filter(pl.col("t") > pl.lit(middle[0], TIME) + CLOCKS)
-    waiting = pl.col("rank").is_in(waits["rank"].implode())
-    usual = late.filter(waiting)["said"]
-    return frozenset(
-        late.filter(~waiting & ~pl.col("said").is_in(usual.implode()))["rank"]
-    )
+    return pl.lit(middle[0], TIME)
 
 
 def over(

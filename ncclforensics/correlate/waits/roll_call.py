@@ -120,6 +120,8 @@ def call(frames: Frames) -> Roll:
     few &= 2 * len(heard | waited) >= len(known)
     # a rank that its launcher ended after another's failure had no time to print
     silent = named or (quiet if few and not failed | left else frozenset())
+    if len(silent) == 1 and last_words.is_drawn_late(frames, own):
+        working |= silent
     apart = (failed | left) - silent
     lines = pl.concat([own.select(LINE), victims.select(LINE)])
     lines = lines.filter(pl.col("rank").is_in(list(waited)))
@@ -153,9 +155,11 @@ def _timeouts(frames: Frames) -> pl.DataFrame:
     lines = _current(frames, frames.message(*TIMEOUTS, REQUESTED)).drop_nulls("rank")
     waited = [pl.col(c) for c in ("ran_ms", "timeout_ms") if c in lines.columns]
     ran = pl.duration(milliseconds=pl.coalesce(*waited, pl.lit(0)))
-    began = (pl.col("t") - ran).cast(TIME)
+    # old releases print no time: their processes ended when they had given up
+    ended = frames["exits"].filter(pl.col("code") != 0)["t"].min()
+    until = pl.coalesce("t", pl.lit(ended, TIME))
     lines = lines.with_columns(
-        began.alias("t"), pl.col("t").alias("until"), ran.alias("ran")
+        (until - ran).cast(TIME).alias("t"), until.alias("until"), ran.alias("ran")
     )
     if "from" not in lines.columns:
         return lines.filter(pl.col("message") != REQUESTED)

@@ -4,7 +4,8 @@ No grammar knows such lines: they are free text, read only where everything else
 open who was waited for. A line of level ERROR is part of the trouble below it. In a
 file without trouble it is the last line of all. Lines that the file repeats, but for
 their numbers, are told as well, and the line right above the trouble, for its time; and
-which of the last lines says that the rank has no more data, or leaves.
+which of the last lines says that the rank has no more data, or leaves. A progress bar
+tells how long it has been drawn, and the line above it since when.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import polars as pl
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
-from ncclforensics.model.last_words import DONE, EPOCH, GAVE_UP, LAST, USUAL, shape
-from ncclforensics.model.tables import FAILING, SCHEMAS
+from ncclforensics.model.last_words import BAR, DONE, EPOCH, GAVE_UP, LAST, USUAL, shape
+from ncclforensics.model.tables import FAILING, SCHEMAS, TIME
 from ncclforensics.parsers.logs import framing, timestamps
 from ncclforensics.parsers.logs.lines import blocks
 
@@ -34,12 +35,15 @@ REPEATED = 3  # lines that are alike
 CLOSING = 3  # last lines that may say that the loop is over
 PEERS = 8  # ranks whose lines are enough to compare those of a few with
 # a line in which its writer names itself: `[rank 3] batch 250`, `rank=3: saved`
-NAMED = r"(?i)\[rank[ =:]?(\d{1,6})[\] ,]|\brank[ =](\d{1,6}):|^\(rank (\d{1,6})\)"
+NAMED = (
+    r"(?i)\[(?:world_|global_)?rank[ =:]?(\d{1,6})[\] ,]"
+    r"|\brank[ =](\d{1,6}):|^\(rank (\d{1,6})\)"
+)
 ISO = r"^.{0,24}?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
 US = r"^\[?(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)"
 # words of programs whose data or steps are used up, or that leave in peace
 OVER = (
-    r"(?i)\b(?:exhausted|StopIteration|(?:ran|run|is|are) out of (?:data|batches|"
+    r"(?i)\b(?:exhausted|StopIteration|end of (?:the )?data\b|(?:ran|run|is|are) out of (?:data|batches|"
     r"samples|inputs)|no more (?:data|batches|samples)|max_(?:epochs|steps)=\S+ reached"
     r"|(?:training|all epochs|fit(?:\(\))?) (?:is |are |has |was )?(?:finished|"
     r"completed?|done|over|returned)|(?:exiting|leaving|bye)\b|exit(?: code)? 0\b"
@@ -49,6 +53,8 @@ OVER = (
 EPOCH_OVER = (
     r"(?i)\bend of epoch\b|\bepoch \S+ (?:is |was )?(?:finished|done|complete|over)"
 )
+# tqdm's: its title, and how long it has been drawn
+BARS = r"^(.{0,80}?)\d{1,3}%\|.*\[(?:(\d{1,3}):)?(\d{1,2}):(\d\d)<"
 # a line that a program prints as trouble, by its level
 ERRORS = r"^.{0,120}?\b(?:ERROR|CRITICAL|FATAL)\b"
 # a line that a runtime prints, not the program
@@ -97,7 +103,7 @@ def _tell_more(events: pl.DataFrame, whose: frozenset[int]) -> bool:
     said, t = pl.col("message"), pl.col("t")
     usual = events.filter((said == LAST) & ~theirs)["t"].drop_nulls().median()
     later = (t > pl.lit(usual, tables.TIME)).fill_null(usual is None)
-    tells = said.is_in([DONE, EPOCH]) | ((said == LAST) & t.is_not_null() & later)
+    tells = said.is_in([DONE, EPOCH, BAR]) | ((said == LAST) & t.is_not_null() & later)
     return events.filter(theirs & tells).height > 0
 
 
@@ -127,6 +133,7 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
     framed = framed.with_columns(own_rank.alias("rank"), *_stamps()).with_columns(
         pl.coalesce("t", timestamps.absolute("iso", "us")).alias("t")
     )
+    bars = _bars(framed, first)
     told = framed.filter(
         pl.col("header").is_null()
         & pl.col("text").str.contains(r"\S")
@@ -140,7 +147,7 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
         told = told.filter((pl.col("line") < pl.col("trouble")).fill_null(True))
         told = told.rename({"trouble": f"trouble_{column}"})
     own = told.filter(~pl.col("line").is_in(bad.implode()))
-    if own.is_empty():
+    if own.is_empty() and bars.is_empty():
         return None
     said = shape(pl.col("text"))
     gave_up = told.filter(pl.any_horizontal(pl.col("^trouble_.*$").is_not_null()))
@@ -165,10 +172,36 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
         .with_columns(pl.lit(USUAL).alias("message"))
         .drop("said"),
     ]
-    rows = pl.concat(parts).with_columns(
+    rows = pl.concat([*parts, bars], how="diagonal").with_columns(
         pl.lit("neutral").alias("role"), pl.lit(log.name).alias("source")
     )
     return tables.conform("events", rows.select(c for c in SCHEMAS["events"]))
+
+
+def _bars(framed: pl.DataFrame, first: int | None) -> pl.DataFrame:
+    """Return the last progress bar above the line `first`, as rows of BAR.
+
+    Its time is that of the last line with a time above where it began, and what it has
+    been drawn since: it was not drawn any later if the lines below came at once.
+    """
+    above = framed if first is None else framed.filter(pl.col("line") < first)
+    part = pl.col("text").str.extract_groups(BARS).struct
+    hours, minutes, seconds = (
+        part.field(n).cast(pl.Int64, strict=False).fill_null(0) for n in "234"
+    )
+    drawn = pl.duration(hours=hours, minutes=minutes, seconds=seconds)
+    return (
+        above.with_columns(
+            part.field("1").alias("title"), pl.col("t").forward_fill().alias("since")
+        )
+        .filter(pl.col("title").is_not_null())
+        .with_columns(
+            (pl.col("since").first().over("title") + drawn).cast(TIME).alias("t")
+        )
+        .tail(1)
+        .drop("title", "since")
+        .with_columns(pl.lit(BAR).alias("message"))
+    )
 
 
 def _stamps() -> tuple[pl.Expr, pl.Expr]:

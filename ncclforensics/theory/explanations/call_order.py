@@ -30,7 +30,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.call,
             side.others,
             costs=(
-                *sides.blame(case, end, "off program", side.ranks),
+                *sides.blame_alone(case, end, "off program", side),
                 ("moved", 1.0),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),

@@ -40,9 +40,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.call,
             side.others,
             costs=(
-                *sides.blame(
-                    case, end, "off program", side.ranks, _without(case, side)
-                ),
+                *sides.blame_alone(case, end, "off program", side),
                 *sides.claimed(case, side.ranks),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "uneven")),
@@ -55,8 +53,3 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             ),
         )
 
-
-def _without(case: Case, side: sides.Side) -> list[int]:
-    """Return the ranks that surprise only because they did not make a side's call."""
-    told = {rank: case.deviation(rank) for rank in side.call["absent"] or ()}
-    return [rank for rank, d in told.items() if d is not None and d.left_out]

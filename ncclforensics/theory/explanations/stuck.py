@@ -1,10 +1,16 @@
-"""A call that every member made and nobody finishes: the network, or a GPU."""
+"""A call that every member made and nobody finishes: the network, or a GPU.
+
+If nothing lists the members, others may be missing. Launchers number ranks host by
+host: where many hosts hold equal blocks of the ranks that came, without a gap, a host
+that nothing shows would have to be the last one, which is as unlikely as they are many.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.identity import host_blocks, world
 from ncclforensics.correlate.traces.progress import UNLISTED
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
@@ -14,6 +20,9 @@ if TYPE_CHECKING:
 
     from ncclforensics.theory.case import Case
     from ncclforensics.theory.ends import End
+
+
+SURE_BITS = 7.0  # a last host of 127 is not doubted
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
@@ -30,6 +39,10 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     elif unlisted and world.stated_size(case.frames) == len(call["waiting"]):
         members, unlisted = len(call["waiting"]), False
     unlisted |= members != len(call["waiting"])
+    doubt = float(unlisted or call["is_p2p"] or members < 2)
+    if unlisted and world.is_everyone(case.frames, call["waiting"]):
+        hosts = host_blocks.many(case.frames, call["waiting"])
+        doubt = max(0.0, 1.0 - math.log2(hosts + 1) / SURE_BITS)
     yield Story(
         "stuck-in-collective",
         (),
@@ -39,6 +52,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             ("stuck-in-collective", 1.0),
             *sides.unexplained(case, end, ()),
             ("unlike signature", float(call["call"] in case.unbalanced)),
-            ("elsewhere", float(unlisted or call["is_p2p"] or members < 2)),
+            ("elsewhere", doubt),
         ),
     )
