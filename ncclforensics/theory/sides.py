@@ -160,13 +160,13 @@ def skipped(case: Case, end: End, side: Side) -> int:
     own = case.calls[held[0]] if held else side.call
     others = {*(own["behind"] or ()), *(own["waiting"] or ())} - {*side.ranks}
     ahead = case.reached.get(own["group"], 0) > (own["seq"] or 0)
-    return sum(
-        1 if ahead else max(case.reached.get(call["group"], 0) - (call["seq"] or 0), 0) + 1
-        for call in (case.calls[n] for n in end.calls if n != own["call"])
-        if not call["is_p2p"]
-        and {*side.ranks} <= {*(call["absent"] or ()), *(call["unseen"] or ())}
-        and not others.isdisjoint(call["waiting"])
-    )
+    found = 0
+    for call in (case.calls[n] for n in end.calls if n != own["call"]):
+        lacks = {*side.ranks} <= {*(call["absent"] or ()), *(call["unseen"] or ())}
+        if lacks and not call["is_p2p"] and not others.isdisjoint(call["waiting"]):
+            more = case.reached.get(call["group"], 0) - (call["seq"] or 0)
+            found += 1 if ahead else 1 + max(more, 0)
+    return found
 
 
 def odd(case: Case, end: End) -> tuple[Side, ...]:

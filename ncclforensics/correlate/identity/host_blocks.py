@@ -53,7 +53,9 @@ def many(frames: Frames, ranks: Collection[int]) -> int:
     hosts = [frozenset(some) for some in placed.group_by("host").agg("rank")["rank"]]
     size = len(hosts[0]) if hosts else 0
     whole = placed["rank"].n_unique() == len(ranks)
-    return len(hosts) if whole and {*hosts} == {_block(min(h), size) for h in hosts} else 0
+    return (
+        len(hosts) if whole and {*hosts} == {_block(min(h), size) for h in hosts} else 0
+    )
 
 
 def _block(rank: int, size: int) -> frozenset[int]:

@@ -62,8 +62,8 @@ class Roll:
     by themselves or left; those in `ended` exited normally, or said that their loop was
     over; `working` ones logged work late in the wait of others. Those `elsewhere` lost
     a peer in another call than the one that the others timed out in. `named` means that
-    a barrier names the silent ones. `lines` are what the waiting ranks printed, in order,
-    with the time at which they began to wait.
+    a barrier names the silent ones. `lines` are what the waiting ranks printed, in
+    order, with the time at which they began to wait.
     """
 
     timed_out: frozenset[int]

@@ -43,8 +43,9 @@ ISO = r"^.{0,24}?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
 US = r"^\[?(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)"
 # words of programs whose data or steps are used up, or that leave in peace
 OVER = (
-    r"(?i)\b(?:exhausted|StopIteration|end of (?:the )?data\b|(?:ran|run|is|are) out of (?:data|batches|"
-    r"samples|inputs)|no more (?:data|batches|samples)|max_(?:epochs|steps)=\S+ reached"
+    r"(?i)\b(?:exhausted|StopIteration|end of (?:the )?data\b"
+    r"|(?:ran|run|is|are) out of (?:data|batches|samples|inputs)"
+    r"|no more (?:data|batches|samples)|max_(?:epochs|steps)=\S+ reached"
     r"|(?:training|all epochs|fit(?:\(\))?) (?:is |are |has |was )?(?:finished|"
     r"completed?|done|over|returned)|(?:exiting|leaving|bye)\b|exit(?: code)? 0\b"
     r"|exit[.!]?$)"
@@ -102,8 +103,11 @@ def _tell_more(events: pl.DataFrame, whose: frozenset[int]) -> bool:
     theirs = pl.col("rank").is_in(list(whose)).fill_null(True)
     said, t = pl.col("message"), pl.col("t")
     usual = events.filter((said == LAST) & ~theirs)["t"].drop_nulls().median()
-    later = (t > pl.lit(usual, tables.TIME)).fill_null(usual is None)
-    tells = said.is_in([DONE, EPOCH, BAR]) | ((said == LAST) & t.is_not_null() & later)
+    # a time without a year is not compared here
+    untold = t.is_null() & pl.col("yearless").is_not_null()
+    after = (t > pl.lit(usual, tables.TIME)).fill_null(usual is None)
+    later = untold | (t.is_not_null() & after)
+    tells = said.is_in([DONE, EPOCH, BAR]) | ((said == LAST) & later)
     return events.filter(theirs & tells).height > 0
 
 
@@ -132,6 +136,12 @@ def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame
     own_rank = _named() if owner is None else pl.lit(owner, pl.Int64)
     framed = framed.with_columns(own_rank.alias("rank"), *_stamps()).with_columns(
         pl.coalesce("t", timestamps.absolute("iso", "us")).alias("t")
+    )
+    # a line without a time was printed after the time of the last one above it
+    stamp = pl.struct("t", "yearless")
+    timed = pl.any_horizontal(pl.col("t", "yearless").is_not_null())
+    framed = framed.with_columns(
+        pl.when(timed).then(stamp).forward_fill().struct.field("t", "yearless")
     )
     bars = _bars(framed, first)
     told = framed.filter(

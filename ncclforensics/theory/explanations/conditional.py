@@ -52,4 +52,3 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("made by all", float(sides.is_shared(case, side) is True)),
             ),
         )
-
