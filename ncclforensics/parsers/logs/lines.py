@@ -25,6 +25,7 @@ ANSI = r"^\^[CZ\\]|\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 BLOCK_BYTES = 1 << 20
 LONGEST_BYTES = 16 << 20
 FEW_BYTES = 1 << 16
+DENSE = 8  # picking one line of so many costs as much as splitting all
 TAIL_BYTES = 1 << 17  # of a block's end, where `last` looks for the last lines first
 _BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -88,8 +89,8 @@ class Block:
 
     def pick(self, rows: pl.Series) -> pl.DataFrame:
         """Copy the lines in `rows`, distinct and sorted: few bytes of a large block."""
-        if self._lines is not None:
-            picked = self._lines[rows]
+        if self._lines is not None or rows.len() * DENSE > self.count:
+            picked = self.lines[rows]
             return picked.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
         # neighbours are copied together
         is_first = rows.diff().ne(1).fill_null(True)
