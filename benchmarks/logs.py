@@ -1,14 +1,16 @@
 """What do large logs cost? Ours beside a bare Python loop over lines, and grep -c.
 
     python benchmarks/logs.py [--megabytes N] [--files N] [--repeat N]
-                              [--cases many single gzip] [--into FOLDER]
+                              [--cases CASE…] [--into FOLDER]
 
 Writes the logs of a job: each rank's file begins with what NCCL says at INFO while its
-communicators are made, goes on with training output among which NCCL says more, and
-ends with a watchdog's timeout that one rank caused. They are read as many files, as one
-file, and as gzip files, by each program in a process of its own, in turns. Seconds are
-the median of the turns. Memory is the highest sum of what the process and its children
-have at one time. A ratio says how many times as long as the loop a program takes.
+communicators are made, goes on with training output, and ends with a watchdog's timeout
+that one rank caused. In the cases `many`, `single` and `gzip`, NCCL says more among the
+training output, and the logs are many files, one file, and gzip files. The other cases
+are many files of one kind of line: see log_kinds.py. Each program reads them in a
+process of its own, in turns. Seconds are the median of the turns. Memory is the highest
+sum of what the process and its children have at one time. A ratio says how many times
+as long as the loop a program takes.
 """
 
 from __future__ import annotations
@@ -24,9 +26,14 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flight_recorder import Cost, measured
 from installed import compiled
+from log_kinds import KINDS, Step, mixed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LOOP = """
 import sys
@@ -47,6 +54,8 @@ import sys
 from ncclforensics.cli import main
 sys.exit(main(["analyze", "--no-cache", "--no-progress", "-f", "json", sys.argv[1]]))
 """
+FORMS = ("many", "single", "gzip")  # of the same logs
+CASES = (*FORMS, *KINDS)
 COMMUNICATORS = 3
 CHANNELS = 24
 
@@ -78,46 +87,24 @@ def beginning(rank: int, ranks: int, head: str) -> list[str]:
     return lines
 
 
-def going_on(chance: random.Random, step: int, rank: int, head: str) -> list[str]:
-    """Return what is printed in one step of the training."""
-    clock = f"2026-11-20 {step // 3600 % 24:02d}:{step // 60 % 60:02d}:{step % 60:02d}"
-    peer = chance.randrange(256)
-    return [
-        f"[{clock}] step {step}/500000 | loss {chance.random() * 3:.4f} | lr 1.2e-04 | "
-        f"grad norm {chance.random():.3f} | tokens/s {chance.randrange(10**5)}",
-        f"INFO:trainer.data:rank {rank} took shard {chance.randrange(10**5):05d} in "
-        f"{chance.random() * 9:.3f} s, {chance.randrange(64)} more are queued",
-        f"{head}Channel {step % 32:02d}/1 : {rank}[{rank % 8}] -> {peer}[{peer % 8}] "
-        "[send] via NET/IB/1/GDRDMA/Shared",
-        f"{head}Channel {step % 32:02d}/1 : {peer}[{peer % 8}] -> {rank}[{rank % 8}] "
-        "[receive] via NET/IB/1/GDRDMA/Shared",
-        f"{head}New proxy send connection {step % 512} from local rank {rank % 8}, "
-        "transport 2",
-        f"{head}proxyProgressAsync opId=0x{chance.getrandbits(40):x} op.type=1 "
-        f"op.reqBuff=0x{chance.getrandbits(40):x} op.respSize=16 done",
-    ]
-
-
-def written(folder: Path, ranks: int, size: int, rank: int) -> Path:
-    """Write one rank's log of `size` bytes."""
+def written(folder: Path, ranks: int, size: int, step: Step, rank: int) -> Path:
+    """Write one rank's log of `size` bytes, with the lines of `step`."""
     chance = random.Random(rank)
     host, pid = f"gpu{rank // 8:04d}", 4000 + rank
     head = f"{host}:{pid}:{pid + 60} [{rank % 8}] NCCL INFO "
     path = folder / f"rank_{rank}.log"
     with path.open("w") as file:
         file.writelines(f"{line}\n" for line in beginning(rank, ranks, head))
-        step = 0
+        number = 0
         while file.tell() < size:
-            lines: list[str] = []
-            for _ in range(1000):
-                step += 1
-                lines += going_on(chance, step, rank, head)
-            file.writelines(f"{line}\n" for line in lines)
+            many = range(number + 1, number + 1001)
+            file.writelines(step(chance, number, rank, head) for number in many)
+            number = many[-1]
         if rank != ranks // 2:
             file.write(
                 f"[rank{rank}]:[E1120 23:10:00.596967190 ProcessGroupNCCL.cpp:632] "
                 f"[Rank {rank}] Watchdog caught collective operation timeout: "
-                f"WorkNCCL(SeqNum={step}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+                f"WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
                 "Timeout(ms)=600000) ran for 600029 milliseconds before timing out.\n"
             )
     return path
@@ -130,7 +117,7 @@ def packed(into: Path, path: Path) -> None:
 
 
 def compared(case: str, folder: Path, lines: int, size: int, repeat: int) -> None:
-    """Read one folder with each program, and print a row of each."""
+    """Read one folder of so many lines and bytes, and print a row per program."""
     names = sorted(map(str, folder.iterdir()))
     grep = "zgrep" if case == "gzip" else "grep"
     loop = GZIP_LOOP if case == "gzip" else LOOP
@@ -140,6 +127,8 @@ def compared(case: str, folder: Path, lines: int, size: int, repeat: int) -> Non
         # grep stops at the first match where nobody reads what it prints
         "grep -c": ["sh", "-c", f'{grep} -c NCCL "$@" | cat', "sh", *names],
     }
+    if shutil.which("rg") and case != "gzip":
+        programs["rg -c"] = ["rg", "-c", "NCCL", *names]
     costs: dict[str, list[Cost]] = {name: [] for name in programs}
     for _ in range(repeat):
         for name, command in programs.items():
@@ -149,7 +138,7 @@ def compared(case: str, folder: Path, lines: int, size: int, repeat: int) -> Non
     for name, runs in costs.items():
         took = seconds[name]
         print(
-            f"{case:7} {name:14} {len(names):5} {size / 1e6:7.0f} {lines:11,}"
+            f"{case:12} {name:14} {len(names):5} {size / 1e6:7.0f} {lines:11,}"
             f" {took:8.2f} {size / 1e6 / took:8.1f} {lines / took:12,.0f}"
             f" {cpu[name]:7.2f} {max(run.memory for run in runs) / 1e9:6.2f}"
             f" {took / seconds['loop']:7.2f} x {cpu[name] / cpu['loop']:7.2f} x"
@@ -164,38 +153,48 @@ def main() -> int:
     parser.add_argument("--megabytes", type=int, default=512, help="of all files")
     parser.add_argument("--files", type=int, default=32)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument(
-        "--cases", nargs="*", default=["many", "single", "gzip"], metavar="CASE"
-    )
+    parser.add_argument("--cases", nargs="*", default=CASES, choices=CASES)
     parser.add_argument("--into", help="an empty folder with room for the logs")
     options = parser.parse_args()
     compiled()
     print(f"{os.cpu_count()} cores, median of {options.repeat}")
     print(
-        f"{'case':7} {'program':14} {'files':>5} {'MB':>7} {'rows':>11} {'s':>8}"
+        f"{'case':12} {'program':14} {'files':>5} {'MB':>7} {'rows':>11} {'s':>8}"
         f" {'MB/s':>8} {'rows/s':>12} {'CPU s':>7} {'GB':>6} {'of loop':>9}"
         f" {'its CPU':>9} {'exit':>5}"
     )
+    each = options.megabytes * 10**6 // options.files
     with tempfile.TemporaryDirectory(dir=options.into) as scratch:
-        folders = {case: Path(scratch) / case for case in ("many", "single", "gzip")}
-        for folder in folders.values():
-            folder.mkdir()
-        each = options.megabytes * 10**6 // options.files
-        write = partial(written, folders["many"], options.files, each)
-        with ProcessPoolExecutor() as pool:
-            paths = list(pool.map(write, range(options.files)))
-            if "gzip" in options.cases:
-                list(pool.map(partial(packed, folders["gzip"]), paths))
-        if "single" in options.cases:
-            with (folders["single"] / "job.log").open("wb") as file:
-                for path in paths:
-                    with path.open("rb") as log:
-                        shutil.copyfileobj(log, file, 1 << 20)
-        size = sum(path.stat().st_size for path in paths)
-        lines = sum(_lines(path) for path in paths)
-        for case in options.cases:
-            compared(case, folders[case], lines, size, options.repeat)
+        many = Path(scratch) / "many"
+        for kind in dict.fromkeys(case in FORMS or case for case in options.cases):
+            step = mixed if kind is True else KINDS[str(kind)]
+            many.mkdir()
+            with ProcessPoolExecutor() as pool:
+                write = partial(written, many, options.files, each, step)
+                paths = list(pool.map(write, range(options.files)))
+            size = sum(path.stat().st_size for path in paths)
+            lines = sum(_lines(path) for path in paths)
+            for case in options.cases:
+                if case in FORMS if kind is True else case == kind:
+                    folder = _formed(case, many, paths)
+                    compared(case, folder, lines, size, options.repeat)
+            shutil.rmtree(many)
     return 0
+
+
+def _formed(case: str, many: Path, paths: Sequence[Path]) -> Path:
+    """Return the folder of the logs in the form of a case."""
+    folder = many if case not in ("single", "gzip") else many.with_name(case)
+    folder.mkdir(exist_ok=True)
+    if case == "gzip":
+        with ProcessPoolExecutor() as pool:
+            list(pool.map(partial(packed, folder), paths))
+    elif case == "single":
+        with (folder / "job.log").open("wb") as file:
+            for path in paths:
+                with path.open("rb") as log:
+                    shutil.copyfileobj(log, file, 1 << 20)
+    return folder
 
 
 def _lines(path: Path) -> int:

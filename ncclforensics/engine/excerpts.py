@@ -124,12 +124,12 @@ def _lines(source: Source, numbers: Sequence[int]) -> dict[int, str]:
     try:
         with source.open() as stream:
             for block in blocks(stream):
-                here = pl.any_horizontal(
-                    pl.col("line").is_between(number - AROUND, number + REACH)
-                    for number in numbers
-                )
-                text |= dict(block.lines.filter(here).iter_rows())
-                if block.lines.height and block.lines["line"][-1] > numbers[-1] + REACH:
+                for number in numbers:
+                    row = number - block.first
+                    if -REACH <= row < block.count + AROUND:
+                        near = block.rows(row - AROUND, row + REACH + 1)
+                        text |= dict(near.iter_rows())
+                if block.first + block.count > numbers[-1] + REACH + 1:
                     break
     except (OSError, EOFError):
         pass

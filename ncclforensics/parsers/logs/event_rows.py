@@ -21,7 +21,7 @@ from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import captures, framing, grammar
 from ncclforensics.parsers.logs.inner_rows import FOUND, Room, structured
 from ncclforensics.parsers.logs.lines_below import under
-from ncclforensics.parsers.logs.scan import WRAPPED
+from ncclforensics.parsers.logs.search_terms import WRAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

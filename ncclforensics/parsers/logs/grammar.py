@@ -43,7 +43,9 @@ class Message:
     captures. `inner` names the module of `message_parsers` that parses its inner
     structure, from at most `block` lines. A `fallback` takes only lines that no other
     message took; a `spoken` message only lines that state their rank. A healthy job
-    prints a `routine` message all the time, so only a few of them are read. A `loose`
+    prints a `routine` message all the time, so only a few of them are read. A `paced`
+    message tells how long a step took: a sample over the whole log is read. A `tag` is
+    what a program puts in line after line: a few lines of each are read. A `loose`
     message is one as people retell it, read only where nothing else tells a cause.
     """
 
@@ -63,6 +65,8 @@ class Message:
     fallback: bool = False
     spoken: bool = False
     routine: bool = False
+    paced: bool = False
+    tag: bool = False
     loose: bool = False
     samples: Sequence[Mapping[str, Any]] = ()
     near: Sequence[str] = ()
@@ -111,6 +115,24 @@ def anywhere() -> tuple[Message, ...]:
         replace(message, pattern=_START.sub(lambda _: BEHIND, message.pattern))
         for message in strict()
         if not message.fallback
+    )
+
+
+def tag(text: pl.Expr, messages: Iterable[Message]) -> tuple[pl.Expr, pl.Expr]:
+    """Return two expressions on `text`: whether it holds a tag, and which one.
+
+    `messages` are the tags; one may stand behind a prefix. The second expression tells
+    their captures as one string, and takes many times as long as the first.
+    """
+    told: list[pl.Expr] = []
+    held: list[pl.Expr] = []
+    for message in messages:
+        pattern = ascii_only(_START.sub(lambda _: BEHIND, message.pattern))
+        groups = text.str.extract_groups(pattern).struct
+        told += (groups.field(name) for name in message.columns)
+        held.append(text.str.contains(pattern))
+    return pl.any_horizontal(held), pl.concat_str(
+        told, separator="|", ignore_nulls=True
     )
 
 

@@ -51,7 +51,7 @@ class Kept:
         if block.pieces is not None:
             self.long.add(block.pieces)
 
-    def add_last(self, lines: pl.DataFrame) -> None:
+    def add(self, lines: pl.DataFrame) -> None:
         """Keep `lines` too, sorted in among the others."""
         both = pl.concat([*self.lines, lines]).unique(maintain_order=True)
         self.lines = [both.sort("line", maintain_order=True)]

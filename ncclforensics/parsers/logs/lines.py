@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
 # codes of a terminal, and its echo of a key: `^C`
@@ -25,6 +25,7 @@ ANSI = r"^\^[CZ\\]|\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 BLOCK_BYTES = 1 << 20
 LONGEST_BYTES = 16 << 20
 FEW_BYTES = 1 << 16
+DENSE = 8  # picking one line of so many costs as much as splitting all
 TAIL_BYTES = 1 << 17  # of a block's end, where `last` looks for the last lines first
 _BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -48,16 +49,83 @@ class Block:
     pieces: int | None = None
     whole: bool = True
     _lines: pl.DataFrame | None = None
+    _ends: pl.Series | None = None
 
     @property
     def lines(self) -> pl.DataFrame:
         """The lines as a frame of `line` Int64 and `raw` String.
 
-        Created on first use, because most blocks have no line of interest.
+        Created on first use, because few lines of most blocks are of interest.
         """
         if self._lines is None:
             self._lines = _numbered(_lines(self.data), self.first)
         return self._lines
+
+    @property
+    def ends(self) -> pl.Series:
+        """Where in `data` each line ends: the offset of its LF, Int64."""
+        if self._ends is None:
+            self._ends = self._ended()
+        return self._ends
+
+    def _ended(self) -> pl.Series:
+        numpy = sys.modules.get("numpy")
+        if numpy is None or self._lines is not None or len(self.data) < FEW_BYTES:
+            sizes = self.lines["raw"].str.len_bytes().cast(pl.Int64)
+            return (sizes + 1).cum_sum() - 1
+        is_end = numpy.frombuffer(self.data, "uint8") == ord("\n")
+        ends = pl.Series(numpy.flatnonzero(is_end), dtype=pl.Int64)
+        if not self.data.endswith(b"\n"):
+            ends.append(pl.Series([len(self.data)], dtype=pl.Int64))
+        return ends
+
+    def rows(self, start: int, end: int) -> pl.DataFrame:
+        """Return the lines from row `start` to before row `end`, 0-based."""
+        start, end = max(start, 0), min(end, self.count)
+        if self._lines is not None or start >= end:
+            return self.lines[start : max(start, end)]
+        raw = _lines(self.data[self.begin(start) : self.begin(end)])
+        return _numbered(raw, self.first + start)
+
+    def pick(self, rows: pl.Series) -> pl.DataFrame:
+        """Copy the lines in `rows`, distinct and sorted: few bytes of a large block."""
+        if self._lines is not None or rows.len() * DENSE > self.count:
+            picked = self.lines[rows]
+            return picked.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
+        # neighbours are copied together
+        is_first = rows.diff().ne(1).fill_null(True)
+        above = (rows.filter(is_first) - 1).clip(lower_bound=0)
+        begins = (self.ends.gather(above) + 1).to_list()
+        is_last = is_first.shift(-1, fill_value=True)
+        ends = (self.ends.gather(rows.filter(is_last)) + 1).to_list()
+        if rows.len() and rows[0] == 0:
+            begins[0] = 0
+        runs = zip(begins, ends, strict=True)
+        raw = _lines(b"".join(self.data[begin:end] for begin, end in runs))
+        return pl.DataFrame({"line": rows + self.first, "raw": raw})
+
+    def begin(self, row: int) -> int:
+        """Return where in `data` a row begins, or where the last one ends."""
+        return int(self.ends[row - 1]) + 1 if row else 0
+
+    def rows_of(self, places: Iterable[int]) -> pl.Series:
+        """Return the row, Int64, that holds the byte at each offset in `data`."""
+        at = pl.Series([*places], dtype=pl.Int64)
+        return self.ends.search_sorted(at).cast(pl.Int64)
+
+    def line_at(self, at: int) -> tuple[int, str]:
+        """Return number and text of the line that holds the byte at an offset."""
+        if self._lines is not None or self._ends is not None:
+            line, raw = self.pick(self.rows_of([at])).row(0)
+            return int(line), str(raw)
+        start, end = self.data.rfind(b"\n", 0, at) + 1, self.data.find(b"\n", at)
+        raw = self.data[start : end if end >= 0 else None]
+        return self.first + _newlines(self.data, start), raw.decode().rstrip("\r")
+
+    def numbers(self, rows: pl.Series) -> pl.Series:
+        """Return the numbers of the lines in `rows`."""
+        known = self._lines
+        return rows + self.first if known is None else known["line"].gather(rows)
 
     def last(self, count: int) -> pl.DataFrame:
         """Return the last `count` lines; splits only the block's end if possible."""
@@ -66,7 +134,7 @@ class Block:
             raw = _lines(self.data[start:])
             if raw.len() >= count:
                 return _numbered(raw, self.first + self.count - raw.len()).tail(count)
-        return self.lines.tail(count)
+        return self.rows(self.count - count, self.count)
 
 
 def blocks(
@@ -140,19 +208,17 @@ def decoded(data: bytes, line: int, offset: int = 0, ends: bool = True) -> Block
     pieces = None if ends else line
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
-    if data.isascii():
-        count = _newlines(data) + (not data.endswith(b"\n"))
-        return Block(data, line, count, offset, 0, None, pieces, whole)
-    bad, first_bad = 0, None
+    bad, first_bad, lines = 0, None, None
     try:
-        raw = _lines(data)
-    except (ValueError, pl.exceptions.ComputeError):
+        data.decode()
+    except ValueError:
         data = data.decode("utf-8", errors="replace").encode()
         raw = _lines(data)
         damaged = raw.str.contains("\ufffd", literal=True)
         bad, first_bad = int(damaged.sum()), line + (damaged.arg_max() or 0)
-    lines = _numbered(raw, line)
-    return Block(data, line, lines.height, offset, bad, first_bad, pieces, whole, lines)
+        lines = _numbered(raw, line)
+    count = _newlines(data) + (not data.endswith(b"\n"))
+    return Block(data, line, count, offset, bad, first_bad, pieces, whole, lines)
 
 
 def _numbered(raw: pl.Series, first: int) -> pl.DataFrame:
@@ -160,12 +226,14 @@ def _numbered(raw: pl.Series, first: int) -> pl.DataFrame:
     return pl.DataFrame({"line": number, "raw": raw})
 
 
-def _newlines(data: bytes) -> int:
-    """Count LFs; ten times faster if numpy is loaded, as `scan` does for much text."""
+def _newlines(data: bytes, end: int | None = None) -> int:
+    """Count LFs, those before `end` if given; faster by numpy, if that is loaded."""
     numpy = sys.modules.get("numpy")
-    if numpy is None or len(data) < FEW_BYTES:
-        return data.count(b"\n")
-    return int(pl.Series(numpy.frombuffer(data, "uint8")).eq(ord("\n")).sum())
+    size = len(data) if end is None else end
+    if numpy is None or size < FEW_BYTES:
+        return data.count(b"\n", 0, size)
+    read = numpy.frombuffer(data, "uint8", size)
+    return int(numpy.count_nonzero(read == ord("\n")))
 
 
 def _lines(data: bytes) -> pl.Series:

@@ -13,6 +13,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial as bound
+from importlib import import_module
 from io import BytesIO
 from itertools import groupby
 from typing import TYPE_CHECKING, BinaryIO
@@ -32,6 +33,7 @@ from ncclforensics.parsers.logs import (
     pastes,
     record_files,
     scan,
+    search_terms,
 )
 from ncclforensics.parsers.logs.captures import NUMBERS
 from ncclforensics.parsers.logs.event_rows import recognise, taken
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from ncclforensics.parsers.logs.grammar import Message
+    from ncclforensics.parsers.logs.search_terms import Search
     from ncclforensics.sources import Source
 
 LOOK_AHEAD = 400  # lines below a message that may belong to it: a long traceback
@@ -52,7 +55,7 @@ WINDOW_BYTES = 32 << 20  # recognised together, of a log that is read whole
 TOGETHER = 32_768  # lines recognised together
 TOGETHER_BYTES = 16 << 20  # bytes recognised together; each takes 30 bytes of memory
 AHEAD = 8  # scans that may wait to be recognised
-MUCH_BYTES = 96 << 20  # input size from which preparing the faster search pays off
+MUCH_BYTES = 96 << 20  # input size from which importing numpy pays off
 THREADS = 4  # for scanning; more would only wait for recognition
 PAYS_BYTES = 8 << 20  # input size from which several threads are faster than one
 
@@ -81,13 +84,14 @@ def read_all(sources: Sequence[Source]) -> Frames:
     KeyboardInterrupt if there are none.
     """
     messages = grammar.strict()
-    size = sum(source.bytes for source in sources)
-    search = scan.search(size >= MUCH_BYTES)
+    if sum(source.bytes for source in sources) >= MUCH_BYTES:
+        import_module("numpy")  # finds the ends of lines; importing costs 200 MB's time
+    terms = search_terms.search()
     parts: list[Frames] = []
     waiting: list[_Log] = []
     lines = done = 0
     try:
-        for log in _scanned(sources, search):
+        for log in _scanned(sources, terms):
             waiting.append(log)
             done += 1
             lines += sum(own.len() for own in log.kept.own)
@@ -102,14 +106,14 @@ def read_all(sources: Sequence[Source]) -> Frames:
     return join([*parts, _recognised(waiting, messages)])
 
 
-def _scanned(sources: Sequence[Source], search: scan.Search) -> Iterator[_Log]:
+def _scanned(sources: Sequence[Source], terms: Search) -> Iterator[_Log]:
     """Scan logs in parallel and yield them in order."""
-    tasks = ((s, task) for s in sources for task in _tasks(s, search))
+    tasks = ((s, task) for s in sources for task in _tasks(s, terms))
     done = _side_by_side(tasks, sum(source.bytes for source in sources))
     for source, parts in groupby(done, key=lambda part: part[0]):
         kept = numbered(part for _, spans in parts for part in spans)
         if kept.in_pieces:
-            yield _put_together(source, search.messages)
+            yield _put_together(source, terms.messages)
         else:
             yield _Log(source, kept)
 
@@ -132,22 +136,22 @@ def _side_by_side(
             yield first, future.result()
 
 
-def _tasks(source: Source, search: scan.Search) -> Iterator[Callable[[], list[Kept]]]:
+def _tasks(source: Source, terms: Search) -> Iterator[Callable[[], list[Kept]]]:
     """Yield callables that scan a source: one for all of it, or one per span."""
     if log_shape.hashes(source):
-        yield bound(_whole, source, search)
+        yield bound(_whole, source, terms)
     else:
         for index in range(log_shape.spans(source)):
-            yield bound(_span, source, search, index)
+            yield bound(_span, source, terms, index)
 
 
-def _whole(source: Source, search: scan.Search) -> list[Kept]:
+def _whole(source: Source, terms: Search) -> list[Kept]:
     kept: list[Kept] = []
     try:
         if log_shape.is_in_pieces(source):
             return [Kept(in_pieces=True)]
         with source.open(hashed=True) as stream:
-            kept.extend(scan.in_order(stream, search))
+            kept.extend(scan.in_order(stream, terms))
             return [*kept, Kept(trouble=stream.damage, sha256=stream.sha256)]
     except scan.InPiecesError:
         return [Kept(in_pieces=True)]
@@ -155,11 +159,11 @@ def _whole(source: Source, search: scan.Search) -> list[Kept]:
         return [*kept, Kept(trouble=reason(error))]
 
 
-def _span(source: Source, search: scan.Search, index: int) -> list[Kept]:
+def _span(source: Source, terms: Search, index: int) -> list[Kept]:
     try:
         if index == 0 and log_shape.is_in_pieces(source):
             return [Kept(in_pieces=True)]
-        return [scan.of_span(source, search, index)]
+        return [scan.of_span(source, terms, index)]
     except scan.InPiecesError:
         return [Kept(in_pieces=True)]
     except OSError as error:

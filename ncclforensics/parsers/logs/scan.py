@@ -6,106 +6,77 @@ it, so spans can be scanned in any order and in parallel.
 
 A healthy job prints `routine` messages (step counters) all the time. A span keeps those
 in its first lines, and the last before and the first after each non-routine line. Of
-other neutral messages it keeps QUIET_LINES per needle, of messages about trouble
-LOUD_LINES: a failing job may repeat one for hours.
+other lines it keeps so many per needle: see `search_terms`.
 """
 
 from __future__ import annotations
 
-import re
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from importlib import import_module
+from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
 
-from ncclforensics.parsers.logs import broken_lines, grammar, long_lines, pastes
+from ncclforensics.parsers.logs import broken_lines, long_lines, pastes
 from ncclforensics.parsers.logs.kept_lines import Kept
 from ncclforensics.parsers.logs.lines import blocks, decoded, utf8
-from ncclforensics.parsers.logs.needles import finder
+from ncclforensics.parsers.logs.needles import places
+from ncclforensics.parsers.logs.search_terms import WRAPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ncclforensics.parsers.logs.grammar import Message
     from ncclforensics.parsers.logs.lines import Block
-    from ncclforensics.parsers.logs.needles import Finder
+    from ncclforensics.parsers.logs.search_terms import Search
     from ncclforensics.sources import Source
 
+HITS = {"row": pl.Int64(), "needle": pl.Int64()}
+NONE = pl.DataFrame(schema=HITS)
 SPAN_BYTES = 64 << 20
 SEAM_BYTES = 1 << 16  # read at a time to find where a span's first line begins
-WRAPPED = 4  # lines that one wrapped message may span
 FIRST_LINES = 256  # of a span; all routine messages in them are kept
 FEW = 8  # up to so many loud lines per block are searched around one by one
 NEAR_LINES = 1024  # how far back a routine message is looked for
-QUIET_LINES = 8192
-COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
-LOUD_LINES = 32_768  # every rank of a very large job prints a few
+SAMPLES = 3  # of a block, of a kind of line that is beyond its limit, and the last
+# what tells tags apart, roughly; of each so many lines of a block are looked at
+NUMBERED = r"(?:rank|Rank|RANK)\W{0,2}(\d{1,6})"
+NEAR_TAGS = 64
+FEW_TAGS = 1024  # lines with the needle of a tag that are kept whatever they hold
+TAG_LINES = 4  # per tag and block; three prove that a rank went on
 LAST_LINES = 64  # of a block, kept beyond the limits: they show how a log ends
 HEAD_BYTES = 1 << 18  # of a log, to detect what it went through before it was pasted
 HEADS = 16  # that are remembered: a pasted log is judged, read, and asked for its end
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """What to search for; prepared once for all sources.
+class Routine:
+    """Where the routine messages of a block are; `needles` are those it holds."""
 
-    `routine` is a pattern of the needles of routine messages. `needles` are the needles
-    of the others, followed, from index `marks` on, by the marks of split lines. Per
-    needle, `reach` is how many lines, from its own on, may belong to its message;
-    `loud` whether its message may be non-neutral; `most` how many lines with it are
-    kept per span. Most lines with a `vague` needle hold no message, so dropping them
-    leaves no note.
-    """
+    block: Block
+    needles: Sequence[bytes]
 
-    messages: Sequence[Message]
-    finder: Finder
-    routine: str
-    needles: Sequence[str]
-    marks: int
-    reach: pl.Series
-    loud: pl.Series
-    most: pl.Series
-    vague: frozenset[str]
+    def rows(self, end: int) -> pl.Series:
+        """Return the rows before row `end` that hold one, sorted."""
+        data = self.block.data[: self.block.begin(end)]
+        at = [at for needle in self.needles for at in places(data, needle)]
+        return self.block.rows_of(at).unique().sort()
 
+    def before(self, row: int, start: int) -> list[int]:
+        """Return the last such row before `row` and not before `start`, or nothing."""
+        if not self.needles:
+            return []
+        start, end = self.block.begin(max(start, 0)), self.block.begin(row)
+        at = max(self.block.data.rfind(needle, start, end) for needle in self.needles)
+        return [] if at < 0 else self.block.rows_of([at]).to_list()
 
-@cache
-def search(much: bool) -> Search:
-    """Prepare a search; for `much` text, with a slower setup and a faster search."""
-    if much:
-        import_module("numpy")  # counts lines; importing it costs as much as 200 MB
-    messages = grammar.strict()
-    routine = grammar.needles(m for m in messages if m.routine)
-    needles = grammar.needles(m for m in messages if not m.routine)
-    loud = set(grammar.needles(m for m in messages if m.role != "neutral" or m.inner))
-    reach = dict.fromkeys(needles, WRAPPED)
-    for message in messages:
-        for needle in message.needles:
-            reach[needle] = max(reach.get(needle, 0), message.block)
-    all_needles = [*needles, *broken_lines.MARKS]
-    return Search(
-        messages,
-        finder(all_needles, much),
-        "|".join(map(re.escape, routine)),
-        all_needles,
-        len(needles),
-        pl.Series([reach.get(n, 1) for n in all_needles], dtype=pl.Int64),
-        pl.Series([n in loud for n in all_needles], dtype=pl.Boolean),
-        pl.Series(
-            [
-                LOUD_LINES if n in loud else COUNTED.get(n, QUIET_LINES)
-                for n in all_needles
-            ],
-            dtype=pl.Int64,
-        ),
-        frozenset(needles).difference(
-            grammar.needles(
-                m for m in messages if not m.fallback or m.role != "neutral"
-            )
-        ),
-    )
+    def after(self, row: int) -> list[int]:
+        """Return the first such row from `row` on, or nothing."""
+        if not self.needles:
+            return []
+        start = self.block.begin(row)
+        found = {self.block.data.find(needle, start) for needle in self.needles} - {-1}
+        return self.block.rows_of([min(found)]).to_list() if found else []
 
 
 class InPiecesError(Exception):
@@ -118,30 +89,34 @@ class Scan:
 
     search: Search
     kept: Kept = field(default_factory=Kept)
-    _met: list[pl.Series] = field(default_factory=list)  # needle numbers of all hits
-    _seen: int = 0  # number of hits
+    _seen: Counter[int] = field(default_factory=Counter)  # places of each needle
     _pending: int = 0  # next lines that still belong to a line of the last block
     _under: int = 0  # lines kept after the end of the span
     _owed: bool = False  # whether to keep the next routine message
-    _behind: Block | None = None  # the previous block
+    _behind: Routine | None = None  # the routine messages of the previous block
     _kept_behind: pl.Series | None = None  # numbers of its kept lines
     _beyond: pl.DataFrame | None = None  # the last lines dropped by a limit
+    # samples of what a limit drops: number and text of a line
+    _of_steps: dict[int, str] = field(default_factory=dict)
+    _of_tags: dict[int, str] = field(default_factory=dict)
 
     def feed(self, block: Block) -> None:
         """Scan the next block of the span; raises InPiecesError if lines were split."""
         self.kept.met(block)
         if long_lines.may_be_long(block.data):
             block = self._shortened(block)
-        hits = self.search.finder.find(block)
-        if hits.height:
-            hits = self._without_marks(block.lines, hits)
-            hits = self._within_limits(block, hits)
-        begins = block.first <= FIRST_LINES
-        if hits.height or begins or self._pending or self._owed:
-            self._keep(block.lines, hits)
+        present = self.search.finder.present(block.data)
+        needles = self.search.needles
+        here = Routine(block, [needles[n] for n in present & self.search.routine])
+        hits = self._hits(
+            block, sorted(n for n in present if n < len(self.search.loud))
+        )
+        begins = block.first <= FIRST_LINES and here.needles
+        if hits.height or begins or self._pending or (self._owed and here.needles):
+            self._keep(here, hits)
         else:
             self._kept_behind = None
-        self._behind = block
+        self._behind = here
 
     def _shortened(self, block: Block) -> Block:
         lines, cut = long_lines.shortened(block.lines)
@@ -149,7 +124,7 @@ class Scan:
         if lines.height == block.count and not cut:
             return block
         data = "".join(f"{raw}\n" for raw in lines["raw"]).encode()
-        return replace(block, data=data, count=lines.height, _lines=lines)
+        return replace(block, data=data, count=lines.height, _lines=lines, _ends=None)
 
     def under(self, block: Block) -> bool:
         """Keep lines after the span that may belong to its last messages.
@@ -157,9 +132,9 @@ class Scan:
         Returns whether more such lines may follow.
         """
         if self._pending:
-            lines = block.lines.head(self._pending)
+            lines = block.rows(0, self._pending)
             line = pl.int_range(pl.len()) + self.kept.count + self._under + 1
-            self.kept.lines.append(_compact(lines.with_columns(line.alias("line"))))
+            self.kept.lines.append(lines.with_columns(line.alias("line")))
             self._under += lines.height
             self._pending -= lines.height
         return self._pending > 0
@@ -167,79 +142,146 @@ class Scan:
     def done(self) -> Kept:
         """Finish the span and return what is kept of it."""
         self._keep_before(0)
-        if self._beyond is not None:
-            self.kept.add_last(self._beyond)
+        parts = [
+            _table(self._of_steps),
+            _table(self._of_tags).filter(self.search.is_tag),
+        ]
+        parts += [] if self._beyond is None else [self._beyond]
+        if (more := pl.concat(parts)).height:
+            self.kept.add(more)
         return self.kept
 
-    def _without_marks(self, lines: pl.DataFrame, hits: pl.DataFrame) -> pl.DataFrame:
+    def _hits(self, block: Block, present: Sequence[int]) -> pl.DataFrame:
+        """Return the lines to keep as HITS, ordered by `row`.
+
+        `row` is that of a line in the block, `needle` the number of what it holds.
+        Raises InPiecesError if lines were split.
+        """
+        room = {n: max(self.search.most[n] - self._seen[n], 0) for n in present}
+        wanted = [n for n, most in room.items() if most]
+        found = self.search.finder.places(block.data, wanted) if wanted else {}
+        at: list[int] = []
+        which: list[int] = []
+        last: set[int] = set()
+        for number, most in room.items():
+            places = found.get(number, ())
+            self._seen[number] += len(places)
+            if len(places) > most or not most:
+                places, ends = self._beyond_limit(block, number, places, most)
+                last.update(ends)
+            at += places
+            which += [number] * len(places)
+        if last:
+            self._beyond = block.pick(
+                block.rows_of(last).unique().sort().tail(LAST_LINES)
+            )
+        if not at:
+            return NONE
+        hits = pl.DataFrame({"row": block.rows_of(at), "needle": which}, schema=HITS)
+        hits = hits.sort("row", maintain_order=True)
+        return self._tags_apart(block, self._without_marks(block, hits))
+
+    def _beyond_limit(
+        self, block: Block, number: int, places: Sequence[int], most: int
+    ) -> tuple[Sequence[int], Sequence[int]]:
+        """Return which places to keep of a needle that exceeds its limit in a block.
+
+        And its last ones, if it is loud. `places` are empty if it exceeded it before.
+        What is left out is counted.
+        """
+        needle, data = self.search.needles[number], block.data
+        kept = places[:most]
+        start = kept[-1] + 1 if kept else 0
+        sampled = self._sampled(block, number, start)
+        if number not in self.search.vague:
+            many = len(places) or data.count(needle)
+            self.kept.left_out[needle.decode()] += many - len(kept) - sampled
+        last: list[int] = []
+        at = len(data)
+        while self.search.loud[number] and len(last) < LAST_LINES:
+            if (at := data.rfind(needle, start, at)) < 0:
+                break
+            last.append(at)
+        return kept, last
+
+    def _sampled(self, block: Block, number: int, start: int) -> int:
+        """Take a sample of a needle's lines from `start` on, and return how many."""
+        if number not in self.search.sampled:
+            return 0
+        needle, data = self.search.needles[number], block.data
+        step = max((len(data) - start) // SAMPLES, 1)
+        some = {data.find(needle, at) for at in range(start, len(data), step)}
+        some = {*some, data.rfind(needle, start)} - {-1}
+        mine = self._of_tags if number in self.search.tags else self._of_steps
+        mine.update(map(block.line_at, some))
+        return len(some)
+
+    def _without_marks(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
         """Drop hits of split-line marks; raises InPiecesError if lines were split."""
         marks = hits["needle"] >= self.search.marks
         if not marks.any():
             return hits
-        if broken_lines.in_pieces(
-            lines["raw"].gather(hits["row"].filter(marks).unique())
-        ):
+        marked = block.pick(hits["row"].filter(marks).unique().sort())
+        if broken_lines.in_pieces(marked["raw"]):
             raise InPiecesError
         return hits.filter(~marks)
 
-    def _within_limits(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
-        """Drop hits beyond the limits, and count them."""
-        self._seen += hits.height
-        self._met.append(hits["needle"])
-        if self._seen <= QUIET_LINES:
-            return hits
-        met = pl.concat(self._met)
-        self._met = [met]
-        place = met.to_frame("needle").select(pl.int_range(pl.len()).over("needle"))
-        fits = (place.to_series() < self.search.most.gather(met)).tail(hits.height)
-        if fits.all():
-            return hits
-        beyond = hits["needle"].filter(~fits).value_counts()
-        for number, count in beyond.iter_rows():
-            needle = self.search.needles[number]
-            if needle not in self.search.vague:
-                self.kept.left_out[needle] += count
-        loud = hits.filter(~fits & self.search.loud.gather(hits["needle"]))["row"]
-        if loud.len():
-            last = block.lines[loud.unique().sort().tail(LAST_LINES)]
-            self._beyond = _compact(last)
-        return hits.filter(fits)
+    def _tags_apart(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
+        """Keep, of lines that hold nothing but a tag, a few of each tag.
 
-    def _keep(self, lines: pl.DataFrame, hits: pl.DataFrame) -> None:
+        Those are the first ones of a block, and the last one: a rank that goes on after
+        an exception prints several. Of a needle's first FEW_TAGS lines all are kept.
+        """
+        many = [n for n in self.search.tags if self._seen[n] > FEW_TAGS]
+        is_tag = hits["needle"].is_in(many)
+        if not is_tag.any():
+            return hits
+        rows = hits["row"].filter(is_tag).unique().sort()
+        place, count = pl.int_range(pl.len()).over("tag"), pl.len().over("tag")
+        told = block.pick(rows).with_columns(
+            pl.col("raw").str.extract(NUMBERED).alias("tag"), row=rows
+        )
+        near = (place < NEAR_TAGS) | (place >= count - NEAR_TAGS)
+        told = told.drop_nulls().filter(near).filter(self.search.is_tag)
+        told = told.with_columns(self.search.tag.alias("tag"))
+        few = told.filter((place < TAG_LINES) | (place == count - 1))["row"]
+        return hits.filter(~is_tag | pl.col("row").is_in(few.implode()))
+
+    def _keep(self, here: Routine, hits: pl.DataFrame) -> None:
+        block = here.block
         loud = hits["row"].filter(self.search.loud.gather(hits["needle"]))
-        routine = self._routine_rows(lines, loud.unique(maintain_order=True))
+        routine = self._routine_rows(here, loud.unique(maintain_order=True))
         rows = pl.concat([hits["row"], routine])
         if rows.len() or self._pending:
             reach = self.search.reach.gather(hits["needle"])
             ends = rows + pl.concat(
                 [reach, pl.repeat(WRAPPED, routine.len(), dtype=pl.Int64, eager=True)]
             )
-            wanted = _rows_under(rows, ends, self._pending, lines.height)
+            kept = block.pick(_rows_under(rows, ends, self._pending, block.count))
             last = int(str(ends.max() or 0))
-            self._pending = max(self._pending, last) - lines.height
-            kept = lines[wanted]
-            self.kept.lines.append(_compact(kept))
-            self.kept.own.append(lines["line"].gather(rows.unique().sort()))
+            self._pending = max(self._pending, last) - block.count
+            self.kept.lines.append(kept)
+            self.kept.own.append(block.numbers(rows.unique().sort()))
             self._kept_behind = kept["line"].tail(NEAR_LINES)
         else:
             self._kept_behind = None
         self._pending = max(self._pending, 0)
 
-    def _routine_rows(self, lines: pl.DataFrame, loud: pl.Series) -> pl.Series:
+    def _routine_rows(self, here: Routine, loud: pl.Series) -> pl.Series:
         """Return the routine rows to keep: those in the first lines and near `loud`."""
         wanted: list[int] = []
-        if self.kept.count - lines.height < FIRST_LINES:
-            # the pieces of a long line share one number; there may be a million
-            first = lines.head(FIRST_LINES).filter(pl.col("line") <= FIRST_LINES)
-            wanted.extend(self._routine(first))
+        # the pieces of a long line share one number
+        first = FIRST_LINES - here.block.first + 1
+        if first > 0 and here.needles:
+            wanted.extend(here.rows(min(first, here.block.count)))
         if self._owed:
-            behind = self._first_behind(lines, 0)
+            behind = here.after(0)
             wanted += behind
             self._owed = not behind
         if loud.len():
             self._keep_before(int(loud[0]))
         if loud.len() > FEW:
-            found = self._routine(lines)
+            found = here.rows(here.block.count)
             place = found.search_sorted(loud, side="left").cast(pl.Int64)
             some = place > 0
             before = found.gather(place.filter(some) - 1)
@@ -248,35 +290,28 @@ class Scan:
             self._owed = place[-1] == found.len()
         else:
             for row in loud:
-                start = max(row - NEAR_LINES, 0)
-                before = self._routine(lines[start:row]).tail(1) + start
-                after = self._first_behind(lines, row)
-                wanted += [*before, *after]
+                after = here.after(row)
+                wanted += [*here.before(row, row - NEAR_LINES), *after]
                 self._owed = not after
         return pl.Series(sorted(set(wanted)), dtype=pl.Int64)
-
-    def _first_behind(self, lines: pl.DataFrame, row: int) -> list[int]:
-        """Return the first routine row from `row` on, as a list of at most one."""
-        for start, end in ((row, row + NEAR_LINES), (row + NEAR_LINES, lines.height)):
-            found = self._routine(lines[start:end])
-            if found.len():
-                return [int(found[0]) + start]
-        return []
 
     def _keep_before(self, row: int) -> None:
         """Keep the last routine line of the previous block, if near enough to `row`."""
         if self._behind is None:
             return
-        near = self._behind.last(max(NEAR_LINES - row, 0))
-        last = near[self._routine(near).tail(1)]
-        if not last.height:
+        count = self._behind.block.count
+        found = self._behind.before(count, count - max(NEAR_LINES - row, 0))
+        if not found:
             return
+        last = self._behind.block.pick(pl.Series(found, dtype=pl.Int64))
         self.kept.own.append(last["line"])
         if self._kept_behind is None or last["line"][0] not in self._kept_behind:
-            self.kept.lines.append(_compact(last))
+            self.kept.lines.append(last)
 
-    def _routine(self, lines: pl.DataFrame) -> pl.Series:
-        return lines["raw"].str.contains(self.search.routine).arg_true().cast(pl.Int64)
+
+def _table(lines: Mapping[int, str]) -> pl.DataFrame:
+    told = {"line": [*lines], "raw": [*lines.values()]}
+    return pl.DataFrame(told, schema={"line": pl.Int64, "raw": pl.String})
 
 
 def _rows_under(
@@ -286,11 +321,6 @@ def _rows_under(
     first = pl.int_range(min(pending, height), dtype=pl.Int64, eager=True)
     under = pl.int_ranges(rows, ends.clip(upper_bound=height), eager=True).explode()
     return pl.concat([first, under.drop_nulls().cast(pl.Int64)]).unique().sort()
-
-
-def _compact(lines: pl.DataFrame) -> pl.DataFrame:
-    """Copy lines, so that they do not retain the memory of their whole block."""
-    return lines.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
 
 
 def head(stream: BinaryIO) -> bytes:

@@ -3,6 +3,8 @@
 import io
 import random
 
+import numpy  # noqa: F401 - finds the ends of lines, if it is loaded
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -91,3 +93,22 @@ def test_text_that_begins_like_a_compressed_file_is_text(head):
     assert [line for line, _ in rows] == [1, 2]
     assert rows[1][1] == "the second"
     assert rows[0][1].endswith("2")
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"no line end"])
+def test_single_lines_of_a_block_are_those_of_the_whole_block(end):
+    size = lines.FEW_BYTES // 8
+    data = b"".join(b"x" * (n % 13) + b" %d \xc3\xa9\n" % n for n in range(size)) + end
+    whole = decoded(data, 7).lines
+    last = whole.height - 1
+    for some in ([0], [last], [0, 1, 5, last - 1, last], range(0, last, 3)):
+        picked = decoded(data, 7).pick(pl.Series(some, dtype=pl.Int64))
+        assert_frame_equal(picked, whole[list(some)])
+    for row in (0, 1, last // 2, last):
+        at = len("".join(f"{raw}\n" for raw in whole["raw"][:row]).encode())
+        for read_ends in (False, True):
+            block = decoded(data, 7)
+            assert not read_ends or block.ends.len() == whole.height
+            assert block.line_at(at) == whole.row(row)
+            assert block.rows_of([at]).to_list() == [row]
+            assert_frame_equal(block.rows(row, row + 4), whole[row : row + 4])

@@ -13,9 +13,8 @@ from log_lines import timeout, traceback, xid
 from nccl_lines import init, warn
 from ncclforensics.model.frames import join
 from ncclforensics.parsers import limits, parse, parse_all
-from ncclforensics.parsers.logs import lines, log_reader, scan
+from ncclforensics.parsers.logs import lines, log_reader, needles, scan, search_terms
 from ncclforensics.parsers.logs.lines import blocks, decoded
-from ncclforensics.parsers.logs.needles import finder
 from ncclforensics.sources import Source
 
 CHATTER = "gpu1:7:7 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read\n"
@@ -129,15 +128,16 @@ def test_logs_read_together_give_what_each_gives_alone(log):
     same({**together.tables, **together.messages}, {**alone.tables, **alone.messages})
 
 
-def test_both_searches_find_the_same_lines():
+def test_both_searches_find_the_same_places():
     pytest.importorskip("hyperscan")
-    needles = ["step ", "NCCL WARN", "Traceback (most", "Trace", "é"]
-    block = decoded(job(random.Random(3), 500), 1)
-    quick, plain = (
-        finder(needles, much).find(block).unique() for much in (True, False)
-    )
-    assert quick.height > 50
-    assert sorted(quick.rows()) == sorted(plain.rows())
+    sought = [b"step ", b"NCCL WARN", b"Traceback (most", b"Trace", "é".encode()]
+    data = decoded(job(random.Random(3), 500), 1).data
+    quick, plain = needles._Hyperscan([*sought, b"absent"]), needles._Polars(sought)
+    assert quick.present(data) == plain.present(data) == set(range(5))
+    for wanted in ([0, 4], range(5)):
+        found = plain.places(data, wanted)
+        assert sum(map(len, found.values())) > 50
+        assert quick.places(data, wanted) == found
 
 
 def test_of_many_steps_those_around_other_messages_are_read(log):
@@ -150,13 +150,13 @@ def test_of_many_steps_those_around_other_messages_are_read(log):
 
 
 def test_neutral_lines_beyond_a_limit_are_counted_in_a_note(log, monkeypatch):
-    monkeypatch.setattr(scan, "QUIET_LINES", 10)
-    scan.search.cache_clear()
+    monkeypatch.setattr(search_terms, "QUIET_LINES", 10)
+    search_terms.search.cache_clear()
     try:
         connected = "gpu1:7:7 [0] NCCL INFO Connected all rings\n"
         found = log_reader.read(log(connected.encode() * 25 + timeout(3).encode()))
     finally:
-        scan.search.cache_clear()
+        search_terms.search.cache_clear()
     assert found.message("nccl.init.connected").height == 10
     assert found.message("c10d.watchdog.timeout").height == 1
     assert found["notes"]["text"].to_list() == [
@@ -174,24 +174,66 @@ def test_a_traceback_goes_on_behind_its_span(log, monkeypatch):
 
 
 def test_kept_lines_do_not_hold_their_whole_block():
-    raw = pl.Series("raw", [f"{'x' * 99}{i}" for i in range(10_000)])
-    few = scan._compact(pl.DataFrame({"line": range(10_000), "raw": raw})[:3])
-    assert few.estimated_size() < 1000
+    block = decoded("".join(f"{'x' * 99}{i}\n" for i in range(10_000)).encode(), 1)
+    for _ in range(2):
+        few = block.pick(pl.Series([0, 1, 9_999]))
+        assert few.rows() == [block.lines.row(i) for i in (0, 1, 9_999)]
+        assert few.estimated_size() < 1000
     assert limits.MAX_LINE < lines.LONGEST_BYTES
 
 
 def test_of_a_warning_without_end_the_first_and_the_last_ones_are_read(
     log, monkeypatch
 ):
-    monkeypatch.setattr(scan, "QUIET_LINES", 10)
-    monkeypatch.setattr(scan, "LOUD_LINES", 20)
+    monkeypatch.setattr(search_terms, "QUIET_LINES", 10)
+    monkeypatch.setattr(search_terms, "LOUD_LINES", 20)
+    monkeypatch.setattr(scan, "FEW_TAGS", 5)
     monkeypatch.setattr(scan, "LAST_LINES", 5)
-    scan.search.cache_clear()
+    search_terms.search.cache_clear()
     try:
         found = log_reader.read(log("".join(map(timeout, range(100))).encode()))
     finally:
-        scan.search.cache_clear()
+        search_terms.search.cache_clear()
     ranks = found.message("c10d.watchdog.timeout")["rank"].to_list()
     assert ranks == [*range(20), *range(95, 100)]
     assert all("80 more lines" in note for note in found["notes"]["text"])
     assert found["notes"].height
+
+
+def test_of_the_times_of_steps_a_sample_over_the_whole_log_is_read(log, monkeypatch):
+    monkeypatch.setattr(search_terms, "PACED_LINES", 300)
+    search_terms.search.cache_clear()
+    line = (
+        " iteration {:8d}/ 9000 | elapsed time per iteration (ms): {}.0 | loss: 2 |\n"
+    )
+    times = [100] * 4000 + [900] * 4000
+    steps = [line.format(step, ms) for step, ms in enumerate(times)]
+    try:
+        found = log_reader.read(log("".join(steps).encode()))
+    finally:
+        search_terms.search.cache_clear()
+    read_steps = found.message("launchers.megatron.iteration")
+    assert read_steps["step"].to_list()[:300] == list(range(300))
+    assert read_steps["step"][-1] == 7999
+    assert {100.0, 900.0} == {*read_steps["step_ms"]}
+    assert 300 < read_steps.height < 310
+    (note,) = found["notes"]["text"]
+    left_out = len(steps) - read_steps.height
+    assert note.startswith(f"{left_out:,} more lines with 'elapsed time per iteration")
+
+
+def test_of_tags_in_line_after_line_a_few_of_each_rank_are_read(log, monkeypatch):
+    monkeypatch.setattr(scan, "FEW_TAGS", 10)
+    lines_ = [f"[rank {i % 3}] batch {i} is done\n" for i in range(3000)]
+    lines_[1000] = "[rank 7] it is my only line\n"
+    lines_[2000] = timeout(3)
+    lines_[2500] = "took rank 2 from the list\n"
+    found = log_reader.read(log("".join(lines_).encode()))
+    tagged = found.message("python.tagged")
+    assert tagged["rank"].value_counts().sort("rank").rows() == [
+        *((rank, scan.TAG_LINES + 1) for rank in range(3)),
+        (7, 1),
+    ]
+    assert {2997, 2998, 2999} < {line - 1 for line in tagged["line"]}
+    assert found.message("c10d.watchdog.timeout").height == 1
+    assert found["notes"].is_empty()

@@ -1,0 +1,103 @@
+"""What is searched for in logs, and how much of each is kept.
+
+A failing job may repeat a message about trouble for hours, and a healthy one repeats
+most others: a span of a log keeps so many lines with a needle. Of what tells only of
+progress, few are enough if they are spread over the whole log; of a tag, which stands
+in line after line of its rank, a few of each rank.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.parsers.logs import grammar
+from ncclforensics.parsers.logs.broken_lines import MARKS
+from ncclforensics.parsers.logs.lines import ANSI
+from ncclforensics.parsers.logs.needles import finder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ncclforensics.parsers.logs.grammar import Message
+    from ncclforensics.parsers.logs.needles import Finder
+
+WRAPPED = 4  # lines that one wrapped message may span
+QUIET_LINES = 8192
+PACED_LINES = 512  # with the time of a step; far more than a judgement on them needs
+COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
+TAGGED_LINES = 4096  # looked at
+LOUD_LINES = 32_768  # every rank of a very large job prints a few
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What to search for; prepared once for all sources.
+
+    `needles` are those of the messages that are not routine, the marks of split lines
+    from index `marks` on, and those of routine messages; `routine` are the numbers of
+    these. Per needle, `reach` is how many lines, from its own on, may belong to its
+    message; `loud` whether its message may be non-neutral; `most` how many lines with
+    it are kept per span. Beyond that a `sampled` one leaves a sample. Most lines with a
+    `vague` needle hold no message, so dropping them leaves no note. `tags` are needles
+    of nothing but tags; `is_tag` and `tag` say whether a line holds one, and which.
+    """
+
+    messages: Sequence[Message]
+    finder: Finder
+    needles: Sequence[bytes]
+    marks: int
+    routine: frozenset[int]
+    reach: pl.Series
+    loud: pl.Series
+    most: Sequence[int]
+    sampled: frozenset[int]
+    vague: frozenset[int]
+    tags: frozenset[int]
+    is_tag: pl.Expr
+    tag: pl.Expr
+
+
+@cache
+def search() -> Search:
+    """Prepare the search."""
+    messages = grammar.strict()
+    needles = grammar.needles(m for m in messages if not m.routine)
+    loud = set(grammar.needles(m for m in messages if m.role != "neutral" or m.inner))
+    telling = (m for m in messages if not m.fallback or m.role != "neutral")
+    paced = grammar.needles(m for m in messages if m.paced)
+    tags = [m for m in messages if m.tag]
+    only_tags = {*grammar.needles(tags)}.difference(
+        grammar.needles(m for m in messages if not m.tag)
+    )
+    most = dict.fromkeys(only_tags, TAGGED_LINES) | dict.fromkeys(loud, LOUD_LINES)
+    most |= dict.fromkeys(paced, PACED_LINES) | COUNTED
+    reach = dict.fromkeys(needles, WRAPPED)
+    for message in messages:
+        for needle in message.needles:
+            reach[needle] = max(reach.get(needle, 0), message.block)
+    routine = grammar.needles(m for m in messages if m.routine)
+    searched = [*needles, *MARKS]
+    every = [*searched, *(n for n in routine if n not in needles)]
+
+    def numbers(some: Iterable[str]) -> frozenset[int]:
+        return frozenset(map(every.index, some))
+
+    return Search(
+        messages,
+        finder(every),
+        [needle.encode() for needle in every],
+        len(needles),
+        numbers(routine),
+        pl.Series([reach.get(n, 1) for n in searched], dtype=pl.Int64),
+        pl.Series([n in loud for n in searched], dtype=pl.Boolean),
+        [*(most.get(n, QUIET_LINES) for n in needles), *(sys.maxsize for _ in MARKS)],
+        numbers([*paced, *only_tags]),
+        numbers({*needles}.difference(grammar.needles(telling))),
+        numbers(only_tags),
+        *grammar.tag(pl.col("raw").str.replace_all(ANSI, ""), tags),
+    )
