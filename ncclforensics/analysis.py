@@ -144,7 +144,10 @@ def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
     as those of ranks do that are in another call than their peers.
     """
     verdict = ranked.verdict
-    if verdict is not None and verdict.slug in MAY_HAVE_LEFT:
+    ended = ("crashed-rank", "likely")  # as far as it can be told without them
+    if verdict is not None and (
+        verdict.slug in MAY_HAVE_LEFT or (verdict.slug, verdict.confidence) == ended
+    ):
         return frozenset(verdict.ranks) or None
     if verdict is not None:
         return frozenset() if verdict.slug == "timeout-masking" else None
@@ -206,10 +209,10 @@ def conclude(
     # if nothing of the job was read, a failure cannot be ruled out
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     signs += unknown_failures.lines(joined).height
-    signs += bool(seen_places.nameless(joined)) or seen_places.idle(joined)
     signs += process_motion.standing(joined)
     signs += job.is_unread(joined)
     if not weigh.is_moving(joined):
+        signs += bool(seen_places.nameless(joined)) or seen_places.idle(joined)
         signs += joined["calls"].height + len(uncollected.uncollected(joined))
     ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)
     suspected = suspects.suspects(joined)

@@ -78,7 +78,9 @@ def _is_unlisted(case: Case, end: End) -> bool:
     """Whether an end is a call that all came to, in a group that nothing lists."""
     if end.kind != "full":
         return False
-    return str(case.calls[end.calls[0]]["group"]).endswith(UNLISTED)
+    call = case.calls[end.calls[0]]
+    # a stack may show that a process waits, but not that it is in a call
+    return str(call["group"]).endswith(UNLISTED) and call["op"] is not None
 
 
 def _with_callers(case: Case, end: End) -> End:

@@ -99,9 +99,12 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     if gave_up.height:
         yield Fact("given up", "yes", "a rank had timed out on a call", _cite(gave_up))
     ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
+    went_on = step_motion.gone_on(frames)
+    ages = ages.filter(~pl.col("rank").is_in(list(went_on)))
     if (over := dump_mtime.timed_out(ages)).height:
         yield _written(over)
-    if (overdue := late_arrivals.overdue(frames["held"], calls)).len():
+    overdue = late_arrivals.overdue(frames["held"], calls)
+    if not went_on.issuperset(overdue):
         who = common.ranks(common.numbers(overdue))
         yield Fact("overdue", "yes", f"{who} had been in a call for its timeout")
     if late_ranks.latecomers(frames).height or late_ranks.resumed(frames)[0].height:
@@ -161,6 +164,9 @@ def _motion(frames: Frames) -> Iterator[Fact]:
             f"no rank had waited for more than {lasted(most)} when its dump was written"
         )
         yield Fact(EARLY, "yes", why)
+    if went_on := step_motion.gone_on(frames):
+        who = common.ranks(tuple(sorted(went_on)))
+        yield Fact("steps", "yes", f"{who} logged steps after their dumps' last calls")
     if (after := step_motion.later(frames)).height:
         yield Fact("steps", "yes", "steps were made after the stacks", _cite(after))
     since = frames["calls"]["t"].min()

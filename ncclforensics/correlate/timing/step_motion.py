@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LEAST = 2  # later steps needed, as one line may have left its buffer late
 PAUSE = 2  # times the longest pause between other steps
+CLOCKS = pl.duration(seconds=1)  # by which a process's clocks may differ
 CLOSE = pl.duration(seconds=60)  # of the last step, within which its file was written
 
 
@@ -61,6 +62,21 @@ def with_steps(frames: Frames, looks: pl.DataFrame) -> pl.DataFrame:
         )
         .select(looks.columns)
     )
+
+
+def gone_on(frames: Frames) -> frozenset[int]:
+    """Return the ranks that logged new steps after they came to the call that is open.
+
+    A rank that waits logs none: its dump shows a moment of a job that ran.
+    """
+    held = frames["held"].filter(pl.col("choice") == 0).drop_nulls(["rank", "t"])
+    steps = dated(frames).drop_nulls("rank")
+    if held.is_empty() or steps.is_empty():
+        return frozenset()
+    since = held.select("rank", pl.col("t").alias("since"))
+    after = steps.join(since, on="rank").filter(pl.col("t") > pl.col("since") + CLOCKS)
+    many = after.group_by("rank").agg(pl.col("step").n_unique())
+    return frozenset(many.filter(pl.col("step") >= LEAST)["rank"])
 
 
 def later(frames: Frames) -> pl.DataFrame:

@@ -79,7 +79,8 @@ DECORATIONS = {
     "iso": r"(?:\| )?\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
     r"(?:Z|[+-]\d\d:?\d\d)?)"
     r"(?: (?:TP(?P<sglang_rank>\d{1,5})|(?:DP|PP)\d{1,5} TP\d{1,5})(?: EP\d{1,5})?)?"
-    r"\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)",
+    # Hydra: `[2026-11-20 10:00:00,123][train][INFO] - `
+    r"(?:\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)|\])",
     # Kaggle: seconds since the notebook started, and the line number
     "kaggle": r"\d{1,7}\.\d{1,3}s[ \t]+(?:\d{1,7}[ \t]+)?",
     # what `prefix_habits` makes of a host in front of each line
