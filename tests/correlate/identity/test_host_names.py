@@ -37,3 +37,10 @@ def test_of_two_blocks_that_are_left_neither_is_the_hosts(analyzed):
     files = agents(("neo-1", 0), ("neo-4", 6))
     found = analyzed({**files, "neo-2_console.log": PANIC})
     assert verdict(found) == ("host-fault", (), ("neo-2",))
+
+
+def test_what_a_site_puts_before_a_host_in_a_files_name_is_no_part_of_it(analyzed):
+    files = agents(("neo1", 0), ("neo2", 2))
+    found = analyzed({f"out.{name}": text for name, text in files.items()})
+    hosts = found.frames["ranks"].sort("rank")["host"].to_list()
+    assert hosts == ["neo1", "neo1", "neo2", "neo2"]

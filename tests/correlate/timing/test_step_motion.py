@@ -1,5 +1,6 @@
 """Steps that go on after a look at the stacks show that its waits ended."""
 
+import json
 import os
 from datetime import UTC, datetime
 
@@ -70,3 +71,33 @@ def test_steps_between_two_looks_prove_motion(tmp_path):
 )
 def test_other_steps_prove_nothing(tmp_path, steps, ahead):
     assert outcome(tmp_path, [41], steps, ahead) != "no-failure"
+
+
+def dump(rank, at, timeout_ms):
+    """A dump of one rank: an all_reduce that is open since `at`."""
+    entry = {
+        "record_id": 0, "pg_id": 0, "process_group": ["0", "default_pg"],
+        "collective_seq_id": 1, "p2p_seq_id": 0, "op_id": 1,
+        "profiling_name": "gloo:all_reduce", "time_created_ns": int(at * 1e9),
+        "input_sizes": [[8]], "output_sizes": [[8]], "input_dtypes": ["Float"],
+        "output_dtypes": ["Float"], "state": "scheduled", "retired": False,
+        "time_discovered_started_ns": 0, "time_discovered_completed_ns": 0,
+        "timeout_ms": timeout_ms, "is_p2p": False, "frames": [],
+    }  # fmt: skip
+    group = {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}
+    told = {"version": "2.10", "pg_config": {"0": group}, "entries": [entry]}
+    return json.dumps(told)
+
+
+@pytest.mark.parametrize(("last", "well"), [(12, True), (4, False)])
+def test_a_rank_that_logs_steps_after_its_open_call_did_not_stand(tmp_path, last, well):
+    """Its file has the age of a timeout, but rank 0 went on for four more steps."""
+    for rank in range(2):
+        file = tmp_path / f"fr_trace_{rank}.json"
+        file.write_text(dump(rank, T0 + 8 + rank / 1e3, 10_000))
+        os.utime(file, (T0 + 19, T0 + 19))
+        text = log(paced(0, last))
+        (tmp_path / f"rank{rank}.log").write_text(text)
+        end = T0 + PACE * (last - 1)
+        os.utime(tmp_path / f"rank{rank}.log", (end, end))
+    assert (analyze([str(tmp_path)]).report.outcome == "no-failure") is well

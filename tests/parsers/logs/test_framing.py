@@ -241,3 +241,9 @@ def test_workers_that_split_only_tensors_are_called_by_their_rank(line, rank):
 @pytest.mark.parametrize("stamp", ["4600.0s  ", "4600.1s\t12\t"])
 def test_seconds_of_a_notebook_are_taken_off(stamp):
     assert only(stamp + "stuck")["text"] == "stuck"
+
+
+def test_hydra_puts_no_blank_behind_its_stamp():
+    line = "[2026-11-20 12:00:00,123][train][INFO] - step 5"
+    told = frame(pl.DataFrame({"line": [1], "raw": [line]}))
+    assert str(told["t"][0]) == "2026-11-20 12:00:00.123000+00:00"
