@@ -215,9 +215,10 @@ def play(kind: str, ranks: int, who: int, steps: int, root: Path) -> list[float]
                 for process in started:
                     process.kill()
             elif kind.startswith("stop") and started[who].is_alive():
-                os.kill(slow, signal.SIGSTOP)
-                time.sleep(3 * more)
-                os.kill(slow, signal.SIGCONT)
+                with suppress(ProcessLookupError):  # it may end meanwhile
+                    os.kill(slow, signal.SIGSTOP)
+                    time.sleep(3 * more)
+                    os.kill(slow, signal.SIGCONT)
         for process in started:
             process.join()
         (root / "data").unlink()
