@@ -10,8 +10,11 @@ bandwidth of its interface (tc; all ranks then have a network namespace of their
 Or it works longer itself, or nobody is slow; or stages pass messages, which is a bubble
 and nobody's fault. Needs torch, and root and cgroups v1 for quota, throttle and tc.
 
-`asked` are the jobs with a slow rank from 10 % on, `named` those in which it alone is
-told, as the class or as fastest gain; `innocent` those in which anybody else is.
+Each rank also measures how long it works in a step itself. `asked` are the jobs whose
+slow rank works longer than the others by 10 % in truth, `named` those in which it alone
+is told, as the class or as fastest gain; `innocent` those in which anybody else is.
+`hidden` is a slow interface: all members wait in the transfer of a call alike, and Gloo
+tells no durations.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import os
 import random
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -48,7 +52,9 @@ KINDS = (
 STEP = 0.15  # seconds of work
 PIECES = 30  # of the work: who is stopped while it sleeps does not sleep longer
 BURNT = 0.02  # seconds of CPU time in a step
-BATCH = 1 << 20  # bytes
+BATCH, PIECE = 1 << 20, 1 << 16  # bytes read in a step, and at once
+THROTTLED = 0.12  # seconds of a read; a throttle lets pass what takes less than 0.1
+LONGER = 0.07  # seconds that such a read takes longer than that of others, about
 FLOATS = 65_536  # of a gradient
 GROUPS = Path("/sys/fs/cgroup")
 NETS = Path("/run/netns")
@@ -59,7 +65,9 @@ def share_of(kind: str) -> float:
     return float(kind.split()[-2]) / 100 if "%" in kind else 0.0
 
 
-def train(rank: int, ranks: int, kind: str, who: int, steps: int, into: str) -> None:
+def train(
+    rank: int, ranks: int, kind: str, who: int, steps: int, store: str, into: Path
+) -> None:
     """Train as one rank, and dump."""
     how, more = kind.split()[0], share_of(kind) * STEP if rank == who else 0.0
     if how == "tc":
@@ -71,14 +79,17 @@ def train(rank: int, ranks: int, kind: str, who: int, steps: int, into: str) -> 
     from torch._C import _distributed_c10d
 
     recorder: Any = _distributed_c10d
-    dist.init_process_group("gloo", rank=rank, world_size=ranks)
+    dist.init_process_group("gloo", store, rank=rank, world_size=ranks)
     draw = random.Random(f"{rank} {into}")
-    batch, file = mmap.mmap(-1, BATCH), os.open(f"{into}/../data", DIRECT)
+    batch, file = mmap.mmap(-1, PIECE), os.open(into.parent / "data", DIRECT)
+    own, every = 0.0, round(LONGER / (share_of(kind) * STEP)) if how == "disk" else 1
     with ExitStack() as slowed:
         if more and how in ("cpu", "disk"):
             slowed.enter_context(limited(how, more))
         for step in range(steps):
-            os.preadv(file, [batch], step % 16 * BATCH)
+            begun = time.monotonic()
+            for piece in range(0, 0 if step % every else BATCH, PIECE):
+                os.preadv(file, [batch], step % 16 * BATCH + piece)
             until = time.process_time() + BURNT
             while time.process_time() < until:
                 pass
@@ -88,10 +99,12 @@ def train(rank: int, ranks: int, kind: str, who: int, steps: int, into: str) -> 
             else:
                 for _ in range(PIECES):
                     time.sleep(work / PIECES)
+            own += time.monotonic() - begun
             for size in (FLOATS, 64):
                 dist.all_reduce(torch.ones(size))
     dump = recorder._dump_fr_trace(True, True, False)
-    Path(into, f"comm_lib_trace_rank_{rank}").write_bytes(dump)
+    (into / f"comm_lib_trace_rank_{rank}").write_bytes(dump)
+    (into.parent / f"own_{rank}").write_text(str(own / steps))
     dist.barrier()
     dist.destroy_process_group()
 
@@ -113,7 +126,7 @@ def limited(how: str, more: float) -> Iterator[None]:
     else:
         device = Path.cwd().stat().st_dev
         whole = f"{os.major(device)}:{os.minor(device) // 16 * 16}"
-        rate = f"{whole} {round(BATCH / more)}"
+        rate = f"{whole} {round(BATCH / THROTTLED)}"
         (group / "blkio.throttle.read_bps_device").write_text(rate)
     (group / "cgroup.procs").write_text(str(os.getpid()))
     try:
@@ -171,8 +184,8 @@ def network(ranks: int, who: int, more: float) -> Iterator[None]:
         yield
 
 
-def play(kind: str, ranks: int, who: int, steps: int, root: Path) -> None:
-    """Run one job, with its dumps below `root`."""
+def play(kind: str, ranks: int, who: int, steps: int, root: Path) -> list[float]:
+    """Run one job, with its dumps below `root`; return the own seconds of each rank."""
     more = share_of(kind) * STEP
     with ExitStack() as stack:
         at = "127.0.0.1"
@@ -182,18 +195,15 @@ def play(kind: str, ranks: int, who: int, steps: int, root: Path) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        os.environ |= {
-            "MASTER_ADDR": at,
-            "MASTER_PORT": str(port),
-            "TORCH_FR_BUFFER_SIZE": "2000",
-            "OMP_NUM_THREADS": "1",
-        }
+        os.environ |= {"TORCH_FR_BUFFER_SIZE": "2000", "OMP_NUM_THREADS": "1"}
         (root / "fr").mkdir()
         (root / "data").write_bytes(random.Random(1).randbytes(16 * BATCH))
-        context = get_context("spawn")
+        # torch is imported once: on a busy machine this takes longer than a job
+        context = get_context("forkserver")
+        context.set_forkserver_preload(["torch.distributed"])
         started = []
         for rank in range(ranks):
-            given = (rank, ranks, kind, who, steps, str(root / "fr"))
+            given = (rank, ranks, kind, who, steps, f"tcp://{at}:{port}", root / "fr")
             started.append(context.Process(target=train, args=given))
         for process in started:
             process.start()
@@ -205,12 +215,14 @@ def play(kind: str, ranks: int, who: int, steps: int, root: Path) -> None:
                 for process in started:
                     process.kill()
             elif kind.startswith("stop") and started[who].is_alive():
-                os.kill(slow, signal.SIGSTOP)
-                time.sleep(3 * more)
-                os.kill(slow, signal.SIGCONT)
+                with suppress(ProcessLookupError):  # it may end meanwhile
+                    os.kill(slow, signal.SIGSTOP)
+                    time.sleep(3 * more)
+                    os.kill(slow, signal.SIGCONT)
         for process in started:
             process.join()
         (root / "data").unlink()
+        return [float((root / f"own_{rank}").read_text()) for rank in range(ranks)]
 
 
 def main() -> int:
@@ -229,7 +241,10 @@ def main() -> int:
             seed = f"{given.seed} {kind} {n}"
             who = random.Random(seed).randrange(given.ranks)
             with tempfile.TemporaryDirectory(dir=given.keep or Path.cwd()) as scratch:
-                play(kind, given.ranks, who, given.steps, Path(scratch))
+                own = play(kind, given.ranks, who, given.steps, Path(scratch))
+                usual = statistics.median(own[:who] + own[who + 1 :])
+                worked = own[who] / usual - 1
+                row.share = share_of(kind) if kind.startswith("tc") else worked
                 if given.keep:
                     kept = given.keep / seed.replace(" %", "").replace(" ", "-")
                     (Path(scratch) / "fr").rename(kept)
@@ -237,7 +252,10 @@ def main() -> int:
                 else:
                     at = Path(scratch)
                 slow = {who} if "%" in kind else set()
-                print(kind, row.add(at, slow, row.share, seen=True), flush=True)
+                seen = not kind.startswith("tc")
+                said = row.add(at, slow, row.share if slow else 0.0, seen=seen)
+                each = " ".join(f"{seconds:.3f}" for seconds in own)
+                print(f"{kind}: {worked:.0%} longer, of {each}", said, flush=True)
         print(HEAD, row, sep="\n", flush=True)
     return 0
 

@@ -11,7 +11,9 @@ at a moment of its own, so that calls are open; `--ended` dumps them at their en
 
 The columns are those of `slowness.py`. Hidden, besides, is a slow GPU in NCCL's dumps
 without TORCH_NCCL_ENABLE_TIMING: they have the times of the CPU alone, which does not
-wait for it.
+wait for it. So is a rank whose stage has no other, with whom it could be compared, and
+a stage of a pipeline on Gloo, which records no messages: all stages before it are as
+late.
 """
 
 from __future__ import annotations
@@ -334,6 +336,8 @@ def main() -> int:
             lost = (whole.play() - usual.play()) / (job.steps * job.step)
             delay = job.share * job.step / job.calls
             seen = job.backend != "nccl" or "cpu" in fault
+            if job.shape == "pp":
+                seen &= job.backend != "gloo" and job.width < job.world
             seen &= shows(job, job.off, delay, timed=job.backend != "gloo")
             with tempfile.TemporaryDirectory() as scratch:
                 whole.write(Path(scratch), ended=given.ended)

@@ -32,6 +32,7 @@ LONG = (
     3.0  # times the usual loss in a call; what one long step costs beyond is left out
 )
 HAIR = 0.25  # share of the mean loss in a call, up to which being last does not count
+SENDING = "more_sending"
 BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
 
 
@@ -64,9 +65,10 @@ class Slow:
 
 @remembered
 def excess(frames: Frames) -> pl.DataFrame | None:
-    """Return `rank role clock slice more`: own time above that of the role, in shares.
+    """Return `rank role clock slice more more_sending`: own time above the role's.
 
-    A role is what ranks of a stage do that make the same calls.
+    Both are shares of the time. A role is what ranks of a stage do that make the same
+    calls.
     """
     told = own_time(frames)
     if told is None:
@@ -77,10 +79,14 @@ def excess(frames: Frames) -> pl.DataFrame | None:
     )
     role = pl.struct("role", "stage").rank("dense").alias("role")
     clocks = calls.select("rank", "clock").unique()
+    both = ("own", "own_sending")
     return (
         told.slices.join(roles.select("rank", role), on="rank")
         .join(clocks, on="rank")
-        .with_columns(more=pl.col("own") - pl.col("own").median().over("role", "slice"))
+        .with_columns(
+            pl.col(c) - pl.col(c).median().over("role", "slice") for c in both
+        )
+        .rename({"own": "more", "own_sending": SENDING})
         .sort("rank", "slice")
     )
 
@@ -102,11 +108,16 @@ def slow(frames: Frames) -> Slow | None:
         doubt = told.calls.select("rank", told.doubt.alias("doubt")).unique("rank")
         whole = pl.col("share").quantile(0.5, interpolation="lower")
         hosts = ranks.join(doubt, on="rank").with_columns(
-            whole.over("role", "clock"),
+            whole.over("role", "clock", "case"),
             error=(pl.col("error") ** 2 + pl.col("doubt") ** 2).sqrt(),
         )
         looks = [_shares(ranks, "role", "clock"), _shares(hosts, "role")]
-    found = [slowest for look in looks if (slowest := _slowest(look, told.timed))]
+    seen = not told.calls["backend"].eq("gloo").any() or told.calls["is_p2p"].any()
+    found = [
+        slowest
+        for look in looks
+        if (slowest := _slowest(look, timed=told.timed, shows_messages=seen))
+    ]
     if not found:
         return None
     share, mine, peers = max(found, key=lambda one: one[0])
@@ -114,13 +125,19 @@ def slow(frames: Frames) -> Slow | None:
 
 
 def _ranks(above: pl.DataFrame) -> pl.DataFrame:
-    """Return `rank role clock share error`: means over slices, extreme ones clipped."""
+    """Return `rank role clock case share error`: means over slices, clipped."""
+    cases = [_means(above, case) for case in ("more", SENDING)]
+    return pl.concat(cases).sort("rank", "case")
+
+
+def _means(above: pl.DataFrame, case: str) -> pl.DataFrame:
     own, more = ("rank", "role", "clock"), pl.col("more")
     low, high = (more.quantile(q).over(own) for q in (LONG_STEPS, 1 - LONG_STEPS))
     # slices may cut the steps of two ranks at other places: some together do not
     batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)
     return (
-        above.with_columns(more.clip(low, high), batch=batch)
+        above.with_columns(more=pl.col(case))
+        .with_columns(more.clip(low, high), batch=batch)
         .group_by(*own, "batch")
         .agg(more.mean(), pl.len().alias("slices"))
         .group_by(own)
@@ -128,28 +145,35 @@ def _ranks(above: pl.DataFrame) -> pl.DataFrame:
             ((more * pl.col("slices")).sum() / pl.col("slices").sum()).alias("share"),
             (more.std() / pl.len().sqrt()).alias("error"),
             pl.len().alias("batches"),
+            pl.lit(case).alias("case"),
         )
         .filter(pl.col("batches") >= LEAST_BATCHES)
-        .sort("rank")
     )
 
 
 def _shares(ranks: pl.DataFrame, *peers: str) -> pl.DataFrame:
-    """Return `ranks` with their share above the usual one of their `peers`."""
-    usual = pl.col("share").quantile(0.5, interpolation="lower").over(*peers)
-    return ranks.filter(pl.len().over(*peers) > 1).with_columns(
-        pl.col("share") - usual, peers=pl.struct(*peers)
+    """Return `ranks` with their share above the usual one of their `peers`.
+
+    No dump tells whether a send holds its rank until the other side has come. Who is
+    slow is so in either case; who sends to it seems so in one of them.
+    """
+    usual = pl.col("share").quantile(0.5, interpolation="lower").over(*peers, "case")
+    return (
+        ranks.filter(pl.len().over(*peers, "case") > 1)
+        .with_columns(pl.col("share") - usual, peers=pl.struct(*peers))
+        .sort("rank", "share", "case")
+        .unique("rank", keep="first", maintain_order=True)
     )
 
 
 def _slowest(
-    ranks: pl.DataFrame, timed: bool
+    ranks: pl.DataFrame, *, timed: bool, shows_messages: bool
 ) -> tuple[float, pl.Series, pl.Series] | None:
     """Return the share of the slow ranks, who they are, and who their peers are.
 
     They must stand apart from the others. Where ranks are late in turn, one more than
-    the next, or half of them are, they wait for each other in what no dump tells: Gloo
-    records no messages.
+    the next, or half of them are, or several stages, they wait for each other in what
+    no dump tells: Gloo records no messages.
     """
     sure = (pl.col("share") >= WORTH) & (pl.col("share") > ERRORS * pl.col("error"))
     candidates = ranks.filter(sure)
@@ -162,6 +186,8 @@ def _slowest(
     peers = all_peers.filter(~pl.col("rank").is_in(mine.implode()))
     of_role = ranks.filter(pl.col("role").is_in(named["role"].implode())).height
     if peers.is_empty() or 2 * mine.len() + (not timed) > of_role:
+        return None
+    if named["role"].n_unique() > 1 and not shows_messages:
         return None
     # what a few long steps of another rank may be is not held against the others
     rest = ranks.filter(~pl.col("rank").is_in(mine.implode()))

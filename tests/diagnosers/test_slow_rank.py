@@ -121,6 +121,34 @@ def streams(tmp_path, fault="gpu 10 %", ended=False, **other):
     return analyze([str(tmp_path)]).report, 1 - before / seconds
 
 
+PIPELINE = {"shape": "pp", "width": 4, "step": 0.2, "weight": [1.15, 1.15, 1.04, 1.03]}
+
+
+def test_who_sends_to_a_slow_stage_waits_for_it_or_not_and_is_not_named(tmp_path):
+    told, _ = streams(tmp_path, "pipeline 30 %", **PIPELINE)
+    assert told.verdict.slug == "slow-rank"
+    assert told.verdict.culprits.ranks == (5,)
+
+
+def test_a_stage_that_messages_of_gloo_may_hold_up_is_not_named(tmp_path):
+    gloo = {**PIPELINE, "backend": "gloo", "ended": True}
+    told, _ = streams(tmp_path, "pipeline 30 %", **gloo)
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+def test_the_first_stage_of_a_pipeline_waits_for_no_other_alone(tmp_path):
+    gloo = {**PIPELINE, "backend": "gloo", "ended": True}
+    told, _ = streams(
+        tmp_path, "pipeline 30 %", **gloo | {"width": 2, "slow": {6}, "per_host": 2}
+    )
+    assert told.verdict.culprits.ranks == (6,)
+
+
+def test_groups_of_one_rank_make_no_stages(tmp_path):
+    told, _ = streams(tmp_path, shape="tp", world=4, width=4, per_host=2, slow={1})
+    assert told.verdict.culprits.ranks == (1,)
+
+
 def test_late_in_overlapping_calls_is_counted_once(tmp_path):
     told, lost = streams(tmp_path, ended=True, calls=8)
     assert told.verdict.culprits.ranks == (5,)

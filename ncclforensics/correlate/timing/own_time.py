@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_SLICES = 128
 CALLS_A_SLICE = 3
 CARRIED = 0.5  # share of a lateness left at the next call, if the call does not block
+SEND = "send"
 AT_ONCE = 0.1  # of how the last one's lateness varies: others that begin that close
 AHEAD = 0.9  # share of the calls that a waiter must not leave before the last has come
 
@@ -32,7 +33,8 @@ AHEAD = 0.9  # share of the calls that a waiter must not leave before the last h
 class OwnTime:
     """Own time of ranks over the common history.
 
-    `slices` has `rank slice own`: the share of the time of each slice; `calls` the
+    `slices` has `rank slice own own_sending`: the share of the time of each slice, if
+    a send holds its rank until it is received, and if it does not. `calls` has the
     calls as `arrivals` returns them, with `slice`, `late` (s; than its peers) and
     `blocks` (whether the members wait). `seconds` is the length of the common history,
     `timed` whether GPU times are known.
@@ -66,10 +68,13 @@ def own_time(frames: Frames) -> OwnTime | None:
     spans = inside.group_by("rank").agg(span)
     length = span / pl.col("slice").n_unique()
     inside = inside.with_columns(length.over("rank").alias("length"))
-    waits, works = pl.col("wait").sum(), pl.col("own").sum()
     length = pl.col("length").first()
-    busy = 1 - waits / length if timed else works / length
-    slices = inside.group_by("rank", "slice").agg(busy.alias("own"))
+    works = pl.col("own").sum() if not timed else length - pl.col("wait").sum()
+    sends = pl.col("wait").filter(pl.col("is_p2p") & pl.col("op").str.starts_with(SEND))
+    sending = sends.sum() if timed else 0.0
+    slices = inside.group_by("rank", "slice").agg(
+        (works / length).alias("own"), ((works + sending) / length).alias("own_sending")
+    )
     seconds = float(str(spans["span"].median()))
     return OwnTime(slices.sort("rank", "slice"), inside, seconds, timed)
 
