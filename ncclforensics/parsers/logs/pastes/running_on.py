@@ -32,7 +32,8 @@ _CAUSE = ascii_only(
 )
 # NCCL's last error stands on a line of its own
 _LAST = r"(?m)^(Last error:) +"
-_PREFIXED = ascii_only(rf"(?m)^({_PREFIX})(File \")")
+# a launcher's prefix from which the exception behind it was split
+_BARE = ascii_only(rf"(?m)^((?:{_PREFIX.replace(': ', ':')})) *\n")
 
 
 def may_be() -> pl.Expr:
@@ -57,6 +58,7 @@ def undone(lines: pl.DataFrame, how: str) -> pl.DataFrame:
         raw.str.replace_all(how, "\n$1")
         .str.replace_all(_FRAME, "\n  $1\n    ")
         .str.replace_all(_CAUSE, "\n$1")
+        .str.replace_all(_BARE, "$1 ")
         .str.replace_all(_LAST, "$1\n")
         .str.split("\n")
     )

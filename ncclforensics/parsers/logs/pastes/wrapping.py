@@ -74,12 +74,14 @@ def undone(lines: pl.DataFrame, how: Wrap) -> pl.DataFrame:
     raw, length = pl.col("raw"), pl.col("length")
     breaks = _breaks(how.width, how.indent)
     blank = pl.lit(" ")
+    # a blank that stands at the break is the one between the words
+    stands = pl.col("below").str.starts_with(" ") & (how.indent == 0)
     if how.inside_words:
         breaks &= length >= how.width - how.trimmed
         lost = blank if how.trimmed else pl.lit("")
         padded = raw.str.pad_end(how.width)
         glue = (
-            pl.when(seams.are_two_words() | seams.is_pause())
+            pl.when((seams.are_two_words() | seams.is_pause()) & ~stands)
             .then(lost)
             .otherwise(pl.lit(""))
         )
@@ -89,7 +91,7 @@ def undone(lines: pl.DataFrame, how: Wrap) -> pl.DataFrame:
         cut = (length == how.width) & ~raw.str.contains(_CLOSES)
         room = how.width - how.indent
         cut &= pl.col("last_word") + pl.col("first_word") > room
-        whole = cut | raw.str.ends_with(" ")
+        whole = cut | raw.str.ends_with(" ") | stands
         piece = pl.when(whole).then(raw).otherwise(raw + blank)
     goes_on = breaks.shift(1, fill_value=False)
     text = pl.when(goes_on & (how.indent > 0)).then(raw.str.strip_chars_start(" "))
