@@ -96,13 +96,16 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:
     """Whether all ranks of the job raised the same exception at the same place.
 
-    Or got the same fault at one moment, so that none can be the echo of another.
+    Or got the same fault at one moment, so that none can be the echo of another. A
+    process that a launcher had to terminate outlived it.
     """
     if deaths.select(KIND.alias("kind"), "site", "by").unique().height != 1:
         return False
     alike = deaths["by"][0] in ("traceback", "call") or (
         bool(deaths.select(FAULTED.all()).item())
         and primary_exits.first(deaths).height == deaths.height
+        and frames.message(*exit_records.TOLD_TO_END).is_empty()
+        and exit_records.torn_down(frames).is_empty()
     )
     return alike and world.is_everyone(frames, exit_records.ranks_of(deaths))
 

@@ -201,6 +201,9 @@ def _never_met(frames: Frames) -> int:
     known = communicators.inits(frames)
     began = known.filter((pl.col("phase") == "START") & (pl.col("nranks") > 1))
     last = began.group_by(PROCESS).agg(pl.col("line").max())
+    # text that was joined to one line has no order
+    done = known.filter(pl.col("phase") == "COMPLETE").select(*PROCESS, "line")
+    last = last.join(done, on=[*PROCESS, "line"], how="anti", nulls_equal=True)
     waits = _last_words(last, frames["events"])
     steps = frames.message(*STEPS)["source"].unique()
     waits = waits.filter(~pl.col("source").is_in(steps.implode()))
