@@ -59,11 +59,14 @@ def planned(lines: pl.DataFrame, whole: bool) -> Plan:
 
 
 def _known(lines: pl.DataFrame) -> int:
-    """Return how many lines hold a message, apart from the net and truncated ones."""
+    """Return how many lines hold a message, apart from truncated ones.
+
+    What takes any line of a kind, as NCCL's warnings, matches a broken one as well.
+    """
     kept = lines.filter(grammar.has_needle("raw", grammar.strict()))
-    found = grammar.match(framing.frame(kept), grammar.strict())
-    names = [name for name in found if not name.startswith(grammar.NET)]
-    whole = (name for name in names if not name.endswith(grammar.CUT_OFF))
+    own = [m for m in grammar.strict() if not m.fallback]
+    found = grammar.match(framing.frame(kept), own)
+    whole = (name for name in found if not name.endswith(grammar.CUT_OFF))
     return sum(found[name].height for name in whole)
 
 
