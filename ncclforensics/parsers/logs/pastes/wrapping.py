@@ -28,7 +28,7 @@ INDENTS = 2  # that are tried
 HANGING = 3  # a continuation that is indented has at least so many blanks
 
 _CLOSES = r"[,;:.!?)\]}>\"']$"  # a line that ends like this ends with a word
-_OPEN = r"[,:(\[=]$"
+_OPEN = r"[,:(\[=] ?$"
 _MIDDLE = r"^\s?[a-z0-9,.;:)]"  # a program's line rarely begins like this
 
 
