@@ -112,6 +112,30 @@ def test_an_exception_in_one_line_keeps_the_rank_in_front_of_it():
     assert LOG[4] in restored([text])
 
 
+def test_the_table_of_an_agent_in_one_line_has_its_fields_again():
+    table = [
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "=" * 60,
+        "train.py FAILED",
+        "-" * 60,
+        "Failures:",
+        "  <NO_OTHER_FAILURES>",
+        "-" * 60,
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  time      : 2026-11-21_09:50:21",
+        "  host      : gpu0001",
+        "  rank      : 2 (local_rank: 2)",
+        "  exitcode  : 1 (pid: 41011)",
+        "  error_file: <N/A>",
+        "  traceback : To enable traceback see: https://pytorch.org/docs/errors.html",
+        "=" * 60,
+    ]
+    text = " ".join(line.strip() for line in [*LOG, *table])
+    found = [line.rstrip() for line in restored([text])]
+    assert [line for line in table[8:] if line not in found] == []
+
+
 def test_a_mail_quotes_and_wraps():
     assert restored([f"> {line}" for line in filled(74, LOG)]) == LOG
 
