@@ -39,8 +39,9 @@ def capped(frames: Frames, said: Iterable[Statement]) -> Iterator[Statement]:
         if isinstance(statement, Finding) and cited & places:
             yield _of_hand(statement, "possible", SAID)
         elif isinstance(statement, Finding) and cited & begun:
-            sure = "likely" if statement.confidence == "certain" else None
-            yield _of_hand(statement, sure or statement.confidence, SAID_OF_BEGUN)
+            own = statement.confidence
+            most: Confidence = "likely" if own == "certain" else own
+            yield _of_hand(statement, most, SAID_OF_BEGUN)
         else:
             yield statement
 
