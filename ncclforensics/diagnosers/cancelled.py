@@ -73,7 +73,6 @@ OTHERS = (
 )
 # a rank gave up on a call: nothing that a signal leaves
 GAVE_UP = r"^c10d\.(?:watchdog|gloo|blocking_wait)\.timeout"
-SENT_BY_SRUN = ("Terminated", "Killed")
 REMEDY = (
     "sacct -j <job> -X -o JobID,User,State%30,End   # CANCELLED by <uid>",
     "scontrol requeue <job>   # or sbatch again, from the last checkpoint",
@@ -200,7 +199,7 @@ def _is_step_alone(frames: Frames, lines: pl.DataFrame) -> bool:
     if set(lines["message"]) != {"slurm.cancelled"} or (lines["what"] == "JOB").any():
         return False
     ends = exit_records.torn_down(frames)
-    sent = ends["reason"].is_in(SENT_BY_SRUN)
+    sent = ends["reason"].is_in(exit_records.ENDED_BY_SRUN)
     return not (ends.height and sent.all() and exit_records.of_slurm(frames).is_empty())
 
 

@@ -14,7 +14,8 @@ How we know
     An exception raised in a collective may be a victim's: it counts if all other ranks
     say that they are victims. A rank that says nothing, while all others say that they
     lost a peer, ended as well. One that all ranks raise alike is a failure of the
-    program, and no rank is named.
+    program, and so is one fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) of all ranks at one
+    moment: no rank is named.
 
 What to do
     Read that rank's traceback. For SIGKILL, ask the kernel log of that host who killed
@@ -41,7 +42,7 @@ import polars as pl
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.correlate.exits.alive import FAULT
 from ncclforensics.correlate.identity import world
-from ncclforensics.evidence import common, primary_exits, ras_status
+from ncclforensics.evidence import common, exceptions, primary_exits, ras_status
 from ncclforensics.model.actions import CITED, OWN_LOG, Action
 from ncclforensics.model.findings import Collective, Finding
 from ncclforensics.theory import uncollected
@@ -57,7 +58,7 @@ NEEDS = (
     *("calls", "exits", "python.traceback", "torchelastic.error_file", "python.fatal"),
     *("c10d.watchdog.terminated", "slurm.task_ended", "launchers.", "ncclras."),
     *("python.dataloader", "python.device_assert", "python.cuda_error"),
-    *("nccl_tests.cuda_failure", "uncaught.of_rank", "nccl.cuda.failure"),
+    *("nccl_tests.cuda_failure", "nccl.cuda.failure", *exceptions.HEADLESS),
     "jax.heartbeat_lost",
 )
 MISSING = "no exit codes, and no stderr of the ranks"
@@ -68,6 +69,8 @@ EXPLAINS = (
 )
 SPREADS = False
 MOST_KINDS = 3
+# what no launcher sends, as its code or by what faulthandler prints
+FAULTED = primary_exits.is_fault().fill_null(False) | (pl.col("by") == "fatal")
 # what was raised, without words that may differ from rank to rank
 KIND = pl.coalesce(pl.col("why").str.extract(r"^([\w.]+):"), "why")
 
@@ -91,25 +94,40 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:
-    """Whether all ranks of the job raised the same exception at the same place."""
-    kinds = deaths.select(KIND.alias("kind"), "site", "by").unique()
-    raised = kinds.height == 1 and kinds["by"][0] in ("traceback", "call")
-    return raised and world.is_everyone(frames, exit_records.ranks_of(deaths))
+    """Whether all ranks of the job raised the same exception at the same place.
+
+    Or got the same fault at one moment, so that none can be the echo of another. A
+    process that a launcher had to terminate outlived it.
+    """
+    if deaths.select(KIND.alias("kind"), "site", "by").unique().height != 1:
+        return False
+    alike = deaths["by"][0] in ("traceback", "call") or (
+        bool(deaths.select(FAULTED.all()).item())
+        and primary_exits.first(deaths).height == deaths.height
+        and frames.message(*exit_records.TOLD_TO_END).is_empty()
+        and exit_records.torn_down(frames).is_empty()
+    )
+    return alike and world.is_everyone(frames, exit_records.ranks_of(deaths))
 
 
 def _of_the_program(deaths: pl.DataFrame) -> Finding:
-    """Return the finding for an exception of the program: no rank is the culprit."""
+    """Return the finding for a failure of the program: no rank is the culprit."""
     ranks = common.numbers(deaths["rank"])
     why, site = str(deaths["why"][0]), deaths["site"][0]
+    raised = deaths["by"][0] in ("traceback", "call")
+    how = "raised the same exception" if raised else "ended by the same fault at once"
     return Finding(
         slug="crashed-rank",
-        confidence="certain",
-        headline=f"all {len(ranks)} ranks raised {why}"[:200],
+        confidence="certain" if raised else "likely",
+        headline=f"all {len(ranks)} ranks {'raised' if raised else 'ended:'} {why}"[
+            :200
+        ],
         evidence=common.cites(deaths, 2),
-        explanation=f"All ranks raised the same exception: {why}"
+        explanation=f"All ranks {how}: {why}"
         + (f", in {site}" if site else "")
-        + ". The program or its configuration fails on every rank: none is to blame.",
-        remedy=(CITED,),
+        + ". The program, its libraries or its configuration fails on every rank: none "
+        "is to blame.",
+        remedy=(CITED,) if raised else _remedy(deaths),
         collective=Collective(call_site=site) if site else None,
         first_seen=common.first_seen(deaths),
         own=True,

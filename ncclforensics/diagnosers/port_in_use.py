@@ -51,6 +51,7 @@ OTHERS = ("python.address_in_use", "launchers.accelerate.port")
 # clients that could not connect: then not every agent failed because of its port
 CLIENTS = ("c10d.store.connect_timeout", "c10d.store.missing_clients")
 IN_USE = 98
+NAME = r"^[A-Za-z0-9-]*[A-Za-z][\w.-]*$"  # an IPv6 address has colons
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -69,7 +70,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = pl.concat([store, other], how="diagonal_relaxed")
     ports = [told[c] for c in ("port", "listen_port") if c in told.columns]
     port = next(iter(common.numbers(pl.concat(ports))), None) if ports else None
-    hosts = common.hosts(lines["host"]) or _by_srun(frames)
+    hosts = common.hosts(lines["host"]) or _bound(told) or _by_srun(frames)
     where = common.on(hosts)
     shown = port or "${MASTER_PORT:-29500}"
     host = hosts[0] if hosts else "rank 0's host"
@@ -106,6 +107,15 @@ def _nowhere() -> pl.Expr:
     is_ipv6 = pl.col("address").str.contains(":", literal=True)
     both = is_ipv6.drop_nulls().n_unique().over("source", "rank", "port") > 1
     return pl.col("listen").is_not_null() | (pl.col("port").is_not_null() & both)
+
+
+def _bound(told: pl.DataFrame) -> tuple[str, ...]:
+    """Return the names to which sockets were bound: of the machine itself."""
+    names = [told[c] for c in ("address", "bound") if c in told.columns]
+    if not names:
+        return ()
+    bare = pl.concat(names).drop_nulls().str.strip_chars("[]")
+    return common.hosts(bare.filter(bare.str.contains(NAME)))
 
 
 def _by_srun(frames: Frames) -> tuple[str, ...]:

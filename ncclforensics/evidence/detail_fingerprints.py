@@ -32,7 +32,8 @@ def sides(frames: Frames, aspect: Aspect) -> list[tuple[str, pl.DataFrame]]:
         return []
     key = ["pg", "pg_desc", "seq"]
     if aspect == "shape":
-        one = pl.col("op").n_unique().over(key) == 1
+        # an operation that a person left out is no other one
+        one = pl.col("op").drop_nulls().n_unique().over(key) <= 1
         cast = cast.filter(one).drop_nulls("shape")
     side = pl.when(pl.col("rank").is_not_null()).then(pl.col(aspect)).drop_nulls()
     differing = cast.filter(side.n_unique().over(key) > 1)
@@ -87,8 +88,7 @@ def votes(frames: Frames) -> pl.DataFrame:
     )
     shape = pl.concat_str(
         pl.col("shape").cast(pl.List(pl.String)).list.join("x"),
-        pl.lit(" "),
-        pl.col("dtype").fill_null(""),
+        pl.coalesce(pl.lit(" ") + pl.col("dtype"), pl.lit("")),
     )
     # where torch refused the call for its shapes, they had to agree
     even = ~pl.col("op").is_in(UNEVEN) | pl.col("differs").list.contains("shape")
@@ -105,7 +105,7 @@ def votes(frames: Frames) -> pl.DataFrame:
 
 def _retold(frames: Frames) -> pl.DataFrame:
     """Return the fingerprints that a person retold, as rows of the message."""
-    lines = frames.message("condensed.fingerprint")
+    lines = frames.message("condensed.fingerprint", "c10d.fingerprint.retold")
     if "shape" not in lines.columns:
         return lines.clear()
     own = lines.with_columns(pl.col("rank").alias("group_rank"), is_peer=False)

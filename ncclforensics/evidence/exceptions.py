@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 TRACEBACKS = ("python.traceback", "torchelastic.error_file")
-HEADLESS = "uncaught.of_rank"  # last line of a traceback that is missing
+# last line of a traceback that is missing, as it is or as a person retold it
+HEADLESS = ("uncaught.of_rank", "condensed.raised")
 NAMELESS = "uncaught.exception"  # the same, from a process that does not print its rank
 # exceptions that a process raises because of others, or that report another's end
 ECHOES = (
@@ -200,7 +201,7 @@ def _headless(frames: Frames) -> pl.DataFrame:
     key = ["source", "rank"]
     heads = frames.message("python.traceback").group_by(key)
     first = heads.agg(pl.col("line").min().alias("head"))
-    lines = frames.message(HEADLESS).join(
+    lines = frames.message(*HEADLESS).join(
         first, on=key, how="left", maintain_order="left"
     )
     return lines.filter((pl.col("line") < pl.col("head")).fill_null(True)).drop("head")
@@ -214,7 +215,7 @@ def _nameless(frames: Frames) -> pl.DataFrame:
     it is unknown which was not caught, and whose it is.
     """
     lines = frames.message(NAMELESS)
-    whole = frames.message(*TRACEBACKS, HEADLESS)
+    whole = frames.message(*TRACEBACKS, *HEADLESS)
     torn = whole.clear()
     if "by_launcher" in whole.columns:
         # a launcher's own traceback is of no rank

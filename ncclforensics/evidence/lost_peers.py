@@ -59,7 +59,7 @@ def with_hosts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
     if "peer" not in lines.columns:
         return lines.with_columns(pl.lit(None, pl.String).alias("peer_host"))
     # people shorten long names with an ellipsis
-    spelled = pl.col("peer").str.strip_chars("[]…").str.replace(r"(?i)^::ffff:", "")
+    spelled = pl.col("peer").str.strip_chars("[]….").str.replace(r"(?i)^::ffff:", "")
     spelled = spelled.str.replace(r"%.*$", "")
     is_address = pl.col("_peer").str.contains(ADDRESS)
     label = pl.col("_peer").str.replace(r"\..*$", "")
@@ -67,7 +67,7 @@ def with_hosts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
     return (
         lines.with_columns(
             pl.when(
-                pl.col("peer").str.strip_chars("…").str.contains(SPELLED)
+                pl.col("peer").str.strip_chars("….").str.contains(SPELLED)
                 & ~pl.col("peer").str.contains(SCRUBBED)
             )
             .then(spelled)

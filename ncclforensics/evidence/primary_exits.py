@@ -54,6 +54,7 @@ STICKY = (
     r"|unspecified launch failure|device-side assert|invalid program counter"
 )
 RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
+FAULTS = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL)
 OF_VICTIMS = (1, -signal.SIGABRT)
 # what a watchdog that lost a peer throws, up to torch 2.0 and since; and Gloo, in the
 # receiver of a tensor that is too large, whichever side is wrong about its size
@@ -75,13 +76,13 @@ def of_own(frames: Frames) -> pl.DataFrame:
     # an exception whose text is lost cannot be called the rank's own
     unread = words.filter(pl.col("echo").is_null())
     ended = _exits(frames, pl.concat([echoing, unread]))
-    ended = ended.filter(~external_stop.after_stop(frames, ended) | _fault())
+    ended = ended.filter(~external_stop.after_stop(frames, ended) | is_fault())
     own = words.filter(~pl.col("echo")).select(SCHEMA.keys())
     own = with_only_exit(frames, own)
     # the exit of a rank whose exception is known adds nothing
     told = own["rank"].drop_nulls().unique()
     silent = ended.filter(~pl.col("rank").is_in(told.implode()).fill_null(False))
-    faults = silent.filter(_fault())
+    faults = silent.filter(is_fault())
     if own.height or faults.height:
         return pl.concat([own, faults])
     gone = pl.concat([_of_ray(frames), _of_lines(frames), _of_services(frames)])
@@ -209,9 +210,9 @@ def first(deaths: pl.DataFrame) -> pl.DataFrame:
     return told if told.height else deaths
 
 
-def _fault() -> pl.Expr:
+def is_fault() -> pl.Expr:
     """Whether an exit code is a fault by itself: a signal that no agent sends first."""
-    return pl.col("code").is_in([-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGFPE])
+    return pl.col("code").is_in(FAULTS)
 
 
 def _threw(frames: Frames) -> pl.Series:
@@ -376,7 +377,7 @@ def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
     why = common.exit_words(code)
     return (
         exit_records.by_themselves(frames)
-        .filter(_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False))
+        .filter(is_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False))
         .with_columns(
             why.alias("why"),
             pl.lit(None, pl.String).alias("site"),

@@ -14,7 +14,7 @@ from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.timing import process_motion
 from ncclforensics.correlate.waits import roll_call
-from ncclforensics.evidence import common, seen_places
+from ncclforensics.evidence import common, external_stop, seen_places
 from ncclforensics.model.findings import Clue, Stood
 from ncclforensics.verdict import actions
 from ncclforensics.verdict.ranking import WITNESSES
@@ -44,6 +44,7 @@ def of(frames: Frames, ranked: Ranked) -> Clue | None:
     return Clue(
         text=_of_suspects(ranked.suspects)
         or _of_timeouts(roll.timed_out, stood)
+        or _of_stop(frames)
         or _of_looks(frames)
         or _of_nothing(frames),
         ranks=len(known) or None,
@@ -91,6 +92,18 @@ def _of_timeouts(timed_out: frozenset[int], stood: tuple[Stood, ...]) -> str:
     who = common.ranks(sorted(timed_out))
     it = "it" if len(timed_out) == 1 else "they"
     return f"{who} timed out{where}; this evidence does not show whom {it} waited for"
+
+
+def _of_stop(frames: Frames) -> str:
+    """Say that the job was ended from outside, if nothing failed before; "" if not."""
+    stops = external_stop.slurm_time(frames.message(*external_stop.STOPS))
+    if stops.is_empty() or external_stop.failed_before(frames, stops).height:
+        return ""
+    by_slurm = (stops["message"] == "slurm.cancelled").any()
+    what = "Slurm cancelled it" if by_slurm else "its launcher got a signal to stop"
+    return (
+        f"{what}, and nothing failed before; who asked for it is not in this evidence"
+    )
 
 
 def _of_looks(frames: Frames) -> str:

@@ -466,6 +466,7 @@ def test_a_fault_behind_the_teardown_is_its_tasks_own_if_it_began_with_one(
         "srun: error: gpu0002: task 1: Segmentation fault (core dumped)\n"
         "srun: Terminating job step 20370799.1\n"
         f"srun: error: gpu0001: task 0: {later}\n"
+        "srun: error: gpu0003: task 2: Terminated\n"
     )
     assert verdict(analyzed({"job.log": log})) == ("crashed-rank", ranks)
 
@@ -509,3 +510,43 @@ def test_a_launchers_own_words_tell_how_the_ranks_ended(analyzed, killed):
     analysis = analyzed({**left, "launcher.log": "\n".join(ends) + "\n"})
     assert verdict(analysis) == ("crashed-rank", (1,))
     assert "SIGABRT" in analysis.ranked.verdict.headline
+
+
+@pytest.mark.parametrize(
+    ("children", "ranks"),
+    [
+        # the program's fault: who was first is not known, and does not matter
+        (((0, -11), (1, -11), (2, -11)), ()),
+        (((0, -4), (1, -4)), ()),
+        # one has a fault, and its peers lose it
+        (((1, -11), (0, 1), (2, 1)), (1,)),
+        (((1, -11), (0, -6)), (1,)),
+    ],
+)
+def test_a_fault_of_all_ranks_at_once_is_the_programs(analyzed, children, ranks):
+    names = {-4: "SIGILL", -6: "SIGABRT", -11: "SIGSEGV"}
+    rows = [
+        (
+            rank,
+            code,
+            f"Signal {-code} ({names[code]}) received by PID {500 + rank}"
+            if code < 0
+            else NOTHING,
+        )
+        for rank, code in children
+    ]
+    assert verdict(analyzed({"job.log": table(*rows)})) == ("crashed-rank", ranks)
+
+
+def test_the_only_task_that_srun_did_not_end_failed_by_itself(analyzed):
+    log = (
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+        "srun: error: gpu0001: task 0: Exited with exit code 255\n"
+        "srun: error: gpu0002: task 1: Killed\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (0,))
+    cancelled = (
+        "slurmstepd: error: *** STEP 31.0 ON gpu0001 CANCELLED AT 2026-11-20T10:00:00 "
+        "***\n"
+    )
+    assert not (verdict(analyzed({"job.log": cancelled + log})) or ("", ()))[1]

@@ -161,6 +161,21 @@ def test_a_port_that_is_taken_is_named_in_every_wording(analyzed, form):
 
 
 @pytest.mark.parametrize(
+    ("address", "hosts"),
+    [("[login-3]", ("login-3",)), ("[::]", ()), ("0.0.0.0", ()), ("localhost", ())],
+)
+def test_a_name_to_which_the_store_was_bound_is_that_of_its_host(
+    analyzed, address, hosts
+):
+    text = (
+        "torch.distributed.DistNetworkError: The server socket has failed to listen on "
+        f"any local network address. The server socket has failed to bind to {address}"
+        ":29500 (errno: 98 - Address already in use).\n"
+    )
+    assert verdict(analyzed({"job.log": text})) == ("port-in-use", (), hosts)
+
+
+@pytest.mark.parametrize(
     ("addresses", "slugs"),
     [(("[::]", "0.0.0.0"), ["port-in-use"]), (("[::]",), []), (("[::]", "[::]"), [])],
 )

@@ -225,3 +225,10 @@ def test_a_closed_connection_beside_a_cause_is_no_finding(analyzed, cause):
     head = "[rank1]: Traceback (most recent call last):\n" if "Value" in cause else ""
     frame = '[rank1]:   File "/job/train.py", line 8, in step\n' if head else ""
     assert not found(analyzed({"job.log": head + frame + cause + GLOO}), SLUG)
+
+
+@pytest.mark.parametrize("dots", ["...", "\u2026"])
+def test_the_name_of_a_peer_whose_beginning_was_cut_off_is_not_empty(analyzed, dots):
+    lost = f"socketProgress: Connection closed by remote peer {dots}zcn4.c.lab<4000>"
+    (finding,) = found(analyzed({"rank_1.log": warn("gpu1", lost)}), SLUG)
+    assert "" not in finding.hosts

@@ -64,6 +64,7 @@ TABLES = ("torchelastic.child_failed", "torchelastic.child_failed.others")
 FAULTS = r"^(?:Segmentation fault|Bus error|Floating point exception|Illegal instr)"
 SENT_BY_AGENT = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 SENT_BY_SRUN = (-signal.SIGTERM, -signal.SIGKILL)
+ENDED_BY_SRUN = ("Terminated", "Killed")
 # a process that an agent terminates was alive when another one had failed
 TOLD_TO_END = ("torchelastic.closing", "torchelastic.forced")
 TEARDOWN = "slurm.teardown"  # srun begins to terminate the remaining tasks
@@ -228,7 +229,8 @@ def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
 
     `is_torn` marks lines after the step's teardown. srun never sends a fault signal, so
     a task with the same fault as one before the teardown failed by itself and is not
-    torn.
+    torn. Nor is the only one that exited with a code, where srun's signals ended all
+    others: srun may tell of it after it has begun to terminate them.
     """
     lines = frames.message("slurm.task_ended")
     if lines.is_empty():
@@ -238,7 +240,7 @@ def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
     placed = lines.join(first, on="source", how="left", maintain_order="left")
     behind = (pl.col("line") > pl.col("torn")).fill_null(False)
     before = placed.filter(~behind & pl.col("end").str.contains(FAULTS))["end"]
-    behind &= ~pl.col("end").is_in(before.implode())
+    behind &= ~pl.col("end").is_in(before.implode()) & ~_is_alone(frames, lines)
     rows = [
         {
             **{c: line[c] for c in ("t", "attempt", "source", "line", "text")},
@@ -260,6 +262,22 @@ def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
         return pl.DataFrame(schema=SCHEMA)
     tasks = pl.DataFrame(rows, schema={c: SCHEMA[c] for c in rows[0]}, strict=False)
     return _conforming(_with_ranks(frames, tasks))
+
+
+def _is_alone(frames: Frames, lines: pl.DataFrame) -> pl.Expr:
+    """Whether a line tells of the only task that no signal of srun ended.
+
+    After a cancel, which comes as a signal, too, that proves nothing.
+    """
+    code = pl.col("code")
+    others = lines.filter(code.is_null())["end"]
+    sent = others.len() > 0 and others.is_in([*ENDED_BY_SRUN]).all()
+    one = (
+        lines.height - others.len() == 1
+        and not frames.message("slurm.cancelled").height
+    )
+    by_signal = code.is_between(SHELL + 1, SHELL + 31) | (code == signal.SIGTERM)
+    return (code.is_not_null() & ~by_signal & pl.lit(sent and one)).fill_null(False)
 
 
 def _numbers(text: str) -> list[int]:

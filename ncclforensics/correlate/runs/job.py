@@ -111,7 +111,7 @@ def signs_told(frames: Frames) -> int:
     if ended_in_order(frames):
         told = told.filter(~message.is_in(CLOSING))
     lines = told.height + _uncaught(frames) + _unwound(frames) + _refused(frames)
-    lines += _orphaned(frames) + _last_warnings(frames)
+    lines += _orphaned(frames) + _last_warnings(frames) + _cut_short(frames)
     exits = frames["exits"].filter(pl.col("code") != 0).height
     return lines + exits + _cut_by_buffer(frames)
 
@@ -201,6 +201,9 @@ def _never_met(frames: Frames) -> int:
     known = communicators.inits(frames)
     began = known.filter((pl.col("phase") == "START") & (pl.col("nranks") > 1))
     last = began.group_by(PROCESS).agg(pl.col("line").max())
+    # text that was joined to one line has no order
+    done = known.filter(pl.col("phase") == "COMPLETE").select(*PROCESS, "line")
+    last = last.join(done, on=[*PROCESS, "line"], how="anti", nulls_equal=True)
     waits = _last_words(last, frames["events"])
     steps = frames.message(*STEPS)["source"].unique()
     waits = waits.filter(~pl.col("source").is_in(steps.implode()))
@@ -239,9 +242,24 @@ def _last_warnings(frames: Frames) -> int:
     warned = frames.message("nccl.warn").filter(pl.col("level") == "WARN")
     if warned.is_empty() or warned.height < events.height:
         return 0
+    return _at_the_end(frames, warned, LAST_WORDS)
+
+
+def _at_the_end(frames: Frames, said: pl.DataFrame, last_words: int) -> int:
+    """Count the lines `said` that are among the last `last_words` of their files."""
     ends = frames["sources"].select("source", pl.col("lines").alias("end"))
-    last = warned.join(ends.unique("source"), on="source")
-    return last.filter(pl.col("line") + LAST_WORDS > pl.col("end")).height
+    last = said.join(ends.unique("source"), on="source")
+    return last.filter(pl.col("line") + last_words > pl.col("end")).height
+
+
+def _cut_short(frames: Frames) -> int:
+    """Count the logs of which a person cut the end out, if none shows a step.
+
+    How such a log goes on is not known.
+    """
+    if frames.message(*STEPS).height or ended_in_order(frames):
+        return 0
+    return _at_the_end(frames, frames.message("condensed.elided"), 1)
 
 
 def _refused(frames: Frames) -> int:

@@ -28,7 +28,7 @@ ROLES = ("culprit", "victim", "either", "agent", "neutral")
 KINDS = ("int", "rank", "str", "float", "hex", "bool")
 NET = "uncaught."  # messages that take whatever reads as a failure
 _START = re.compile(r"(?<![\[\\])\^")  # of a line, in a pattern
-BEHIND = r"""(?:^|[\s:>|\])}"'=-])"""  # what a message may follow
+BEHIND = r"""(?:^|[\s:>|\])}"'`=-])"""  # what a message may follow
 RECORD = '"rank":'  # stands for the keys of a record that tell its rank
 CUT_OFF = ".cut"  # messages that take a line whose end is lost
 

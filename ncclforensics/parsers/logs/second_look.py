@@ -43,6 +43,7 @@ MOST_BYTES = 64 << 10  # of all files: what people type or paste by hand is smal
 JOINED = 3
 FEW = 16  # lines that are enough to show that a job is at work
 RETOLD = "condensed."  # the messages whose lines prove little
+ELIDED = "condensed.elided"  # where a person cut lines out
 TEXT = (
     "its lines as they are show no cause: broken ones were joined, and lines retold "
     "by hand were read"
@@ -71,14 +72,16 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     for many, messages in _passes():
         needles = grammar.has_needle("raw", messages)
         told = event_rows.taken(joined[many - 1], needles, messages, Room())
-        new = _apart(told["events"].filter(_is_trouble())["line"], many, taken)
+        telling = _is_trouble() | (pl.col("message") == ELIDED)
+        new = _apart(told["events"].filter(telling)["line"], many, taken)
         taken = pl.concat([taken, *(new + below for below in range(many))])
         if new.len():
             known_rows = pl.concat(
                 rows.with_columns(pl.col("line") - below) for below in range(many)
             )
             parts.append(_at(lines, new, told, known_rows))
-    if not parts and found["events"].is_empty():
+    told_of = join(parts)["events"].filter(_is_trouble())
+    if told_of.is_empty() and found["events"].is_empty():
         parts.append(_at_work(lines, joined[0]))
     more = log_reader.placed(join(parts), logs)
     names = more["events"]["source"].unique(maintain_order=True)

@@ -63,6 +63,79 @@ def test_what_goes_on_may_be_indented():
     assert restored(filled(80, LOG, subsequent_indent=" " * 11)) == LOG
 
 
+TRACEBACK = [
+    "Traceback (most recent call last):",
+    *(
+        line
+        for name in ("on_workers_recorded", "activate_workers", "wait_for_the_slots")
+        for line in (
+            f'  File "/opt/widgets/runner/elastic/registration.py", line 17, in {name}',
+            "    self.driver.resume()",
+            "    ^^^^^^^^^^^^^^^^^^^^",
+        )
+    ),
+    "TimeoutError: Timed out waiting for more hosts. Please check that there are enough "
+    "of them to run at least 4 processes.",
+]
+
+
+def test_code_under_frames_is_not_what_goes_on():
+    assert restored(filled(79, TRACEBACK, subsequent_indent=" " * 11)) == TRACEBACK
+
+
+def folded(width, log):
+    """Break behind the last blank that fits, as `fold -s` does."""
+    parts = []
+    for line in log:
+        rest = line
+        while len(rest) > width:
+            at = rest.rfind(" ", 0, width) + 1 or width
+            parts.append(rest[:at])
+            rest = rest[at:]
+        parts.append(rest)
+    return parts
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 132])
+def test_a_blank_stays_at_its_side_of_a_break(width):
+    assert restored(folded(width, LOG)) == LOG
+
+
+def test_a_blank_that_begins_a_line_is_the_one_between_the_words():
+    words = "RuntimeError: " + "x" * 46
+    log = [line for n in range(4) for line in (f"[rank{n}]: {words}", " is gone")]
+    assert restored(log) == [f"[rank{n}]: {words} is gone" for n in range(4)]
+
+
+def test_an_exception_in_one_line_keeps_the_rank_in_front_of_it():
+    text = " ".join(line.strip() for line in LOG)
+    assert LOG[4] in restored([text])
+
+
+def test_the_table_of_an_agent_in_one_line_has_its_fields_again():
+    table = [
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "=" * 60,
+        "train.py FAILED",
+        "-" * 60,
+        "Failures:",
+        "  <NO_OTHER_FAILURES>",
+        "-" * 60,
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  time      : 2026-11-21_09:50:21",
+        "  host      : gpu0001",
+        "  rank      : 2 (local_rank: 2)",
+        "  exitcode  : 1 (pid: 41011)",
+        "  error_file: <N/A>",
+        "  traceback : To enable traceback see: https://pytorch.org/docs/errors.html",
+        "=" * 60,
+    ]
+    text = " ".join(line.strip() for line in [*LOG, *table])
+    found = [line.rstrip() for line in restored([text])]
+    assert [line for line in table[8:] if line not in found] == []
+
+
 def test_a_mail_quotes_and_wraps():
     assert restored([f"> {line}" for line in filled(74, LOG)]) == LOG
 

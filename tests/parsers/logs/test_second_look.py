@@ -16,12 +16,30 @@ BROKEN = {
 }
 RETOLD = {
     "shape-mismatch": (
-        "RuntimeError: Detected mismatch between collectives on ranks.\n"
+        "we see another size:\n"
         "Rank 2: _REDUCE_SCATTER_BASE, TensorShape=[4096]\n"
         "Rank 1: _REDUCE_SCATTER_BASE, TensorShape=[512]\n"
     ),
     "collective-mismatch": (
         "Rank 2: ALLREDUCE, TensorShape=[8]\nRank 1: BROADCAST, TensorShape=[8]\n"
+    ),
+    "crashed-rank": (
+        "rank 2 wirft `hydra.errors.MissingConfigException: no config named base`,\n"
+        "die anderen warten\n"
+    ),
+}
+SENTENCE = "RuntimeError: Detected mismatch between collectives on ranks"
+BEGUN = {
+    "shape-mismatch": (
+        ".\nRank 2: _REDUCE_SCATTER_BASE, TensorShape=[4096]\n"
+        "Rank 1: _REDUCE_SCATTER_BASE, TensorShape=[512]\n",
+        ". Rank 5: TensorShape=[4096], Rank 0: TensorShape=[2048]`.\n",
+        ". Rank 0 is running all_gather(TensorShape=[9]) [the steps] but Rank 1\n"
+        "is running all_gather(TensorShape=[70000]) [the loader].\n",
+    ),
+    "collective-mismatch": (
+        ". Rank 3 running ALLGATHER, Rank 0 running ALLREDUCE`\n",
+        ": rank 2 -> BARRIER, rank 0 -> ALLREDUCE\n",
     ),
 }
 
@@ -38,6 +56,44 @@ def test_what_was_retold_is_possible_at_most_and_says_so(analyzed, slug, text):
     told = analyzed({"note.txt": text}).ranked.verdict
     assert (told.slug, told.confidence) == (slug, "possible")
     assert "condensed by hand" in told.explanation
+
+
+@pytest.mark.parametrize(
+    ("slug", "rest"), [(slug, rest) for slug, told in BEGUN.items() for rest in told]
+)
+def test_the_sentence_of_the_check_is_likely_whatever_was_kept_of_it(
+    analyzed, slug, rest
+):
+    told = analyzed({"note.txt": f"- seen: `{SENTENCE}{rest}"}).ranked.verdict
+    assert (told.slug, told.confidence, told.ranks) == (slug, "likely", ())
+    assert "retold" in told.explanation
+
+
+def test_an_exception_that_is_not_of_the_rank_before_it_accuses_nobody(analyzed):
+    text = "rank 3 is fine, and then: ValueError: no data\n"
+    assert analyzed({"note.txt": text}).report.outcome != "failure"
+
+
+def test_a_monitored_barrier_that_was_retold_names_who_did_not_reach_it(analyzed):
+    text = "- `Rank 0`: `Ranks 3, 6 failed to pass monitoredBarrier`\n"
+    assert verdict(analyzed({"note.md": text})) == ("missing-rank", (3, 6), ())
+
+
+INIT = "gpu0001:31:31 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        (INIT + "...\n", "inconclusive"),
+        (INIT + "[…]\n", "inconclusive"),
+        ("...\n" + INIT, "no-failure"),
+        (INIT, "no-failure"),
+        (INIT + "step 3 loss 0.5\n...\n", "no-failure"),
+    ],
+)
+def test_a_log_whose_end_was_cut_out_proves_nothing(analyzed, text, outcome):
+    assert analyzed({"note.log": text}).report.outcome == outcome
 
 
 @pytest.mark.parametrize(

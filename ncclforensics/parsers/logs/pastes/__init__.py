@@ -58,13 +58,21 @@ def planned(lines: pl.DataFrame, whole: bool) -> Plan:
     return tuple(plan)
 
 
-def _known(lines: pl.DataFrame) -> int:
-    """Return how many lines hold a message, apart from the net and truncated ones."""
+def _known(lines: pl.DataFrame) -> tuple[int, int]:
+    """Return how many lines hold a message, apart from the net and truncated ones.
+
+    First those of messages that are no fallback: a fallback such as NCCL's warnings
+    takes the beginning of a broken line as well.
+    """
     kept = lines.filter(grammar.has_needle("raw", grammar.strict()))
     found = grammar.match(framing.frame(kept), grammar.strict())
-    names = [name for name in found if not name.startswith(grammar.NET)]
-    whole = (name for name in names if not name.endswith(grammar.CUT_OFF))
-    return sum(found[name].height for name in whole)
+    told = [
+        (message.fallback, found[message.id].height)
+        for message in grammar.strict()
+        if message.id in found and not message.id.startswith(grammar.NET)
+        if not message.id.endswith(grammar.CUT_OFF)
+    ]
+    return sum(n for fallback, n in told if not fallback), sum(n for _, n in told)
 
 
 def restored(lines: pl.DataFrame, plan: Plan) -> pl.DataFrame:

@@ -30,9 +30,14 @@ _FRAME = ascii_only(r' +(File "[^"\n]{1,500}", line \d{1,7}, in \S{1,200}) ')
 _CAUSE = ascii_only(
     r" +((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt): )"
 )
+# the fields and entries of torchelastic's table, and its rules
+_FIELD = r" +((?:time|host|rank|exitcode|traceback) +: |error_file: )"
+_ENTRY = r"(?m) +(\[\d{1,5}\]:)$"
+_RULE = r"(?m)^(-{8,}|={8,}) +"
 # NCCL's last error stands on a line of its own
 _LAST = r"(?m)^(Last error:) +"
-_PREFIXED = ascii_only(rf"(?m)^({_PREFIX})(File \")")
+# a launcher's prefix from which the exception behind it was split
+_BARE = ascii_only(rf"(?m)^((?:{_PREFIX.replace(': ', ':')})) *\n")
 
 
 def may_be() -> pl.Expr:
@@ -57,6 +62,10 @@ def undone(lines: pl.DataFrame, how: str) -> pl.DataFrame:
         raw.str.replace_all(how, "\n$1")
         .str.replace_all(_FRAME, "\n  $1\n    ")
         .str.replace_all(_CAUSE, "\n$1")
+        .str.replace_all(_BARE, "$1 ")
+        .str.replace_all(_FIELD, "\n  $1")
+        .str.replace_all(_ENTRY, "\n$1")
+        .str.replace_all(_RULE, "$1\n")
         .str.replace_all(_LAST, "$1\n")
         .str.split("\n")
     )

@@ -24,10 +24,11 @@ AT_COLUMN = 0.6  # share of broken lines of full width, if a terminal broke them
 TRIMMED = 1  # blanks that may be missing at the end of a line
 SLACK = 5  # columns by which a word that was broken may be wider than all lines
 HANGING_SHARE = 0.8  # of the lines with that indentation that are continuations
+INDENTS = 2  # that are tried
 HANGING = 3  # a continuation that is indented has at least so many blanks
 
 _CLOSES = r"[,;:.!?)\]}>\"']$"  # a line that ends like this ends with a word
-_OPEN = r"[,:(\[=]$"
+_OPEN = r"[,:(\[=] ?$"
 _MIDDLE = r"^\s?[a-z0-9,.;:)]"  # a program's line rarely begins like this
 
 
@@ -57,7 +58,7 @@ def found(lines: pl.DataFrame) -> Wrap | None:
     if width is None:
         return None
     told = _measured(lines, width)
-    for indent in (0, *_indents(told)):
+    for indent in (0, *_indents(told, width)):
         breaks = told.select(_breaks(width, indent)).to_series()
         many = int(breaks.sum())
         if not many or not _leave_rests(told, breaks, width):
@@ -74,12 +75,14 @@ def undone(lines: pl.DataFrame, how: Wrap) -> pl.DataFrame:
     raw, length = pl.col("raw"), pl.col("length")
     breaks = _breaks(how.width, how.indent)
     blank = pl.lit(" ")
+    # a blank that stands at the break is the one between the words
+    stands = pl.col("below").str.starts_with(" ") & (how.indent == 0)
     if how.inside_words:
         breaks &= length >= how.width - how.trimmed
         lost = blank if how.trimmed else pl.lit("")
         padded = raw.str.pad_end(how.width)
         glue = (
-            pl.when(seams.are_two_words() | seams.is_pause())
+            pl.when((seams.are_two_words() | seams.is_pause()) & ~stands)
             .then(lost)
             .otherwise(pl.lit(""))
         )
@@ -89,7 +92,7 @@ def undone(lines: pl.DataFrame, how: Wrap) -> pl.DataFrame:
         cut = (length == how.width) & ~raw.str.contains(_CLOSES)
         room = how.width - how.indent
         cut &= pl.col("last_word") + pl.col("first_word") > room
-        whole = cut | raw.str.ends_with(" ")
+        whole = cut | raw.str.ends_with(" ") | stands
         piece = pl.when(whole).then(raw).otherwise(raw + blank)
     goes_on = breaks.shift(1, fill_value=False)
     text = pl.when(goes_on & (how.indent > 0)).then(raw.str.strip_chars_start(" "))
@@ -147,12 +150,11 @@ def _breaks(width: int, indent: int) -> pl.Expr:
     A line that is indented like the one above it is the next entry of a list.
     """
     length = pl.col("length")
-    tight = (length == width) | (length + 1 + pl.col("first_word") > width)
     hangs, own = pl.col("below_indent"), pl.col("indent")
     inside = (length == width) & (hangs != own)
     goes_on = ~pl.col("below_begins") & ((hangs == 0) | inside)
     fits = hangs == indent if indent else goes_on
-    breaks = tight & (length > 0) & fits & pl.col("below_speaks")
+    breaks = _is_full(width) & (length > 0) & fits & pl.col("below_speaks")
     if not indent:
         return breaks
     first = own.first().over(breaks.fill_null(False).rle_id())
@@ -163,15 +165,18 @@ def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
     """Tell by broken lines what broke them.
 
     Only a terminal breaks a word that has room on a line; only what breaks at blanks
-    leaves room before one.
+    leaves room before one, or a blank at the end of a line that is not full.
     """
     near = pl.col("length") >= width - TRIMMED
     room = pl.col("last_word") + pl.col("first_word") <= width
+    blank = pl.col("raw").str.ends_with(" ")
     at_column, blanks, inside, early = broken.select(
         near.mean().alias("at_column"),
-        (near & pl.col("raw").str.ends_with(" ")).sum().alias("blanks"),
+        (near & blank).sum().alias("blanks"),
         (seams.is_one_word() & room).sum().alias("inside"),
-        ((seams.are_two_words() | seams.is_pause()) & ~near).sum().alias("early"),
+        ((blank | seams.are_two_words() | seams.is_pause()) & ~near)
+        .sum()
+        .alias("early"),
     ).row(0)
     column = inside >= early if inside + early else at_column >= AT_COLUMN
     return Wrap(width, column and not indent, indent, 0 if blanks else TRIMMED)
@@ -192,10 +197,21 @@ def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
     return not any(not name.startswith(grammar.NET) for name in known)
 
 
-def _indents(told: pl.DataFrame) -> list[int]:
-    """Return the most frequent indentation below, if it is deep enough to hang."""
-    deep = told.filter(pl.col("below_indent") >= HANGING)["below_indent"]
-    return [int(n) for n in deep.mode().sort()[:1]]
+def _indents(told: pl.DataFrame, width: int) -> list[int]:
+    """Return the most frequent deep indentations below full lines, at most `INDENTS`.
+
+    The code under the frames of a traceback is one of them.
+    """
+    full = told.filter(_is_full(width) & (pl.col("below_indent") > pl.col("indent")))
+    deep = full.filter(pl.col("below_indent") >= HANGING).group_by("below_indent").len()
+    often = deep.sort(-pl.col("len").cast(pl.Int64), "below_indent")["below_indent"]
+    return often.head(INDENTS).to_list()
+
+
+def _is_full(width: int) -> pl.Expr:
+    """Whether the first word of the next line has no room on this one."""
+    length = pl.col("length")
+    return (length == width) | (length + 1 + pl.col("first_word") > width)
 
 
 def _leave_rests(told: pl.DataFrame, breaks: pl.Series, width: int) -> bool:
