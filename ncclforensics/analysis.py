@@ -21,9 +21,11 @@ from ncclforensics.correlate import correlate
 from ncclforensics.correlate.runs import interleaved_jobs, job, jobs, unknown_failures
 from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
 from ncclforensics.correlate.timing import process_motion
+from ncclforensics.correlate.waits import roll_call
 from ncclforensics.engine import answers, cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
 from ncclforensics.evidence import first_exits, seen_places
+from ncclforensics.model.frames import Frames, join
 from ncclforensics.parsers.logs import last_words, second_look
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ncclforensics.model.findings import Ranked
-    from ncclforensics.model.frames import Frames
     from ncclforensics.report.contract import Report
     from ncclforensics.report.details import Excerpt
     from ncclforensics.sources import Source
@@ -123,9 +124,11 @@ def analyze(
         if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
             joined, ranked, built = explain(within(more, span), *chosen)
         whose = _read_whose(ranked, joined)
-        if whose is not None and (
-            more := last_words.read(found.sources, joined, more or frames, whose)
-        ):
+        said = None
+        if whose is not None:
+            said = last_words.read(found.sources, joined, whose)
+        if said is not None and roll_call.is_changed_by(joined, said):
+            more = join([more or frames, Frames({"events": said})])
             retold = explain(within(more, span), *chosen)
             if not whose or _is_other(retold[1], ranked):
                 joined, ranked, built = retold

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -25,11 +24,8 @@ from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import call_sites, code_places
 from ncclforensics.correlate.waits import last_words
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import CITE, TIME
-
-if TYPE_CHECKING:
-    from ncclforensics.model.frames import Frames
 
 # a rank prints one of these about a call of its own that did not finish in time
 TIMEOUTS = (
@@ -138,6 +134,25 @@ def call(frames: Frames) -> Roll:
         bool(named),
         lines.sort("rank", "source", "line"),
     )
+
+
+def is_changed_by(frames: Frames, said: pl.DataFrame) -> bool:
+    """Whether last lines, as rows of `events`, tell more of the ranks of `frames`.
+
+    Of lines whose rank or year is found out later, that cannot be said before.
+    """
+    undated = pl.col("t").is_null() & pl.col("yearless").is_not_null()
+    if said.filter(pl.col("rank").is_null() | undated).height:
+        return True
+    events = pl.concat([frames["events"], said], how="diagonal_relaxed")
+    more = Frames({**frames.tables, "events": events}, frames.messages)
+    before, after = call(frames), call(more)
+    same = all(
+        getattr(before, name) == getattr(after, name)
+        for name in ("waited", "silent", "ended", "working")
+    )
+    over = last_words.over(more, frozenset(), epoch=True)
+    return not same or bool(over)
 
 
 def _current(frames: Frames, frame: pl.DataFrame) -> pl.DataFrame:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.last_words import BAR, DONE, EPOCH, GAVE_UP, LAST, USUAL, shape
 from ncclforensics.model.tables import FAILING, SCHEMAS, TIME
 from ncclforensics.parsers.logs import framing, timestamps
@@ -24,6 +23,7 @@ from ncclforensics.parsers.logs.lines import blocks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ncclforensics.model.frames import Frames
     from ncclforensics.sources import Source
 
 MOST_FILES = 1024
@@ -65,17 +65,14 @@ RUNTIMES = (
 
 
 def read(
-    sources: Sequence[Source],
-    told: Frames,
-    found: Frames,
-    whose: frozenset[int] = frozenset(),
-) -> Frames | None:
-    """Return `found` with rows of `events` for what ranks printed last, or None.
+    sources: Sequence[Source], told: Frames, whose: frozenset[int] = frozenset()
+) -> pl.DataFrame:
+    """Return rows of `events` for what ranks printed last.
 
-    `told` are the same frames with ranks. A file is of one rank, or each line tells its
-    rank, local rank or task. Large files have no such rows. If `whose` names ranks,
-    their files are read, those of a few peers, and those that several ranks share; the
-    result is None if they printed nothing later than peers, nor that they are done.
+    `told` are the frames of `sources`, with ranks. A file is of one rank, or each line
+    tells its rank, local rank or task. Large files have no such rows. If `whose` names
+    ranks, their files are read, those of a few peers, and those that several ranks
+    share.
     """
     owners = dict(told.writers().unique("source", keep="none").iter_rows())
     logs = [s for s in sources if s.kind == "log" and s.bytes <= MOST_BYTES]
@@ -84,31 +81,12 @@ def read(
         looked = {*whose, *peers}
         logs = [s for s in logs if owners.get(s.name) in {None, *looked}]
     if len(logs) > MOST_FILES:
-        return None
+        return tables.empty("events")
     bad = trouble(told)
     rows = [
         _rows(log, owners.get(log.name), bad.filter(source=log.name)) for log in logs
     ]
-    events = pl.concat([tables.empty("events"), *(r for r in rows if r is not None)])
-    if events.is_empty() or (whose and not _tell_more(events, whose)):
-        return None
-    return join([found, Frames({"events": events})])
-
-
-def _tell_more(events: pl.DataFrame, whose: frozenset[int]) -> bool:
-    """Whether ranks of `whose` printed later than their peers, or that they are done.
-
-    Whose a line is that tells a task or a local rank, is found out later.
-    """
-    theirs = pl.col("rank").is_in(list(whose)).fill_null(True)
-    said, t = pl.col("message"), pl.col("t")
-    usual = events.filter((said == LAST) & ~theirs)["t"].drop_nulls().median()
-    # a time without a year is not compared here
-    untold = t.is_null() & pl.col("yearless").is_not_null()
-    after = (t > pl.lit(usual, tables.TIME)).fill_null(usual is None)
-    later = untold | (t.is_not_null() & after)
-    tells = said.is_in([DONE, EPOCH, BAR]) | ((said == LAST) & later)
-    return events.filter(theirs & tells).height > 0
+    return pl.concat([tables.empty("events"), *(r for r in rows if r is not None)])
 
 
 def trouble(told: Frames) -> pl.DataFrame:
