@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import polars as pl
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
 Answer = TypeVar("Answer")
+Question = TypeVar("Question", bound="Callable[..., Any]")
 QUOTED = {
     "source": pl.String(),
     "line": pl.Int64(),
@@ -68,6 +69,13 @@ class Frames:
         """Whether the frame of schema `name` has rows."""
         names = (name, "entries") if name == "collectives" else (name,)
         return any(n in self.tables and self.tables[n].height > 0 for n in names)
+
+    def tells(self, needs: Iterable[str]) -> bool:
+        """Whether a frame of this name has rows, or a message id has it as prefix."""
+        return any(
+            self.has(need) or any(found.startswith(need) for found in self.messages)
+            for need in needs
+        )
 
     @property
     def names(self) -> list[str]:
@@ -147,6 +155,32 @@ def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:
         return answers[frames]
 
     return answer
+
+
+def can_answer(given: Frames | pl.DataFrame, needs: Iterable[str]) -> bool:
+    """Whether frames hold something of `needs`, or a plain frame has rows."""
+    return given.tells(needs) if isinstance(given, Frames) else given.height > 0
+
+
+def needing(*needs: str, otherwise: object) -> Callable[[Question], Question]:
+    """Run a function only where it can find something; its answer is else `otherwise`.
+
+    What it needs is told as in `Frames.tells`; a function of a plain frame needs rows.
+    A schema as `otherwise` stands for the frame without rows.
+    """
+
+    def gated(ask: Question) -> Question:
+        @wraps(ask)
+        def answer(given: Any, *args: Any, **more: Any) -> Any:
+            if can_answer(given, needs):
+                return ask(given, *args, **more)
+            if isinstance(otherwise, dict):
+                return pl.DataFrame(schema=otherwise)
+            return otherwise
+
+        return cast("Question", answer)
+
+    return gated
 
 
 def join(parts: Iterable[Frames]) -> Frames:

@@ -25,7 +25,7 @@ from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import call_sites
 from ncclforensics.correlate.waits import last_words
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import needing, remembered
 from ncclforensics.model.tables import CITE, TIME
 
 if TYPE_CHECKING:
@@ -168,6 +168,7 @@ def _named(frames: Frames) -> frozenset[int]:
     return frozenset(numbers.drop_nulls())
 
 
+@needing("events", otherwise=frozenset())
 def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
     """Return the ranks that report an error which need not be another rank's."""
     ended = _current(frames, frames.message("python.traceback"))
@@ -185,6 +186,7 @@ def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
     return ranks_of(either.join(ended, on=cite, how="anti"))
 
 
+@needing(*exit_records.ENDS, otherwise=frozenset())
 def _broke(frames: Frames) -> frozenset[int]:
     """Return the ranks that exited badly, and were not ended by their launcher.
 
