@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import wraps
+from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -37,6 +38,7 @@ class Frames:
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         """Return the frame of schema `name`, without rows if it has no data."""
+        _read([name])
         if name == "collectives" and "entries" in self.tables:
             return self.scan(name).collect()
         frame = self.tables.get(name)
@@ -50,6 +52,7 @@ class Frames:
         """
         if name != "collectives" or "entries" not in self.tables:
             return self[name].lazy()
+        _read([name])
         joined = (
             self.tables["entries"]
             .lazy()
@@ -67,6 +70,7 @@ class Frames:
 
     def has(self, name: str) -> bool:
         """Whether the frame of schema `name` has rows."""
+        _read([name])
         names = (name, "entries") if name == "collectives" else (name,)
         return any(n in self.tables and self.tables[n].height > 0 for n in names)
 
@@ -96,6 +100,16 @@ class Frames:
             },
             {name: change(frame) for name, frame in self.messages.items()},
         )
+
+    def adding(self, **added: pl.DataFrame) -> Frames:
+        """Return these frames with others put in.
+
+        Answers to questions that did not read the others are remembered.
+        """
+        more = Frames({**self.tables, **added}, self.messages)
+        known = _answers.get(self, {}).items()
+        _answers[more] = {ask: a for ask, a in known if a[1].isdisjoint(added)}
+        return more
 
     def without(self, sources: Collection[str]) -> Frames:
         """Return these frames without the rows that were read from `sources`."""
@@ -144,17 +158,43 @@ class Frames:
         return lines.select(QUOTED.keys()).drop_nulls()
 
 
+class _Reading(local):
+    """What the questions that are being asked have read so far, the outermost first."""
+
+    def __init__(self) -> None:
+        self.names: list[set[str]] = []
+
+
+_reading = _Reading()
+_answers: WeakKeyDictionary[Frames, dict[Any, tuple[Any, set[str]]]] = (
+    WeakKeyDictionary()
+)
+
+
 def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:
-    """Cache a function of Frames, once per analysis."""
-    answers: WeakKeyDictionary[Frames, Answer] = WeakKeyDictionary()
+    """Cache a function of Frames, once per analysis; see `Frames.adding`."""
 
     @wraps(ask)
     def answer(frames: Frames) -> Answer:
-        if frames not in answers:
-            answers[frames] = ask(frames)
-        return answers[frames]
+        known = _answers.setdefault(frames, {})
+        if ask not in known:
+            _reading.names.append(set())
+            try:
+                told = ask(frames)
+            finally:
+                read = _reading.names.pop()
+            known[ask] = told, read
+        told, read = known[ask]
+        _read(read)
+        return told
 
     return answer
+
+
+def _read(names: Iterable[str]) -> None:
+    """Note that the question that is being asked reads the frames `names`."""
+    if _reading.names:
+        _reading.names[-1].update(names)
 
 
 def can_answer(given: Frames | pl.DataFrame, needs: Iterable[str]) -> bool:
