@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from ncclforensics.correlate.exits import alive
@@ -28,7 +30,9 @@ from ncclforensics.correlate.waits import (
     wait_graph,
 )
 from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
 
 
 def correlate(
@@ -70,8 +74,7 @@ def correlate(
     talk = p2p_messages.messages(collectives, names, members)
     apart = progress.told_apart(known.scan("collectives"), names)
     stuck = blocking_calls.calls(first, standing, talk, seen, members)
-    now = {**known.tables, "positions": positions_}
-    heard = Frames(now, known.messages)
+    heard = known.adding(positions=positions_)
     messages = progress.grouped(messages, names)
     stuck = p2p_messages.posted(stuck, apart)
     stuck = line_messages.added(
@@ -82,16 +85,11 @@ def correlate(
     found = wait_graph.roots(stuck, rank_evidence.mute(collectives))
     found = pl.concat([found, rank_evidence.idle(stuck, unfinished, standing, seen)])
     stacks = pl.concat([known["stacks"], call_sites.stacks(heard)])
-    return Frames(
-        {
-            **known.tables,
-            "stacks": stacks,
-            "group_names": tables.conform("group_names", names),
-            "positions": positions_,
-            "standings": standing,
-            "held": tables.conform("held", first.select(tables.SCHEMAS["held"].keys())),
-            "calls": stuck,
-            "roots": found,
-        },
-        known.messages,
+    return heard.adding(
+        stacks=stacks,
+        group_names=tables.conform("group_names", names),
+        standings=standing,
+        held=tables.conform("held", first.select(tables.SCHEMAS["held"].keys())),
+        calls=stuck,
+        roots=found,
     )

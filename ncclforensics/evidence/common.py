@@ -12,6 +12,7 @@ from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import code_places
 from ncclforensics.model import folding
 from ncclforensics.model.findings import Cite, Collective
+from ncclforensics.model.frames import needing
 from ncclforensics.model.words import name_group
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def sentence(*parts: str | pl.Expr) -> pl.Expr:
     return pl.concat_str(pl.lit(p) if isinstance(p, str) else p for p in parts)
 
 
+@needing(otherwise=())
 def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
     """Cite the first rows of a frame that has `text`, `source` and `line`.
 
@@ -52,12 +54,12 @@ def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
 
 def numbers(column: pl.Series) -> tuple[int, ...]:
     """Return the distinct integers of a column, sorted, without nulls."""
-    return tuple(int(value) for value in column.drop_nulls().unique().sort())
+    return tuple(sorted(int(v) for v in column.unique() if v is not None))
 
 
 def strings(column: pl.Series) -> tuple[str, ...]:
     """Return the distinct strings of a column, sorted, without nulls."""
-    return tuple(str(value) for value in column.drop_nulls().unique().sort())
+    return tuple(sorted(str(v) for v in column.unique() if v is not None))
 
 
 def hosts(column: pl.Series) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from ncclforensics.evidence import (
     quiet_leavers,
 )
 from ncclforensics.evidence.exceptions import RAISED, SCHEMA
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import needing, remembered
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -179,6 +179,8 @@ def with_only_exit(frames: Frames, words: pl.DataFrame) -> pl.DataFrame:
     `words` has `rank`, `source`, `line` and `text`. Only if at most one exception has
     no rank, and one rank failed by itself.
     """
+    if words.is_empty():
+        return words
     nameless = exceptions.uncaught(frames).filter(
         pl.col("rank").is_null() & ~pl.col("by_launcher").fill_null(False)
     )
@@ -336,6 +338,7 @@ def _as_exits(lines: pl.DataFrame, why: str) -> pl.DataFrame:
     ).select(SCHEMA.keys())
 
 
+@needing(*FATAL, "nccl.cuda.failure", otherwise=SCHEMA)
 def _of_lines(frames: Frames) -> pl.DataFrame:
     """Return the ranks that lost a data loading process, or whose GPU failed a call.
 

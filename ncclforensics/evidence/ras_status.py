@@ -17,6 +17,7 @@ from ncclforensics.correlate.traces import ras_members
 from ncclforensics.evidence import common
 from ncclforensics.model.actions import OWN_LOG, STACK, Action
 from ncclforensics.model.findings import Collective, Finding
+from ncclforensics.model.frames import needing
 
 if TYPE_CHECKING:
     from ncclforensics.model.findings import Confidence
@@ -36,6 +37,7 @@ GONE = (
 )
 
 
+@needing(*ras_members.TOLD, otherwise=None)
 def lagging(frames: Frames) -> Finding | None:
     """Return a finding on the few members of a communicator with fewer calls."""
     told = ras_members.reported(frames)
@@ -77,6 +79,7 @@ def lagging(frames: Frames) -> Finding | None:
     )
 
 
+@needing(*ras_members.TOLD, otherwise=None)
 def unanswered(frames: Frames) -> Finding | None:
     """Return a finding on the ranks whose process RAS declares dead or cannot reach."""
     told = ras_members.reported(frames)

@@ -17,6 +17,7 @@ from ncclforensics.correlate.traces import call_sites
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common
 from ncclforensics.model.folding import count
+from ncclforensics.model.frames import needing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,6 +83,7 @@ def idle(frames: Frames) -> bool:
     return call_sites.looked(frames).height == 1 and not running(frames)
 
 
+@needing(*call_sites.SHOWN, otherwise="")
 def nameless(frames: Frames) -> str:
     """Return where processes of unknown rank stood if some of them wait, else ""."""
     looks = call_sites.looked(frames).filter(pl.col("rank").is_null())
@@ -121,6 +123,7 @@ def _site() -> pl.Expr:
     )
 
 
+@needing(*call_sites.SHOWN, otherwise="")
 def told_at_work(frames: Frames, ranks: Iterable[int]) -> str:
     """Return a sentence on where `ranks` seen outside any call were, or ""."""
     here = (

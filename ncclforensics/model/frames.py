@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, TypeVar
+from threading import local
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import polars as pl
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
 Answer = TypeVar("Answer")
+Question = TypeVar("Question", bound="Callable[..., Any]")
 QUOTED = {
     "source": pl.String(),
     "line": pl.Int64(),
@@ -36,6 +38,7 @@ class Frames:
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         """Return the frame of schema `name`, without rows if it has no data."""
+        _read([name])
         if name == "collectives" and "entries" in self.tables:
             return self.scan(name).collect()
         frame = self.tables.get(name)
@@ -49,6 +52,7 @@ class Frames:
         """
         if name != "collectives" or "entries" not in self.tables:
             return self[name].lazy()
+        _read([name])
         joined = (
             self.tables["entries"]
             .lazy()
@@ -66,8 +70,16 @@ class Frames:
 
     def has(self, name: str) -> bool:
         """Whether the frame of schema `name` has rows."""
+        _read([name])
         names = (name, "entries") if name == "collectives" else (name,)
         return any(n in self.tables and self.tables[n].height > 0 for n in names)
+
+    def tells(self, needs: Iterable[str]) -> bool:
+        """Whether a frame of this name has rows, or a message id has it as prefix."""
+        return any(
+            self.has(need) or any(found.startswith(need) for found in self.messages)
+            for need in needs
+        )
 
     @property
     def names(self) -> list[str]:
@@ -88,6 +100,16 @@ class Frames:
             },
             {name: change(frame) for name, frame in self.messages.items()},
         )
+
+    def adding(self, **added: pl.DataFrame) -> Frames:
+        """Return these frames with others put in.
+
+        Answers to questions that did not read the others are remembered.
+        """
+        more = Frames({**self.tables, **added}, self.messages)
+        known = _answers.get(self, {}).items()
+        _answers[more] = {ask: a for ask, a in known if a[1].isdisjoint(added)}
+        return more
 
     def without(self, sources: Collection[str]) -> Frames:
         """Return these frames without the rows that were read from `sources`."""
@@ -136,17 +158,69 @@ class Frames:
         return lines.select(QUOTED.keys()).drop_nulls()
 
 
+class _Reading(local):
+    """What the questions that are being asked have read so far, the outermost first."""
+
+    def __init__(self) -> None:
+        self.names: list[set[str]] = []
+
+
+_reading = _Reading()
+_answers: WeakKeyDictionary[Frames, dict[Any, tuple[Any, set[str]]]] = (
+    WeakKeyDictionary()
+)
+
+
 def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:
-    """Cache a function of Frames, once per analysis."""
-    answers: WeakKeyDictionary[Frames, Answer] = WeakKeyDictionary()
+    """Cache a function of Frames, once per analysis; see `Frames.adding`."""
 
     @wraps(ask)
     def answer(frames: Frames) -> Answer:
-        if frames not in answers:
-            answers[frames] = ask(frames)
-        return answers[frames]
+        known = _answers.setdefault(frames, {})
+        if ask not in known:
+            _reading.names.append(set())
+            try:
+                told = ask(frames)
+            finally:
+                read = _reading.names.pop()
+            known[ask] = told, read
+        told, read = known[ask]
+        _read(read)
+        return told
 
     return answer
+
+
+def _read(names: Iterable[str]) -> None:
+    """Note that the question that is being asked reads the frames `names`."""
+    if _reading.names:
+        _reading.names[-1].update(names)
+
+
+def can_answer(given: Frames | pl.DataFrame, needs: Iterable[str]) -> bool:
+    """Whether frames hold something of `needs`, or a plain frame has rows."""
+    return given.tells(needs) if isinstance(given, Frames) else given.height > 0
+
+
+def needing(*needs: str, otherwise: object) -> Callable[[Question], Question]:
+    """Run a function only where it can find something; its answer is else `otherwise`.
+
+    What it needs is told as in `Frames.tells`; a function of a plain frame needs rows.
+    A schema as `otherwise` stands for the frame without rows.
+    """
+
+    def gated(ask: Question) -> Question:
+        @wraps(ask)
+        def answer(given: Any, *args: Any, **more: Any) -> Any:
+            if can_answer(given, needs):
+                return ask(given, *args, **more)
+            if isinstance(otherwise, dict):
+                return pl.DataFrame(schema=otherwise)
+            return otherwise
+
+        return cast("Question", answer)
+
+    return gated
 
 
 def join(parts: Iterable[Frames]) -> Frames:

@@ -9,6 +9,7 @@ group) is ignored: no information does less harm than wrong information.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ncclforensics.sources import limits
@@ -122,11 +123,10 @@ _DUMP_ENDING = re.compile(
 )
 
 
-def _compiled(table: tuple[str, ...]) -> list[re.Pattern[str]]:
-    return [re.compile(pattern, re.IGNORECASE) for pattern in table]
-
-
-_FOLDERS, _PATHS, _FILES, _DUMPS = map(_compiled, (FOLDERS, PATHS, FILES, DUMPS))
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern when a path first meets it: dumps meet none of `FILES`."""
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def read(path: str, kind: str) -> Mapping[str, int | str]:
@@ -141,14 +141,14 @@ def read(path: str, kind: str) -> Mapping[str, int | str]:
     name = _bare(name, _PACKED)
     who: Who = {}
     for folder in folders:
-        for pattern in _FOLDERS:
-            _add(who, pattern.fullmatch(folder))
-    for pattern in _PATHS:
-        _add(who, pattern.search("/".join(["", *folders, name])))
+        for pattern in FOLDERS:
+            _add(who, _compiled(pattern).fullmatch(folder))
+    for pattern in PATHS:
+        _add(who, _compiled(pattern).search("/".join(["", *folders, name])))
     is_dump = kind.startswith("flight_recorder")
     stem = _bare(name, _DUMP_ENDING if is_dump else _ENDING)
-    for pattern in _DUMPS if is_dump else _FILES:
-        if match := pattern.fullmatch(stem):
+    for pattern in DUMPS if is_dump else FILES:
+        if match := _compiled(pattern).fullmatch(stem):
             _add(who, match)
             break
     if name.lower().endswith(".err"):

@@ -103,6 +103,8 @@ def entries(frames: Frames) -> pl.DataFrame:
     if held.is_empty():
         return pl.DataFrame()
     dumped, lines = _dumped(frames, held), _printed(frames, held)
+    if lines.is_empty():
+        return dumped.drop("elements")
     alone = lines.join(dumped, on="call", how="anti")
     beside = lines.join(dumped, on="call", how="semi")
     beside = beside.join(dumped, on=["call", "rank"], how="anti")

@@ -31,7 +31,7 @@ def statements(
     wanted = [c for c in CLASSES if (not select or c in select) and c not in ignore]
     for diagnoser in map(CLASSES.__getitem__, wanted):
         lacking = NotChecked(diagnoser.slug, diagnoser.missing, diagnoser.next_time)
-        seeing = can_see(frames, diagnoser.needs)
+        seeing = frames.tells(diagnoser.needs)
         said = list(diagnoser.diagnose(frames)) if seeing else [lacking]
         (blind if lacking in said else told).extend(said)
     # a class's own statement is better than the answer to a general question
@@ -44,11 +44,3 @@ def statements(
     for own in sorted(blind, key=lambda s: FAMILIES.index(CLASSES[s.slug].family)):
         if own.slug not in answered:
             yield own
-
-
-def can_see(frames: Frames, needs: tuple[str, ...]) -> bool:
-    """Whether a frame of this name has rows, or a message id has it as prefix."""
-    return any(
-        frames.has(need) or any(found.startswith(need) for found in frames.messages)
-        for need in needs
-    )

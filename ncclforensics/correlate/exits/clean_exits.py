@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes, exit_records
+from ncclforensics.model.frames import needing
 from ncclforensics.model.tables import FAILING
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 SAW_FAIL = "torchelastic.failed"
 
 
+@needing("exits", *exit_records.TABLES, otherwise=((), frozenset()))
 def unlisted(frames: Frames) -> tuple[tuple[int, ...], frozenset[int]]:
     """Return the sorted ranks that exited normally, and the ranks listed as failed.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import needing, remembered
 from ncclforensics.model.tables import CITE, SCHEMAS, TIME, conform
 
 if TYPE_CHECKING:
@@ -71,14 +71,16 @@ TEARDOWN = "slurm.teardown"  # srun begins to terminate the remaining tasks
 MOST_TASKS = 1 << 16  # per line
 SHELL = 128  # a shell reports a process killed by signal N as this plus N
 SCHEMA = {**SCHEMAS["exits"], "text": pl.String()}
+ENDS = ("exits", "slurm.", "launchers.", "condensed.", *BY_NUMBER, *BY_NAME)
 
 
 def ranks_of(frame: pl.DataFrame) -> frozenset[int]:
     """Return the non-null ranks in `frame`."""
-    return frozenset(frame["rank"].drop_nulls().to_list())
+    return frozenset(frame["rank"].to_list()) - {None}
 
 
 @remembered
+@needing(*ENDS, otherwise=SCHEMA)
 def ended(frames: Frames) -> pl.DataFrame:
     """Return every exit that the evidence reports, in schema `exits` plus `text`.
 
@@ -107,6 +109,7 @@ def ended(frames: Frames) -> pl.DataFrame:
 
 
 @remembered
+@needing(*ENDS, otherwise=SCHEMA)
 def by_themselves(frames: Frames) -> pl.DataFrame:
     """Return the rows of `ended` that failed and that no agent caused."""
     failed = ended(frames).filter(pl.col("code") != 0)

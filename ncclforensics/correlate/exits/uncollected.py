@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes
+from ncclforensics.model.frames import needing
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -35,6 +36,8 @@ def beside_others(frames: Frames, words: pl.DataFrame) -> list[int]:
     those that its agent reports, if it does, and those between the ranks with lines in
     it. A file that lacks lines which were printed shows nobody's silence.
     """
+    if words.is_empty():
+        return []
     words = words.join(_with_gaps(frames), on="source", how="anti")
     spoke = words.drop_nulls("rank").group_by("source").agg(pl.col("rank").unique())
     agents = frames["exits"].filter(pl.col("source").is_in(spoke["source"].implode()))
@@ -46,6 +49,7 @@ def beside_others(frames: Frames, words: pl.DataFrame) -> list[int]:
     return sorted(found)
 
 
+@needing(STATUS, otherwise={"source": pl.String()})
 def _with_gaps(frames: Frames) -> pl.DataFrame:
     """Return the `source` of each file from which a line of a rank is gone, as a paste.
 
@@ -56,4 +60,5 @@ def _with_gaps(frames: Frames) -> pl.DataFrame:
     caught = frames.message(*CAUGHT).drop_nulls("rank")
     status = frames.message(STATUS).drop_nulls("rank")
     whole = status.join(caught, on=rank, how="semi").select("source").unique()
-    return status.join(caught, on=rank, how="anti").join(whole, on="source", how="semi")
+    lost = status.join(caught, on=rank, how="anti").select("source")
+    return lost.join(whole, on="source", how="semi")

@@ -16,6 +16,8 @@ def owners(claims: pl.DataFrame, node: str) -> pl.DataFrame:
     to agree, since it may hold the output of several nodes.
     """
     place = [node, "local_rank"]
+    if claims["local_rank"].null_count() == claims.height:
+        return claims.select(*place, "rank").clear()
     here = claims.drop_nulls(place).select(*place, "rank").unique(maintain_order=True)
     known = here.drop_nulls("rank")
     unknown = here.join(known, on=place, how="anti")

@@ -21,7 +21,7 @@ from ncclforensics.correlate.identity import (
     rank_claims,
 )
 from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames
+from ncclforensics.model.frames import Frames, needing
 from ncclforensics.model.tables import CITE
 
 PARALLEL = "launchers.pdsh.exited"  # implies several nodes, even if one is seen
@@ -163,6 +163,7 @@ def _beside(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
     return files.join(one, on="folder").select("source", "rank")
 
 
+@needing("events", otherwise=None)
 def _tasks(frames: Frames) -> pl.DataFrame | None:
     """Return `task rank` if each launcher task is shown to be one rank, else None.
 
@@ -211,6 +212,7 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
     return ranks.with_columns(pl.col("local_rank").alias("rank"))
 
 
+@needing("events", otherwise={"source": pl.String(), "local_rank": pl.Int64()})
 def _shared(frames: Frames, key: list[str]) -> pl.DataFrame:
     """Return the values of `key` in whose lines several hosts are named."""
     lines = frames["events"].drop_nulls([*key, "host"])

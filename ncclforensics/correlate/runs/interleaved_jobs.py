@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.traces import communicators
+from ncclforensics.model.frames import needing
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -36,6 +37,7 @@ def told(frames: Frames) -> str:
     )
 
 
+@needing("events", "exits", otherwise="")
 def _on_two_hosts(frames: Frames) -> str:
     """Find a rank on two hosts, by the host names that NCCL or agents print.
 
@@ -60,6 +62,7 @@ def _on_two_hosts(frames: Frames) -> str:
     return ""
 
 
+@needing("exits", otherwise="")
 def _ended_twice(frames: Frames) -> str:
     """Find a rank with two exit codes in one agent's log, or a pid with two ranks.
 
@@ -128,6 +131,7 @@ def _in_turns(frames: Frames) -> str:
     return f"{strange.height} communicators of all ranks alternate in one file"
 
 
+@needing("events", otherwise="")
 def _to_and_fro(frames: Frames) -> str:
     """Find a rank whose clock goes back twice in one file.
 

@@ -8,8 +8,8 @@ import polars as pl
 
 from ncclforensics.correlate.traces import call_summary, communicators
 from ncclforensics.correlate.traces.communicators import PROCESS
-from ncclforensics.model.frames import remembered
-from ncclforensics.model.tables import FAILING
+from ncclforensics.model.frames import needing, remembered
+from ncclforensics.model.tables import CITE, FAILING
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -146,6 +146,7 @@ def steps(frames: Frames) -> pl.DataFrame:
     return lines.filter(~pl.col("text").str.contains(AN_EXCEPTION)).drop_nulls("step")
 
 
+@needing(*TRIED, otherwise=CITE)
 def _done_without(frames: Frames) -> pl.DataFrame:
     """Return `source` and `line` of failed tries that NCCL then did without.
 
@@ -164,6 +165,7 @@ def _done_without(frames: Frames) -> pl.DataFrame:
     )
 
 
+@needing("uncaught.", otherwise=0)
 def _uncaught(frames: Frames) -> int:
     """Count ends of tracebacks in files with no whole traceback and no later step.
 
@@ -196,6 +198,7 @@ def _unwound(frames: Frames) -> int:
     return lines.filter(whole & pl.col("result").is_in(BROKE)).height
 
 
+@needing(*communicators.INITS, otherwise=0)
 def _never_met(frames: Frames) -> int:
     """Count the processes whose log ends while they wait for their communicator."""
     known = communicators.inits(frames)
@@ -262,6 +265,7 @@ def _cut_short(frames: Frames) -> int:
     return _at_the_end(frames, frames.message("condensed.elided"), 1)
 
 
+@needing("nccl.socket.connect_retry", otherwise=0)
 def _refused(frames: Frames) -> int:
     """Count the processes whose last lines are repeated refused connects."""
     tries = frames.message("nccl.socket.connect_retry")

@@ -16,7 +16,7 @@ from ncclforensics.correlate.runs.job import failing
 from ncclforensics.correlate.traces import call_summary, communicators
 from ncclforensics.model import tables
 from ncclforensics.model.errors import UsageError
-from ncclforensics.model.frames import Frames
+from ncclforensics.model.frames import Frames, needing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +34,7 @@ MOST = 0.5  # share of the ranks that numbered files have
 NONE = pl.DataFrame(
     schema={"source": pl.String(), "job": pl.Int64(), "name": pl.String()}
 )
+PART = {"key": pl.String(), "source": pl.String(), "rank": pl.Int64()}
 
 
 def last(frames: Frames, wanted: str | None = None) -> Frames:
@@ -178,6 +179,7 @@ def _folders(frames: Frames) -> pl.DataFrame:
     return placed.join(began, on="name").select("source", "job", "name")
 
 
+@needing("events", otherwise=PART)
 def _launches(frames: Frames) -> pl.DataFrame:
     """Return `key source rank`: torchrun's log folders, if it started a rank twice.
 
@@ -197,6 +199,7 @@ def _launches(frames: Frames) -> pl.DataFrame:
     return files if (keys["key"] > 1).any() else files.clear()
 
 
+@needing("exits", otherwise=PART)
 def _agents(frames: Frames) -> pl.DataFrame:
     """Return `key source rank`: agents' logs, if two of them had the same rank.
 

@@ -15,7 +15,7 @@ import polars as pl
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import communicators
 from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames
+from ncclforensics.model.frames import Frames, needing
 
 FAILED = "torchelastic.failed"
 # printed once by an agent: when it starts, and when it gives up
@@ -28,6 +28,7 @@ START_UP = (
     r"|nccl\.bootstrap\.)"
 )
 WORKED = r"^(?:nccl\.init\.complete|nccl\.coll$|c10d\.(?:watchdog|desync|fingerprint))"
+BOUND = {"source": pl.String(), "line": pl.Int64(), "_attempt": pl.Int64()}
 NOT_SPLIT = ("sources", "notes", "ranks", "stacks", "entries")
 
 
@@ -135,6 +136,7 @@ def _note(frames: Frames, number: int, chosen: int) -> dict[str, object]:
     }
 
 
+@needing(FAILED, otherwise=BOUND)
 def _by_agent(frames: Frames) -> pl.DataFrame:
     """Return `source line _attempt`: attempt n begins after an agent's failure n."""
     lines = frames.message(FAILED).filter(pl.col("attempt").is_null())
@@ -155,6 +157,7 @@ def _by_agent(frames: Frames) -> pl.DataFrame:
     )
 
 
+@needing(*communicators.INITS, otherwise=BOUND)
 def _by_wave(frames: Frames) -> pl.DataFrame:
     """Return `source line _attempt`: where new processes replace earlier ones.
 
@@ -168,7 +171,7 @@ def _by_wave(frames: Frames) -> pl.DataFrame:
         pl.struct("host", "bus_id").n_unique().alias("gpus")
     )
     if places.is_empty() or int(str(places["gpus"].max())) > 1:
-        return _none()
+        return pl.DataFrame(schema=BOUND)
     shared = world.filter(pl.col("comm_rank").n_unique().over("source") > 1)
     born = shared.group_by("source", "comm_rank", "pid").agg(pl.col("line").min())
     waves = born.with_columns(
@@ -181,12 +184,6 @@ def _by_wave(frames: Frames) -> pl.DataFrame:
         .group_by("source", "_attempt")
         .agg(pl.col("line").min())
         .select("source", "line", "_attempt")
-    )
-
-
-def _none() -> pl.DataFrame:
-    return pl.DataFrame(
-        schema={"source": pl.String(), "line": pl.Int64(), "_attempt": pl.Int64()}
     )
 
 

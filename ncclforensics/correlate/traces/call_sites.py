@@ -15,7 +15,7 @@ import polars as pl
 
 from ncclforensics.correlate.traces import code_places, process_stacks
 from ncclforensics.model import tables
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import needing, remembered
 from ncclforensics.model.tables import CITE
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SITE = ("function", "file", "file_line")
 TRACEBACK, FAILED = "python.traceback", "c10d.watchdog.stack"
+SHOWN = (TRACEBACK, FAILED, *process_stacks.STACKS)
 FEWEST, MOST = (
     3,
     2 / 3,
@@ -44,6 +45,7 @@ SCHEMA = pl.Schema(
 
 
 @remembered
+@needing(*SHOWN, otherwise=dict(SCHEMA))
 def sites(frames: Frames) -> pl.DataFrame:
     """Return where each rank stood, in SCHEMA, one row per rank.
 
@@ -126,6 +128,8 @@ def in_handlers(frames: Frames, lines: pl.DataFrame) -> pl.Series:
     That is what stands in the traceback of an exception that left the handler.
     """
     raised = _signalled(frames)
+    if raised.is_empty():
+        return pl.repeat(value=False, n=lines.height, eager=True)
     inside = pl.int_ranges("line", pl.col("line") + pl.col("span").fill_null(0) + 1)
     printed = raised.select("source", inside.alias("line")).explode("line")
     known = printed.with_columns(inside=True).unique()
@@ -141,6 +145,7 @@ def _signalled(frames: Frames) -> pl.DataFrame:
     return raised.filter(pl.col("signalled").fill_null(False))
 
 
+@needing(TRACEBACK, otherwise=dict(SCHEMA))
 def interrupted(frames: Frames) -> pl.DataFrame:
     """Return where ranks were when a signal came, from tracebacks of its handler."""
     waits = pl.col("op").is_not_null()

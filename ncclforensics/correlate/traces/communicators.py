@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import needing, remembered
 from ncclforensics.model.tables import SCHEMAS
 
 if TYPE_CHECKING:
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 INITS = ("nccl.init.start", "nccl.init.complete")
 PROCESS = ["source", "host", "pid"]
 NESTED = 4  # depth of nested splits that are resolved
+STRANGERS = {
+    "key": pl.String(),
+    "nranks": pl.Int64(),
+    "source": pl.String(),
+    "line": pl.Int64(),
+    "sources": pl.List(pl.String),
+}
 _CAPTURED = {
     "comm": pl.String(),
     "comm_rank": pl.Int64(),
@@ -37,6 +44,7 @@ _CAPTURED = {
 
 
 @remembered
+@needing(*INITS, otherwise={**SCHEMAS["events"], **_CAPTURED, "key": pl.String()})
 def inits(frames: Frames) -> pl.DataFrame:
     """Return the `Init` lines with `key`, the name that all members share, or null.
 
@@ -49,8 +57,6 @@ def inits(frames: Frames) -> pl.DataFrame:
         for c, dtype in missing.items()
         if c not in lines.columns
     )
-    if lines.is_empty():
-        return lines.with_columns(pl.lit(None, pl.String).alias("key"))
     lines = lines.with_columns(
         pl.when(pl.col("parent") != "(nil)").then("parent").alias("parent")
     ).sort("line", maintain_order=True)
@@ -159,6 +165,7 @@ def _with_splits(known: pl.DataFrame) -> pl.DataFrame:
     ).drop("parent_key")
 
 
+@needing(*INITS, otherwise=STRANGERS)
 def strangers(frames: Frames) -> pl.DataFrame:
     """Return communicators of all ranks that share no process, one row each.
 

@@ -15,7 +15,8 @@ import polars as pl
 
 from ncclforensics.correlate.traces.positions import since
 from ncclforensics.correlate.traces.progress import UNLISTED
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import needing, remembered
+from ncclforensics.model.tables import SCHEMAS
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -26,6 +27,7 @@ NAME = ("pg", "pg_id", "pg_desc")
 
 
 @remembered
+@needing("positions", otherwise={**SCHEMAS["positions"], "group": pl.String()})
 def timeouts(frames: Frames) -> pl.DataFrame:
     """Return the `positions` rows that gave up a call without a group, with `group`.
 

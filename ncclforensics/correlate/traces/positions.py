@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.model.tables import TIME
+from ncclforensics.model.frames import needing
+from ncclforensics.model.tables import SCHEMAS, TIME
 
 DEFAULT = "default_pg"
 NAME = ("pg", "pg_id", "pg_desc")
@@ -54,6 +55,7 @@ def messages(positions: pl.DataFrame) -> pl.DataFrame:
     return _from_lines(told).filter(is_message & ~_is_nameless())
 
 
+@needing(otherwise=SCHEMAS["positions"])
 def _without_messages(told: pl.DataFrame) -> pl.DataFrame:
     """Drop the numbers of messages, which are a rank's own and not a group's.
 
@@ -85,6 +87,7 @@ def _is_nameless() -> pl.Expr:
     return pl.all_horizontal(pl.col(c).is_null() for c in NAME)
 
 
+@needing(otherwise=SCHEMAS["positions"])
 def _from_lines(told: pl.DataFrame) -> pl.DataFrame:
     key = ["source", "rank", "timed_out"]
     names = (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COUNTS = "ncclras.mismatch"
 MISSING = "ncclras.incomplete"
-PROCESSES = ("ncclras.dead", "ncclras.unanswered")
+TOLD = (COUNTS, MISSING, "ncclras.dead", "ncclras.unanswered")
 ADDRESSES = {
     "nccl.bootstrap.using": "address",
     "nccl.net.socket_using": "address",
@@ -49,7 +49,7 @@ def reported(frames: Frames) -> pl.DataFrame:
 
     `host` is the name that logs give for an address, or the address itself.
     """
-    told = frames.message(COUNTS, MISSING, *PROCESSES)
+    told = frames.message(*TOLD)
     told = told.select(
         (pl.col(c) if c in told.columns else pl.lit(None)).cast(dtype).alias(c)
         for c, dtype in _COLUMNS.items()

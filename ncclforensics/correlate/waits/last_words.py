@@ -60,8 +60,10 @@ def at_work(frames: Frames, waits: pl.DataFrame) -> frozenset[int]:
     waiting ranks print as well is none.
     """
     said = frames["events"].filter(pl.col("message").is_in([LAST, GAVE_UP]))
+    if said.is_empty() or waits.is_empty():
+        return frozenset()
     last = _latest(said, LAST)
-    if last.is_empty() or waits.is_empty():
+    if last.is_empty():
         return frozenset()
     middle = _middle(waits, said)
     late = last.filter(pl.col("t") > middle + CLOCKS)
@@ -108,6 +110,8 @@ def over(
     """
     words = [DONE, EPOCH] if epoch else [DONE]
     said = frames["events"].filter(pl.col("message").is_in(words)).drop_nulls("rank")
+    if said.is_empty():
+        return frozenset()
     told = said.select("rank", shape(pl.col("text")).alias("said"))
     waits = pl.col("rank").is_in(list(waiting))
     usual = told.filter(waits)["said"]

@@ -79,6 +79,8 @@ def given_up(collectives: pl.DataFrame) -> pl.Series:
     gloo = collectives.filter(
         (pl.col("backend") == "gloo") & ~pl.col("op").is_in(ROOTED)
     ).drop_nulls(["rank", "seq", "t", "timeout_ms"])
+    if gloo.is_empty():
+        return gloo["rank"]
     group = ["pg", "pg_desc", "pg_id"]
     front = pl.col("seq") == pl.col("seq").max().over(group)
     late = (

@@ -24,7 +24,7 @@ from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import call_sites, code_places
 from ncclforensics.correlate.waits import last_words
-from ncclforensics.model.frames import Frames, remembered
+from ncclforensics.model.frames import Frames, needing, remembered
 from ncclforensics.model.tables import CITE, TIME
 
 # a rank prints one of these about a call of its own that did not finish in time
@@ -211,6 +211,7 @@ def _named(frames: Frames) -> frozenset[int]:
     return frozenset(numbers.drop_nulls())
 
 
+@needing("events", otherwise=frozenset())
 def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
     """Return the ranks that report an error which need not be another rank's."""
     ended = _current(frames, frames.message("python.traceback"))
@@ -228,6 +229,7 @@ def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
     return ranks_of(either.join(ended, on=cite, how="anti"))
 
 
+@needing(*exit_records.ENDS, otherwise=frozenset())
 def _broke(frames: Frames) -> frozenset[int]:
     """Return the ranks that exited badly, and were not ended by their launcher.
 
