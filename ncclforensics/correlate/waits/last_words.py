@@ -92,7 +92,7 @@ def _middle(waits: pl.DataFrame, said: pl.DataFrame) -> pl.Expr:
     gave_up = _latest(said, GAVE_UP).select("rank", pl.col("t").alias("gave_up"))
     lines = _latest(said, LAST).select("rank", pl.col("t").alias("last"))
     known = waits.join(lines, on="rank", how="left").join(gave_up, "rank", how="left")
-    began = pl.coalesce("t", "last")
+    began = pl.coalesce("t", "last", pl.col("until") - pl.col("ran"))
     later = pl.when(pl.col("gave_up") > began).then("gave_up")
     ended = pl.coalesce("until", later, began + pl.col("ran"))
     spans = known.select(began.alias("began"), ended.alias("ended")).drop_nulls()

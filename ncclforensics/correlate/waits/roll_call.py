@@ -170,11 +170,14 @@ def _timeouts(frames: Frames) -> pl.DataFrame:
     lines = _current(frames, frames.message(*TIMEOUTS, REQUESTED)).drop_nulls("rank")
     waited = [pl.col(c) for c in ("ran_ms", "timeout_ms") if c in lines.columns]
     ran = pl.duration(milliseconds=pl.coalesce(*waited, pl.lit(0)))
-    # old releases print no time: their processes ended when they had given up
+    # a line without a time: its process ended when it had given up, or later
     ended = frames["exits"].filter(pl.col("code") != 0)["t"].min()
-    until = pl.coalesce("t", pl.lit(ended, TIME))
+    lasted = ran > pl.duration(milliseconds=0)
+    until = pl.coalesce("t", pl.when(lasted).then(pl.lit(ended, TIME)))
     lines = lines.with_columns(
-        (until - ran).cast(TIME).alias("t"), until.alias("until"), ran.alias("ran")
+        (pl.col("t") - ran).cast(TIME).alias("t"),
+        until.alias("until"),
+        ran.alias("ran"),
     )
     if "from" not in lines.columns:
         return lines.filter(pl.col("message") != REQUESTED)
