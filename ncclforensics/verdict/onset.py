@@ -70,11 +70,11 @@ def with_call(frames: Frames, ranked: Ranked) -> Ranked:
     if slow_ranks.goes_on(frames):
         return ranked
     known = verdict.collective
-    if known is not None and known.seq is not None:
+    if known is not None and (known.seq is not None or (known.op and known.call_site)):
         return ranked
     alone = [role for role, _ in ranked.findings].count("root") == 1
     call = _waited_in(frames, verdict.ranks, alone=alone)
-    if call is None or (known is not None and call.seq is None):
+    if call is None:
         return ranked
     if known is not None and known.call_site is not None:
         call = dataclasses.replace(call, call_site=known.call_site)
