@@ -96,12 +96,13 @@ def _waited_in(
     if calls.is_empty():
         return None
     members = pl.concat_list("members", "absent", "unseen")
-    theirs = calls.filter(members.list.set_intersection(list(ranks)).list.len() > 0)
-    calls = theirs if theirs.height or not alone else calls
+    theirs = members.list.set_intersection(list(ranks)).list.len() > 0
+    numbered = pl.col("seq").is_not_null()
+    choices = (theirs & numbered, numbered & alone, theirs, pl.lit(alone))
+    chosen = (found for some in choices if (found := calls.filter(some)).height)
+    calls = next(chosen, calls.clear())
     if calls.is_empty():
         return None
-    numbered = calls.filter(pl.col("seq").is_not_null())
-    calls = numbered if numbered.height else calls
     # the calls of a step follow one another: of calls with equal waiters, the first
     most = calls.filter(pl.col("many") == pl.col("many").max())
     first = common.collective(
