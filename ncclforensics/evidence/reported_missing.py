@@ -158,7 +158,10 @@ def _awaited(frames: Frames) -> Finding | None:
     number = pl.col("keys").str.extract(ADDRESS).cast(pl.Int64, strict=False)
     lines = lines.with_columns(number.alias("missing")).drop_nulls("missing")
     ranks = common.numbers(lines["missing"])
-    if set(ranks) & set(common.numbers(lines["rank"])):
+    # rank 0 serves the store: it waits for clients before it tells its own address
+    serves = frames.message("c10d.store.missing_clients").height > 0
+    waits = {*common.numbers(lines["rank"]), *([0] if serves else [])}
+    if not waits.isdisjoint(ranks):
         return None
     why = "the others waited in the store for its address until their timeout"
     found = _finding(frames, lines, ranks, Collective(), why, "likely")

@@ -33,3 +33,9 @@ def test_who_prints_nothing_did_not_join_if_all_others_print(analyzed):
 def test_where_the_count_misses_others_nobody_is_named(analyzed):
     assert told(analyzed, JOINED.format(1), VAIN.format(2)) == ()
     assert told(analyzed, JOINED.format(3), LATER.format(1)) == ()
+
+
+def test_the_rank_that_serves_the_store_is_not_missing(analyzed):
+    bare = [line.partition(" ")[2] for line in (JOINED.format(3), LATER.format(1))]
+    found = analyzed({"worker-0.log": bare[0], "worker-1.log": bare[1]})
+    assert all(0 not in finding.ranks for _, finding in found.ranked.findings)
