@@ -114,6 +114,15 @@ def stood(frames: Frames) -> list[str]:
     ]
 
 
+@needing(*call_sites.SHOWN, otherwise="")
+def place_of(frames: Frames, rank: int) -> str:
+    """Return where the last stack of a rank that was in no call stood, or ""."""
+    here = (pl.col("rank") == rank) & pl.col("op").is_null()
+    looks = call_sites.looked(frames).drop_nulls("file")
+    sites = looks.filter(here & ~pl.col("synchronizes")).select(_site().alias("site"))
+    return str(sites["site"][-1]) if sites.height else ""
+
+
 def _site() -> pl.Expr:
     return common.sentence(
         pl.col("file").str.extract(r"([^/]+)$"),

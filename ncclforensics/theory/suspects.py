@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.waits import roll_call
-from ncclforensics.evidence import common, silent_nodes
+from ncclforensics.evidence import common, seen_places, silent_nodes
 from ncclforensics.model.findings import MOST_SUSPECTS, Suspect
 from ncclforensics.model.folding import count, noun
 from ncclforensics.theory import uncollected, weigh, wording
@@ -130,7 +130,9 @@ def _suspect(
     host = common.host_of(frames, rank)
     call = story.call
     cites = () if call is None else wording.waiting(frames, call, [rank])[:1]
-    return Suspect(rank, host, round(weight, 3), _why(told, story), cites)
+    place = seen_places.place_of(frames, rank)
+    stood = f"; its stack was in {place}" if place else ""
+    return Suspect(rank, host, round(weight, 3), _why(told, story) + stood, cites)
 
 
 def _why(told: Told, story: Story) -> str:

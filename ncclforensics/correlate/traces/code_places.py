@@ -49,8 +49,9 @@ LIBRARY = (
     r"(?:^|/)(?:site-packages|dist-packages)/(?:torch|torchvision|ray)/"
     r"|<frozen |<string>|^(?:torch|torchvision)/|^ray/(?:_private|train|actor)"
     r"|/lib(?:64)?/python3[.\d]*/[^/]+$"
-    r"|^(?:threading|queue|selectors|socket|subprocess|runpy|contextlib|functools)\.py$"
-    r"|^(?:concurrent|multiprocessing|asyncio|importlib)/"
+    r"|^(?:threading|queue|selectors|socket|subprocess|runpy|contextlib|functools"
+    r"|zipfile|tarfile|gzip|bz2|lzma|pickle|shutil|tempfile|pathlib|ssl)\.py$"
+    r"|^(?:concurrent|multiprocessing|asyncio|importlib|json|http|urllib)/"
 )
 TORCH = r"(?:^|/)torch/"
 # a shared library that is neither the system's nor the interpreter's
