@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
+import polars as pl
 
 from ncclforensics import diagnosers
 from ncclforensics.correlate import correlate
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from ncclforensics.model.findings import Ranked
+    from ncclforensics.model.findings import Finding, Ranked
     from ncclforensics.report.contract import Report
     from ncclforensics.report.details import Excerpt
     from ncclforensics.sources import Source
@@ -147,9 +148,8 @@ def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
     as those of ranks do that are in another call than their peers.
     """
     verdict = ranked.verdict
-    ended = ("crashed-rank", "likely")  # as far as it can be told without them
     if verdict is not None and (
-        verdict.slug in MAY_HAVE_LEFT or (verdict.slug, verdict.confidence) == ended
+        verdict.slug in MAY_HAVE_LEFT or _ended_unseen(verdict, frames)
     ):
         return frozenset(verdict.ranks) or None
     if verdict is not None:
@@ -161,6 +161,13 @@ MAY_HAVE_LEFT = (
     *("missing-rank", "rank-conditional-collective", "call-order-deadlock"),
     *("collective-mismatch", "shape-mismatch"),
 )
+
+
+def _ended_unseen(verdict: Finding, frames: Frames) -> bool:
+    """Whether a rank is only known to have ended, and nothing tells how."""
+    bad = frames["exits"].filter(pl.col("code") != 0)["rank"].drop_nulls()
+    guessed = verdict.slug == "crashed-rank" and verdict.confidence == "likely"
+    return guessed and {*bad}.isdisjoint(verdict.ranks)
 
 
 def _is_other(ranked: Ranked, before: Ranked) -> bool:
