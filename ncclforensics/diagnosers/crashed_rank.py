@@ -115,13 +115,12 @@ def _of_the_program(deaths: pl.DataFrame) -> Finding:
     ranks = common.numbers(deaths["rank"])
     why, site = str(deaths["why"][0]), deaths["site"][0]
     raised = deaths["by"][0] in ("traceback", "call")
+    did = "raised" if raised else "ended:"
     how = "raised the same exception" if raised else "ended by the same fault at once"
     return Finding(
         slug="crashed-rank",
         confidence="certain" if raised else "likely",
-        headline=f"all {len(ranks)} ranks {'raised' if raised else 'ended:'} {why}"[
-            :200
-        ],
+        headline=f"all {len(ranks)} ranks {did} {why}"[:200],
         evidence=common.cites(deaths, 2),
         explanation=f"All ranks {how}: {why}"
         + (f", in {site}" if site else "")

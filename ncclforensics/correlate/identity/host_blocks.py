@@ -25,8 +25,8 @@ def left_over(
 ) -> list[frozenset[int]]:
     """Return the blocks that `lost` ranks make up, if all `hosts` hold equal ones."""
     known = {host for host in hosts if host}
-    size = len(next(iter(known), ()))
-    if size < SMALLEST or known != {_block(min(host), size) for host in known}:
+    size = _size(known)
+    if size < SMALLEST:
         return []
     firsts = [rank for rank in lost if rank % size == 0]
     return [some for rank in firsts if (some := _block(rank, size)) <= {*lost}]
@@ -51,11 +51,14 @@ def many(frames: Frames, ranks: Collection[int]) -> int:
     placed = frames["ranks"].drop_nulls(["host", "rank"])
     placed = placed.filter(pl.col("rank").is_in(list(ranks)))
     hosts = [frozenset(some) for some in placed.group_by("host").agg("rank")["rank"]]
-    size = len(hosts[0]) if hosts else 0
     whole = placed["rank"].n_unique() == len(ranks)
-    return (
-        len(hosts) if whole and {*hosts} == {_block(min(h), size) for h in hosts} else 0
-    )
+    return len(hosts) if whole and _size({*hosts}) else 0
+
+
+def _size(hosts: Collection[frozenset[int]]) -> int:
+    """Return the size of the equal blocks that all `hosts` hold; 0 if they do not."""
+    size = len(next(iter(hosts), ()))
+    return size if hosts == {_block(min(host), size) for host in hosts} else 0
 
 
 def _block(rank: int, size: int) -> frozenset[int]:

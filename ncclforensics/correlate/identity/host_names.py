@@ -28,8 +28,9 @@ NODES = ("slurm.node", "slurm.sinfo.reasons")  # tables of a cluster's nodes
 def same(frames: Frames) -> Frames:
     """Return `frames` with one spelling for each host."""
     told = _short(_of_aliases(_described(_unglued(frames))))
+    named = _by_path(told)
     # a path may name a host by more than its name, as lines do
-    return _short(_by_path(told))
+    return told if named is told else _short(named)
 
 
 def _of_aliases(frames: Frames) -> Frames:

@@ -64,6 +64,7 @@ def with_steps(frames: Frames, looks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@remembered
 def gone_on(frames: Frames) -> frozenset[int]:
     """Return the ranks that logged new steps after they came to the call that is open.
 

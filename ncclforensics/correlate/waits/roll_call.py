@@ -141,6 +141,8 @@ def is_changed_by(frames: Frames, said: pl.DataFrame) -> bool:
 
     Of lines whose rank or year is found out later, that cannot be said before.
     """
+    if said.is_empty():
+        return False
     undated = pl.col("t").is_null() & pl.col("yearless").is_not_null()
     if said.filter(pl.col("rank").is_null() | undated).height:
         return True

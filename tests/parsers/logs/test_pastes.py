@@ -5,6 +5,7 @@ import textwrap
 import polars as pl
 import pytest
 
+import spoiling
 from ncclforensics.parsers.logs import log_reader, pastes
 from ncclforensics.sources import Source
 
@@ -83,22 +84,9 @@ def test_code_under_frames_is_not_what_goes_on():
     assert restored(filled(79, TRACEBACK, subsequent_indent=" " * 11)) == TRACEBACK
 
 
-def folded(width, log):
-    """Break behind the last blank that fits, as `fold -s` does."""
-    parts = []
-    for line in log:
-        rest = line
-        while len(rest) > width:
-            at = rest.rfind(" ", 0, width) + 1 or width
-            parts.append(rest[:at])
-            rest = rest[at:]
-        parts.append(rest)
-    return parts
-
-
 @pytest.mark.parametrize("width", [60, 80, 100, 132])
 def test_a_blank_stays_at_its_side_of_a_break(width):
-    assert restored(folded(width, LOG)) == LOG
+    assert restored(spoiling.folded(width, LOG, None)) == LOG
 
 
 def test_a_blank_that_begins_a_line_is_the_one_between_the_words():
