@@ -69,7 +69,7 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     if plain[row] in {plain[r] for r in _rows(told, foreseen[1 : 1 + FEW])}:
         return Edit("moved", row, known, len(made) - 1)
     replaced, inserted = _alike(made[1:], foreseen[1:]), _alike(made[1:], foreseen)
-    if replaced == inserted and _is_behind(told, now, next_):
+    if replaced == inserted and _is_behind(told, row, next_):
         return Edit(_left(told, row, next_), row)
     same = known and _same(told, known[0], row, "pg_desc")
     # a call that differs only in sizes or dtypes replaces the predicted one
@@ -117,9 +117,14 @@ def _left(told: Program, row: int, loop: int) -> Kind:
     return "due" if rounds[-1] >= rounds[:-1].min() else "left"
 
 
-def _is_behind(told: Program, label: int, loop: int) -> bool:
-    """Whether a call was made earlier, after the first of one from the loop."""
+def _is_behind(told: Program, row: int, loop: int) -> bool:
+    """Whether a call like one was made earlier, after the first of one from the loop.
+
+    A call that Gloo gave up counts as over, and shows nothing of its past.
+    """
+    label, place = told.calls["label"][row], told.calls["place"][row]
     over = told.calls.filter("over")
     first = over.filter(pl.col("label") == loop)["place"].min()
-    last = over.filter(pl.col("label") == label)["place"].max()
+    before = (pl.col("label") == label) & (pl.col("place") < place)
+    last = over.filter(before)["place"].max()
     return isinstance(first, int) and isinstance(last, int) and first < last

@@ -23,6 +23,8 @@ def edit(odd, usual=f"{HISTORY}abcdp|W", before=HISTORY):
         ("abX|cd", "extra"),
         ("|X", "extra"),
         ("abcdp|X", "other"),  # in the place of another call of its group
+        ("X|", "extra"),  # Gloo counts what it gave up as over
+        ("abcdpX|", "other"),
     ],
 )
 def test_the_edit_that_makes_it_the_usual_program(odd, kind):
