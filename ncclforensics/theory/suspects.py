@@ -146,7 +146,8 @@ def _why(told: Told, story: Story) -> str:
         return f"{hang}; {what}"
     if story.slug == "missing-rank" and told.end.kind == "circle":
         return f"{hang}; it went past the call that they wait in"
-    because = WORDS.get(story.slug, "")
+    late = story.what == "at work"
+    because = "its log shows it at work" if late else WORDS.get(story.slug, "")
     if told.end.kind == "full":
         return f"{count(len(told.end.blocked), 'rank')} are stuck; {because}"
     if not others:

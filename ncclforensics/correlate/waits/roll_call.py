@@ -25,7 +25,7 @@ from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import call_sites, code_places
 from ncclforensics.correlate.waits import last_words
 from ncclforensics.model.frames import Frames, needing, remembered
-from ncclforensics.model.tables import CITE, TIME
+from ncclforensics.model.tables import CITE, FAILING, TIME
 
 # a rank prints one of these about a call of its own that did not finish in time
 TIMEOUTS = (
@@ -272,10 +272,18 @@ def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[
 def _is_emptied(frames: Frames) -> pl.Expr:
     """Whether a log is empty while all others of its kind show their ranks' start.
 
-    Then its text was lost: a rank that did not fail would have printed as much.
+    Then its text was lost: a rank that did not fail would have printed as much. What
+    stands in or below the first trouble of a file is no start.
     """
-    began = frames["events"].filter(pl.col("role") == "neutral")["source"].unique()
-    tells = pl.col("source").is_in(began.implode())
+    events = frames["events"]
+    bad = events.filter(pl.col("role").is_in(FAILING)).select(*CITE)
+    heads = frames.message("python.traceback").select(*CITE)
+    first = pl.concat([bad, heads]).group_by("source").agg(pl.col("line").min())
+    neutral = events.filter(pl.col("role") == "neutral").select(*CITE)
+    above = neutral.join(first, on="source", how="left").filter(
+        (pl.col("line") < pl.col("line_right")).fill_null(value=True)
+    )
+    tells = pl.col("source").is_in(above["source"].unique().implode())
     full = pl.col("kind") == "log"
     return (pl.col("kind") == "empty") & tells.filter(full).all().over("stream")
 

@@ -72,6 +72,26 @@ def gave_up(rank, seq, op="ALLREDUCE"):
 # by silence
 
 
+@pytest.mark.parametrize(
+    ("start", "state"),
+    [("", "absent"), ("node:7:7 [0] NCCL INFO cudaDriverVersion 12040\n", "unseen")],
+)
+def test_an_empty_stderr_is_silence_unless_all_others_show_a_start(
+    frames, start, state
+):
+    """Other ranks printed nothing there before they raised: it may well be empty."""
+    attempt = "none_x/attempt_0"
+    logs = {f"{attempt}/{rank}/stdout.log": STEP for rank in range(4)}
+    errors = {
+        f"{attempt}/{rank}/stderr.log": start + raised(rank).removeprefix(STEP)
+        for rank in (0, 1, 3)
+    }
+    (row,) = meetings(
+        frames({**logs, **errors, f"{attempt}/2/stderr.log": ""})
+    ).to_dicts()
+    assert row[state] == [2]
+
+
 def test_the_rank_whose_log_is_there_and_silent_is_absent(frames):
     seen = frames({0: raised(0), 1: raised(1), 2: STEP, 3: raised(3)})
     (row,) = meetings(seen).to_dicts()
