@@ -42,10 +42,22 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *(() if proved else sides.claimed(case, side.ranks)),
                 ("halves", float(denied and not skipped)),
                 # who left out one message makes the calls behind it
-                ("unexplained wait", sides.skipped(case, end, side)),
+                ("unexplained wait", _skipped(case, end, side)),
                 ("known elsewhere", float(recorded and not proved and not skipped)),
             ),
         )
+
+
+def _skipped(case: Case, end: End, side: sides.Side) -> int:
+    """Return how many collectives a side skipped besides its message.
+
+    A side that waits in no call has not gone on to the collectives that lack it.
+    """
+    if end.kind == "circle":
+        return sides.skipped(case, end, side)
+    calls = (case.calls[n] for n in end.calls)
+    lacks = [c for c in calls if {*side.ranks} & {*(c["absent"] or ())}]
+    return sum(not call["is_p2p"] for call in lacks)
 
 
 def _by_program(case: Case, end: End, side: sides.Side) -> Iterator[Story]:
