@@ -5,7 +5,7 @@ import random
 import pytest
 
 import judging
-from ncclforensics.theory import standstill
+from ncclforensics.theory import standstill, weights
 
 pytestmark = pytest.mark.usefixtures("trusted")
 
@@ -36,6 +36,15 @@ def test_class_and_culprits_of_a_whole_set_of_dumps(fault, seed, tmp_path):
     case, (slug, ranks) = judging.verdict(fault, tmp_path, seed)
     assert slug in case.classes
     assert wanted(case, ranks)
+
+
+def test_who_came_to_no_collective_either_left_out_more_than_a_message(
+    tmp_path, monkeypatch
+):
+    """Its dump is empty, and no history tells: the weights do not decide it alone."""
+    monkeypatch.setitem(weights.WEIGHTS, "missing-rank", (4.0, "twice as rare"))
+    case, (slug, ranks) = judging.verdict("gil", tmp_path, 0)
+    assert (slug, set(ranks)) == ("gil-deadlock", set(case.ranks))
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)

@@ -3,8 +3,6 @@
 import pytest
 from standstills import STEP, all_but, named, told
 
-from ncclforensics.theory import weights
-
 HISTORY = STEP * 16
 WAITS = f"{HISTORY}abcdp|W"
 EPOCHS = ("I" + STEP * 20 + "BF") * 3 + STEP * 12
@@ -110,14 +108,6 @@ def test_who_left_out_a_half_and_went_on_owes_it():
 
 
 def test_who_is_on_the_way_to_it_owes_nothing_and_is_missing():
-    others = [f"{SENDER}>a<a|W", f"{TAKER}<a>a|W"]
-    late = [f"{SENDER}|>a<", f"{TAKER}"]
-    assert named([*late, *others]) == [("missing-rank", (1,))]
-
-
-def test_who_came_to_no_collective_either_left_out_more_than_a_message(monkeypatch):
-    """However rare a rank is that stands still in other code."""
-    monkeypatch.setitem(weights.WEIGHTS, "missing-rank", (4.0, "twice as rare"))
     others = [f"{SENDER}>a<a|W", f"{TAKER}<a>a|W"]
     late = [f"{SENDER}|>a<", f"{TAKER}"]
     assert named([*late, *others]) == [("missing-rank", (1,))]
