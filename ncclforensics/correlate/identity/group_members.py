@@ -3,7 +3,7 @@
 A watchdog line holds both the global rank and the group rank, and torch sorts the ranks
 of a group. Launchers build all groups of one description alike: same size, and same
 distances between the members. So a few members of a group, or one and those of its
-sister groups, give all the others.
+sister groups, give all the others. A gather's sizes tell how many there are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity import world
-from ncclforensics.correlate.traces.progress import UNLISTED, grouped
+from ncclforensics.correlate.traces.progress import UNLISTED
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -24,17 +24,19 @@ MOST = 1 << 16  # rows examined at most
 Seats = dict[int, int]  # group rank -> global rank
 
 
-def seated(frames: Frames, names: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+def seated(
+    frames: Frames, positions: pl.DataFrame, members: pl.DataFrame
+) -> pl.DataFrame:
     """Return `members` (`group members`) with the derived members of unlisted groups.
 
-    `names` maps each `rank pg pg_desc pg_id` to its `group`. For a group that no line
+    `positions` have the `group` of each row that tells one. For a group that no line
     lists, `members` holds only the ranks seen in it. That stays so if the ranks of the
     groups with its description do not fit one stride.
     """
     told = (
-        grouped(frames["positions"].filter(_is_named()), names)
-        .drop_nulls(["group", "rank", "group_rank"])
-        .filter(pl.col("group").str.ends_with(UNLISTED))
+        positions.drop_nulls(["group", "rank", "group_rank"])
+        .filter(_is_named() & pl.col("group").str.ends_with(UNLISTED))
+        .with_columns(world.gathered().max().over("group").alias("size"))
         .unique(["group", "rank", "group_rank"], maintain_order=True)
         .head(MOST)
     )
@@ -66,13 +68,21 @@ def _is_named() -> pl.Expr:
     return pl.any_horizontal(pl.col("pg", "pg_id", "pg_desc").is_not_null())
 
 
+def has_room(seats: Seats, rank: int) -> bool:
+    """Whether a group with these members can have a rank that is not among them."""
+    below = [(of, seat) for seat, of in seats.items() if of < rank]
+    above = [(of, seat) for seat, of in seats.items() if of > rank]
+    return not above or min(above)[1] - max(below, default=(-1, -1))[1] > 1
+
+
 def _of_sisters(told: pl.DataFrame, everyone: frozenset[int]) -> dict[str, list[int]]:
     """Return group -> members for groups of one description; {} if they conflict."""
     groups: dict[str, Seats] = {}
     for group, seat, rank in told.select("group", "group_rank", "rank").iter_rows():
         if groups.setdefault(group, {}).setdefault(seat, rank) != rank:
             return {}
-    size = 1 + max(seat for seats in groups.values() for seat in seats)
+    last = max(seat for seats in groups.values() for seat in seats)
+    size = max(1 + last, *told["size"].fill_null(0))
     if size < 2:
         return {}
     layouts = [layout] if (layout := _layout(groups, size)) else _strides(groups, size)

@@ -92,14 +92,21 @@ def of_default(frames: Frames, members: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def gathered() -> pl.Expr:
+    """Return the size of its group that a position implies by `op numel_in numel_out`.
+
+    Null where the operation implies none, or the sizes are uneven.
+    """
+    gathers, scatters = (pl.col("op").is_in(ops) for ops in (GATHERS, SCATTERS))
+    many = pl.when(gathers).then("numel_out").when(scatters).then("numel_in")
+    few = pl.when(gathers).then("numel_in").when(scatters).then("numel_out")
+    return pl.when((few > 0) & (many % few == 0)).then(many // few)
+
+
 def _gathered(frames: Frames) -> list[int]:
     """Return the group sizes that timed-out all_gathers and reduce_scatters imply."""
     lines = frames.message(TIMEOUT)
     if not {"op", "numel_in", "numel_out"} <= set(lines.columns):
         return []
-    gathers, scatters = (pl.col("op").is_in(ops) for ops in (GATHERS, SCATTERS))
-    many = pl.when(gathers).then("numel_out").when(scatters).then("numel_in")
-    few = pl.when(gathers).then("numel_in").when(scatters).then("numel_out")
-    sizes = lines.select(many.alias("many"), few.alias("few")).drop_nulls()
-    whole = sizes.filter((pl.col("few") > 0) & (pl.col("many") % pl.col("few") == 0))
-    return (whole["many"] // whole["few"]).unique().sort().to_list()
+    sizes = lines.select(gathered().alias("size"))["size"].drop_nulls()
+    return sizes.unique().sort().to_list()

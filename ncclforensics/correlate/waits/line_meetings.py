@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.correlate.identity import group_members
 from ncclforensics.correlate.traces import call_sites, code_places, groupless_timeouts
 from ncclforensics.correlate.traces.progress import UNLISTED
 from ncclforensics.correlate.waits import line_calls, roll_call
@@ -45,7 +46,7 @@ def meetings(
     dumped = standings.filter(pl.col("place").is_not_null())["rank"]
     found = [
         *_refined(calls, first),
-        *_unlisted(calls, first),
+        *_unlisted(frames, calls, first),
         *_parted(frames, calls, first, {*dumped}),
     ]
     placed |= {rank for row in found for rank in (*row["waiting"], *row["absent"])}
@@ -132,12 +133,15 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
             }
 
 
-def _unlisted(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
+def _unlisted(
+    frames: Frames, calls: pl.DataFrame, heard: Heard
+) -> Iterator[dict[str, Any]]:
     """Yield calls of groups that nothing lists, with the silent ranks as absent.
 
     All ranks in such a call gave up on it, and nobody is known to be absent: the ones
-    that it waits for are members that nothing names. Of several such calls, it is not
-    known which has them.
+    that it waits for are members that nothing names. A rank has a place among them only
+    where the numbers of the others in their group leave one. Of several such calls, it
+    is not known which has the silent ranks: one of them does, and holds the others.
     """
     silent = heard.roll.silent - heard.placed
     full = calls.filter(
@@ -148,9 +152,19 @@ def _unlisted(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
             pl.col(c).list.len() == 0 for c in ("behind", "done", "absent", "unseen")
         )
     )
-    for row in full.to_dicts() if silent and full.height == 1 else ():
-        if {*row["waiting"]} <= heard.roll.waited:
-            yield {**row, "absent": sorted(silent)}
+    for row in full.to_dicts() if silent else ():
+        seats = _seats(frames, row)
+        absent = [r for r in sorted(silent) if group_members.has_room(seats, r)]
+        if absent and {*row["waiting"]} <= heard.roll.waited:
+            yield {**row, "absent": absent}
+
+
+def _seats(frames: Frames, call: dict[str, Any]) -> dict[int, int]:
+    """Return group rank -> rank of the members of a call that lines tell."""
+    here = [pl.col(c).eq_missing(pl.lit(call[c])) for c in ("pg", "pg_desc")]
+    waits = pl.col("rank").is_in(call["waiting"])
+    told = frames["positions"].filter(*here, waits).drop_nulls("group_rank")
+    return dict(told.select("group_rank", "rank").iter_rows())
 
 
 def _parted(
@@ -203,8 +217,12 @@ def _sites_in(
 
 
 def _beside(heard: Heard, waiting: list[int]) -> set[int]:
-    """Return the ranks that timed out at the one place where `waiting` ranks stood."""
-    raised = heard.all_sites.filter("waits")
+    """Return the ranks that timed out at the one place where `waiting` ranks stood.
+
+    Where a process waits for its GPU does not show which call that GPU is in.
+    """
+    on_gpu = pl.col("was_looked_at") & pl.col("op").is_null()
+    raised = heard.all_sites.filter(pl.col("waits") & ~on_gpu)
     places = raised.filter(pl.col("rank").is_in(waiting))["stack"].unique()
     here = raised.filter(pl.col("stack").is_in(places.implode()))
     return {*here["rank"]} & heard.roll.timed_out if len(places) == 1 else set()

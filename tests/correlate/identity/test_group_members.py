@@ -8,30 +8,23 @@ from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 
 
-def seated(said, desc="TP"):
-    """Return the members of each group; `said` has (group, seat, rank)."""
+def seated(said, desc="TP", **call):
+    """Return the members of each group; `said` has (group, seat, rank).
+
+    `call` are columns of the call that all of them gave up.
+    """
     rows = [
         {"rank": rank, "pg": pg, "pg_desc": desc, "pg_id": pg, "group_rank": seat}
+        | call
         for pg, seat, rank in said
     ]
-    names = [
-        {c: row[c] for c in ("rank", "pg", "pg_desc", "pg_id")}
-        | {"group": f"{row['pg']}|{desc}||?"}
-        for row in rows
-    ]
     ranks = [{"rank": rank} for rank in range(16)]
-    frames = Frames(
-        {
-            "positions": tables.rows("positions", rows),
-            "ranks": tables.rows("ranks", ranks),
-        }
+    frames = Frames({"ranks": tables.rows("ranks", ranks)})
+    positions = tables.rows("positions", rows).with_columns(
+        group=pl.col("pg") + f"|{desc}||?"
     )
-    seen = pl.DataFrame(
-        names, schema_overrides={"rank": pl.Int64, "pg_desc": pl.String}
-    )
-    members = seen.group_by("group", maintain_order=True).agg(pl.col("rank"))
-    told = group_members.seated(frames, seen, members.rename({"rank": "members"}))
-    return dict(told.iter_rows())
+    seen = positions.group_by("group", maintain_order=True).agg(members="rank")
+    return dict(group_members.seated(frames, positions, seen).iter_rows())
 
 
 WHOLE = [("1", seat, seat) for seat in range(4)]
@@ -79,6 +72,23 @@ def test_whose_number_is_its_seat_has_all_below_it_in_its_group():
 def test_one_seat_of_each_sister_leaves_one_stride():
     told = seated([(str(n), 1, 8 + n) for n in range(8)])
     assert told["3|TP||?"] == [3, 11]
+
+
+HALVES = [("1", 0, 0), ("1", 1, 2), ("2", 0, 1), ("2", 1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "members"),
+    [
+        ({"op": "_REDUCE_SCATTER_BASE", "numel_in": 64, "numel_out": 16}, [0, 2, 4, 6]),
+        ({"op": "_ALLGATHER_BASE", "numel_in": 16, "numel_out": 64}, [0, 2, 4, 6]),
+        ({"op": "_ALLGATHER_BASE", "numel_in": 48, "numel_out": 64}, [0, 2]),
+        ({"op": "ALLREDUCE", "numel_in": 64, "numel_out": 64}, [0, 2]),
+    ],
+    ids=["scatter", "gather", "uneven", "no gather"],
+)
+def test_the_sizes_of_a_gather_tell_how_many_members_there_are(sizes, members):
+    assert seated(HALVES, **sizes)["1|TP||?"] == members
 
 
 @pytest.mark.parametrize(
